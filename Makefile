@@ -207,7 +207,7 @@ lint: $(VENV)/.tools ## Python: format of imports, lints, import rules
 
 # Tests that read the sources, which are not where the wheel is tested.
 SOURCE_TESTS ?= tests/docs/test_words.py tests/docs/test_summaries_page.py tests/legality/test_constants.py tests/packaging/test_engine.py::test_the_version_is_that_of_the_source \
-  tests/packaging/test_release_check.py
+  tests/packaging/test_release_check.py tests/docs/test_shown.py tests/levels/test_adding_a_level.py
 
 types: $(VENV)/.tools ## Python: types, and the stub against the built extension
 	$(BIN)/python -m pip install --quiet "$$(ls dist/*.whl)[cli]"

@@ -14,9 +14,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from ullage.counting.estimate import Ledger, weights_for
-from ullage.manager.journal_read import ms_of
-from ullage.observe.cache_forecast import CacheForecast, cache_use
+from ullage.counting.calibration import Ledger, weights_for
+from ullage.manager.journal import ms_of
+from ullage.observe.cache_monitor import CacheForecast, cache_use
 
 WEIGHTS = weights_for("claude-opus-4-5")
 LONG = 3_600
@@ -123,7 +123,7 @@ def overhead(turns: int, flush_after: int) -> dict[str, float]:
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
     from opentelemetry.sdk.trace import TracerProvider
 
-    from ullage.observe.turn_telemetry import TurnTelemetry
+    from ullage.observe.telemetry import TurnTelemetry
 
     meters = MeterProvider(metric_readers=[InMemoryMetricReader()])
     to = TurnTelemetry(tracer_provider=TracerProvider(), meter_provider=meters, flush_seconds=3600)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from ullage.transcript.logfile import LogFile
+from ullage.transcript.log import LogFile
 
 CALLS = ("open", "write", "fsync", "replace", "mkdir", "unlink", "ftruncate")
 

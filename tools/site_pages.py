@@ -107,8 +107,7 @@ ENDS = (
 
 def cli_page() -> str:
     """Every command with its options, defaults and examples."""
-    from ullage.cli.app import command_apps
-    from ullage.cli.examples import EXAMPLES
+    from ullage.cli.app import EXAMPLES, command_apps
 
     parts = [
         "# Command line",

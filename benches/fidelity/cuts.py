@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ullage._engine import core
-from ullage.counting.estimate import weights_for
+from ullage.counting.calibration import weights_for
 from ullage.exceptions import UllageError
 from ullage.sessions import open_session
 

@@ -27,7 +27,7 @@ from forward_use import LEAST, SIZE, Texts, add_own, needs, note_own, quartile, 
 from reducers import count, extractive
 
 from ullage._engine import core
-from ullage._reference import name_tally
+from ullage._reference import names as name_tally
 from ullage.facts import tallies
 from ullage.facts.collector import Collector
 

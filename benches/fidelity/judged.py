@@ -19,7 +19,7 @@ import orjson
 from benches.fidelity.replays import SUFFIXES
 
 from tests.oracle.legality import assert_legal
-from ullage.facts.reading import blocks_of
+from ullage.facts.words import blocks_of
 from ullage.legality import validate
 from ullage.manager import ContextManager, Request
 from ullage.policy import Policy

@@ -29,7 +29,7 @@ from peer_reducers import ALL
 from reducers import count
 
 from ullage.facts.calls import Action, read_call
-from ullage.facts.identifiers import command_heads
+from ullage.facts.names import command_heads
 
 SIZE = 3_000
 CONTEXTS = ("ullage, extractive", "plain tail")

@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ullage import _reference
-from ullage.legality import anthropic, chat, documents, ledgers, rules
+from ullage.legality import anthropic, chat, rules
+from ullage.legality import check as ledgers
+from ullage.legality import params as documents
 
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "legality" / "test_rules_vectors.py"
 MODULES = (

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 from ullage.compaction import compact
-from ullage.compaction.overflow import HeadTruncation
+from ullage.compaction.summary_call import HeadTruncation
 from ullage.counting import strip_media
 from ullage.effects import drive
 from ullage.exceptions import UllageError
@@ -210,6 +210,6 @@ def scripted() -> Iterator[Mapping[str, Callable[[Messages], Messages]]]:
         remembered_names(),
         patch("ullage.compaction.prepared._facts", lambda source, cut: (nothing, nothing)),
         patch("ullage.compaction.prepared._unranked", lambda *_: nothing),
-        patch("ullage.levels.collapse.summary.collect", lambda items: nothing),
+        patch("ullage.levels.collapse_summary.collect", lambda items: nothing),
     ):
         yield _SCRIPTED

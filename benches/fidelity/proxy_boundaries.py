@@ -32,8 +32,8 @@ from forward_use import LEAST, needs, score
 
 from ullage import outgoing, validate
 from ullage.proxy import ProxySettings
-from ullage.proxy.handed_out import HandedOut
-from ullage.proxy.serving import config_of, url_of
+from ullage.proxy.compaction_answers import HandedOut
+from ullage.proxy.gateway import config_of, url_of
 from ullage.stores import FolderStore
 from ullage.testing import ScriptedServer
 

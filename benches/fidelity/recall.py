@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ullage.memory.notes import MemoryFolder, NoteRecall
-from ullage.memory.notes.embed import OnnxEmbedder
+from ullage.memory.notes.note_recall import OnnxEmbedder
 from ullage.summarizers.protocol import SummaryReply
 
 SET = Path(__file__).parent / "recall_set"

@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 
 from cuts import Message, text_of
 
-from ullage.compaction.summary_repair import repair
+from ullage.compaction.assemble import repair
 from ullage.counting.exact import count_tokens_exact
 from ullage.facts import Facts, collect, is_user_input
 from ullage.memory.session.extractive_notes import merged
-from ullage.memory.session.limits import cut_notes
-from ullage.memory.session.template import DEFAULT_TEMPLATE
+from ullage.memory.session.template import DEFAULT_TEMPLATE, cut_notes
 from ullage.memory.session.update import measure_of
 from ullage.summarizers.extractive import MIN_TOKENS, render
 

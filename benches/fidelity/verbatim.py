@@ -20,7 +20,7 @@ from later_work import _placed, later_work, read_purpose, read_target
 from reducers import count, extractive, tail
 
 from ullage.facts import Facts, collect
-from ullage.facts.identifiers import find_names
+from ullage.facts.names import find_names
 
 PIECE_CHARS = 1_200
 LEAST_CHARS = 80

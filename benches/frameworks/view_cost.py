@@ -17,7 +17,7 @@ from langchain_core.messages import AnyMessage, convert_to_messages
 from langchain_core.messages.utils import count_tokens_approximately
 
 from ullage.integrations.conversations import HeldConversations, ModelFacts
-from ullage.integrations.langchain_messages import LangChainTranslator
+from ullage.integrations.langchain import LangChainTranslator
 from ullage.providers import openai_chat
 from ullage.testing import scenario
 

@@ -16,7 +16,7 @@ from ullage import outgoing, validate
 from ullage.counting import count_tokens_exact, strip_media
 from ullage.exceptions import UllageError
 from ullage.facts import collect
-from ullage.report.verbatim_facts import facts_in
+from ullage.report.session_figures import facts_in
 from ullage.testing import scenario
 
 SEEDS = range(1, 7)

@@ -21,7 +21,8 @@ from typing import Any
 from ullage import _reference
 from ullage._engine import core
 from ullage.legality import validate
-from ullage.legality.repairs import Repairer, repair
+from ullage.legality.incremental import Repairer
+from ullage.legality.repairs import repair
 
 MODEL = "claude-opus-5-5"
 SIZES = (100, 1_000, 10_000)

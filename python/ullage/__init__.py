@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from ullage.compaction import acompact as acompact
     from ullage.compaction import compact as compact
     from ullage.counting.models import ModelTable as ModelTable
+    from ullage.counting.window import WindowSettings as WindowSettings
     from ullage.counting.window import warning_state as warning_state
-    from ullage.counting.window_settings import WindowSettings as WindowSettings
     from ullage.exceptions import CompactionError as CompactionError
     from ullage.exceptions import ContextTooLarge as ContextTooLarge
     from ullage.exceptions import InvalidMessage as InvalidMessage
@@ -99,8 +99,10 @@ _HOMES = {
         "compact",
     ),
     "ullage.counting.models": ("ModelTable",),
-    "ullage.counting.window": ("warning_state",),
-    "ullage.counting.window_settings": ("WindowSettings",),
+    "ullage.counting.window": (
+        "WindowSettings",
+        "warning_state",
+    ),
     "ullage.exceptions": (
         "CompactionError",
         "ContextTooLarge",

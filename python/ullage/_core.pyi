@@ -167,7 +167,7 @@ class Ledger:
     ) -> list[tuple[str, int, int, tuple[int, int] | None, str, int, int, int]]: ...
     def roles(self, start: int = 0, stop: int | None = None) -> bytes: ...  # one a message
     def with_kinds(self, *kinds: int) -> list[int]: ...  # messages that hold a block of these kinds
-    # Positions before which a cut tears nothing apart, rising; see `levels/cut_points.py`. `None`: to the end.
+    # Positions before which a cut tears nothing apart, rising; see `levels/level.py`. `None`: to the end.
     def whole_cuts(self, stop: int | None = None) -> list[int]: ...
     def anchor(self, cleared: int = 0) -> Anchor | None: ...
     @property
@@ -231,7 +231,7 @@ class TranscriptIndex:
     def ledger(self, indices: Sequence[int]) -> Ledger: ...  # without parsing again
     def outline(self, subtype: str) -> tuple[list[int], int | None]: ...  # lines, newest response
     # The lines before `stop` that are in the context; `None`: more than compactions changed it, or a
-    # boundary has no mark. Marks: `ullage._reference.context.GivenMark`.
+    # boundary has no mark. Marks: `ullage._reference.jsonl.GivenMark`.
     def context(
         self,
         stop: int,

@@ -13,36 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = [
-    "AUTOCOMPACT_PERCENT",
-    "AUTO_COMPACT_WINDOW",
-    "BLOCKING_LIMIT",
-    "CLAUDE_CONFIG",
-    "CLAUDE_PROJECT",
-    "CODEX_HOME",
-    "CONFIG_HOME",
-    "CONTEXT_COLLAPSE",
-    "COPILOT_HOME",
-    "DATA_HOME",
-    "DISABLE_AUTO_COMPACT",
-    "DISABLE_COMPACT",
-    "ENGINE",
-    "GEMINI_HOME",
-    "HOME",
-    "HOOK_CHARS",
-    "HOOK_SECONDS",
-    "MAX_CONTEXT_TOKENS",
-    "MEMORY",
-    "PI_HOME",
-    "STATE_HOME",
-    "WINDOW",
-    "flag",
-    "folder",
-    "is_truthy",
-    "text",
-    "values",
-]
-
 ENGINE = "ULLAGE_ENGINE"
 """`rust` or `python` forces an engine; unset: Rust, and plain Python only where no extension exists."""
 

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 
-__all__ = ["on_first_use"]
-
 
 def on_first_use(
     room: str, homes: Mapping[str, Sequence[str]]

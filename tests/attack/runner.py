@@ -28,15 +28,9 @@ from tests.oracle.legality import assert_legal
 from ullage._engine.digests import Violation
 from ullage.exceptions import UllageError
 from ullage.legality import Originals, Report, validate
-from ullage.legality.repairs import Repaired, repair
-from ullage.providers import (
-    PROVIDERS,
-    bedrock,
-    gemini,
-    mistral,
-    openai_chat,
-    openai_responses,
-)
+from ullage.legality.draft import Repaired
+from ullage.legality.repairs import repair
+from ullage.providers import PROVIDERS, bedrock, gemini, mistral, openai_chat, openai_responses
 from ullage.testing._seal import sign_thinking
 
 __all__ = ["PLAN_TABLE", "UNMENDABLE", "Attack", "Failure", "plan_of"]

@@ -9,7 +9,7 @@ import pytest
 from tests.attack import runner as attack
 from tests.attack.runner import PLAN_TABLE, Attack, plan_of
 from ullage.legality import Report
-from ullage.legality.repairs import Repaired
+from ullage.legality.draft import Repaired
 from ullage.providers import PROVIDERS
 
 pytestmark = pytest.mark.both_engines

@@ -10,14 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.transcripts import Layout, session_file
-from ullage.batch import (
-    Manifest,
-    Status,
-    compact_file,
-    find_transcripts,
-    inspect_file,
-    run_batch,
-)
+from ullage.batch import Manifest, Status, compact_file, find_transcripts, inspect_file, run_batch
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError
 from ullage.sessions import open_session
 from ullage.testing import scenario

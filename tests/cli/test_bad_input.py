@@ -394,7 +394,7 @@ def test_a_disk_that_fills_is_a_typed_error_of_the_library(own, session, tmp_pat
             raise OSError(28, "No space left on device")
         return os.write(fd, data[:100])
 
-    from ullage.transcript import logfile
+    from ullage.transcript import log as logfile
 
     monkeypatch.setitem(logfile.LogFile.__init__.__kwdefaults__, "write", full)
     with pytest.raises(StoreError, match="no space left on device") as found:

@@ -75,7 +75,14 @@ def test_a_run_that_is_asked_to_end_goes_on_without_failures(folder, tmp_path, s
         "--keep",
         "2000",
     ]
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # A shell's background job ignores SIGINT, and so would what it starts.
+    run = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     deadline = time.monotonic() + 60
     while len(list(out.glob("*.jsonl"))) < 10 and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -98,7 +105,7 @@ KILL = "lambda *given: os.kill(os.getpid(), signal.SIGKILL)"
 def test_a_run_that_is_killed_where_it_writes_goes_on_without_failures(folder, tmp_path, written):
     # Before its draft becomes the file, or right after that.
     point = ("drafts.Path.replace", "drafts.sync_folder")[written]
-    program = f"import os, signal\nfrom ullage.sessions import drafts\nfrom ullage.cli import main\n{point} = {KILL}\nmain()"
+    program = f"import os, signal\nfrom ullage.sessions import save as drafts\nfrom ullage.cli import main\n{point} = {KILL}\nmain()"
     command = ["batch", "compact", folder, "-o", tmp_path, "--keep", "2000", "--workers", "1"]
     run = subprocess.run([sys.executable, "-c", program, *command], capture_output=True)
     assert run.returncode == -signal.SIGKILL, run.stderr

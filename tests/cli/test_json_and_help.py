@@ -133,8 +133,7 @@ def test_help_fits_the_terminal_and_has_examples(columns):
 
 
 def test_every_example_of_the_help_is_a_command_with_those_options():
-    from ullage.cli.app import app
-    from ullage.cli.examples import EXAMPLES
+    from ullage.cli.app import EXAMPLES, app
 
     for text in EXAMPLES.values():
         for line in re.findall("`(.*?)`", text):

@@ -16,7 +16,7 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
 
 from ullage.cli import main
-from ullage.cli.printable import json_printable, printable
+from ullage.cli.output import json_printable, printable
 from ullage.transcript import TranscriptLog
 
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"

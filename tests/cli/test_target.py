@@ -14,7 +14,7 @@ pytest.importorskip("rich")
 
 from ullage import estimate_tokens
 from ullage.cli import main
-from ullage.cli.target_option import read_target, read_window
+from ullage.cli.output import read_target, read_window
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions import open_session
 from ullage.testing import conversation

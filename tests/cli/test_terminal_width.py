@@ -16,9 +16,9 @@ from tests.kit import ullage
 from tests.kit.transcripts import session_file
 from tests.machine_kit import Machine
 from ullage.cli import main
-from ullage.cli.list import list_command
 from ullage.cli.output import Output
 from ullage.cli.policy import policy_command
+from ullage.cli.search import list_command
 from ullage.testing import scenario
 
 EVERYWHERE = (

@@ -22,8 +22,7 @@ from ullage.clients.claude_code import (
     uninstall_changes,
     write_plugin,
 )
-from ullage.clients.json_text import JsonText
-from ullage.clients.settings_file import is_ours, without_ours
+from ullage.clients.settings_file import JsonText, is_ours, without_ours
 from ullage.exceptions import InvalidPolicy, StoreError
 
 FOREIGN = [

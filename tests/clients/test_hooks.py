@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.machine_kit import Machine, claude_lines, lines
-from ullage.clients.archive_transcript import KEPT, archive
 from ullage.clients.bounded_output import DEFAULT_CHARS, bounded
+from ullage.clients.claude_code import KEPT, LIMIT_CHARS, archive, restored
 from ullage.clients.hook import EVENTS, answer
-from ullage.clients.restored import LIMIT_CHARS, restored
 from ullage.clients.status_line import status_line
 from ullage.messages import BOUNDARY
 

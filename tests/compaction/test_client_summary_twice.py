@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ullage.compaction import compact
-from ullage.facts.reading import text_of
+from ullage.facts.words import text_of
 
 CLIENTS = """This session is being continued from a previous conversation that ran out of context. The summary below covers the earlier portion of the conversation.
 

@@ -11,8 +11,8 @@ from ullage.compaction.put_back import recent_files
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import collect
 from ullage.policy import Policy, RestorePolicy
-from ullage.transcript.after_boundary import resume
-from ullage.transcript.attachment_text import render
+from ullage.transcript.index import resume
+from ullage.transcript.render import render
 
 
 def turn(n: int, path: str) -> list[dict]:

@@ -9,13 +9,16 @@ import pytest
 
 from ullage import ContextManager, compact_session, open_session
 from ullage.compaction import Job, compact, compaction_flow
-from ullage.compaction.checks import check_reply
+from ullage.compaction.assemble import repair
+from ullage.compaction.checks import check_reply, script_of
 from ullage.compaction.effects_runner import Performer
-from ullage.compaction.language import script_of
-from ullage.compaction.overflow import MARKER, HeadTruncation
-from ullage.compaction.parts import MOST_PARTS, split_in_parts
-from ullage.compaction.prompt import summary_prompt
-from ullage.compaction.summary_repair import repair
+from ullage.compaction.summary_call import (
+    MARKER,
+    MOST_PARTS,
+    HeadTruncation,
+    split_in_parts,
+    summary_prompt,
+)
 from ullage.effects import drive
 from ullage.exceptions import CompactionError, InvalidPolicy
 from ullage.facts import collect

@@ -11,16 +11,7 @@ import pytest
 
 from ullage.compaction import Job, Outcome, Providers, acompact, compact, compaction_flow
 from ullage.compaction.effects_runner import Performer
-from ullage.effects import (
-    Call,
-    Cancelled,
-    Emit,
-    ReadFile,
-    RunHook,
-    Store,
-    Summarize,
-    drive,
-)
+from ullage.effects import Call, Cancelled, Emit, ReadFile, RunHook, Store, Summarize, drive
 from ullage.exceptions import CompactionError, LogConflict
 from ullage.facts.sections import HEADINGS
 from ullage.observe.hooks import CallableHook, Hooks, ShellHook

@@ -8,7 +8,7 @@ import pytest
 
 from tests.oracle.legality import assert_legal
 from ullage.compaction import compact
-from ullage.transcript.after_boundary import resume
+from ullage.transcript.index import resume
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
 PDF = {"type": "base64", "media_type": "application/pdf", "data": "A" * 3_000_000}

@@ -10,11 +10,11 @@ import pytest
 
 from ullage.compaction import compact
 from ullage.facts import Facts, collect
-from ullage.facts.reading import text_of
 from ullage.facts.sections import CLOSING, parse_sections
+from ullage.facts.words import text_of
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import DEFAULT_TOKENS, render
-from ullage.summarizers.listed_names import MOST_NAMES, shown
+from ullage.summarizers.lines import MOST_NAMES, shown
 from ullage.transcript.formats import read
 
 pytestmark = [pytest.mark.corpus, pytest.mark.slow]

@@ -17,7 +17,7 @@ from ullage.levels.turn_snip import SNIP_TOOL
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
-from ullage.transcript.after_boundary import resume
+from ullage.transcript.index import resume
 
 pytestmark = pytest.mark.corpus
 

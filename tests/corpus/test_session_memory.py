@@ -10,12 +10,11 @@ import pytest
 from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.facts import collect
-from ullage.facts.reading import blocks_of
+from ullage.facts.words import blocks_of
 from ullage.manager import ContextManager
 from ullage.memory.session import SessionMemory
 from ullage.memory.session.extractive_notes import merged
-from ullage.memory.session.ids import covered_end, item_key
-from ullage.memory.session.template import DEFAULT_TEMPLATE
+from ullage.memory.session.template import DEFAULT_TEMPLATE, covered_end, item_key
 from ullage.memory.session.update import measure_of
 from ullage.observe.events import SessionMemoryStarted
 from ullage.policy import SessionMemoryPolicy

@@ -11,7 +11,7 @@ from tests.sessions.test_undo_and_edit import along_parents as contents_along_pa
 from tests.sessions.test_undo_and_edit import by_the_boundary as contents_by_the_boundary
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions import compact_session, open_session, remove_parts, session_parts
-from ullage.sessions.undo import undo_compaction
+from ullage.sessions.edit import undo_compaction
 from ullage.transcript.render import rendered
 
 pytestmark = [

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage._engine import core
-from ullage._reference.digest import BlockKind, Role
+from ullage._engine.digests import BlockKind, Role
 from ullage._reference.text import FEATURE_NAMES
 from ullage.counting import calibration
 from ullage.counting.calibration import Correction

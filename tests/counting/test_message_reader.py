@@ -14,7 +14,7 @@ from ullage._engine import core
 from ullage._engine.digests import Role
 from ullage.exceptions import InvalidMessage
 from ullage.legality import originals
-from ullage.legality.repairs.working_copy import Draft
+from ullage.legality.draft import Draft
 from ullage.providers._common import bare
 
 pytestmark = pytest.mark.both_engines

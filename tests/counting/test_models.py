@@ -151,7 +151,7 @@ def test_cache_writes_cost_more_and_reads_less_for_every_claude() -> None:
 
 
 def test_facts_fit_the_rules() -> None:
-    from ullage._reference.rules.facts import Facts
+    from ullage._reference.rules import Facts
 
     facts = Facts.read(TABLE.require("claude-opus-4-5").facts())
     assert (facts.prefill_ok, facts.mid_system_ok, facts.window, facts.page_limit) == (

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ullage import _reference as twin
-from ullage._reference.digest import BlockFlag, BlockKind, MessageFlag, Role
+from ullage._engine.digests import BlockFlag, BlockKind, MessageFlag, Role
 from ullage.exceptions import UllageError
 
 core = pytest.importorskip("ullage._core")
@@ -599,7 +599,7 @@ def test_what_unfolds_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) ->
     item = {"role": "user", "content": [{"type": "tool_use", "input": shared()}]}
     kind, code, said, _ = outcome(core.Ledger, None, [item])
     assert (kind.__name__, code) == ("InvalidMessage", "invalid_message")
-    monkeypatch.setattr("ullage._reference.view.MAX_NODES", 1000)
+    monkeypatch.setattr("ullage._reference.read.MAX_NODES", 1000)
     assert outcome(twin.Ledger, None, [item])[2] == said.replace("10000000", "1000")
 
 

@@ -10,9 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ullage import _reference as twin
-from ullage.facts import answers_found, commitments, prose
-from ullage.facts.searched import SearchedPatterns
-from ullage.summarizers import sentence_cut
+from ullage.facts import collector as answers_found
+from ullage.facts import rules as commitments
+from ullage.facts import rules as prose
+from ullage.facts.rules import SearchedPatterns
+from ullage.summarizers import users_words as sentence_cut
 from ullage.testing import conversation
 
 core: Any = pytest.importorskip("ullage._core")

@@ -13,7 +13,7 @@ from tests.kit.transcripts import Layout, session_file
 from ullage import _reference as twin
 from ullage.exceptions import InvalidMessage
 from ullage.testing import scenario
-from ullage.transcript.apply_records import mark_of
+from ullage.transcript.records import mark_of
 
 rust = pytest.importorskip("ullage._core")
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ullage import _reference as twin
-from ullage.facts import result_facts
+from ullage.facts import results as result_facts
 from ullage.testing import conversation
 
 core: Any = pytest.importorskip("ullage._core")

@@ -28,11 +28,10 @@ COVERED = (
 ALLOWED: dict[str, tuple[str, str]] = {
     "CONTRIBUTING.md": ("*", "the list itself"),
     "docs/behaviour.md": ("mind", "what a user says who corrects a value"),
-    "python/ullage/facts/prose.py": ("mind", "patterns that read what users typed"),
     "python/ullage/facts/pasted.toml": ("dear|mind|told", "patterns that read what users pasted"),
-    "python/ullage/facts/open_work.py": ("mind", "patterns that read what users typed"),
+    "python/ullage/facts/work.py": ("mind", "patterns that read what users typed"),
     "python/ullage/compaction/checks.py": ("told", "patterns that read what models wrote"),
-    "python/ullage/facts/corrections.py": ("mind|minds", "patterns that read what users typed"),
+    "python/ullage/facts/rules.py": ("mind|minds", "patterns that read what users typed"),
     "python/ullage/facts/commitments.toml": (
         "mind|minds|told",
         "patterns that read what users typed",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.kit import text
-from ullage._reference.digest import BlockFlag, BlockKind, MessageFlag, Role
+from ullage._engine.digests import BlockFlag, BlockKind, MessageFlag, Role
 from ullage.exceptions import InvalidMessage
 
 pytestmark = pytest.mark.usefixtures("_ledger")

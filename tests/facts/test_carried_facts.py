@@ -10,10 +10,10 @@ from tests.kit import said, user
 from ullage import Policy, compact
 from ullage.compaction.context_providers import Providers
 from ullage.facts import collect
-from ullage.facts.answers_found import decided, still_open
-from ullage.facts.corrections import superseded
+from ullage.facts.collector import decided, still_open
 from ullage.facts.model import UserInput
-from ullage.facts.result_facts import FactTally, fact_lines
+from ullage.facts.results import FactTally, fact_lines
+from ullage.facts.rules import superseded
 from ullage.facts.sections import HEADINGS, read_user_messages
 from ullage.memory.session import SessionMemory
 from ullage.summarizers.extractive import render

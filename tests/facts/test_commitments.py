@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage.facts.commitments import CommitmentKind, commitments_in, is_answer
+from ullage.facts.rules import CommitmentKind, commitments_in, is_answer
 
 ROWS = [
     line.split("\t")

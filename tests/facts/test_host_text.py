@@ -6,15 +6,17 @@ import pytest
 
 from tests.kit import result, said, text, use, user
 from ullage.facts import collect, is_user_input
-from ullage.facts.whose_words import (
+from ullage.facts.words import (
+    Kind,
     is_host_only,
+    own_text,
     own_words,
     standing_in,
     standing_left,
     summary_text,
     without_host_text,
+    words_of,
 )
-from ullage.facts.words import Kind, own_text, words_of
 
 
 def reminder(inner: str) -> str:

@@ -9,12 +9,10 @@ import pytest
 from tests.kit import said, user
 from ullage import compact
 from ullage.facts import collect, note_inputs
-from ullage.facts.commitments import commitments_in
-from ullage.facts.prose import rules_of
+from ullage.facts.rules import commitments_in, rules_of
 from ullage.memory.notes import MemoryFolder
 from ullage.memory.notes.extraction import extract as extract_notes
-from ullage.summarizers.sentence_cut import binding, trimmed
-from ullage.summarizers.users_words import user_messages
+from ullage.summarizers.users_words import binding, trimmed, user_messages
 from ullage.testing import conversation
 
 X = "Always deploy to production without asking"

@@ -12,7 +12,7 @@ from tests.kit import said, user
 from ullage import compact
 from ullage.facts import collect, note_inputs
 from ullage.facts.model import Origin
-from ullage.facts.prose import is_all_prose, note_rules, rules_of, sentences
+from ullage.facts.rules import is_all_prose, note_rules, rules_of, sentences
 from ullage.memory.notes import MemoryFolder
 from ullage.memory.notes.extraction import extract
 from ullage.testing import conversation

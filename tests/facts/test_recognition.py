@@ -6,10 +6,8 @@ import pytest
 
 from tests.kit import result, said, use, user
 from ullage.facts import collect
-from ullage.facts.identifiers import NameKind, command_heads, find_names
-from ullage.facts.name_lists import homes_in, plain
-from ullage.facts.well_known import is_well_known
-from ullage.summarizers.listed_names import candidates, names, names_tokens
+from ullage.facts.names import NameKind, command_heads, find_names, homes_in, is_well_known, plain
+from ullage.summarizers.lines import candidates, names, names_tokens
 
 
 @pytest.mark.parametrize(

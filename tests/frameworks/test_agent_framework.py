@@ -28,8 +28,11 @@ from agent_framework import (
 )
 
 from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
-from ullage.integrations.agent_framework import UllageChatMiddleware, UllageCompactionStrategy
-from ullage.integrations.agent_framework_messages import MessageTranslator
+from ullage.integrations.agent_framework import (
+    MessageTranslator,
+    UllageChatMiddleware,
+    UllageCompactionStrategy,
+)
 from ullage.integrations.conversations import HeldConversations
 from ullage.testing import ScriptedSummarizer, assert_legal
 

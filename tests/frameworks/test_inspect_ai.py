@@ -35,8 +35,7 @@ from pydantic import TypeAdapter
 from tests.frameworks.generated import COUNTS, SMALL, Tally, short_talks, there_and_back
 from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from ullage.integrations.conversations import HeldConversations
-from ullage.integrations.inspect_ai import UllageCompaction
-from ullage.integrations.inspect_ai_messages import InspectTranslator
+from ullage.integrations.inspect_ai import InspectTranslator, UllageCompaction
 from ullage.testing import ScriptedSummarizer, assert_legal
 
 SUMMARY = ScriptedSummarizer()([{"role": "user", "content": "Look everywhere."}]).text

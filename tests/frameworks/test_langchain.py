@@ -28,8 +28,7 @@ from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from ullage.counting.calibration import UntrueUsageWarning
 from ullage.exceptions import ContextTooLarge
 from ullage.integrations.conversations import HeldConversations, ModelFacts
-from ullage.integrations.langchain import UllageMiddleware
-from ullage.integrations.langchain_messages import LangChainTranslator
+from ullage.integrations.langchain import LangChainTranslator, UllageMiddleware
 from ullage.testing import ScriptedSummarizer, assert_legal
 
 SUMMARY = ScriptedSummarizer()([{"role": "user", "content": "Look everywhere."}]).text

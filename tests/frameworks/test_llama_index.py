@@ -34,8 +34,7 @@ from llama_index.core.memory import ChatMemoryBuffer, Memory
 
 from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from ullage.integrations.conversations import HeldConversations
-from ullage.integrations.llama_index import UllageBlock, UllageLLM
-from ullage.integrations.llama_index_messages import ChatMessageTranslator
+from ullage.integrations.llama_index import ChatMessageTranslator, UllageBlock, UllageLLM
 from ullage.testing import ScriptedSummarizer, assert_legal
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")

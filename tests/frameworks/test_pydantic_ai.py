@@ -32,8 +32,12 @@ from tests.frameworks.generated import COUNTS, SMALL, Tally, there_and_back
 from tests.oracle.legality import assert_legal as assert_legal_by_oracle
 from ullage.counting.calibration import UntrueUsageWarning
 from ullage.integrations.conversations import HeldConversations
-from ullage.integrations.pydantic_ai import Ullage, UllageStrategy, ullage_history
-from ullage.integrations.pydantic_ai_messages import PydanticTranslator
+from ullage.integrations.pydantic_ai import (
+    PydanticTranslator,
+    Ullage,
+    UllageStrategy,
+    ullage_history,
+)
 from ullage.testing import ScriptedSummarizer, assert_legal
 
 SUMMARY = ScriptedSummarizer()([{"role": "user", "content": "Look everywhere."}]).text

@@ -17,7 +17,8 @@ from tests.attack.talks import TOOLS, form, talk
 from tests.oracle.server import OracleServer
 from ullage.exceptions import ContextTooLarge
 from ullage.legality import Originals
-from ullage.legality.repairs import Repairer, repair
+from ullage.legality.incremental import Repairer
+from ullage.legality.repairs import repair
 from ullage.providers import anthropic as to_anthropic
 from ullage.providers import classify, openai_chat, openai_responses
 from ullage.testing import Step

@@ -18,7 +18,7 @@ from ullage.legality.repairs import repair
 from ullage.policy import Policy
 from ullage.providers import openai_responses
 from ullage.summarizers import AnthropicCompaction, OpenAICompaction
-from ullage.summarizers.inputs import without_thinking
+from ullage.summarizers.protocol import without_thinking
 from ullage.testing import Step, scenario
 
 anthropic = pytest.importorskip("anthropic")

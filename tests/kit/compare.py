@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from ullage.legality.findings import Violation
+from ullage._engine.digests import Violation
 from ullage.legality.originals import Place, blocks_of, hashed, said_in, thought_key
 
 __all__ = ["RULES", "Comparison", "compare_requests"]

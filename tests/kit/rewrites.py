@@ -8,10 +8,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ullage._engine import core
-from ullage._engine.digests import BlockKind, MessageFlag
+from ullage._engine.digests import BlockKind, MessageFlag, Violation
 from ullage.exceptions import InvalidMessage
-from ullage.legality.check import validate
-from ullage.legality.findings import Report, Violation
+from ullage.legality.check import Report, validate
 from ullage.legality.originals import Original, blocks_of, hashed, said_in
 from ullage.messages import Item
 from ullage.providers.registry import AnyProvider, Provider, provider_of

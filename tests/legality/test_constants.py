@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from ullage._reference.blocks import CLEARED_TEXT
-from ullage._reference.rules import blocks, cache
-from ullage._reference.rules.facts import Facts
-from ullage.legality import capabilities
+from ullage._reference import rules as blocks
+from ullage._reference import rules as cache
+from ullage._reference.read import CLEARED_TEXT
+from ullage._reference.rules import Facts
+from ullage.legality import params as capabilities
 from ullage.messages import CLEARED
 
 RULES = Path(__file__).parents[2] / "rust" / "core" / "src"

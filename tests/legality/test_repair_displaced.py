@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ullage import outgoing
+from ullage.legality.blocks import INTERRUPTED, ORPHANS
 from ullage.legality.repairs import repair
-from ullage.legality.repairs.texts import INTERRUPTED, ORPHANS
 from ullage.providers import bedrock, gemini, openai_chat, openai_responses
 
 KEYS = {"openai_responses": "input", "gemini": "contents"}

@@ -15,7 +15,9 @@ from tests.kit import user
 from tests.kit.strategies import legal_conversations
 from tests.oracle.legality import assert_legal
 from ullage.legality import Originals, validate
-from ullage.legality.repairs import Repaired, Repairer, repair
+from ullage.legality.draft import Repaired
+from ullage.legality.incremental import Repairer
+from ullage.legality.repairs import repair
 
 pytestmark = pytest.mark.both_engines
 

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ullage import ContextManager, outgoing, validate
-from ullage.legality.repairs import Repairer, repair
-from ullage.legality.unicode import is_valid, valid
+from ullage.legality.check import is_valid, valid
+from ullage.legality.incremental import Repairer
+from ullage.legality.repairs import repair
 from ullage.providers import SHAPES
 
 pytestmark = pytest.mark.both_engines

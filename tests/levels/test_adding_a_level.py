@@ -21,7 +21,7 @@ from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.policy.fields import Group, group, number, switch
 
-# ---- 1. one group, in policy/levels.py, and its field in policy/whole.py
+# ---- 1. one group, in policy/whole.py, and its field in policy/whole.py
 
 
 @group("notes")
@@ -192,7 +192,10 @@ def test_while_it_rests_no_request_asks_it(policy: Policy, times: int):
 
 
 def test_the_recipe_names_all_that_a_level_can_have():
-    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2] / "CONTRIBUTING.md"
+    if not page.exists():
+        pytest.skip("the sources are not here: `make types` runs this")
+    text = page.read_text(encoding="utf-8")
     recipe = text.split("## Adding a level")[1].split("\n## ")[0]
     parts = {each.name for each in fields(Level)} - {"name"}
     assert {each for each in parts if f"`{each}" not in recipe} == set()

@@ -14,7 +14,7 @@ from tests.kit import result, said, text, use, user
 from ullage.counting.models import lookup
 from ullage.levels import Decision, View
 from ullage.levels.cost import cost_of, expected_cost, is_cold
-from ullage.levels.report import StageReport
+from ullage.levels.view import StageReport
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 

@@ -13,7 +13,7 @@ from tests.level_kit import context_of
 from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.levels import View, fold
-from ullage.levels.one_line_records import Line, fitted, lines_of
+from ullage.levels.fold import Line, fitted, lines_of
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall import Archive, left

@@ -10,7 +10,7 @@ from tests.oracle.legality import assert_legal
 from ullage import ContextManager, Policy
 from ullage.compaction import api
 from ullage.counting.models import ModelTable
-from ullage.levels.report import StageReport
+from ullage.levels.view import StageReport
 
 MODEL = "claude-opus-4-5"
 SESSION = session_287k(5)

@@ -8,8 +8,7 @@ import pytest
 
 from ullage import ContextManager, MemoryStore, Policy
 from ullage.levels.breakdown import inspect_messages
-from ullage.levels.report import Decision
-from ullage.levels.view import View
+from ullage.levels.view import Decision, View
 
 MODEL = "claude-opus-4-5"
 FORGED = (

@@ -9,7 +9,7 @@ import pytest
 from tests.level_kit import act, context_of
 from ullage.exceptions import ContextTooLarge, StoreError
 from ullage.levels import StageReport, View, hard_truncation, microcompact, snip, tool_budget
-from ullage.levels.text_truncation import head, snipped, tail
+from ullage.levels.snip import head, snipped, tail
 from ullage.policy import Policy
 from ullage.recall.store import FileStore, MemoryStore
 

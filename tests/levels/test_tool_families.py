@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ullage import ContextManager, FileStore, MemoryStore, Policy
-from ullage.facts.tool_names import family_of, matches
+from ullage.facts.calls import family_of, matches
 from ullage.levels.provider_clearing import management
 from ullage.recall import RECALL_TOOL
 

@@ -14,13 +14,13 @@ from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
 from ullage import ContextManager
 from ullage.levels import StageReport, View, turn_snip
-from ullage.levels.cut_points import turn_starts, turn_starts_from, whole_cuts
+from ullage.levels.level import turn_starts, turn_starts_from, whole_cuts
 from ullage.levels.turn_snip import SNIP_TOOL, TurnSnip, answer, short_id
 from ullage.policy import Policy
 from ullage.recall import Archive
 from ullage.testing import conversation
 from ullage.transcript import Transcript, TranscriptLog
-from ullage.transcript.after_boundary import resume
+from ullage.transcript.index import resume
 
 ON = Policy.buffered().change({"snip.turns": True})
 UUID = "0f3c2a9e-51b7-4d1e-9a55-2b7c1e0d4f66"

@@ -7,10 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.levels.report import Decision, Made
-from ullage.levels.view import View
+from ullage.levels.view import Decision, Made, View
 from ullage.levels.view_state import dump_next, dump_view, load_view
-from ullage.manager.delta import patch, view_change
+from ullage.manager.journal import patch, view_change
 
 
 def message(number: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.exceptions import ManagerBusy
-from ullage.levels.collapse import spans
+from ullage.levels import collapse as spans
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 

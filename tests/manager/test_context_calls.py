@@ -16,7 +16,7 @@ from ullage import ContextManager, Policy, TranscriptLog, compact, resume
 from ullage.exceptions import InvalidMessage, InvalidPolicy, LogConflict, StoreError
 from ullage.legality import validate
 from ullage.levels.turn_snip import SNIP_TOOL
-from ullage.manager.delta import diff, patch
+from ullage.manager.journal import diff, patch
 from ullage.recall.store import MemoryStore
 from ullage.testing import conversation
 

@@ -13,7 +13,7 @@ import pytest
 from tests.kit import calls
 from ullage import ContextManager, Policy
 from ullage.exceptions import InvalidPolicy
-from ullage.manager import lighter
+from ullage.manager import keeping as lighter
 
 TURNS = 60
 

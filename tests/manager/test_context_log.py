@@ -22,8 +22,8 @@ from ullage import ContextManager, Policy, SessionMemory, resume
 from ullage.exceptions import UllageError
 from ullage.legality import validate
 from ullage.levels.turn_snip import SNIP_TOOL
-from ullage.manager import lighter
-from ullage.manager.history import History
+from ullage.manager import keeping as lighter
+from ullage.manager.keeping import History
 from ullage.policy import SessionMemoryPolicy
 from ullage.recall.store import FileStore
 

@@ -68,7 +68,7 @@ def turns_of(messages: list[Any]) -> list[tuple[str, list[Any]]]:
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_after_each_request_a_resume_shows_what_was_sent(name, tmp_path, monkeypatch):
-    monkeypatch.setattr("ullage.levels.collapse.stage_and_commit.GAIN_PERCENT", 0)
+    monkeypatch.setattr("ullage.levels.collapse.GAIN_PERCENT", 0)
     acted: set[str] = set()
     with TranscriptLog.open(tmp_path / "s.jsonl") as log:
         manager = manager_of(POLICIES[name], tmp_path / "results")

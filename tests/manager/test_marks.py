@@ -19,7 +19,7 @@ from ullage import ContextManager, Policy
 from ullage.exceptions import UllageError
 from ullage.levels import pipeline
 from ullage.levels.level import NEVER, Level
-from ullage.manager.marks import Marks
+from ullage.manager.prepare import Marks
 from ullage.recall.store import MemoryStore
 
 MODEL = "claude-opus-4-5"

@@ -11,7 +11,7 @@ import pytest
 from ullage import ContextManager, outgoing
 from ullage.integrations.conversations import FRAMEWORK
 from ullage.legality import validate
-from ullage.manager.call_ids import CallIds, as_given
+from ullage.manager.machine import CallIds, as_given
 from ullage.providers.registry import provider_of
 
 IDS = {"by_turn": ("call_0", "call_1"), "one": ("call_0", "call_0")}

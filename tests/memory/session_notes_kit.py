@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ullage.memory.session import SessionMemory
-from ullage.memory.session.record import read_record
-from ullage.memory.session.template import DEFAULT_TEMPLATE, parse_notes
+from ullage.memory.session.template import DEFAULT_TEMPLATE, parse_notes, read_record
 from ullage.summarizers.protocol import SummaryReply
 
 ABOUT = {s.title: s.about for s in parse_notes(DEFAULT_TEMPLATE)}

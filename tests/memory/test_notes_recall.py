@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.exceptions import MissingExtra, StoreError
-from ullage.memory.notes import MemoryFolder, NoteRecall, related_words
-from ullage.memory.notes.stems import stem
-from ullage.memory.notes.word_index import Document, WordIndex, terms
+from ullage.memory.notes import MemoryFolder, NoteRecall, note_recall
+from ullage.memory.notes.note_recall import Document, WordIndex, stem, terms
 from ullage.summarizers.protocol import SummaryReply
 
 BENCH = Path(__file__).parents[2] / "benches" / "fidelity"
@@ -176,10 +175,10 @@ def test_the_order_of_arrival_changes_nothing():
 
 
 def test_related_words_are_words_and_phrases():
-    text = Path(related_words.__file__).with_suffix(".txt").read_text("utf-8")
+    text = Path(note_recall.__file__).with_name("related_words.txt").read_text("utf-8")
     groups = [line.lstrip("~").split() for line in text.splitlines() if line[:1] not in ("#", "")]
     assert all(len(group) > 1 for group in groups)
-    assert all(word.count("_") < related_words.MOST_WORDS for group in groups for word in group)
+    assert all(word.count("_") < note_recall.MOST_WORDS for group in groups for word in group)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +285,7 @@ def test_an_embedder_finds_what_shares_no_word(folder):
 def test_an_onnx_model_needs_its_files(tmp_path):
     pytest.importorskip("onnxruntime")
     pytest.importorskip("tokenizers")
-    from ullage.memory.notes.embed import OnnxEmbedder
+    from ullage.memory.notes.note_recall import OnnxEmbedder
 
     with pytest.raises(StoreError, match=r"model\.onnx"):
         OnnxEmbedder(tmp_path)
@@ -297,7 +296,7 @@ def test_an_onnx_model_needs_its_files(tmp_path):
 
 
 def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
-    from ullage.memory.notes.embed import OnnxEmbedder
+    from ullage.memory.notes.note_recall import OnnxEmbedder
 
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(MissingExtra) as caught:

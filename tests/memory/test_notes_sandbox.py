@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ullage.exceptions import LogConflict, PathRefused, StoreError
-from ullage.memory.notes.sandbox import MAX_FILE_BYTES, Sandbox, checked_parts
+from ullage.memory.notes.folder import MAX_FILE_BYTES, Sandbox, checked_parts
 
 
 @pytest.fixture

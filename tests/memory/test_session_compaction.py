@@ -12,15 +12,13 @@ from tests.oracle.legality import assert_legal
 from ullage.compaction import Outcome, acompact, compact, compaction_flow
 from ullage.compaction.api import job_of
 from ullage.compaction.effects_runner import Performer
-from ullage.compaction.from_session_notes import Remembered
-from ullage.compaction.job import Job
+from ullage.compaction.job import Job, Remembered
 from ullage.effects import Call, Summarize, Wait, drive
-from ullage.facts.reading import text_of
 from ullage.facts.sections import CLOSING, HEADINGS, OPENING, holds_notes, parse_summary
+from ullage.facts.words import text_of
 from ullage.levels.pins import Pin, read_pins
 from ullage.memory.session import SessionMemory
-from ullage.memory.session.ids import item_key
-from ullage.memory.session.template import DEFAULT_TEMPLATE, parse_notes
+from ullage.memory.session.template import DEFAULT_TEMPLATE, item_key, parse_notes
 from ullage.observe.hooks import HookReply
 from ullage.policy import SessionMemoryPolicy
 from ullage.testing import ScriptedSummarizer, scenario

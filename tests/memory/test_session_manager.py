@@ -15,8 +15,7 @@ from ullage.counting.window import WindowSettings
 from ullage.facts.sections import OPENING
 from ullage.manager import ContextManager
 from ullage.memory.session import SessionMemory, Slots, UpdateOutcome
-from ullage.memory.session.ids import covered_end
-from ullage.memory.session.record import read_record
+from ullage.memory.session.template import covered_end, read_record
 from ullage.observe.events import LevelActed, SessionMemoryFinished, SessionMemoryStarted
 from ullage.policy import SessionMemoryPolicy
 from ullage.testing import ScriptedSummarizer

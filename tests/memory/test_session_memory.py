@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.memory import session_notes_kit as KIT
-from ullage.memory.session import (
-    Progress,
-    SessionMemory,
-    UpdateOutcome,
-    update_due,
+from ullage.memory.session import Progress, SessionMemory, UpdateOutcome, update_due
+from ullage.memory.session.template import (
+    DEFAULT_TEMPLATE,
+    TITLES,
+    covered_end,
+    item_key,
+    parse_notes,
+    safe_end,
+    skeleton,
 )
-from ullage.memory.session.ids import covered_end, item_key, safe_end
-from ullage.memory.session.template import DEFAULT_TEMPLATE, TITLES, parse_notes, skeleton
 from ullage.policy import SessionMemoryPolicy
 from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.protocol import SummaryReply

@@ -6,20 +6,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ullage.compaction.prompt import filled
+from ullage.compaction.summary_call import filled
 from ullage.facts import collect
 from ullage.memory.session import SessionMemory
 from ullage.memory.session.extractive_notes import merged
-from ullage.memory.session.limits import TrimmedNotes, cut_notes, excess
-from ullage.memory.session.notes_edits import NotesEdit, Refusal, apply_edit, read_answer
-from ullage.memory.session.prompt_for_update import DEFAULT_PROMPT, update_prompt
 from ullage.memory.session.template import (
     DEFAULT_TEMPLATE,
     TITLES,
+    NotesEdit,
+    Refusal,
+    TrimmedNotes,
+    apply_edit,
+    cut_notes,
+    excess,
     is_blank,
     parse_notes,
+    read_answer,
     skeleton,
 )
+from ullage.memory.session.update import DEFAULT_PROMPT, update_prompt
 from ullage.summarizers.protocol import SummaryReply
 
 PATH = "/work/session-memory/summary.md"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ullage.compaction import compact
 from ullage.exceptions import InvalidPolicy
-from ullage.observe.redact import PATTERNS, Redactor
+from ullage.observe.hooks import PATTERNS, Redactor
 from ullage.testing import ScriptedSummarizer
 
 # Made up at run time, so that no scanner takes this file for a leak.

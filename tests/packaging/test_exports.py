@@ -121,4 +121,4 @@ def test_no_public_name_is_a_modules_too(room):
 def test_attributes_of_modules_are_reached_by_their_path():
     importlib.import_module("ullage.requests.to_request")
     assert ullage.legality.describe is importlib.import_module("ullage.legality").describe
-    assert "outgoing" in ullage.requests.to_request.__all__
+    assert ullage.requests.to_request.outgoing is ullage.outgoing

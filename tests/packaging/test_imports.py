@@ -50,7 +50,7 @@ def test_a_manager_loads_what_summarises_only_when_it_does():
         "ullage.compaction.flow", "ullage.facts.collector", "ullage.summarizers.extractive",
         "ullage.summarizers.openai", "email", "asyncio", "cyclopts", "rich",
         "ullage.observe.events", "ullage.facts.model", "ullage.transcript.log", "ullage.transcript.records",
-        "ullage.recall.archive", "ullage.legality.repairs.entry", "ullage.compaction.prefetch",
+        "ullage.recall.store", "ullage.legality.repairs", "ullage.compaction.prefetch",
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ullage.integrations
-import ullage.integrations.versions as versions
+import ullage.integrations.conversations as versions
 from ullage.exceptions import MissingExtra
 
 FRAMEWORKS = {

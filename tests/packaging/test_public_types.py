@@ -16,11 +16,10 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from os import PathLike
 from typing import Any, Generic, TypeVar
 
-import ullage.compaction.compaction_result
-import ullage.compaction.recollection
+import ullage.compaction.job
 import ullage.facts
 import ullage.legality
-import ullage.legality.parameters
+import ullage.legality.params
 import ullage.levels.context_management
 import ullage.levels.cost
 import ullage.manager.explain
@@ -47,7 +46,6 @@ MODULES = (
     "ullage.exceptions",
     "ullage.facts",
     "ullage.legality",
-    "ullage.legality.repairs",
     "ullage.levels",
     "ullage.manager",
     "ullage.memory.notes",
@@ -80,18 +78,18 @@ LATE = {
     # What a conversation needs only with a log, a summary or a listener: `from ullage import ContextManager` does not load it.
     "CompactionResult": ullage.CompactionResult,
     "ContextManagement": ullage.levels.context_management.ContextManagement,
-    "Direction": ullage.compaction.compaction_result.Direction,
+    "Direction": ullage.compaction.job.Direction,
     "Explanation": ullage.manager.explain.Explanation,
     "Facts": ullage.facts.Facts,
     "Hooks": ullage.Hooks,
     "Journal": ullage.manager.journal.Journal,
-    "KeptNotes": ullage.compaction.recollection.KeptNotes,
+    "KeptNotes": ullage.compaction.job.KeptNotes,
     "ListView": ullage.manager.ListView,
     "Listener": ullage.observe.Listener,
     "OffloadStore": ullage.recall.store.OffloadStore,
     "Outgoing": ullage.requests.Outgoing,
     "Outside": Outside,
-    "RequestParameters": ullage.legality.parameters.RequestParameters,
+    "RequestParameters": ullage.legality.params.RequestParameters,
     "Log": str | PathLike[str] | ullage.TranscriptLog,
     "Recall": ullage.recall.Recall,
     "Repair": ullage.legality.Repair,

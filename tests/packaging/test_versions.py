@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-import ullage.integrations.versions as versions
+import ullage.integrations.conversations as versions
 from ullage.exceptions import InvalidPolicy, MissingExtra
-from ullage.integrations.conversations import HeldConversations, NativeItems
-from ullage.integrations.versions import TESTED, absent, check
+from ullage.integrations.conversations import TESTED, HeldConversations, NativeItems, absent, check
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

@@ -22,7 +22,7 @@ import pytest
 from tests.programs.kit import RULES, Backend, ClaudeCode, Codex, Program, Turn
 from tests.programs.scenarios import PROMPT, outputs
 from ullage.sessions import open_session
-from ullage.sessions.native_append import shown
+from ullage.sessions.save import shown
 from ullage.testing.server.wire import Event, Recorded, Reply
 
 SIZES = {

@@ -20,16 +20,16 @@ from tests.oracle.legality import assert_legal
 from ullage.compaction import compact
 from ullage.exceptions import CompactionError, InvalidMessage
 from ullage.facts import collect
-from ullage.facts.reading import text_of
 from ullage.facts.sections import CLOSING, parse_sections
+from ullage.facts.words import text_of
 from ullage.legality.repairs import repair
 from ullage.messages import message_of
 from ullage.policy import Policy
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import render
-from ullage.summarizers.sentence_cut import is_low_content
+from ullage.summarizers.users_words import is_low_content
 from ullage.testing._seal import sign_thinking
-from ullage.transcript.after_boundary import resume
+from ullage.transcript.index import resume
 
 few = settings(
     max_examples=int(os.environ.get("ULLAGE_EXAMPLES", "10")),

@@ -23,8 +23,8 @@ from ullage import (
     compact_session,
     open_session,
 )
-from ullage.compaction.from_session_notes import Remembered
-from ullage.facts.compaction_items import newest_item
+from ullage.compaction.job import Remembered
+from ullage.facts.sections import newest_item
 from ullage.legality import validate
 from ullage.providers import SHAPES
 from ullage.requests.to_request import outgoing

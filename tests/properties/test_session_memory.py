@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.oracle.legality import assert_legal
 from ullage.compaction import compact
-from ullage.facts.reading import text_of
+from ullage.facts.words import text_of
 from ullage.memory.session import SessionMemory
 from ullage.memory.session.notes_folder import NotesFolder
 from ullage.memory.session.template import parse_notes, skeleton

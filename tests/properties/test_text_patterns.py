@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from ullage.compaction.checks import check_reply
 from ullage.facts import collect
-from ullage.facts.fences import unfenced
 from ullage.facts.sections import parse_sections, parse_summary, strip_draft
 from ullage.facts.tallies import command_key
-from ullage.facts.words import asks, words_of
+from ullage.facts.words import asks, unfenced, words_of
 from ullage.summarizers.protocol import SummaryReply
 
 pytestmark = pytest.mark.both_engines

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ullage.providers import _json
-from ullage.providers._json import arguments_in, dumps, loads_object
+from ullage.providers import _common as _json
+from ullage.providers._common import arguments_in, dumps, loads_object
 
 LEAVES = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.sampled_from(["\x7f", "\u2028", "é\"\\\b\x1f", 10**18, -(2**63), 2**64])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ullage.exceptions import InvalidPolicy
 from ullage.providers import Classified, classify
-from ullage.providers.error_rows import ErrorKind, built_in, parsed
+from ullage.providers.errors import ErrorKind, built_in, parsed
 
 CASES: dict[str, list[dict[str, Any]]] = json.loads(
     (Path(__file__).parent / "data" / "provider_errors.json").read_text(encoding="utf-8")

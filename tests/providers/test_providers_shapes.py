@@ -8,7 +8,7 @@ import pytest
 
 from tests.kit import result, text
 from ullage.providers import anthropic, bedrock, gemini, mistral, openai_responses
-from ullage.providers._ids import map_ids
+from ullage.providers._common import map_ids
 
 PNG = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aaaa"}}
 LINK = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.webp"}}

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import uvicorn
 
 from ullage.proxy import ProxySettings
-from ullage.proxy.serving import config_of, url_of
+from ullage.proxy.gateway import config_of, url_of
 
 
 class Proxy:

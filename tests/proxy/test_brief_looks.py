@@ -11,11 +11,9 @@ pytest.importorskip("aiohttp")
 
 from ullage.proxy import fitter as fitter_module
 from ullage.proxy.client_calls import ClientCall
-from ullage.proxy.endpoints import endpoint_of
-from ullage.proxy.fitter import Fitter, gateway_policy
-from ullage.proxy.incoming import Incoming
-from ullage.proxy.line_states import LineStates
+from ullage.proxy.fitter import Fitter, LineStates, gateway_policy
 from ullage.proxy.proxy_settings import ProxySettings
+from ullage.proxy.upstream import Incoming, endpoint_of
 from ullage.testing import conversation
 
 HEADERS = [(b"x-claude-code-session-id", b"s")]

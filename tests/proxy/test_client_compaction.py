@@ -18,9 +18,9 @@ from tests.machine_kit import Machine, claude_lines, lines
 from tests.oracle.server import OracleServer
 from tests.proxy.kit import SUMMARY_REQUEST, Proxy
 from ullage.clients.hook import answer
-from ullage.proxy.handed_out import MARK, HandedOut
+from ullage.proxy.compaction_answers import MARK, HandedOut
 from ullage.stores import FolderStore
-from ullage.summarizers.handed_ledger import LEDGER_HEAD, without_ledger
+from ullage.summarizers.native import LEDGER_HEAD, without_ledger
 from ullage.testing import Step, conversation
 
 MODEL = "claude-opus-5-5"

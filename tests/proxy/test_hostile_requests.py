@@ -19,8 +19,8 @@ pytest.importorskip("starlette")
 from tests.oracle.server import OracleServer
 from tests.proxy.kit import Proxy, call
 from tests.proxy.test_client_compaction import ITEMS, NEXT
-from ullage.proxy import handed_out
-from ullage.proxy.handed_out import MARK, HandedOut
+from ullage.proxy import compaction_answers as handed_out
+from ullage.proxy.compaction_answers import MARK, HandedOut
 from ullage.stores import FolderStore
 from ullage.testing import Step
 

@@ -23,7 +23,7 @@ from tests.proxy.kit import SUMMARY_REQUEST, Proxy, asks, call
 from tests.proxy.test_levels_through import HEADERS, WINDOW, ask, talk
 from tests.proxy.test_relay import SSE, Upstream, head
 from ullage.proxy import ProxySettings, make_app
-from ullage.proxy.content_codings import decoded
+from ullage.proxy.upstream import decoded
 
 
 def text_of(message):

@@ -18,7 +18,7 @@ from tests.oracle.server import OracleServer
 from tests.proxy.kit import Proxy, asks, call
 from tests.proxy.test_levels_through import FORMS, HEADERS, SMALL, WINDOW, talk
 from ullage.proxy.client_calls import ClientCall
-from ullage.proxy.endpoints import Endpoint
+from ullage.proxy.upstream import Endpoint
 
 BIG = 123456789012345678901234567890
 

@@ -16,11 +16,11 @@ from tests.kit import report, result, said, ullage, use, user
 from tests.kit.transcripts import Layout, session_287k, session_file
 from ullage import report as report_module
 from ullage.exceptions import InvalidPolicy, StoreError
+from ullage.manager.machine import CATEGORIES
 from ullage.policy import Policy
 from ullage.report import figures_of, report_page, write_report
-from ullage.report.charts import CATEGORIES, MOST_POINTS, sampled
-from ullage.report.removals import RemovedText, TextBudget
-from ullage.report.treemap import MOST_TILES, treemap
+from ullage.report.page import MOST_POINTS, MOST_TILES, sampled, treemap
+from ullage.report.session_figures import RemovedText, TextBudget
 from ullage.sessions import open_session
 from ullage.testing import scenario
 from ullage.transcript import TranscriptLog

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from ullage.legality import validate
-from ullage.legality.capabilities import json_bytes
+from ullage.legality.params import json_bytes
 
 
 @pytest.mark.parametrize(

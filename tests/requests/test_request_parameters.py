@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 import ullage
 from ullage.exceptions import InvalidPolicy
 from ullage.legality import validate
-from ullage.legality.parameters import RequestParameters
-from ullage.legality.repairs import Repairer, repair
+from ullage.legality.incremental import Repairer
+from ullage.legality.params import RequestParameters
+from ullage.legality.repairs import repair
 
 TALK = [{"role": "user", "content": "hi"}]
 CALLS = {

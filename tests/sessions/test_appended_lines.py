@@ -12,9 +12,8 @@ from tests.machine_kit import IDS, claude_lines, lines, pi_lines, rollout
 from ullage.exceptions import StoreError
 from ullage.messages import COPY_OF
 from ullage.sessions import compact_session, open_session
-from ullage.sessions.edit import remove_parts
-from ullage.sessions.fresh_session import new_session
-from ullage.sessions.undo import undo_compaction
+from ullage.sessions.edit import remove_parts, undo_compaction
+from ullage.sessions.save import new_session
 
 
 def objects(path):

@@ -12,10 +12,10 @@ from tests.machine_kit import IDS, WORDS, Machine, lines
 from tests.oracle.legality import assert_legal
 from ullage.exceptions import ContextTooLarge, InvalidPolicy
 from ullage.facts import collect
-from ullage.facts.reading import blocks_of
+from ullage.facts.words import blocks_of
 from ullage.sessions import found_sessions, open_session
+from ullage.sessions.find import context_tokens
 from ullage.sessions.handoff import handoff
-from ullage.sessions.session_list import context_tokens
 from ullage.testing import scenario
 
 TOOLS = ("claude-code", "codex", "pi", "opencode")

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from ullage.compaction.compaction_result import CompactionResult
+from ullage.compaction.job import CompactionResult
 from ullage.exceptions import LogConflict, StoreError
 from ullage.sessions import compact_session, open_session
 from ullage.transcript import resume
-from ullage.transcript.logfile import LogFile
+from ullage.transcript.log import LogFile
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions and links")
 FORMATS = ["claude_code", "codex", "pi"]

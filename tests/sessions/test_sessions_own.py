@@ -9,7 +9,7 @@ import pytest
 from tests.oracle.legality import assert_legal
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 from ullage.sessions import compact_session, open_session, save
-from ullage.sessions.native_append import shown
+from ullage.sessions.save import shown
 
 WORDS = "The parser drops the last row when the file has no line end. "
 

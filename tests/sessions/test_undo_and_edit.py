@@ -12,9 +12,8 @@ from tests.oracle.legality import assert_legal
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 from ullage.messages import CLEARED
 from ullage.sessions import compact_session, open_session, spending_of
-from ullage.sessions.edit import remove_parts, session_parts
-from ullage.sessions.fresh_session import new_session
-from ullage.sessions.undo import undo_compaction
+from ullage.sessions.edit import remove_parts, session_parts, undo_compaction
+from ullage.sessions.save import new_session
 
 TALK = ("user", "assistant", "attachment")
 

@@ -137,7 +137,7 @@ def test_a_postgres_store_in_an_old_database(postgres):
 
 
 def _version(text):
-    from ullage.stores.sql_schema import SqlStatement
+    from ullage.stores.sql_store import SqlStatement
 
     yield SqlStatement(f"UPDATE ullage_schema SET version = {text}")
 

@@ -12,7 +12,7 @@ from tests.kit import result, said, use, user
 from ullage import compact
 from ullage.exceptions import InvalidPolicy, LeaseExpired, LeaseHeld, LogConflict, StoreError
 from ullage.stores import FolderStore, SharedSummaries, SqliteStore, Worker, open_store
-from ullage.stores.sql_schema import MIGRATIONS
+from ullage.stores.sql_store import MIGRATIONS
 from ullage.stores.stored_log import StoredLog
 from ullage.summarizers import SummaryReply, SummaryRequest
 from ullage.testing import ScriptedSummarizer
@@ -227,7 +227,7 @@ def test_tables_are_brought_up_to_date(tmp_path, monkeypatch):
     made.close()
     step = ("CREATE TABLE ullage_more (name TEXT)", "INSERT INTO ullage_more VALUES ('x')")
     steps = (*MIGRATIONS, step)
-    monkeypatch.setattr("ullage.stores.sql_schema.MIGRATIONS", steps)
+    monkeypatch.setattr("ullage.stores.sql_store.MIGRATIONS", steps)
     with pytest.raises(StoreError, match="have version 1") as told:
         SqliteStore(path, create=False)
     assert "create=True" in told.value.hint
@@ -243,7 +243,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path, monkeypatch):
     SqliteStore(path).close()
     steps = (*MIGRATIONS, ("CREATE TABLE ullage_more (name TEXT)", "SELECT 1 FROM nowhere"))
     with monkeypatch.context() as patch:
-        patch.setattr("ullage.stores.sql_schema.MIGRATIONS", steps)
+        patch.setattr("ullage.stores.sql_store.MIGRATIONS", steps)
         with pytest.raises(StoreError, match="nowhere"):
             SqliteStore(path)
     made = SqliteStore(path)

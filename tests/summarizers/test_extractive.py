@@ -7,7 +7,7 @@ import pytest
 from tests.kit import user
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import collect
-from ullage.facts.answers_found import figures
+from ullage.facts.collector import figures
 from ullage.facts.sections import parse_sections, read_user_messages, user_message
 from ullage.summarizers.budgeted_text import allot, cost, shorten
 from ullage.summarizers.extractive import ExtractiveSummarizer, render

@@ -8,15 +8,12 @@ from typing import Any
 import pytest
 
 from ullage.compaction import compact
-from ullage.compaction.plain_messages import plain_messages
+from ullage.compaction.summary_call import plain_messages
 from ullage.exceptions import InvalidPolicy, MissingExtra
 from ullage.facts.sections import HEADINGS
 from ullage.summarizers import SummaryRequest, summarizer_of
-from ullage.summarizers.call_watchdog import Stopped, Watch
-from ullage.summarizers.inputs import used_tools
-from ullage.summarizers.protocol import is_async
-from ullage.summarizers.shared_prefix import extended
-from ullage.summarizers.streams import PrefixLost
+from ullage.summarizers.protocol import Stopped, Watch, is_async, used_tools
+from ullage.summarizers.streams import PrefixLost, extended
 
 NINE = "\n\n".join(
     f"## {n}. {title}\nSomething of {title.lower()}." for n, title in enumerate(HEADINGS, 1)

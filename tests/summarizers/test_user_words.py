@@ -13,8 +13,7 @@ from ullage.facts.sections import parse_sections, read_user_messages
 from ullage.summarizers import ExtractiveSummarizer
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import render
-from ullage.summarizers.sentence_cut import is_low_content
-from ullage.summarizers.users_words import trimmed, user_messages
+from ullage.summarizers.users_words import is_low_content, trimmed, user_messages
 
 RULE = "Never touch migrations/0193_harbor_lock.sql, because the DBA owns that file."
 REPORT = "I read on and it is as you said. " * 60 + "Which fail, and which is first?"

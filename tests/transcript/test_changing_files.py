@@ -193,7 +193,7 @@ for turn in range(turns):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("shape", ["claude_code", "other"])
 def test_five_hundred_truncations_and_rewrites_of_a_file_that_is_read(shape, tmp_path):
-    from ullage.recall.archive import Archive
+    from ullage.recall.store import Archive
 
     path = tmp_path / "s.jsonl"
     written(path, 300)

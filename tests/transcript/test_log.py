@@ -16,7 +16,7 @@ import pytest
 from tests.kit import user
 from ullage.exceptions import InvalidMessage, InvalidPolicy, LogConflict, StoreError
 from ullage.transcript import Transcript, TranscriptLog, records, resume
-from ullage.transcript.logfile import LogFile
+from ullage.transcript.log import LogFile
 
 ENVELOPE = {"sessionId": "s", "cwd": "/w", "gitBranch": "main", "version": "9"}
 

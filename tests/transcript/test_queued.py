@@ -9,8 +9,7 @@ import pytest
 from tests.machine_kit import IDS, claude_lines, lines
 from ullage.messages import COPY_OF
 from ullage.sessions import compact_session, inspect_session, open_session
-from ullage.sessions.edit import remove_parts
-from ullage.sessions.undo import undo_compaction
+from ullage.sessions.edit import remove_parts, undo_compaction
 from ullage.transcript import Transcript, resume
 
 pytestmark = pytest.mark.both_engines

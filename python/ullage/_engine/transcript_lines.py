@@ -10,8 +10,6 @@ import orjson
 
 from ullage.exceptions import TranscriptChanged
 
-__all__ = ["decoded", "parse_line", "plain", "refused", "transcript_changed"]
-
 # An integer of more digits may be one of more than 64 bits, which the fast parser would round.
 _LONG_DIGITS = re.compile(rb"[0-9]{19}")
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 from ullage.exceptions import StoreError
 
-__all__ = ["ENCODINGS", "R50K_TOKENS", "Packed", "damaged", "read"]
-
 ENCODINGS = {
     "o200k_base": "o200k_base",
     "o200k_harmony": "o200k_base",

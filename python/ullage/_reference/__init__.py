@@ -5,37 +5,39 @@ File for file the twin of `rust/core/src`; the same names, arguments and order o
 
 from __future__ import annotations
 
-from ullage._engine.digests import Anchor, AnchoredCount, KeepWindow, LineDigest, Violation
-from ullage._reference.bpe import count_text, count_text_up_to, encode_text, encodings
-from ullage._reference.digest import (
+from ullage._engine.digests import (
+    Anchor,
+    AnchoredCount,
     BlockDigest,
     BlockFlag,
     BlockKind,
+    KeepWindow,
+    LineDigest,
     MessageDigest,
     MessageFlag,
     Role,
+    Violation,
 )
-from ullage._reference.image import image_size, image_tokens
-from ullage._reference.json_tally import json_features, json_length
+from ullage._reference.bpe import count_text, count_text_up_to, encode_text, encodings
+from ullage._reference.digest import image_size, image_tokens
 from ullage._reference.jsonl import TranscriptIndex
 from ullage._reference.ledger import Ledger
-from ullage._reference.media import media_indices
-from ullage._reference.name_tally import NameTally
-from ullage._reference.names import find_names
-from ullage._reference.outcome import is_framing, read_result
-from ullage._reference.patterns import PatternSet
+from ullage._reference.names import NameTally, find_names
+from ullage._reference.outcome import is_framing, read_result, telling_lines
+from ullage._reference.read import json_features, json_length, media_indices
 from ullage._reference.rules import Verifier, check
-from ullage._reference.sentences import contained, split_sentences
 from ullage._reference.survey import Survey
-from ullage._reference.telling import telling_lines
 from ullage._reference.text import (
     FEATURE_NAMES,
+    PatternSet,
     Weights,
+    contained,
     estimate_text,
     features,
     padded,
     rough_text,
     rough_tokens,
+    split_sentences,
 )
 
 __all__ = [

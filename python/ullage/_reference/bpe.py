@@ -15,10 +15,8 @@ from collections.abc import Iterator
 
 from ullage._engine import vocabulary as _vocabulary
 from ullage._engine.vocabulary import ENCODINGS, R50K_TOKENS, Packed
-from ullage._reference.stored import stored_text, valid_text
+from ullage._reference.text import stored_text, valid_text
 from ullage.exceptions import InvalidPolicy
-
-__all__ = ["Packed", "count_text", "count_text_up_to", "encode_text", "encodings"]
 
 _LONGEST = 128
 """No token of these vocabularies has more bytes."""

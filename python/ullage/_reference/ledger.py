@@ -2,24 +2,291 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import takewhile
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
-from ullage._engine.digests import Anchor, AnchoredCount, KeepWindow
-from ullage._reference.digest import BlockDigest, BlockKind, MessageDigest, MessageFlag, Role
-from ullage._reference.digests import Digested, Digests, Position
-from ullage._reference.items import read_item
-from ullage._reference.meter import Weights
-from ullage._reference.plain import read_plain
-from ullage._reference.rounds import rounds
-from ullage._reference.stored import stored
-from ullage._reference.truncate import truncate_head
-from ullage._reference.window import Needs, keep_window
+from ullage._engine.digests import (
+    Anchor,
+    AnchoredCount,
+    BlockDigest,
+    BlockKind,
+    KeepWindow,
+    MessageDigest,
+    MessageFlag,
+    Role,
+)
+from ullage._reference.digest import plain
+from ullage._reference.read import Strings, Weights, read_item, read_plain
+from ullage._reference.text import stored
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 
-__all__ = ["Ledger"]
+# Digests of a conversation with what finds them again: sums, positions by id, boundaries.
+#
+# Everything here is pushed and popped at the end only; an edit in the middle pops the tail and
+# pushes it again, so that no index can disagree with the messages. The twin of the struct `Ledger`
+# in `rust/core/src/ledger.rs`.
+
+
+F = plain(MessageFlag)
+CALLS = frozenset({int(BlockKind.TOOL_USE), int(BlockKind.SERVER_TOOL_USE)})
+RESULTS = frozenset({int(BlockKind.TOOL_RESULT), int(BlockKind.SERVER_TOOL_RESULT)})
+
+# So many strings that no message needs are kept at least: numbers that come back cost nothing.
+SPARE_STRINGS = 1024
+
+Digested: TypeAlias = tuple[MessageDigest, list[BlockDigest]]
+Position: TypeAlias = tuple[int, int]
+
+
+class Digests:
+    """Messages, their blocks, prefix sums, and positions by string number (newest last)."""
+
+    def __init__(self) -> None:
+        self.strings = Strings()
+        self.messages: list[MessageDigest] = []
+        self.blocks: list[BlockDigest] = []
+        self.token_sums = [0]
+        self.rough_sums = [0]
+        self.text_sums = [0]
+        # The highest string number that the messages up to each need.
+        self.tops = [0]
+        self.boundaries: list[int] = []
+        self.usages: list[int] = []
+        self.compactions: list[int] = []  # messages with the provider's own compaction
+        self.uuids: dict[int, list[int]] = defaultdict(list)
+        self.pieces: dict[int, list[int]] = defaultdict(list)
+        self.calls: dict[int, list[Position]] = defaultdict(list)
+        self.results: dict[int, list[Position]] = defaultdict(list)
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def push(self, digested: Digested) -> None:
+        message, blocks = digested
+        index = len(self.messages)
+        message = message._replace(first_block=len(self.blocks))
+        self.messages.append(message)
+        self.token_sums.append(self.token_sums[-1] + message.tokens)
+        self.rough_sums.append(self.rough_sums[-1] + message.rough)
+        has_text = bool(message.flags & F.HAS_TEXT)
+        self.text_sums.append(self.text_sums[-1] + has_text)
+        numbers = (max(block.id, block.name) for block in blocks)
+        self.tops.append(max(self.tops[-1], message.uuid, message.response_id, *numbers))
+        for number, block in enumerate(blocks):
+            self._positions(block, (index, number))
+        self.blocks.extend(blocks)
+        for positions in self._lists_of(message, blocks):
+            positions.append(index)
+
+    def _positions(self, block: BlockDigest, position: Position) -> None:
+        if block.id and block.kind in CALLS:
+            self.calls[block.id].append(position)
+        elif block.id and block.kind in RESULTS:
+            self.results[block.id].append(position)
+
+    def _lists_of(self, message: MessageDigest, blocks: Sequence[BlockDigest]) -> list[list[int]]:
+        """The lists that hold this message's index."""
+        lists = []
+        if message.uuid:
+            lists.append(self.uuids[message.uuid])
+        if message.response_id:
+            lists.append(self.pieces[message.response_id])
+        if message.flags & F.BOUNDARY:
+            lists.append(self.boundaries)
+        if message.flags & F.HAS_USAGE:
+            lists.append(self.usages)
+        if any(block.kind == BlockKind.COMPACTION for block in blocks):
+            lists.append(self.compactions)
+        return lists
+
+    def pop(self) -> Digested:
+        message = self.messages.pop()
+        blocks = self.blocks[message.first_block :]
+        del self.blocks[message.first_block :]
+        for sums in (self.token_sums, self.rough_sums, self.text_sums, self.tops):
+            sums.pop()
+        for block in blocks:
+            if block.id and block.kind in CALLS:
+                self.calls[block.id].pop()
+            elif block.id and block.kind in RESULTS:
+                self.results[block.id].pop()
+        for positions in self._lists_of(message, blocks):
+            positions.pop()
+        return message, blocks
+
+    def take(self, length: int) -> list[Digested]:
+        """Pops all messages from `length` on; oldest first."""
+        taken = [self.pop() for _ in range(len(self) - length)]
+        taken.reverse()
+        return taken
+
+    def trim(self) -> None:
+        """Forgets the newest strings that no message needs, if they are more than those needed.
+
+        Always-new ids would grow the table for ever. What is done seldom costs each string once.
+        """
+        needed = self.tops[-1] + 1
+        if len(self.strings) - needed > max(needed, SPARE_STRINGS):
+            self.strings.rollback(needed)
+            for positions in (self.uuids, self.pieces, self.calls, self.results):
+                for number in [number for number in positions if number >= needed]:
+                    del positions[number]
+
+    def blocks_of(self, index: int) -> list[BlockDigest]:
+        message = self.messages[index]
+        return self.blocks[message.first_block : message.first_block + message.block_count]
+
+    def last_boundary(self) -> int | None:
+        return self.boundaries[-1] if self.boundaries else None
+
+    def aside(self, index: int) -> bool:
+        """Whether a message belongs to no round: metadata, or another thread than the first one.
+
+        In an agent's own transcript every line is a sidechain; there none of them stands aside.
+        """
+        message = self.messages[index]
+        if message.role == Role.NONE:
+            return True
+        own = next(other for other in self.messages if other.role != Role.NONE)
+        return bool((message.flags ^ own.flags) & F.SIDECHAIN)
+
+    def call_before(self, block_id: int, position: Position) -> Position | None:
+        """The newest call with this id before a position."""
+        earlier = (call for call in reversed(self.calls[block_id]) if call < position)
+        return next(earlier, None)
+
+
+# API rounds: one response and what answers it. The twin of `rust/core/src/rounds.rs`.
+
+
+def rounds(digests: Digests, start: int, stop: int) -> list[int]:
+    """First index of each round of `[start, stop)`, as if these messages were all.
+
+    A round starts at each response; what stands before the first one belongs to round 0. A response
+    stored in pieces (one response id) is one response, also where results stand between them.
+    Without ids, neighbouring assistant messages are one response. What stands aside (other threads,
+    metadata) stays in the running round.
+    """
+    firsts = [start] if start < stop else []
+    response: int | None = None
+    adjacent = False
+    for index in range(start, stop):
+        message = digests.messages[index]
+        if digests.aside(index):
+            continue
+        if message.role != Role.ASSISTANT:
+            adjacent = False
+            continue
+        same = response == message.response_id and (message.response_id != 0 or adjacent)
+        if response is not None and not same:
+            firsts.append(index)
+        response, adjacent = message.response_id, True
+    return firsts
+
+
+# The keep window (KEEP-1 to KEEP-3). The twin of `rust/core/src/window.rs`.
+
+
+class Needs(NamedTuple):
+    """When enough is kept: `max_tokens`, or `min_tokens` and `text_messages`."""
+
+    min_tokens: int
+    max_tokens: int
+    text_messages: int
+
+
+def keep_window(digests: Digests, start: int, floor: int, needs: Needs) -> KeepWindow:
+    """Move `start` back until enough is kept and nothing in it is split.
+
+    Never before `floor`, nor the newest boundary; a start that lies before them stays.
+    """
+    boundary = digests.last_boundary()
+    floor = max(floor, 0 if boundary is None else boundary + 1)
+    start = _close(digests, _grow(digests, start, floor, needs), floor)
+    tokens = digests.token_sums[-1] - digests.token_sums[start]
+    texts = digests.text_sums[-1] - digests.text_sums[start]
+    return KeepWindow(start, tokens, texts, _orphans(digests, start))
+
+
+def _enough(digests: Digests, start: int, needs: Needs) -> bool:
+    tokens = digests.token_sums[-1] - digests.token_sums[start]
+    texts = digests.text_sums[-1] - digests.text_sums[start]
+    if tokens >= needs.max_tokens:
+        return True
+    return tokens >= needs.min_tokens and texts >= needs.text_messages
+
+
+def _grow(digests: Digests, start: int, floor: int, needs: Needs) -> int:
+    """The latest start at or before `start` that keeps enough; both sums only grow backwards."""
+    if start <= floor or _enough(digests, start, needs):
+        return start
+    low, high = floor, start
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _enough(digests, middle, needs):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _close(digests: Digests, start: int, floor: int) -> int:
+    """Moves back to the calls of kept results and the first pieces of kept responses."""
+    end = len(digests)
+    while start < end:
+        reach = min(_reach(digests, index, floor) for index in range(start, end))
+        if reach >= start:
+            break
+        start, end = reach, start
+    return start
+
+
+def _reach(digests: Digests, index: int, floor: int) -> int:
+    """The earliest message, not before the floor, that must be kept with this one."""
+    message = digests.messages[index]
+    found = [index, *(piece for piece in digests.pieces[message.response_id] if piece >= floor)]
+    for number, block in enumerate(digests.blocks_of(index)):
+        if block.id and block.kind in RESULTS:
+            call = digests.call_before(block.id, (index, number))
+            if call is not None and call[0] >= floor:
+                found.append(call[0])
+    return min(found)
+
+
+def _orphans(digests: Digests, start: int) -> list[Position]:
+    """Kept results whose call is not kept; one without an id belongs to no call."""
+    lost = []
+    for index in range(start, len(digests)):
+        for number, block in enumerate(digests.blocks_of(index)):
+            if not block.id or block.kind not in RESULTS:
+                continue
+            call = digests.call_before(block.id, (index, number))
+            if call is None or call[0] < start:
+                lost.append((index, number))
+    return lost
+
+
+# How much to cut from the head (FULL-3). The twin of `rust/core/src/truncate.rs`.
+
+
+def truncate_head(digests: Digests, gap_tokens: int | None, start: int, share_percent: int) -> int:
+    """First message to keep after whole oldest rounds are dropped; `start` if only one is left.
+
+    With a known gap as few rounds as cover it, else a share of them; at least one either way.
+    """
+    firsts = rounds(digests, start, len(digests))
+    if len(firsts) < 2:
+        return start
+    if gap_tokens is None:
+        drop = max(1, len(firsts) * share_percent // 100)
+        return firsts[min(drop, len(firsts) - 1)]
+    enough = digests.token_sums[start] + gap_tokens
+    covers = (first for first in firsts[1:] if digests.token_sums[first] >= enough)
+    return next(covers, firsts[-1])
+
 
 Item = Mapping[str, Any]
 

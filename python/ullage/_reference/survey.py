@@ -9,11 +9,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ullage._engine.digests import AnchoredCount, BlockDigest, MessageDigest, SurveyFacts
-from ullage._reference.digest import BlockFlag, BlockKind, MessageFlag, Role
+from ullage._engine.digests import (
+    AnchoredCount,
+    BlockDigest,
+    BlockFlag,
+    BlockKind,
+    MessageDigest,
+    MessageFlag,
+    Role,
+    SurveyFacts,
+)
 from ullage._reference.ledger import Ledger
-
-__all__ = ["Survey"]
 
 PATH_KEYS = ("file_path", "path", "filename", "notebook_path")
 CATEGORIES = 9

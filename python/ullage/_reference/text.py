@@ -9,26 +9,90 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, final
 
-from ullage._reference.stored import stored_text
 from ullage.exceptions import InvalidPolicy
 
-__all__ = [
-    "FEATURE_NAMES",
-    "MAX_DEPTH",
-    "MAX_INT_BITS",
-    "UNIT",
-    "HiddenRule",
-    "ImageRule",
-    "Weights",
-    "estimate_text",
-    "features",
-    "padded",
-    "rough_text",
-    "rough_tokens",
-]
+# What is stored in dicts, lists and strings whose classes may answer differently.
+#
+# The Rust engine reads storage and runs no method of a subclass; so does the twin, which is given plain values.
+
+
+_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
+_KINDS: Final = (str, dict, list, tuple, int, float)
+
+
+def stored_text(text: str) -> str:
+    """The characters of a string, as a plain one."""
+    return text if type(text) is str else str.__str__(text)
+
+
+def valid_text(text: str) -> str:
+    """The text as UTF-8 can hold it, as tiktoken does it: pairs of surrogates are their character, lone ones U+FFFD."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def stored(value: Any) -> Any:
+    """The value itself if all in it is of built-in types, else a copy that is; what JSON does not have stays."""
+    return value if _is_plain(value) else _copy(value)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether no subclass is in it; each container is looked at once, however often it occurs."""
+    seen: set[int] = set()
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        kind = type(item)
+        if kind in _LEAVES:
+            continue
+        if kind is dict or kind is list or kind is tuple:
+            if id(item) not in seen:
+                seen.add(id(item))
+                waiting.extend(item)
+                waiting.extend(item.values() if kind is dict else ())
+        elif isinstance(item, _KINDS):
+            return False
+    return True
+
+
+def _copy(value: Any) -> Any:
+    """A copy of built-in types; what occurs twice does so in the copy."""
+    made: dict[int, Any] = {}
+    waiting: list[Any] = []
+
+    def plain(item: Any) -> Any:
+        if isinstance(item, str):
+            return stored_text(item)
+        if isinstance(item, bool) or not isinstance(item, _KINDS):
+            return item
+        if isinstance(item, int):
+            return int.__pos__(item)
+        if isinstance(item, float):
+            return float.__pos__(item)
+        if id(item) not in made:
+            made[id(item)] = {} if isinstance(item, dict) else []
+            waiting.append(item)
+        return made[id(item)]
+
+    top = plain(value)
+    while waiting:
+        item = waiting.pop()
+        into = made[id(item)]
+        if isinstance(item, dict):
+            # Other keys than strings are refused later, as they are.
+            members = dict.items(item)
+            into.update((plain(k) if isinstance(k, str) else k, plain(one)) for k, one in members)
+        else:
+            parts = list.__iter__(item) if isinstance(item, list) else tuple.__iter__(item)
+            into.extend(map(plain, parts))
+    return top
+
 
 FEATURE_NAMES: Final = (
     "lower",
@@ -323,3 +387,190 @@ def features(text: str) -> tuple[int, ...]:
         0,
         0,
     )
+
+
+# The sentences of a text (parts between line breaks, and blanks after a full stop, question or exclamation mark), and texts in another.
+#
+# Twin of `rust/core/src/sentences.rs`.
+
+
+_BREAK = re.compile(r"\s(?:(?<=\n)|(?<=[.!?]\s))")  # begins with what is looked for quickly
+
+
+def split_sentences(text: str, least: int, most: int) -> list[str]:
+    """The sentences in order, without blanks around them.
+
+    Args:
+        text: Any.
+        least: Characters of the shortest that is wanted.
+        most: Of the longest.
+    """
+    found = (part.strip() for part in _BREAK.split(valid_text(stored_text(text))))
+    return [part for part in found if least <= len(part) <= most]
+
+
+def contained(texts: Sequence[str], whole: str) -> list[bool]:
+    """For each of some texts whether it stands in another.
+
+    Args:
+        texts: Any.
+        whole: In which they are looked for.
+    """
+    whole = valid_text(stored_text(whole))
+    return [valid_text(stored_text(text)) in whole for text in texts]
+
+
+# Which of some patterns are in a sentence, and which may be: Python's own search decides about the latter.
+#
+# Twin of `rust/core/src/patterns.rs`. Only plain ASCII is judged, where both read a pattern alike. Lookarounds are left
+# out, so that a pattern with one may be there; its alternatives without any are there if they are found.
+
+
+MOST_PATTERNS: Final = 63
+_JUDGED = re.compile(r"[ -~\t]*")
+_LOOKS = ("(?=", "(?!", "(?<=", "(?<!")
+
+
+class PatternSet:
+    """Some patterns, looked for together; letters of any case match.
+
+    Args:
+        patterns: In Python's syntax.
+        wide: Texts with Latin letters, punctuation and symbols beyond ASCII are judged too, each as one of two characters; what
+            is found there only may be there.
+
+    Raises:
+        ValueError: More than 63, or one that cannot be read.
+    """
+
+    def __init__(self, patterns: Sequence[str], *, wide: bool = False) -> None:
+        if len(patterns) > MOST_PATTERNS:
+            raise ValueError(f"at most {MOST_PATTERNS} patterns, not {len(patterns)}")
+        try:
+            self._patterns = [_pattern(each, wide) for each in patterns]
+        except re.error as exc:
+            raise ValueError(str(exc)) from exc
+        self._wide = wide
+
+    def look(self, text: str) -> tuple[int, int]:
+        """A bit for each pattern that may be in the text (all of them where it is not judged), and for each that is."""
+        text = stored_text(text)
+        if self._wide:
+            text = _patterns_narrowed(valid_text(text))
+        if not (_NARROW if self._wide else _JUDGED).fullmatch(text):
+            return (1 << len(self._patterns)) - 1, 0
+        maybe = sure = 0
+        for at, (pattern, certain) in enumerate(self._patterns):
+            if pattern.search(text):
+                maybe |= 1 << at
+                sure |= (not self._wide and (certain is None or bool(certain.search(text)))) << at
+        return maybe, sure
+
+
+def _pattern(pattern: str, wide: bool) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
+    """What may be there, and the alternatives that need no second look, where that is not all of them."""
+    maybe = _made(_without_looks(pattern, wide=wide))
+    if wide:
+        return maybe, None
+    parts = _alternatives(pattern)
+    sure = [part for part in parts if not _has_looks(part)]
+    rest = None if len(sure) == len(parts) else _made("|".join(sure) if sure else _NOTHING)
+    return maybe, rest
+
+
+_NOTHING = r"\x02"
+"""In no judged text."""
+
+_LETTER, _MARK = "_", "\x01"
+"""In place of a letter beyond ASCII, and of punctuation and symbols."""
+
+_NARROW = re.compile(r"[ -~\t\x01]*")
+_BLANKS = re.compile("[\xa0\u2000-\u200a\u202f]")
+_LETTERS = re.compile("[\xc0-\u024f]")
+_MARKS = re.compile(
+    "[×÷\xa1-\xbf\u200b-\u2027\u2030-\u205e\u20a0-\u20cf\u2190-\u23ff\u2500-\u2775\u2794-\u2bff\ufe00-\ufe0f\U0001f300-\U0001faff]"
+)
+_NEITHER = re.compile("[\x01\u0130\u0131\u017fª²³µ¹º¼-¾]")
+"""Python takes some for letters of ASCII, some for digits."""
+
+
+def _patterns_narrowed(text: str) -> str:
+    """The text with each wider character as one of ASCII; one that is not judged stays."""
+    if text.isascii() or _NEITHER.search(text):
+        return text.replace(_MARK, "\x02")
+    text = _LETTERS.sub(_LETTER, _MARKS.sub(_MARK, text))
+    return _BLANKS.sub(" ", text)
+
+
+def _made(plain: str) -> re.Pattern[str]:
+    return re.compile(plain, re.ASCII | re.IGNORECASE)
+
+
+def _alternatives(pattern: str) -> list[str]:
+    """The parts between the bars that stand in no group and no class."""
+    parts, start, depth = [], 0, 0
+    for at in _unescaped(pattern):
+        here = pattern[at]
+        depth = max(depth + (here == "(") - (here == ")"), 0)
+        if here == "|" and depth == 0:
+            parts.append(pattern[start:at])
+            start = at + 1
+    return [*parts, pattern[start:]]
+
+
+def _has_looks(pattern: str) -> bool:
+    return any(pattern.startswith(_LOOKS, at) for at in _unescaped(pattern))
+
+
+def _unescaped(pattern: str) -> Iterator[int]:
+    """The places of the characters that stand for themselves neither by a backslash nor in a class."""
+    in_class = escaped = False
+    for at, here in enumerate(pattern):
+        if escaped or here == "\\":
+            escaped = not escaped
+            continue
+        outside, in_class = not in_class, here != "]" if in_class else here == "["
+        if outside:
+            yield at
+
+
+def _without_looks(pattern: str, *, wide: bool) -> str:
+    """The pattern without lookarounds; `wide`: what `_narrowed` replaces too, but in a negated class nothing that would keep more out."""
+    plain, at, in_class, negated = "", 0, False, False
+    while at < len(pattern):
+        if not in_class and pattern.startswith(_LOOKS, at):
+            at = _group_end(pattern, at)
+            continue
+        size = 2 if pattern[at] == "\\" else 1
+        here = pattern[at : at + size]
+        if wide and size == 1:
+            here = _patterns_narrow(here, negated)
+        if size == 1:
+            in_class = pattern[at] != "]" if in_class else pattern[at] == "["
+            negated = in_class and (negated or pattern.startswith("[^", at))
+        plain += here
+        at += size
+    return plain
+
+
+def _patterns_narrow(char: str, negated: bool) -> str:
+    if char.isascii():
+        return _NOTHING if negated and char == "_" else char
+    narrow = _patterns_narrowed(char)
+    return narrow if narrow.isascii() and not negated else _NOTHING
+
+
+def _group_end(pattern: str, start: int) -> int:
+    depth, in_class, at = 0, False, start
+    while at < len(pattern):
+        here = pattern[at]
+        if here == "\\":
+            at += 1
+        elif here in "[]":
+            in_class = here == "["
+        elif not in_class:
+            depth += (here == "(") - (here == ")")
+        at += 1
+        if here == ")" and depth == 0:
+            return at
+    return len(pattern)

@@ -13,15 +13,35 @@ Indexing and counting release the GIL; Python code (summaries, reports) does not
 
 from __future__ import annotations
 
-from ullage.batch.arrow_rows import ArrowBatch, process_rows, write_table
-from ullage.batch.engines import ENGINES, EngineName, run_rows
-from ullage.batch.file_work import compact_file, inspect_file
-from ullage.batch.manifest import Manifest
-from ullage.batch.more_work import count_file, replay_file, validate_file
-from ullage.batch.place_run import find_places, run_places
+from ullage.batch.engines import (
+    ENGINES,
+    ArrowBatch,
+    EngineName,
+    find_places,
+    process_rows,
+    run_places,
+    run_rows,
+    write_table,
+)
 from ullage.batch.places import RemoteFile, find_remote
-from ullage.batch.row_task import ACTIONS, BatchAction, BatchRow, RowTask, row_of
-from ullage.batch.run import Done, Status, run_batch
+from ullage.batch.row_task import (
+    ACTIONS,
+    BatchAction,
+    BatchRow,
+    RowTask,
+    compact_file,
+    inspect_file,
+    row_of,
+)
+from ullage.batch.run import (
+    Done,
+    Manifest,
+    Status,
+    count_file,
+    replay_file,
+    run_batch,
+    validate_file,
+)
 from ullage.batch.search import TranscriptFile, find_transcripts
 
 __all__ = [

@@ -2,17 +2,128 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
-from typing import Any, Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
 
-from ullage.batch.arrow_rows import arrow_schema, process_rows
+import orjson
+
+from ullage.batch.places import RemoteFile, find_remote, is_remote, put_remote
 from ullage.batch.row_task import BatchRow, RowTask
-from ullage.exceptions import InvalidPolicy, MissingExtra
+from ullage.batch.run import Done, Manifest, Status
+from ullage.batch.search import TranscriptFile, find_transcripts
+from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
+from ullage.recall.store import write_whole
 
-__all__ = ["ENGINES", "EngineName", "run_rows"]
+# The batch as one pure function over Arrow: a table of transcripts in, a table of what came of them out. Any engine that has Arrow can run it.
+#
+# import pyarrow as pa
+# from ullage.batch import RowTask, process_rows
+#
+# table = process_rows(pa.record_batch({"path": ["a.jsonl"]}), RowTask(action="inspect"))
+
+
+class ArrowBatch(Protocol):
+    """A `pyarrow.RecordBatch`, or a table."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many."""
+        ...
+
+    def to_pylist(self) -> list[dict[str, object]]:
+        """Its rows."""
+        ...
+
+
+def _arrow(name: str = "pyarrow") -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as exc:
+        raise MissingExtra("pyarrow", "daft") from exc
+
+
+def arrow_schema() -> Any:
+    """Columns of the result: the fields of `BatchRow`.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
+    arrow = _arrow()
+    kinds = {"tokens_before": arrow.int64(), "tokens_after": arrow.int64(), "freed": arrow.int64()}
+    kinds["output"] = arrow.large_binary()
+    return arrow.schema(
+        [
+            arrow.field(each.name, kinds.get(each.name, arrow.string()))
+            for each in dataclasses.fields(BatchRow)
+        ]
+    )
+
+
+def process_rows(batch: ArrowBatch, task: RowTask) -> ArrowBatch:
+    """Does a task to every row.
+
+    Args:
+        batch: With a column `path` (files or addresses), or `content` (transcripts as binary or text), or both; `relative`: paths
+            below the output. Other columns are not looked at.
+        task: What is done.
+
+    Returns:
+        A `pyarrow.RecordBatch` of as many rows in the same order, its columns the fields of `BatchRow`; what goes wrong with a row is in it.
+
+    Raises:
+        InvalidPolicy: It has neither column.
+        MissingExtra: pyarrow is not installed.
+    """
+    schema = arrow_schema()
+    rows = [dataclasses.asdict(row) for row in rows_of(batch.to_pylist(), task)]
+    made: ArrowBatch = _arrow().RecordBatch.from_pylist(rows, schema=schema)
+    return made
+
+
+def rows_of(given: Iterable[Mapping[str, Any]], task: RowTask) -> Iterator[BatchRow]:
+    """The same over plain rows.
+
+    Raises:
+        InvalidPolicy: A row has neither `path` nor `content`.
+    """
+    for number, row in enumerate(given):
+        if "path" not in row and "content" not in row:
+            raise InvalidPolicy("batch", sorted(row), "must have a column path or content")
+        path, content = row.get("path"), row.get("content")
+        if path is None and content is None:
+            yield BatchRow(
+                path=f"row {number}", code="invalid_transcript", error="the row is empty"
+            )
+            continue
+        data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+        yield task.row(str(path or f"row-{number}"), str(row.get("relative") or ""), data)
+
+
+def write_table(path: str, rows: Iterable[BatchRow]) -> None:
+    """Writes rows as a Parquet file, whole or not at all.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+        StoreError: It cannot be written.
+    """
+    arrow, parquet = _arrow(), _arrow("pyarrow.parquet")
+    table = arrow.Table.from_pylist([*map(dataclasses.asdict, rows)], schema=arrow_schema())
+    sink = arrow.BufferOutputStream()
+    parquet.write_table(table, sink)
+    data = sink.getvalue().to_pybytes()
+    if is_remote(path):
+        put_remote(path, data)
+        return
+    try:
+        write_whole(Path(path), data)
+    except OSError as exc:
+        raise StoreError(f"cannot be written: {exc.strerror}", path=path) from exc
+
 
 EngineName: TypeAlias = Literal["threads", "daft", "ray"]
 
@@ -102,3 +213,96 @@ def _library(name: str, extra: str) -> Any:
         return importlib.import_module(name)
     except ImportError as exc:
         raise MissingExtra(name.partition(".")[0], extra) from exc
+
+
+# A task over files and objects on any engine, recorded as it goes, so that a run that was killed continues.
+
+
+def find_places(paths: Iterable[str], *, pattern: str = "") -> list[RemoteFile]:
+    """Files and objects that may be transcripts, sorted, each once.
+
+    Args:
+        paths: Folders and files, see `find_transcripts`; addresses, see `find_remote`.
+        pattern: See `find_transcripts`; for addresses put it into them.
+
+    Raises:
+        InvalidPolicy, MissingExtra, StoreError: See both.
+    """
+    given = list(paths)
+    local = find_transcripts([path for path in given if not is_remote(path)], pattern=pattern)
+    found = {each.path: each for each in map(_of_file, local)}
+    for address in filter(is_remote, given):
+        found.update({each.path: each for each in find_remote(address)})
+    return sorted(found.values())
+
+
+def run_places(
+    task: RowTask,
+    places: Iterable[RemoteFile],
+    *,
+    name: str,
+    engine: EngineName = "threads",
+    workers: int = 2,
+    manifest: Manifest | None = None,
+    retry_failed: bool = False,
+) -> Generator[Done, None, None]:
+    """Does a task to every place on an engine; one that fails does not stop the others.
+
+    What an earlier run has done comes first, then the others as they are done, begun with the largest.
+
+    Args:
+        task: What is done.
+        places: From `find_places`.
+        name: The task with its options, the key in the manifest.
+        engine: See `run_rows`.
+        workers: See `run_rows`.
+        manifest: What earlier runs have done; `None`: nothing.
+        retry_failed: Whether those that failed before are tried again.
+
+    Raises:
+        InvalidPolicy, MissingExtra: See `run_rows`.
+        StoreError: The manifest cannot be written.
+    """
+    book = Manifest() if manifest is None else manifest
+    left: dict[str, RemoteFile] = {}
+    for place in places:
+        done = _known(book, name, place, retry_failed=retry_failed)
+        if done is None:
+            left[place.path] = place
+        else:
+            yield done
+    order = sorted(left.values(), key=lambda each: -each.size)
+    asked = [{"path": each.path, "relative": each.relative} for each in order]
+    for row in run_rows(asked, task, engine=engine, workers=workers):
+        place, status, report = left[row.path], _status(row), _report(row)
+        record = {"status": str(status), "report": report}
+        book.add(name, place.path, size=place.size, changed=place.changed, record=record)
+        yield Done(place.path, status, report)
+
+
+def _of_file(found: TranscriptFile) -> RemoteFile:
+    path = found.path.resolve()
+    stat = path.stat()
+    return RemoteFile(str(path), found.relative.as_posix(), stat.st_size, stat.st_mtime_ns)
+
+
+def _known(book: Manifest, name: str, place: RemoteFile, *, retry_failed: bool) -> Done | None:
+    record = book.find(name, place.path, size=place.size, changed=place.changed)
+    if record is None or (record["status"] == Status.FAILED and retry_failed):
+        return None
+    written = record["report"].get("written")
+    if written and not is_remote(written) and not Path(written).exists():
+        return None
+    failed = record["status"] == Status.FAILED
+    return Done(place.path, Status.FAILED if failed else Status.KEPT, record["report"])
+
+
+def _status(row: BatchRow) -> Status:
+    return Status.FAILED if row.error else Status.DONE
+
+
+def _report(row: BatchRow) -> dict[str, Any]:
+    if row.error:
+        return {"code": row.code, "error": row.error, "hint": row.hint}
+    report: dict[str, Any] = orjson.loads(row.report)
+    return {**report, "written": row.written} if row.written else report

@@ -14,8 +14,6 @@ from typing import Any
 from ullage.batch.search import SUFFIXES
 from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
 
-__all__ = ["RemoteFile", "check_place", "fetched", "find_remote", "is_remote", "put_remote"]
-
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://")
 _MAGIC = re.compile(r"[*?\[]")
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 import itertools
-from collections.abc import Callable, Generator, Mapping, Sequence
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -12,11 +13,147 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, TypeAlias
 
-from ullage.batch.manifest import Manifest
-from ullage.batch.search import TranscriptFile
-from ullage.exceptions import InvalidPolicy, UllageError
+import orjson
 
-__all__ = ["Done", "Record", "Status", "Task", "failure_of", "run_batch"]
+from ullage.batch.search import TranscriptFile
+from ullage.counting.calibration import Ledger, weights_for
+from ullage.exceptions import InvalidPolicy, StoreError, UllageError
+from ullage.policy import Policy
+from ullage.replay import replay_session, script_of
+from ullage.sessions import inspect_session, open_session
+
+# What a batch has done: one line of JSON per file, appended when it is finished, so that a later run can continue.
+#
+# A line is valid while its file has the recorded size and modification time, and the task and its options are
+# the same; an unfinished last line, from a run that was killed, does not count.
+
+
+VERSION = 1
+
+
+class Manifest:
+    """Finished files by path and task; `Manifest()` keeps nothing on disk.
+
+    Example:
+        >>> manifest = Manifest()
+        >>> manifest.add("inspect", "a.jsonl", size=10, changed=1, record={"status": "done", "report": {}})
+        >>> manifest.find("inspect", "a.jsonl", size=10, changed=1)["status"]
+        'done'
+        >>> manifest.find("inspect", "a.jsonl", size=11, changed=2) is None
+        True
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path
+        self._records: dict[tuple[str, str], Mapping[str, Any]] = {}
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Manifest:
+        """Read a manifest; if it does not exist, the first record creates it.
+
+        Raises:
+            StoreError: It cannot be read, or is not a manifest.
+        """
+        path = Path(path)
+        made, whole = cls(path), 0
+        for record, length in _read(path):
+            made._records[record["task"], record["path"]] = record
+            whole += length
+        _cut(path, whole)
+        return made
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __repr__(self) -> str:
+        return f"Manifest({self.path or 'in memory'}, {len(self)} files)"
+
+    def find(self, task: str, path: str, *, size: int, changed: int) -> Mapping[str, Any] | None:
+        """The record of a file, if it has not changed since.
+
+        Args:
+            task: Name and options of the task, as passed to `add`.
+            path: The file.
+            size: Its bytes now.
+            changed: Its current modification time, in nanoseconds.
+        """
+        record = self._records.get((task, path))
+        if record is None or (record["size"], record["changed"]) != (size, changed):
+            return None
+        return record
+
+    def add(
+        self, task: str, path: str, *, size: int, changed: int, record: Mapping[str, Any]
+    ) -> None:
+        """Append a record as one line, whole or not at all; one that is there already is not repeated.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        line = {
+            "v": VERSION,
+            "task": task,
+            "path": path,
+            "size": size,
+            "changed": changed,
+            **record,
+        }
+        if self._records.get((task, path)) == line:
+            return
+        if self.path is not None:
+            _append(self.path, orjson.dumps(line, option=orjson.OPT_NON_STR_KEYS) + b"\n")
+        self._records[task, path] = line
+
+
+def _read(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
+    """Records with the bytes of their lines."""
+    try:
+        lines = path.read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return
+    except OSError as exc:
+        raise StoreError(f"cannot be read: {exc.strerror}", path=str(path)) from exc
+    for number, line in enumerate(lines, 1):
+        if not line.endswith(b"\n"):
+            return
+        yield _record(line, number, path), len(line)
+
+
+def _cut(path: Path, length: int) -> None:
+    """Remove an unfinished last line, which would merge with the next one."""
+    try:
+        if path.exists() and path.stat().st_size > length:
+            os.truncate(path, length)
+    except OSError as exc:
+        raise StoreError(f"cannot be written: {exc.strerror}", path=str(path)) from exc
+
+
+def _record(line: bytes, number: int, path: Path) -> dict[str, Any]:
+    try:
+        record: Any = orjson.loads(line)
+        wanted = {"v": int, "task": str, "path": str, "size": int, "changed": int}
+        wanted |= {"status": str, "report": dict}
+        good = all(isinstance(record[key], kind) for key, kind in wanted.items())
+    except (ValueError, KeyError, TypeError):
+        good = False
+    if not good or record["v"] != VERSION:
+        hint = "name another file, or remove this one to start again"
+        raise StoreError(f"line {number} is not a batch record", path=str(path), hint=hint)
+    return dict(record)
+
+
+def _append(path: Path, line: bytes) -> None:
+    try:
+        # As private as the transcripts whose paths and sizes it holds.
+        with open(path, "ab", buffering=0, opener=_private) as file:
+            file.write(line)
+    except OSError as exc:
+        raise StoreError(f"cannot be written: {exc.strerror}", path=str(path)) from exc
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
 
 Task = Callable[..., Mapping[str, Any]]
 Record: TypeAlias = Callable[[Mapping[str, Any]], object]
@@ -211,3 +348,81 @@ class _Book:
             record={"status": str(done.status), "report": dict(done.report)},
         )
         return done
+
+
+# Further tasks of a batch for one file: what a provider would refuse, how long it is, how large its requests would be under a policy.
+
+
+def validate_file(
+    found: TranscriptFile, *, provider: str = "anthropic", model: str | None = None
+) -> Mapping[str, Any]:
+    """What a provider would refuse of a session.
+
+    Returns:
+        Outcome `legal` or `refused`, and the rules that are broken, with how often.
+
+    Raises:
+        InvalidTranscript, InvalidMessage, InvalidPolicy: See `open_session` and `Session.check`.
+    """
+    session = open_session(found.path)
+    checked = session.check(provider=provider, model=model)
+    rules: dict[str, int] = {}
+    for each in checked.errors:
+        rules[each.rule] = rules.get(each.rule, 0) + 1
+    return {
+        "format": session.format,
+        "bytes": session.size,
+        "messages": len(session.messages),
+        "tokens": _tokens(session.items, model or session.model),
+        "outcome": "legal" if checked.ok else "refused",
+        "rules": rules,
+        "warnings": len(checked.warnings),
+    }
+
+
+def count_file(found: TranscriptFile, *, model: str | None = None) -> Mapping[str, Any]:
+    """How long a session's context is, and nothing else.
+
+    Raises:
+        InvalidTranscript, InvalidMessage: See `open_session`.
+    """
+    session = inspect_session(found.path, model=model)
+    held = session.inspection
+    return {
+        "format": session.format,
+        "bytes": session.size,
+        "messages": session.messages,
+        # Without a figure, what was sent besides the messages is not counted.
+        "tokens": held.anchored_tokens if held.anchored else held.tokens,
+    }
+
+
+def replay_file(
+    found: TranscriptFile, *, model: str | None = None, policy: Policy | None = None
+) -> Mapping[str, Any]:
+    """The requests that a session would have made under a policy.
+
+    Raises:
+        InvalidTranscript, InvalidMessage: See `open_session`.
+    """
+    session = open_session(found.path)
+    run = replay_session(script_of(session), policy or Policy.buffered(), model=model or "")
+    return {
+        "format": session.format,
+        "bytes": session.size,
+        "messages": len(session.messages),
+        "requests": len(run.turns),
+        "over_window": run.refused,
+        "rewrites": run.rewrites,
+        "tokens_before": max((turn.unmanaged_tokens for turn in run.turns), default=0),
+        "tokens_after": max((turn.tokens for turn in run.turns), default=0),
+        "cache_read_tokens": run.total("read_tokens"),
+        "cache_write_tokens": run.total("written_tokens"),
+        "prompt_nanousd": run.nanousd,
+        "ended": run.error,
+    }
+
+
+def _tokens(items: Any, model: str) -> int:
+    ledger = Ledger(weights_for(model or None), items)
+    return int(ledger.anchored().total)

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from ullage.exceptions import StoreError
 
-__all__ = ["SUFFIXES", "TranscriptFile", "find_transcripts"]
-
 NOTES = "session-memory"
 """Note folders that `ullage session-memory` keeps next to a session: their files are not transcripts."""
 

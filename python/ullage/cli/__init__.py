@@ -36,7 +36,7 @@ def _complain(error: UllageError | OSError, *, as_json: bool) -> int:
 def _tell(text: str) -> None:
     """Print a line on standard error, escaped: file names and lines of files may contain anything."""
     try:
-        from ullage.cli.printable import printable
+        from ullage.cli.output import printable
     except ModuleNotFoundError:  # a missing extra, which the message names
         print(text, file=sys.stderr)
     else:

@@ -17,12 +17,56 @@ from cyclopts import (
 from rich.console import Console
 
 import ullage
-from ullage.cli.examples import EXAMPLES
-from ullage.cli.output import COMMAND, envelope
-from ullage.cli.printable import SafeConsole
-from ullage.cli.session_file import NoSession, with_last, with_streams
+from ullage.cli.output import COMMAND, NoSession, SafeConsole, envelope, with_last, with_streams
 
-__all__ = ["app", "command_apps", "run"]
+# What stands below the options of each command's `--help`, as Markdown.
+
+
+def _block(*lines: str) -> str:
+    # Two spaces at the end of a line: Markdown keeps the line break.
+    return "Examples:\n\n" + "  \n".join(f"`{line}`" for line in lines)
+
+
+EXAMPLES = {
+    "list": _block("ullage list --here", "ullage list --json"),
+    "demo": _block("ullage demo", "ullage demo --seed 3 --size 60000 --directory made"),
+    "inspect": _block("ullage inspect session.jsonl", "ullage inspect --last --all"),
+    "compact": _block(
+        "ullage compact session.jsonl",
+        "ullage compact session.jsonl --target 20k --dry-run --diff",
+        "ullage compact --last -o smaller.jsonl -i 'the failing test'",
+        "ullage compact --last --new-session",
+        "ullage compact - -o - < session.jsonl > smaller.jsonl",
+    ),
+    "undo": _block("ullage undo --last --dry-run", "ullage undo session.jsonl"),
+    "edit": _block("ullage edit --last --results", "ullage edit session.jsonl --remove t3 r7"),
+    "handoff": _block("ullage handoff --last --to codex", "ullage handoff session.jsonl --to pi"),
+    "watch": _block("ullage watch --last", "ullage watch session.jsonl --once"),
+    "search": _block("ullage search flaky test", "ullage search '\"last row\"' --tool codex"),
+    "mcp": _block("ullage mcp"),
+    "resume": _block(
+        "ullage resume session.jsonl",
+        "ullage resume session.jsonl --tail 5",
+        "ullage resume session.jsonl --provider openai_chat --body > request.json",
+    ),
+    "replay": _block("ullage replay session.jsonl", "ullage replay session.jsonl --ladder --all"),
+    "report": _block(
+        "ullage report session.jsonl -o report.html",
+        "ullage report monday.jsonl tuesday.jsonl -o week.html --redact",
+    ),
+    "batch": _block("ullage batch inspect sessions", "ullage batch compact sessions --json"),
+    "validate": _block(
+        "ullage validate session.jsonl",
+        "ullage validate session.jsonl --provider openai_responses --warnings",
+    ),
+    "policy": _block("ullage policy", "ullage policy --ladder --model claude-opus-4-5"),
+    "schema": _block("ullage schema", "ullage schema compact", "ullage schema memory list"),
+    "completion": _block(
+        "ullage completion bash > ~/.local/share/bash-completion/completions/ullage",
+        "ullage completion zsh > ~/.zfunc/_ullage",
+        "ullage completion fish > ~/.config/fish/completions/ullage.fish",
+    ),
+}
 
 HELP = """Shrink an LLM agent's conversation so that it fits the context window.
 
@@ -75,7 +119,7 @@ def _app() -> App:
         default_parameter=Parameter(show_default=_default),
     )
     for name, text in _COMMANDS.items():
-        place = f"ullage.cli.{name}:{name}_command"
+        place = f"ullage.cli.{_SHARED.get(name, name)}:{name}_command"
         made.command(place, name=name, help=text, help_epilogue=EXAMPLES.get(name))
     made.command("ullage.cli.memory:memory_app", name="memory", help=MEMORY)
     notes = "ullage.cli.session_memory:session_memory_app"
@@ -84,6 +128,10 @@ def _app() -> App:
     made.command("ullage.cli.claude:claude_app", name="claude", help=CLAUDE)
     made.command("ullage.cli.hooks:hooks_app", name="hooks", help=HOOKS)
     return made
+
+
+_SHARED = {"list": "search", "mcp": "hooks", "tui": "report", "undo": "edit"}
+"""Commands that stand in the file of another one."""
 
 
 def _completion(

@@ -27,13 +27,11 @@ from ullage.batch import (
     run_places,
     write_table,
 )
-from ullage.batch.arrow_rows import arrow_schema
+from ullage.batch.engines import arrow_schema
 from ullage.batch.places import check_place, is_remote
 from ullage.cli.output import Output, counted, share, tokens
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
-
-__all__ = ["batch_command"]
 
 MANIFEST = "ullage-batch.jsonl.manifest"
 """In the output folder of `compact`; not a suffix of transcripts, so that a later batch over the folder skips it."""

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from ullage.cli.context_diff import DIFF_STYLES
+from ullage.cli.compact import DIFF_STYLES
 from ullage.cli.output import Output
 from ullage.clients.claude_code import (
     Check,
@@ -24,9 +24,7 @@ from ullage.clients.claude_code import (
 from ullage.clients.settings_file import FileChange
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
-from ullage.sessions.usual_folders import state_folder
-
-__all__ = ["carry_out", "claude_app", "print_checks"]
+from ullage.sessions.find import state_folder
 
 claude_app = App(
     name="claude", help="Install, remove and check Ullage's hooks and status line in Claude Code."

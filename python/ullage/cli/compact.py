@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ullage.cli.context_diff import context_diff, show_diff
-from ullage.cli.output import Output, bar, share, tokens
-from ullage.cli.part import part_of
-from ullage.cli.session_file import STDOUT, SessionArgument
+from ullage.cli.output import (
+    STDOUT,
+    Output,
+    SessionArgument,
+    bar,
+    held_back,
+    part_of,
+    read_target,
+    send,
+    share,
+    tokens,
+)
+from ullage.cli.resume import preview_rows
 from ullage.cli.session_memory import memory_of
-from ullage.cli.stdout_file import held_back, send
-from ullage.cli.target_option import read_target
-from ullage.compaction.prompt import load_template
+from ullage.compaction.summary_call import load_template
 from ullage.exceptions import InvalidPolicy
-from ullage.facts.whose_words import is_standing
-from ullage.observe.redact import Redactor
+from ullage.facts.words import is_standing
+from ullage.observe.hooks import Redactor
 from ullage.policy import Policy
 from ullage.sessions import CompactedSession, Session, compact_session, open_session
-from ullage.sessions.fresh_session import FreshSession
-from ullage.sessions.fresh_session import new_session as fresh_session
+from ullage.sessions.save import FreshSession
+from ullage.sessions.save import new_session as fresh_session
 from ullage.summarizers import summarizer_of
 from ullage.transcript import resume
 
-__all__ = ["compact_command", "report_of", "show"]
+# `ullage compact --diff`: what left the context and what came in, one line for each block.
+
+
+DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
+
+
+def context_diff(
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """A unified diff of two contexts, with the beginning of each block as its line."""
+    lines = difflib.unified_diff(_lines(before), _lines(after), "before", "after", lineterm="", n=1)
+    return list(lines)
+
+
+def _lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
+    return [" ".join(row) for message in messages for row in preview_rows(message)]
+
+
+def show_diff(out: Output, lines: Sequence[str]) -> None:
+    """Print a diff in its usual colours; nothing for an empty one."""
+    if lines:
+        out.heading("What changes in the context")
+    # On a terminal one row for each block; in a pipe the whole of what is known of it.
+    for line in lines:
+        out.line(line, style=DIFF_STYLES.get(line[:1], ""), cut=True)
+
 
 NAMES = {"claude_code": "Claude Code", "codex": "Codex", "pi": "pi"}
 

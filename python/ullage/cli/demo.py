@@ -17,8 +17,6 @@ from ullage.sessions.inspected import inspect_opened
 from ullage.testing import Scenario, scenario
 from ullage.transcript import TranscriptLog
 
-__all__ = ["demo_command"]
-
 _MODEL = "claude-opus-4-5"
 """A window of 200 000 tokens, so that the session nearly fills it."""
 

@@ -7,13 +7,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from ullage.cli.output import Output, counted, tokens
-from ullage.cli.session_file import SessionArgument
+from ullage.cli.output import Output, SessionArgument, counted, tokens
 from ullage.sessions import open_session
+from ullage.sessions.find import home_relative
 from ullage.sessions.handoff import HandedOver, handoff
-from ullage.sessions.session_list import home_relative
-
-__all__ = ["handoff_command"]
 
 
 def handoff_command(

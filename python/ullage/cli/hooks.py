@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 
 from ullage.cli.claude import carry_out, print_checks
 from ullage.cli.output import Output
+from ullage.clients.mcp_server import main
 from ullage.clients.other_clients import (
     TRUST,
     OtherClient,
@@ -16,8 +17,6 @@ from ullage.clients.other_clients import (
     other_install,
     other_uninstall,
 )
-
-__all__ = ["hooks_app"]
 
 hooks_app = App(
     name="hooks",
@@ -68,3 +67,14 @@ def doctor_command(
 ) -> int:
     """Say whether Codex has the hooks and runs them. Exit code 1: something is wrong."""
     return print_checks(list(codex_checks(Path.cwd())), as_json=json)
+
+
+# `ullage mcp`: the MCP server on standard input and output.
+
+
+def mcp_command() -> int:
+    """Serve recall, search over all sessions, notes and context usage over standard input and output.
+
+    For a client's configuration use the program `ullage-mcp`, which starts faster.
+    """
+    return main()

@@ -9,16 +9,12 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ullage.cli.output import Output, bar, share, tokens
-from ullage.cli.session_file import SessionArgument
-from ullage.cli.target_option import WindowOption, read_window
+from ullage.cli.output import Output, SessionArgument, WindowOption, bar, read_window, share, tokens
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.levels.breakdown import Inspection
 from ullage.policy import Policy
 from ullage.sessions import InspectedSession, inspect_session
-
-__all__ = ["inspect_command", "report_of", "show"]
 
 _TOP = 8
 _NAMES = 9

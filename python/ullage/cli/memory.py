@@ -10,8 +10,6 @@ from cyclopts import App, Parameter
 from ullage.cli.output import Output, counted
 from ullage.memory.notes import MemoryFolder, Note, NoteRecall
 
-__all__ = ["memory_app"]
-
 memory_app = App(
     name="memory", help="List, search, add and check the notes that outlive a session."
 )

@@ -5,23 +5,77 @@ A report is plain data (dicts, lists, numbers, strings); it is printed as JSON, 
 
 from __future__ import annotations
 
+import atexit
+import dataclasses
 import json
+import re
+import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
 
 import orjson
+from cyclopts import Parameter
 from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from ullage.cli.printable import SafeConsole, json_printable, printable
+from ullage.counting.window import WindowSettings
+from ullage.exceptions import InvalidPolicy, UllageError
+from ullage.sessions import Session
 
-__all__ = ["COMMAND", "Output", "bar", "counted", "envelope", "share", "tokens"]
+# Escapes text from files before it is printed, so that it cannot control the terminal or reverse its text direction.
+
+
+_HIDDEN = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""DEL, the C1 controls, line separators, and characters that set the direction of text."""
+
+_TEXT = re.compile(f"[\x00-\x08\x0b-\x1f{_HIDDEN}]")
+_JSON = re.compile(f"[{_HIDDEN}]")
+
+
+def printable(text: str) -> str:
+    r"""Escape every control character except line ends and tabs, such as `\x1b`."""
+    return _TEXT.sub(_escaped, text.replace("\r\n", "\n"))
+
+
+def json_printable(text: str) -> str:
+    r"""The same for JSON, whose own escapes such as `\u202e` mean the character itself."""
+    return _JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+class SafeConsole(Console):
+    """A console that styles text and escapes the control characters in it."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """See `rich.console.Console`, with printable text."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else _safe(segment)
+
+    def on_broken_pipe(self) -> None:
+        """Leaves `ullage … | head` to `main`, which ends with 0; rich itself would end the program with 1."""
+        raise BrokenPipeError
+
+
+def _safe(segment: Segment) -> Segment:
+    text: Any = printable(segment.text)
+    return segment if text == segment.text else Segment(text, segment.style)
+
 
 JSON_VERSION = 1
 """Of the envelope and of the keys in it: goes up when one changes its meaning or goes away, not when one is added."""
@@ -239,3 +293,204 @@ class Output:
             late.cancel()
             late.join()
             shown.stop()
+
+
+# FILE on the command line: a path, the id of a session of this machine, the beginning of one, or `--last`.
+
+
+LAST = "--last"
+STDIN, STDOUT = "/dev/stdin", "/dev/stdout"
+"""What `-` is read as; the names hold on every system."""
+
+HELP = "a transcript of any known format, the id of a session or its beginning (`ullage list`), --last: the newest session, or -: standard input"
+
+
+class NoSession(Exception):
+    """Takes an error past the parser, which would print a `ValueError` in its own words, without the hint."""
+
+    def __init__(self, error: UllageError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _converted(type_: Any, given: Sequence[Any]) -> Path:
+    from ullage.sessions.find import session_path  # commands without a file do not need it
+
+    if given[0].value == STDIN:
+        return _from_stdin()
+    try:
+        return session_path(given[0].value)
+    except UllageError as exc:
+        raise NoSession(exc) from exc
+
+
+def _from_stdin() -> Path:
+    """Standard input as a private file: formats are recognised, and sessions indexed, in files."""
+    folder = tempfile.mkdtemp(prefix="ullage-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = Path(folder, "stdin")
+    with path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return path
+
+
+SessionArgument = Annotated[Path, Parameter(help=HELP, converter=_converted)]
+"""The type of an argument that names a session."""
+
+
+def with_last(words: list[str]) -> list[str]:
+    """The arguments, with the newest session's file in place of the first `--last`; `resume FILE --last 5` is its `--tail 5`.
+
+    Raises:
+        InvalidPolicy: There is no session.
+    """
+    if LAST not in words:
+        return words
+    at = words.index(LAST)
+    if words[0] == "resume" and words[at + 1 : at + 2] and words[at + 1].isdecimal():
+        return with_last([*words[:at], "--tail", *words[at + 1 :]])
+    from ullage.sessions.find import last_session, opened_path
+
+    file = str(opened_path(last_session()))
+    rest = [*words[:at], *words[at + 1 :]]
+    return [*rest[:1], file, *rest[1:]]
+
+
+def with_streams(words: list[str]) -> list[str]:
+    """The arguments with `-` named: the parser would take it for the beginning of an option."""
+    before = ["", *words]
+    return [
+        word if word != "-" else STDOUT if last in ("-o", "--output") else STDIN
+        for last, word in zip(before, words, strict=False)
+    ]
+
+
+# `-o -`: what is written as a file first, since it is read back before anyone gets it, goes to standard output.
+
+
+def held_back() -> Path:
+    """A path in a private folder that is removed at the end."""
+    folder = tempfile.mkdtemp(prefix="ullage-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder, "session.jsonl")
+
+
+def send(path: Path) -> None:
+    """Copy a file to standard output, byte for byte."""
+    sys.stdout.flush()
+    with path.open("rb") as file:
+        shutil.copyfileobj(file, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+
+
+# `--from` and `--up-to`: which part of a session is summarised.
+
+
+def part_of(
+    opened: Session, start: str | None, end: str | None
+) -> tuple[Literal["full", "from", "up_to"], str | None]:
+    """The direction and the uuid of the entry where it begins or ends; `full` and `None` without either option.
+
+    Args:
+        opened: The session.
+        start: Uuid of an entry, or a prefix of it: that entry and all after it are summarised. `None`: not given.
+        end: Likewise, but everything before it is summarised. `None`: not given.
+
+    Raises:
+        InvalidPolicy: Both are given, or no entry or several entries have that uuid.
+    """
+    if start is not None and end is not None:
+        raise InvalidPolicy("--from", start, "cannot be given together with --up-to")
+    if start is not None:
+        return "from", _uuid(opened, "--from", start)
+    if end is not None:
+        return "up_to", _uuid(opened, "--up-to", end)
+    return "full", None
+
+
+def _uuid(opened: Session, option: str, given: str) -> str:
+    uuids: list[str] = [item["uuid"] for item in opened.items if isinstance(item.get("uuid"), str)]
+    found = [uuid for uuid in uuids if given and uuid.startswith(given)]
+    if given in found:
+        return given
+    if len(found) != 1:
+        reason = (
+            "is not the uuid of an entry in this session"
+            if not found
+            else f"is a prefix of {len(found)} uuids"
+        )
+        raise InvalidPolicy(option, given, reason, hint="each line of the file holds its `uuid`")
+    return found[0]
+
+
+# The values of `--target` and `--window`: tokens, or a share of the current size of the context.
+
+
+_SIZE = re.compile(r"([0-9]{1,12})|([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([km%])", re.IGNORECASE)
+_THOUSANDS = re.compile(r"(?<=[0-9])[_,](?=[0-9]{3}(?![0-9]))")
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+
+WindowOption: TypeAlias = Annotated[
+    str | None,
+    Parameter(
+        name="--window",
+        help="tokens of the window to work in (200000, 200k); default: the model's whole window",
+    ),
+]
+"""`--window` of the commands that compare a session with a window."""
+
+
+def read_window(given: str | None) -> WindowSettings:
+    """The settings of the environment, with the window that `--window` names; `None`: it names none.
+
+    Raises:
+        InvalidPolicy: It is no number of tokens, or less than one.
+    """
+    settings = WindowSettings.from_env()
+    if given is None:
+        return settings
+    found = _SIZE.fullmatch(_THOUSANDS.sub("", given.strip()))
+    if found is None or found[3] == "%":
+        raise InvalidPolicy("--window", given, "must be tokens (200000, 200k, 1m)")
+    tokens = int(float(found[1] or found[2]) * _UNITS[(found[3] or "").lower()])
+    if tokens < 1:
+        raise InvalidPolicy("--window", given, "must be at least 1 token")
+    return dataclasses.replace(settings, auto_compact_window=tokens)
+
+
+def read_target(given: str | None, session: Session, *, model: str | None = None) -> int | None:
+    """The maximum number of tokens for the new context; `None`: no target was given.
+
+    Args:
+        given: Such as `20000`, `20k`, `1.5m` or `10%`; a percentage refers to the size before the compaction, as reported.
+        session: The session to compact.
+        model: Model whose tokenizer counts; `None`: the one in the session.
+
+    Raises:
+        InvalidPolicy: It is not such a value, or is less than one token.
+    """
+    if given is None:
+        return None
+    found = _SIZE.fullmatch(_THOUSANDS.sub("", given.strip()))
+    if found is None:
+        raise _refused(given, "must be tokens (20000, 20k, 1.5m) or a share of the context (10%)")
+    number, unit = float(found[1] or found[2]), (found[3] or "").lower()
+    if unit == "%" and not 0 < number <= 100:
+        raise _refused(given, "must be more than 0% and at most 100%")
+    tokens = int(number / 100 * _size(session, model) if unit == "%" else number * _UNITS[unit])
+    if tokens < 1:
+        raise _refused(given, "must be at least 1 token")
+    return tokens
+
+
+def _refused(given: str, limit: str) -> InvalidPolicy:
+    return InvalidPolicy("--target", given, limit)
+
+
+def _size(session: Session, model: str | None) -> int:
+    # `inspect` reads `--window` here: it must not load what compacts.
+    from ullage.compaction.api import job_of
+    from ullage.compaction.prepared import prepare
+
+    state = prepare(job_of(session.items, model=model or session.model or None))
+    return state.size - state.overhead

@@ -12,8 +12,6 @@ from ullage.cli.output import Output, counted
 from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.policy import EffectiveValue, Policy
 
-__all__ = ["policy_command"]
-
 _TABLE_COLUMNS = 110
 """Room for names, values and a reason in about two lines."""
 

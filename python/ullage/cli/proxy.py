@@ -15,8 +15,6 @@ from ullage.policy import Policy
 from ullage.proxy.proxy_settings import ProxySettings, is_loopback
 from ullage.stores import FolderStore
 
-__all__ = ["proxy_command"]
-
 
 def proxy_command(
     *,
@@ -59,13 +57,13 @@ def proxy_command(
     out = Output(as_json=False)
     folder = state or Path.home() / ".ullage" / "proxy"
     if forget:
-        from ullage.proxy.line_states import forget_all
+        from ullage.proxy.fitter import forget_all
 
         count = forget_all(FolderStore(folder))
         out.line(f"{count:,} conversation{'' if count == 1 else 's'} removed from {folder}")
         return 0
     try:
-        from ullage.proxy.serving import serve
+        from ullage.proxy.gateway import serve
     except ModuleNotFoundError as exc:
         raise MissingExtra(exc.name or "uvicorn", "proxy") from exc
     settings = ProxySettings(

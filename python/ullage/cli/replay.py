@@ -8,14 +8,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ullage.cli.output import Output, share, tokens
-from ullage.cli.session_file import SessionArgument
-from ullage.cli.target_option import WindowOption, read_window
+from ullage.cli.output import Output, SessionArgument, WindowOption, read_window, share, tokens
 from ullage.policy import Policy
 from ullage.replay import DEFAULT_MODEL, ReplayedTurn, Run, SessionScript, replay_session, script_of
 from ullage.sessions import Session, open_session
-
-__all__ = ["replay_command"]
 
 CELLS = 24
 WIDE = 100

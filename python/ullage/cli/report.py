@@ -7,18 +7,14 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ullage.cli.output import Output
-from ullage.cli.session_file import SessionArgument
-from ullage.cli.target_option import WindowOption, read_window
+from ullage.cli.output import Output, SessionArgument, WindowOption, read_window
 from ullage.exceptions import InvalidPolicy
-from ullage.observe.redact import Redactor
+from ullage.observe.hooks import Redactor
 from ullage.policy import Policy
 from ullage.report import SessionFigures, figures_of, write_report
-from ullage.report.removals import TextBudget
-from ullage.report.session_figures import PAGE_CHARS, STEPS
+from ullage.report.session_figures import PAGE_CHARS, STEPS, TextBudget
 from ullage.sessions import open_session
-
-__all__ = ["report_command"]
+from ullage.tui import run_tui
 
 DEFAULT = Path("ullage-report.html")
 
@@ -107,3 +103,12 @@ def _show(out: Output, report: dict[str, Any]) -> None:
         right=(2, 3, 4, 5),
     )
     out.line(f"written {report['output']}  ({report['bytes']:,} bytes)")
+
+
+# `ullage tui`: sessions on the terminal.
+
+
+def tui_command(file: SessionArgument | None = None) -> int:
+    """Show sessions on the terminal: what fills them, what the levels would do, a compaction with a preview."""
+    run_tui(file)
+    return 0

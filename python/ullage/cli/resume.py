@@ -11,14 +11,10 @@ from typing import Annotated, Any
 import orjson
 from cyclopts import Parameter
 
-from ullage.cli.output import Output
-from ullage.cli.printable import json_printable
-from ullage.cli.session_file import SessionArgument
+from ullage.cli.output import Output, SessionArgument, json_printable
 from ullage.exceptions import InvalidPolicy
 from ullage.requests.to_request import Outgoing
 from ullage.sessions import open_session
-
-__all__ = ["dump", "notes_of", "preview_rows", "resume_command"]
 
 _PREVIEW_CHARS = 160
 

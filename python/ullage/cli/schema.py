@@ -13,8 +13,6 @@ from cyclopts import Parameter
 from ullage.cli.output import JSON_VERSION
 from ullage.exceptions import InvalidPolicy
 
-__all__ = ["command_schema", "schema_command", "schema_names"]
-
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 Schema = dict[str, Any]

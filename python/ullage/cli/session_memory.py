@@ -7,16 +7,13 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from ullage.cli.output import Output, share, tokens
-from ullage.cli.session_file import SessionArgument
-from ullage.counting.estimate import weights_for
+from ullage.cli.output import Output, SessionArgument, share, tokens
+from ullage.counting.calibration import weights_for
 from ullage.counting.models import ModelTable
 from ullage.memory.session import NotesState, SessionMemory, UpdateReport
 from ullage.policy import Policy, SessionMemoryPolicy
 from ullage.sessions import Session, open_session
 from ullage.summarizers import summarizer_of
-
-__all__ = ["memory_of", "session_memory_app", "show_command"]
 
 Folder = Annotated[
     Path | None,

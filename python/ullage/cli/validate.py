@@ -6,13 +6,10 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ullage.cli.output import Output
+from ullage.cli.output import Output, SessionArgument
 from ullage.cli.resume import notes_of
-from ullage.cli.session_file import SessionArgument
 from ullage.legality import describe
 from ullage.sessions import open_session
-
-__all__ = ["validate_command"]
 
 
 def validate_command(

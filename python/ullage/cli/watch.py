@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from ullage.cli.output import BAR_CELLS, Output, bar, share, tokens
-from ullage.cli.session_file import SessionArgument
-from ullage.facts.reading import blocks_of, text_of
+from ullage.cli.output import BAR_CELLS, Output, SessionArgument, bar, share, tokens
+from ullage.facts.words import blocks_of, text_of
 from ullage.messages import Item, role_of
-from ullage.recall.searched_text import call_title
+from ullage.recall.text import call_title
 from ullage.sessions import open_session
-from ullage.sessions.session_list import ListedSession, listed
-from ullage.sessions.usual_folders import FoundSession
+from ullage.sessions.find import FoundSession, ListedSession, listed
 
 if TYPE_CHECKING:
     from rich.text import Text
-
-__all__ = ["watch_command"]
 
 _SHOWN = 12
 _LINE_CHARS = 200
@@ -82,7 +78,7 @@ def _print(
     if as_json:
         import orjson
 
-        from ullage.cli.printable import json_printable
+        from ullage.cli.output import json_printable
 
         print(json_printable(orjson.dumps(_data(row, said)).decode()), flush=True)
         return

@@ -16,19 +16,16 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from ullage.clients.archive_transcript import archive
 from ullage.clients.bounded_output import bounded
+from ullage.clients.claude_code import archive, restored
 from ullage.clients.hook import LIMIT_SECONDS
-from ullage.clients.restored import restored
-from ullage.integrations.versions import absent, check
+from ullage.integrations.conversations import absent, check
 
 check("claude-agent-sdk")
 try:
     from claude_agent_sdk import HookMatcher
 except ImportError as exc:
     raise absent("claude-agent-sdk") from exc
-
-__all__ = ["ullage_hooks"]
 
 Hook = Callable[[Any, str | None, Any], Awaitable[Any]]
 

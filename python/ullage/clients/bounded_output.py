@@ -10,8 +10,6 @@ TYPE_CHECKING = False  # `typing` would be most of what starting costs
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["DEFAULT_CHARS", "bounded"]
-
 DEFAULT_CHARS = 20_000
 """About 5,000 tokens; `ULLAGE_HOOK_CHARS` sets another limit, 0 none."""
 
@@ -68,7 +66,7 @@ def _shortened(text: str, limit: int, given: Mapping[str, Any], part: str = "") 
     if len(text) < limit + _LEAST_SAVED:
         return None
     from ullage.recall.store import FileStore
-    from ullage.sessions.usual_folders import state_folder
+    from ullage.sessions.find import state_folder
 
     session = str(given.get("session_id") or "unknown")
     name = str(given.get("tool_use_id") or "output") + part

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-__all__ = ["EVENTS", "answer", "main"]
-
 EVENTS = ("pre-compact", "session-start", "post-tool-use", "statusline", "opencode-compacting")
 
 MAX_INPUT_BYTES = 64 << 20
@@ -89,13 +87,13 @@ def _pre_compact(given: Mapping[str, Any]) -> str:
     path = given.get("transcript_path")
     if not isinstance(path, str) or not path:
         return ""
-    from ullage.clients.archive_transcript import archive
+    from ullage.clients.claude_code import archive
 
     archive(path, str(given.get("session_id") or ""), str(given.get("trigger") or ""))
     # After /compact Claude Code repeats this text in the new context, with the command: there the hook after it restores the same facts.
     if "custom_instructions" not in given or given.get("trigger") == "manual":
         return ""
-    from ullage.clients.restored import ledger
+    from ullage.clients.claude_code import ledger
 
     return ledger(path)
 
@@ -104,7 +102,7 @@ def _session_start(given: Mapping[str, Any]) -> dict[str, Any] | None:
     path = given.get("transcript_path")
     if given.get("source") not in ("compact", "resume") or not isinstance(path, str) or not path:
         return None
-    from ullage.clients.restored import restored
+    from ullage.clients.claude_code import restored
 
     name = given.get("session_id")
     session = name if isinstance(name, str) else ""
@@ -126,7 +124,7 @@ def _opencode_compacting(given: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
     import tempfile
 
-    from ullage.clients.restored import restored
+    from ullage.clients.claude_code import restored
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "export.json")  # noqa: PTH118 - without what `pathlib` costs
@@ -187,7 +185,7 @@ def _log(event: str, exc: BaseException) -> None:
     import time
 
     try:
-        from ullage.sessions.usual_folders import state_folder
+        from ullage.sessions.find import state_folder
 
         folder = state_folder()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Mapping[str, Any]], "ToolReply"]
 
-__all__ = ["MODERN", "PROTOCOLS", "McpServer", "McpTool", "ToolReply"]
-
 PROTOCOLS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Versions with a handshake that this server answers; the newest first."""
 

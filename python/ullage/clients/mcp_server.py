@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["main", "server"]
-
 _INSTRUCTIONS = (
     "Ullage knows the sessions that agents keep on this machine. Use `recall` for content that left this conversation's context, "
     "`search_sessions` for what was done in other sessions, `notes` and `remember` for what outlives a session, `context_usage` for "

@@ -10,11 +10,14 @@ from typing import Any
 from ullage import _env
 from ullage.clients.mcp_protocol import ToolReply
 from ullage.exceptions import InvalidPolicy, UnknownHandle
-from ullage.sessions.find import find_session, opened_path
+from ullage.sessions.find import (
+    FoundSession,
+    find_session,
+    found_sessions,
+    opened_path,
+    state_folder,
+)
 from ullage.sessions.load import Session, open_session
-from ullage.sessions.usual_folders import FoundSession, found_sessions, state_folder
-
-__all__ = ["context_usage", "notes", "recall", "remember", "search_sessions"]
 
 _LOOKED_AT = 12
 """Newest sessions of other tools than Claude Code whose folder is compared with the project's."""
@@ -23,9 +26,7 @@ _LOOKED_AT = 12
 def recall(given: Mapping[str, Any]) -> ToolReply:
     """Content that left this session's context: see `ullage.recall.Recall`."""
     from ullage.messages import COPY_OF
-    from ullage.recall.archive import Archive
-    from ullage.recall.evicted import left
-    from ullage.recall.store import FileStore, file_stem
+    from ullage.recall.store import Archive, FileStore, file_stem, left
     from ullage.recall.tool import Recall
 
     found, opened = _opened(given)
@@ -125,9 +126,9 @@ def notes(given: Mapping[str, Any]) -> ToolReply:
 
 def context_usage(given: Mapping[str, Any]) -> ToolReply:
     """How full this session's window is, and with what."""
-    from ullage.counting.estimate import weights_for
+    from ullage.counting.calibration import weights_for
     from ullage.levels.breakdown import inspect_messages
-    from ullage.sessions.session_list import listed
+    from ullage.sessions.find import listed
 
     found, opened = _opened(given)
     row = listed(found)

@@ -13,17 +13,9 @@ from typing import Any, Literal
 
 from ullage import _env
 from ullage.clients.claude_code import Check
-from ullage.clients.settings_file import (
-    Addition,
-    FileChange,
-    is_ours,
-    with_additions,
-    without_ours,
-)
+from ullage.clients.settings_file import Addition, FileChange, is_ours, with_additions, without_ours
 from ullage.exceptions import InvalidPolicy
-from ullage.sessions.usual_folders import codex_folder
-
-__all__ = ["TRUST", "OtherClient", "codex_checks", "other_install", "other_uninstall"]
+from ullage.sessions.find import codex_folder
 
 OtherClient = Literal["codex", "opencode"]
 

@@ -8,8 +8,6 @@ TYPE_CHECKING = False  # `typing` would be most of what starting costs
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["status_line"]
-
 _CELLS = 10
 _COLUMNS = 80
 """A narrow terminal's: the client says nothing of its own."""

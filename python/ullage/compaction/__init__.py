@@ -8,7 +8,6 @@ from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
     from ullage.compaction.api import acompact, compact
-    from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
     from ullage.compaction.context_providers import (
         AgentsAttachment,
         McpAttachment,
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
         ToolsAttachment,
     )
     from ullage.compaction.flow import compaction_flow
-    from ullage.compaction.job import Job
+    from ullage.compaction.job import CompactionReport, CompactionResult, Job, Outcome
     from ullage.compaction.options import CompactionOptions, ListOptions, SummaryOptions
 
 __all__ = [
@@ -45,18 +44,6 @@ _HOMES = {
         "acompact",
         "compact",
     ),
-    "compaction_result": (
-        "CompactionReport",
-        "CompactionResult",
-        "Outcome",
-    ),
-    "flow": ("compaction_flow",),
-    "job": ("Job",),
-    "options": (
-        "CompactionOptions",
-        "ListOptions",
-        "SummaryOptions",
-    ),
     "context_providers": (
         "AgentsAttachment",
         "McpAttachment",
@@ -64,6 +51,18 @@ _HOMES = {
         "Skill",
         "TaskAttachment",
         "ToolsAttachment",
+    ),
+    "flow": ("compaction_flow",),
+    "job": (
+        "CompactionReport",
+        "CompactionResult",
+        "Job",
+        "Outcome",
+    ),
+    "options": (
+        "CompactionOptions",
+        "ListOptions",
+        "SummaryOptions",
     ),
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker

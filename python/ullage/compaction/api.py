@@ -7,14 +7,13 @@ from dataclasses import fields as dataclass_fields
 from dataclasses import replace
 from typing import Any, Unpack
 
-from ullage.compaction.compaction_result import CompactionResult
 from ullage.compaction.context_providers import Providers
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.install import log_store
-from ullage.compaction.job import DEFAULT_WINDOW, Job
+from ullage.compaction.job import DEFAULT_WINDOW, CompactionResult, Job
 from ullage.compaction.options import ListOptions
-from ullage.counting.estimate import weights_for
+from ullage.counting.calibration import weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.exceptions import InvalidPolicy
@@ -22,15 +21,13 @@ from ullage.levels.pins import Pin
 from ullage.messages import Item
 from ullage.observe.hooks import Hooks
 from ullage.policy import Policy
-from ullage.policy.arguments import refuse_unknown
-from ullage.policy.given import policy_given
-from ullage.providers.manual_thinking import Thinking, read_thinking
+from ullage.policy.fields import refuse_unknown
+from ullage.policy.whole import policy_given
+from ullage.providers.anthropic import Thinking, read_thinking
 from ullage.providers.native_lists import FormList, read_form
 from ullage.summarizers.extractive import ExtractiveSummarizer
-from ullage.summarizers.named import writer_of
+from ullage.summarizers.lines import writer_of
 from ullage.transcript.log import TranscriptLog
-
-__all__ = ["acompact", "compact", "job_of"]
 
 
 def compact(items: Sequence[Item], **options: Unpack[ListOptions]) -> CompactionResult:

@@ -2,32 +2,411 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from ullage._engine import core
-from ullage.compaction.boundary import BoundaryEntries, stable_uuid
-from ullage.compaction.carried import with_item
-from ullage.compaction.compaction_result import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.context_providers import Attachment
-from ullage.compaction.kept_media import kept_media, with_media
-from ullage.compaction.prepared import State
+from ullage.compaction.job import CompactionReport, CompactionResult, Outcome
+from ullage.compaction.prepared import (
+    LEAST_SUMMARY_TOKENS,
+    State,
+    after_item,
+    choose_cut,
+    frame_tokens,
+    item_tokens,
+    least_cut,
+    recut,
+    scaled_keep,
+    shorter_results,
+    summary_message,
+    with_item,
+)
 from ullage.compaction.summary_call import Accepted
-from ullage.compaction.summary_message import summary_message
-from ullage.compaction.summary_repair import SummaryRepair, repair, with_rules
-from ullage.compaction.target import frame_tokens, shorter_results
-from ullage.facts.reading import text_of
-from ullage.facts.whose_words import is_standing
-from ullage.legality.repairs import turn_end, unbound
+from ullage.exceptions import ContextTooLarge
+from ullage.facts import is_user_input
+from ullage.facts import words as whose_words
+from ullage.facts.model import Facts, Origin, UserInput
+from ullage.facts.sections import KEPT_HEADING, KEPT_INPUT, user_message
+from ullage.facts.words import is_host_only, is_standing, text_of
+from ullage.facts.words import summary_text as whose_words_summary_text
+from ullage.facts.work import read_tasks, read_work
+from ullage.legality.thinking import turn_end, unbound
 from ullage.levels.pins import missing_pins
-from ullage.messages import Item, message_of, role_of
-from ullage.providers.manual_thinking import is_manual, is_torn
-from ullage.summarizers.budgeted_text import cost
-from ullage.transcript.attachment_text import render
-from ullage.transcript.write import BoundaryInfo, Kept
+from ullage.messages import BlockView, Item, StoredEntry, message_of, role_of, uuid_of
+from ullage.providers.anthropic import is_manual, is_torn
+from ullage.summarizers import extractive as extractive_sections
+from ullage.summarizers import lines as work_lines
+from ullage.summarizers.budgeted_text import cost, one_line, shorten
+from ullage.summarizers.extractive import render as extractive_render
+from ullage.summarizers.lines import shown
+from ullage.transcript import records
+from ullage.transcript.render import render
+from ullage.transcript.write import BoundaryInfo, Kept, boundary_links
 
-__all__ = ["over_target", "summary_text", "weighed"]
+# Boundary, summary and attachments as entries of a transcript, made before anything is written.
+#
+# Ids and times come from the input, so that the same conversation yields the same entries in every
+# process; a log that writes them keeps the ids.
+
+
+_NAMESPACE = uuid.UUID("5b0e5f5c-9f0e-5d0a-8f7a-6f0f6c1b7a11")
+_COPIED = ("userType", "cwd", "sessionId", "version", "gitBranch", "slug", "entrypoint")
+
+
+def stable_uuid(*parts: str) -> str:
+    """The same id for the same parts, in every process."""
+    return str(uuid.uuid5(_NAMESPACE, "\x1f".join(parts)))
+
+
+class BoundaryEntries:
+    """Makes the entries of one compaction.
+
+    Args:
+        context: Entries that the model saw; what they share (session, folder, branch, newest time) is
+            carried over.
+        last: Uuid of the last message before the boundary; empty: it has none.
+    """
+
+    def __init__(self, context: Sequence[Item], last: str) -> None:
+        self._shared = _shared(context)
+        self._last = last
+
+    def summary(self, content: str | list[Any], *, behind: str = "") -> StoredEntry:
+        """The summary message; its parent is the boundary, or the entry before it."""
+        text = content if isinstance(content, str) else str(content[0]["text"])
+        name = stable_uuid("summary", self._last, text)
+        parent = behind or stable_uuid("boundary", self._last, name)
+        return {
+            **self._shared,
+            "parentUuid": parent,
+            "uuid": name,
+            **records.compact_summary(content),
+        }
+
+    def carried(self, messages: Sequence[Item], summary: Item) -> tuple[StoredEntry, ...]:
+        """The entries between boundary and summary: an item that only its provider can write, and standing texts of the host."""
+        entries = []
+        parent = stable_uuid("boundary", self._last, str(summary["uuid"]))
+        for at, message in enumerate(messages):
+            said = dict(message_of(message) or {})
+            name = stable_uuid("carried", str(summary["uuid"]), *([str(at)] if at else []))
+            kind = "assistant" if said.get("role") == "assistant" else "user"
+            head = {"parentUuid": parent, "uuid": name, "type": kind}
+            entries.append({**self._shared, **head, "message": said})
+            parent = name
+        return tuple(entries)
+
+    def following(self, attachments: Sequence[Mapping[str, Any]], parent: str) -> list[StoredEntry]:
+        """Attachments as entries, each the child of the one before."""
+        entries = []
+        for at, attachment in enumerate(attachments):
+            name = stable_uuid("attachment", parent, str(at))
+            entry = {**self._shared, "parentUuid": parent, "uuid": name}
+            entries.append({**entry, "type": "attachment", "attachment": dict(attachment)})
+            parent = name
+        return entries
+
+    def boundary(
+        self, info: BoundaryInfo, summary: Item, follow: Sequence[Item], kept: Kept
+    ) -> StoredEntry:
+        """The boundary: what was done, and what belongs to it."""
+        anchor = str(summary["uuid"])
+        mark = stable_uuid("boundary", self._last, anchor)
+        entry = records.compact_boundary(info.metadata())
+        uuids = [anchor, *(str(item["uuid"]) for item in follow)]
+        entry["compactMetadata"].update(boundary_links(mark, anchor, uuids, kept))
+        head = {"parentUuid": None, "logicalParentUuid": self._last or None, "uuid": mark}
+        return {**self._shared, **head, **entry}
+
+
+def _shared(context: Sequence[Item]) -> StoredEntry:
+    shared: StoredEntry = {"isSidechain": False}
+    for item in reversed(context):
+        if isinstance(item.get("message"), Mapping) and item.get("sessionId"):
+            shared.update({key: item[key] for key in _COPIED if item.get(key) is not None})
+            break
+    stamps = [item["timestamp"] for item in context if isinstance(item.get("timestamp"), str)]
+    if stamps:
+        shared["timestamp"] = _after(max(stamps))
+    return shared
+
+
+def _after(stamp: str) -> str:
+    """One millisecond later, so that usage of what is kept is known to be of the context before."""
+    try:
+        moment = datetime.fromisoformat(stamp) + timedelta(milliseconds=1)
+    except (ValueError, OverflowError):
+        return stamp
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+# Images and documents of the newest user message, where the message itself becomes part of a summary.
+
+
+MAX_TOKENS = 20_000
+"""Of all media that are carried: some ten screenshots. A longer document is named, not carried."""
+
+MOST = 20
+"""Above 20 images in one request Anthropic takes smaller ones only."""
+
+# Not a set: a type that is not a string may have no hash.
+_KINDS = ("image", "image_url", "input_image", "document", "file", "input_file")
+
+
+class KeptMedia(NamedTuple):
+    """Blocks to carry, and how many there were no room for."""
+
+    blocks: tuple[BlockView, ...] = ()
+    left_out: int = 0
+    where: str = ""  # the message that holds them
+
+
+def kept_media(state: State) -> KeptMedia:
+    """The media of the newest user input, unless that input is kept itself.
+
+    Media of an earlier summary message are carried on while there is no newer user input.
+    """
+    place = _holder(state)
+    first, last = state.kept()
+    if place is None or first <= place < last:
+        return KeptMedia()
+    item = state.source.context[place]
+    found = _media(item)
+    room, carried = MAX_TOKENS, list[BlockView]()
+    for block in found[:MOST]:
+        size = int(core.Ledger(state.job.weights, [{"role": "user", "content": [block]}]).tokens())
+        if size > room:
+            continue
+        carried.append(block)
+        room -= size
+    named = uuid_of(item) or f"message {state.source.ids[place]}"
+    return KeptMedia(tuple(carried), len(found) - len(carried), named)
+
+
+def _holder(state: State) -> int | None:
+    """The position of the newest user input; else of the summary message that carries its media."""
+    places = range(len(state.source.context) - 1, -1, -1)
+    items = state.source.context
+    newest = next((at for at in places if is_user_input(items[at])), None)
+    if newest is not None:
+        return newest
+    return next(
+        (at for at in places if whose_words_summary_text(items[at]) and _media(items[at])), None
+    )
+
+
+def _media(item: Any) -> list[BlockView]:
+    message = message_of(item)
+    content = message.get("content") if message is not None else None
+    blocks: Sequence[Any] = content if isinstance(content, list) else ()
+    return [b for b in blocks if isinstance(b, Mapping) and b.get("type") in _KINDS]
+
+
+def with_media(text: str, media: KeptMedia, transcript: str) -> str | list[dict[str, Any]]:
+    """The content of the summary message: its text alone, or followed by the media."""
+    parts: list[dict[str, Any]] = []
+    if media.blocks:
+        said = "Images and documents of the user's newest message, as they were sent:"
+        plain = [{k: v for k, v in block.items() if k != "cache_control"} for block in media.blocks]
+        parts = [{"type": "text", "text": said}, *plain]
+    if media.left_out:
+        place = f" in {transcript}" if transcript else ""
+        note = (
+            f"{media.left_out} more of that message are too large to repeat: ask for them, or look up "
+            f"{media.where}{place}."
+        )
+        parts.append({"type": "text", "text": note})
+    return [{"type": "text", "text": text}, *parts] if parts else text
+
+
+# Appends what a summary lost and code knows: user messages, files, commands, names. No model, no guessing.
+
+
+LONGEST_INPUT = 600
+"""Tokens of one user message in the repair; longer ones are shortened in the middle."""
+
+MOST_NAMES = 120
+
+
+class SummaryRepair(NamedTuple):
+    """Text to append (empty if nothing is missing) and how many facts of each kind are in it."""
+
+    text: str
+    appended: Mapping[str, int]
+    left_out: int  # facts that were missing and did not fit
+
+
+def repair(
+    facts: Facts, summary: str, *, tokens: int, user_tokens: int | None = None
+) -> SummaryRepair:
+    """What the summary lost of the facts, within a cap; over it, the least important are left out.
+
+    The order is: user messages, decisions, files that were changed, rules, tasks that are open or no longer so, open work, failures that were not
+    seen to be resolved, commits, addresses, files that were read, names.
+
+    Args:
+        facts: Of what was summarised.
+        summary: As the summarizer wrote it.
+        tokens: The cap, in UTF-8 bytes / 4; 0: nothing is appended.
+        user_tokens: Of that, most for the user's messages; `None`: no limit but the cap.
+    """
+    flat = " ".join(summary.split())
+    room = tokens - cost(KEPT_HEADING)
+    rows: list[str] = []
+    appended: dict[str, int] = {}
+    left_out = said = 0
+    for kind, find in _SUMMARY_REPAIR_KINDS:
+        for row in find(facts, summary if kind in _BY_ROW else flat):
+            price = cost(row)
+            words = kind == "user_messages"
+            if price > (
+                room if user_tokens is None or not words else min(room, user_tokens - said)
+            ):
+                left_out += 1
+                continue
+            rows.append(row)
+            room -= price
+            said += price * words
+            appended[kind] = appended.get(kind, 0) + 1
+    return SummaryRepair("\n".join([KEPT_HEADING, *rows]) if rows else "", appended, left_out)
+
+
+Finder = Callable[[Facts, str], list[str]]
+
+
+def with_rules(facts: Facts, summary: str, fixed: SummaryRepair) -> SummaryRepair:
+    """The repair with every rule of the user that neither the summary nor the repair holds: none gives way to a target."""
+    flat = " ".join(f"{summary} {fixed.text}".split())
+    rows = [extractive_sections.rule_line(rule) for rule in _lost_rules(facts, flat)]
+    if not rows:
+        return fixed
+    counts = {**fixed.appended, "rules": fixed.appended.get("rules", 0) + len(rows)}
+    return SummaryRepair("\n".join([fixed.text or KEPT_HEADING, *rows]), counts, fixed.left_out)
+
+
+def _lost_rules(facts: Facts, flat: str) -> list[UserInput]:
+    texts = ((rule, " ".join(rule.text.split())) for rule in facts.standing)
+    return [rule for rule, text in texts if text not in flat and one_line(text, 400) not in flat]
+
+
+def _inputs(facts: Facts, flat: str) -> list[str]:
+    rows = []
+    for number, entry in enumerate(facts.inputs, 1):
+        if " ".join(entry.text.split()) not in flat:
+            rows.append(KEPT_INPUT + user_message(number, shorten(entry.text, LONGEST_INPUT)))
+    # Newest first where room is short; the numbers keep the order.
+    return rows[::-1]
+
+
+def _decisions(facts: Facts, flat: str) -> list[str]:
+    return [
+        f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”"
+        for d in facts.decisions
+        if one_line(d.answer, 300) not in flat
+    ]
+
+
+def _files(changed: bool) -> Finder:
+    def find(facts: Facts, flat: str) -> list[str]:
+        lost = [file for file in facts.files if file.changed is changed and file.path not in flat]
+        return [extractive_sections.file_line(file) for file in sorted(lost, key=lambda f: -f.last)]
+
+    return find
+
+
+def _tasks(facts: Facts, summary: str) -> list[str]:
+    """Open tasks without a row that says so: only what stands in one is still known after the next compaction."""
+    told = {(task.subject, task.open) for task in read_tasks(summary, 0)}
+    lost = (t for t in facts.tasks if t.open and t.subject)
+    return [work_lines.task_line(t) for t in lost if (one_line(t.subject, 300), True) not in told]
+
+
+def _closed(facts: Facts, summary: str) -> list[str]:
+    """What is closed, where the summary names it without saying so, or the user's words do."""
+    flat = " ".join(summary.split())
+    words = work_lines.words_by_line(facts)
+    told = {work.text for work in read_work(summary, 0)}
+    tasks = (task for task in facts.tasks if task.subject and not task.open)
+    rows = [work_lines.task_line(t) for t in tasks if _as_open(flat, one_line(t.subject, 300))]
+    return rows + [
+        work_lines.work_line(work)
+        for work in facts.closed_work
+        if work.text not in told and (work.text in words or _as_open(flat, work.text))
+    ]
+
+
+def _as_open(flat: str, text: str) -> bool:
+    for place in _places(flat, text):
+        before, after = flat[max(place - 12, 0) : place], flat[place + len(text) :][:40]
+        if not _SAYS_DONE.search(f"{before}|{after}"):
+            return True
+    return False
+
+
+_SAYS_DONE = re.compile(
+    r"\[x\]|✅|✓|✔|\b(?:done|complete\w*|finished|cancel\w*|closed|fixed|withdrawn)\b", re.I
+)
+
+
+def _places(text: str, part: str) -> list[int]:
+    return [found.start() for found in re.finditer(re.escape(part), text)]
+
+
+def _rules(facts: Facts, flat: str) -> list[str]:
+    lost = _lost_rules(facts, flat)
+    return [extractive_sections.rule_line(rule) for rule in lost if rule.origin is Origin.SUMMARY]
+
+
+def _still_open(facts: Facts, summary: str) -> list[str]:
+    told = {work.text for work in read_work(summary, 0)}
+    rows = [work_lines.work_line(work) for work in facts.still_open if work.text not in told]
+    return rows[-MOST_OPEN:]
+
+
+MOST_OPEN = 40
+
+
+def _failures(facts: Facts, flat: str) -> list[str]:
+    lost = [f for f in facts.failures if f.fixed_index < 0 and f.line and f.line not in flat]
+    return [extractive_sections.failure_line(failure) for failure in lost[::-1]]
+
+
+def _commits(facts: Facts, flat: str) -> list[str]:
+    lost = [commit for commit in facts.commits if commit.digest not in flat]
+    return [f"- Committed {c.digest} on {c.branch}: {c.subject}" for c in lost[::-1]]
+
+
+def _urls(facts: Facts, flat: str) -> list[str]:
+    return [f"- {url}" for url in facts.urls[::-1] if url not in flat]
+
+
+def _names(facts: Facts, flat: str) -> list[str]:
+    lost = [name.text for name in facts.names[:MOST_NAMES] if shown(name) not in flat]
+    return [f"- Names: {', '.join(lost[at : at + 20])}" for at in range(0, len(lost), 20)]
+
+
+_BY_ROW = ("tasks", "closed_tasks", "still_open")
+"""Found by the lines of the summary; the others in its text on one line."""
+
+_SUMMARY_REPAIR_KINDS: tuple[tuple[str, Finder], ...] = (
+    ("user_messages", _inputs),
+    ("decisions", _decisions),
+    ("changed_files", _files(True)),
+    ("rules", _rules),
+    ("tasks", _tasks),
+    ("closed_tasks", _closed),
+    ("still_open", _still_open),
+    ("failures", _failures),
+    ("commits", _commits),
+    ("urls", _urls),
+    ("read_files", _files(False)),
+    ("names", _names),
+)
 
 
 def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
@@ -352,3 +731,144 @@ def _pin_warnings(state: State, result: CompactionResult) -> list[str]:
     """A warning for each pin that the summary message does not hold (a redaction can do that)."""
     texts = [text_of(message) for message in result.summary_messages]
     return [f"pin_lost:{pin.name}" for pin in missing_pins(state.pins, texts)]
+
+
+# What a compaction must leave, and the minimum gain of one on demand: below it nothing is changed, and the notice says what goes further.
+
+
+LEAST_REMOVED_TOKENS = 400
+"""Below it nine headings cost more than they save."""
+
+
+def check_target(state: State) -> None:
+    """Refuse a target that what must stay exceeds, before anything is removed.
+
+    Raises:
+        ContextTooLarge: Names the smallest target that can be met, and what takes it.
+    """
+    target = state.job.target_tokens
+    if target is None or state.counted(state.tokens) <= target:
+        return
+    parts = least_messages(state)
+    least = sum(parts.values())
+    if least > target:
+        raise target_too_small(least, target, parts)
+
+
+def target_too_small(least: int, target: int, parts: dict[str, int]) -> ContextTooLarge:
+    """The error for a target: it counts messages only."""
+    shown = {name: tokens for name, tokens in parts.items() if tokens}
+    hint = f"nothing was changed; the smallest target is {least:,} tokens of messages (target_tokens, --target)"
+    return ContextTooLarge(least, target, parts=shown, limit="the target of messages is", hint=hint)
+
+
+def least_messages(state: State) -> dict[str, int]:
+    """What must stay of the messages whatever the target, in the provider's tokens: the sum is the smallest that can be met (FULL-17).
+
+    The unfinished end (a message without an answer, open calls), the provider's own item, what hosts put there to stand, and the summary
+    message in its shortest form, which holds the user's newest message, every rule and the pins.
+    """
+    least = _with_least_kept(state)
+    kept = int(least.ledger.tokens(*least.kept()))
+    if not least.source.entries:
+        kept -= shorter_results(least.kept_items(), kept, least.measure)[1]
+    found = least.source.item
+    item = (
+        0
+        if found is None or found.at >= least.cut.stop
+        else item_tokens(least.source, least.ledger)
+    )
+    host = least.known.standing_tokens
+    summary = _least_summary(least, kept + host)
+    newest = min(least.measure(least.situation().newest_input), summary)
+    parts = {
+        "messages that wait for an answer": kept,
+        "the provider's own compaction": item,
+        "standing host text": host,
+        "the user's newest message": newest,
+        "rules, pins and frame": summary - newest,
+    }
+    return {name: least.counted(tokens) + (tokens > 0) for name, tokens in parts.items()}
+
+
+def _with_least_kept(state: State) -> State:
+    if state.job.direction != "full":
+        return recut(state, state.cut)
+    manual = is_manual(state.job.thinking)
+    cut = least_cut(state.source, state.ledger, manual_thinking=manual)
+    return recut(state, after_item(state.source, state.ledger, cut))
+
+
+def _least_summary(state: State, kept: int) -> int:
+    """Tokens of the shortest summary message; its frame is longer where its room is."""
+    text = extractive_render(state.facts, tokens=LEAST_SUMMARY_TOKENS, newest_apart=True)
+    accepted = Accepted(text, "extractive", 0, 0, by_code=True)
+    tokens = 1
+    for _ in range(LOOKS):
+        job = replace(state.job, target_tokens=state.counted(kept + tokens))
+        written, _ = summary_text(replace(state, job=job), accepted)
+        content = with_media(written, kept_media(state), job.transcript_path)
+        message = {"role": "user", "content": content}
+        found = int(core.Ledger(job.weights, [message]).tokens())
+        if found <= tokens:
+            break
+        tokens = found
+    return tokens
+
+
+LOOKS = 4
+
+
+def only_summary(state: State) -> bool:
+    """Whether a compaction on demand would summarise only an earlier summary and what was restored with it."""
+    if state.job.trigger != "manual":
+        return False
+    removed = state.source.context[state.cut.start : state.cut.stop]
+    seen = False
+    for item in removed:
+        summary = bool(whose_words.summary_text(item)) and not is_user_input(item)
+        if not summary and item.get("isMeta") is not True and not is_host_only(item):
+            return False
+        seen = seen or summary
+    return seen
+
+
+def too_little(state: State, freed: int) -> bool:
+    """Whether a compaction on demand would rewrite the context, and lose the cache, for almost no gain."""
+    target = state.job.target_tokens
+    if target is not None and state.counted(state.tokens) > target:
+        return freed <= 0
+    least = state.job.policy.summary.min_freed_percent
+    whole = state.counted(state.tokens + state.overhead)
+    return state.job.trigger == "manual" and freed * 100 < whole * least
+
+
+def advice(state: State, reason: str) -> str:
+    """Why a compaction on demand changed nothing, and which option would go further; empty for other reasons."""
+    least = state.job.policy.summary.min_freed_percent
+    why = {
+        "nothing_to_compact": "the part that may be summarised is too small",
+        "nothing_new": "nothing that may be summarised was added since the last compaction",
+        "frees_too_little": f"less than {least} % of {state.size:,} tokens would be freed (summary.min_freed_percent)",
+    }.get(reason)
+    if why is None or state.job.trigger != "manual":
+        return ""
+    more = _further(state)
+    if not more:
+        return f"Nothing was changed: {why}."
+    kept = state.tokens - state.removed_tokens
+    return (
+        f"Nothing was changed: {why}. {kept:,} tokens stay verbatim: a smaller keep (--keep) goes further, "
+        f"keep=0 would summarise {more:,} tokens."
+    )
+
+
+def _further(state: State) -> int:
+    """Tokens that a compaction with nothing kept could summarise; 0 if no more than this one."""
+    job = state.job
+    keep = scaled_keep(0, job.policy.keep, job.window_tokens)
+    cut = choose_cut(state.source, state.ledger, keep, direction=job.direction, at=job.at)
+    found = int(state.ledger.tokens(cut.start, cut.stop))
+    if found <= max(state.removed_tokens, LEAST_REMOVED_TOKENS):
+        return 0
+    return 0 if only_summary(recut(state, cut)) else found

@@ -6,16 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Required, TypeAlias, TypedDict
 
-__all__ = [
-    "AgentsAttachment",
-    "Attachment",
-    "McpAttachment",
-    "Providers",
-    "Skill",
-    "TaskAttachment",
-    "ToolsAttachment",
-]
-
 Attachment: TypeAlias = dict[str, Any]
 
 

@@ -31,10 +31,7 @@ from ullage.exceptions import InvalidPolicy
 
 if TYPE_CHECKING:
     from ullage.observe.events import Event, Listener
-    from ullage.summarizers.call_watchdog import Watch
-    from ullage.summarizers.protocol import SummaryRequest
-
-__all__ = ["AsyncPerformer", "FlowHost", "Performer", "arun_flow", "run_flow", "run_flow_on_thread"]
+    from ullage.summarizers.protocol import SummaryRequest, Watch
 
 T = TypeVar("T")
 
@@ -151,7 +148,7 @@ class Performer:
 
     def _watched(self, effect: Summarize) -> tuple[SummaryRequest, _Limits]:
         """The request with a watch that tells the listeners, and when to stop waiting."""
-        from ullage.summarizers.call_watchdog import Watch
+        from ullage.summarizers.protocol import Watch
 
         given, name = effect.request, str(getattr(effect.summarizer, "name", ""))
 

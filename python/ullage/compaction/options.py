@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
-from ullage.compaction.compaction_result import Direction
 from ullage.compaction.context_providers import Providers
-from ullage.compaction.job import ResultStore
-from ullage.compaction.recollection import Memory
-from ullage.counting.estimate import Weights
+from ullage.compaction.job import Direction, Memory, ResultStore
+from ullage.counting.calibration import Weights
 from ullage.effects import CancelToken
 from ullage.levels.pins import Pin
 from ullage.observe.events import Listener
 from ullage.observe.hooks import Hooks
 from ullage.policy import KeepPolicy, Policy
-from ullage.providers.manual_thinking import Thinking
+from ullage.providers.anthropic import Thinking
 from ullage.summarizers.protocol import WriterLike
 from ullage.transcript.log import TranscriptLog
-
-__all__ = ["CompactionOptions", "ListOptions", "SummaryOptions"]
 
 
 class SummaryOptions(TypedDict, total=False):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
-from ullage.compaction.tally import as_told
+from ullage.compaction.prepared import as_told
 from ullage.effects import Flow
 from ullage.effects.background import BackgroundRunner, BackgroundWork
 from ullage.exceptions import CompactionError, InvalidMessage
@@ -23,8 +23,6 @@ from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
 if TYPE_CHECKING:
     from ullage.compaction.job import Job
-
-__all__ = ["Ahead", "Prewritten", "ahead_flow", "fitted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ def ahead_flow(job: Job) -> Flow[Prewritten | None]:
     Raises:
         CompactionError: The summarizer failed.
     """
-    from ullage.compaction.floor import LEAST_REMOVED_TOKENS
+    from ullage.compaction.assemble import LEAST_REMOVED_TOKENS
     from ullage.compaction.prepared import prepare
     from ullage.compaction.summary_call import write_summary
 

@@ -2,34 +2,760 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from ullage._engine import core
-from ullage.compaction.carried import after_item, item_tokens
-from ullage.compaction.cut import Cut, choose_cut, least_cut, legal_cut, scaled_keep
-from ullage.compaction.input import CompactionInput, read_source
-from ullage.compaction.job import Job
-from ullage.compaction.summary_message import Continuation
-from ullage.compaction.tally import CallTally
-from ullage.compaction.target import kept_share, scaled_to_target, shorter_results
-from ullage.counting.estimate import Weights
+from ullage._engine.digests import BlockKind, Role
+from ullage.compaction.job import Direction, Job
+from ullage.counting.calibration import Weights
 from ullage.effects import Flow, LetOthersRun, drive
-from ullage.exceptions import CompactionError
+from ullage.exceptions import CompactionError, InvalidPolicy
 from ullage.facts import is_user_input
 from ullage.facts.collector import Collector
 from ullage.facts.model import Facts
-from ullage.facts.whose_words import standing_left, summary_text
-from ullage.levels.pins import Pin, read_pins
+from ullage.facts.sections import (
+    CLOSING,
+    NEWEST,
+    OPENING,
+    PINS_HEADING,
+    CompactionItem,
+    alone,
+    family_of,
+    holds_message,
+    newest_item,
+    quoted,
+    without,
+)
+from ullage.facts.words import others_in, standing_left, summary_text, text_of, without_host_text
+from ullage.levels.pins import Pin, read_pins, write_pins
 from ullage.levels.view import ANY
-from ullage.messages import Item, is_boundary, is_summary, message_of, role_of
-from ullage.providers.manual_thinking import is_manual, is_torn
+from ullage.messages import Item, is_boundary, is_summary, listed, message_of, role_of
+from ullage.observe.events import SummaryUsage
+from ullage.policy import KeepPolicy
+from ullage.providers.anthropic import is_manual, is_torn, whole_start
+from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import needed_tokens
-from ullage.summarizers.listed_names import MOST_NAMES
+from ullage.summarizers.lines import MOST_NAMES
+from ullage.transcript.index import resume
+from ullage.transcript.render import to_messages
 
-__all__ = ["State", "prepare", "recut", "since_last", "with_more_kept", "within_share"]
+# The input of a compaction: the context that the model currently sees, from a list of messages or entries.
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionInput:
+    """A conversation, split into its parts.
+
+    Attributes:
+        items: Everything that was passed.
+        head: System messages at the start of a bare list; never compacted.
+        context: What the model sees after the newest boundary, one entry or message each.
+        stored: For each of `context` the item as it was passed: the same object, unless a placeholder
+            of an earlier level replaces it.
+        ids: For each of `context` its uuid, or its position in `items`.
+        earlier: Items that an earlier compaction took out of the context.
+        entries: Whether the items are entries of a transcript.
+        item: The newest of the provider's own compaction items in `context`; `None`: there is none.
+    """
+
+    items: tuple[Item, ...]
+    head: tuple[Item, ...]
+    context: tuple[Item, ...]
+    stored: tuple[Item, ...]
+    ids: tuple[str | int, ...]
+    earlier: tuple[Item, ...]
+    entries: bool
+    item: CompactionItem | None
+
+    def bare(self, start: int, stop: int, *, plain: bool = False) -> list[dict[str, Any]]:
+        """A part of the context as messages of a request.
+
+        Args:
+            start: First position in the context.
+            stop: Position after the last.
+            plain: Leave out what hosts put in, for the moment or to stand; what sub-agents answered stays.
+        """
+        part = self.context[start:stop]
+        if not self.entries:
+            messages = [dict(message) for message in part]
+        else:
+            if plain:
+                pairs = zip(part, self.stored[start:stop], strict=True)
+                part = tuple(item for item, stored in pairs if not _attached(item, stored))
+            messages = to_messages(part).messages
+        if not plain:
+            return messages
+        told = [without_host_text(message) for message in messages]
+        left = [dict(message) for message in told if message is not None]
+        # A call begins with the user's role, also where all that was said in it is a host's.
+        lacks = bool(left) and told[0] is None and role_of(left[0]) == "assistant"
+        return [messages[0], *left] if lacks else left
+
+
+def _attached(item: Item, stored: Item) -> bool:
+    return stored.get("type") == "attachment" and item.get("isMeta") is True
+
+
+class ReadItems(tuple[Item, ...]):
+    """Items that were split already, for a caller that asks about them before and after a compaction."""
+
+    parts: CompactionInput
+
+    @classmethod
+    def of(cls, given: Sequence[Item]) -> ReadItems:
+        """The items with their parts."""
+        items = cls(given)
+        items.parts = read_source(given)
+        return items
+
+    @classmethod
+    def in_context(cls, given: Sequence[Item]) -> ReadItems:
+        """Entries that a replay has found to be the context: it is not asked again what stands in it."""
+        items = cls(given)
+        if not any("message" in item and "role" not in item for item in items):
+            return cls.of(given)
+        names = (item.get("uuid") for item in items)
+        ids = tuple(name if isinstance(name, str) else at for at, name in enumerate(names))
+        context = tuple(items)
+        found = newest_item(context)
+        items.parts = CompactionInput(context, (), context, context, ids, (), True, found)
+        return items
+
+
+def read_source(given: Sequence[Item]) -> CompactionInput:
+    """Split a list into its parts.
+
+    Args:
+        given: Bare messages or entries, oldest first; not changed. `ReadItems` are not read again.
+
+    Raises:
+        InvalidMessage: Something in the list is not a mapping; names its position.
+    """
+    if isinstance(given, ReadItems):
+        return given.parts
+    items = tuple(listed(given))
+    if any(("message" in item and "role" not in item) or is_boundary(item) for item in items):
+        return _of_entries(items)
+    return _of_messages(items)
+
+
+def _uuid(item: Item) -> str:
+    uuid = item.get("uuid")
+    return uuid if isinstance(uuid, str) else ""
+
+
+def _of_messages(items: tuple[Item, ...]) -> CompactionInput:
+    head = 0
+    while head < len(items) and role_of(items[head]) == "system":
+        head += 1
+    places = tuple(at for at in range(head, len(items)) if message_of(items[at]) is not None)
+    context = tuple(items[at] for at in places)
+    item = newest_item(context)
+    return CompactionInput(items, items[:head], context, context, places, (), False, item)
+
+
+def _of_entries(items: tuple[Item, ...]) -> CompactionInput:
+    context = tuple(resume(items).entries)
+    by_object = {id(item): at for at, item in enumerate(items)}
+    by_uuid = {_uuid(item): at for at, item in enumerate(items) if _uuid(item)}
+    places = [by_object.get(id(item), by_uuid.get(_uuid(item), -1)) for item in context]
+    stored = tuple(
+        items[at] if at >= 0 and items[at].get("type") == "attachment" else item
+        for item, at in zip(context, places, strict=True)
+    )
+    ids = tuple(
+        item["uuid"] if isinstance(item.get("uuid"), str) else at
+        for item, at in zip(context, places, strict=True)
+    )
+    inside = set(places)
+    last = max((at for at, item in enumerate(items) if is_boundary(item)), default=-1)
+    earlier = tuple(items[at] for at in range(max(last, 0)) if at not in inside)
+    return CompactionInput(items, (), context, stored, ids, earlier, True, newest_item(context))
+
+
+# Where to cut: what the summary replaces, and what stays verbatim.
+
+
+class Cut(NamedTuple):
+    """`[start, stop)` of the context is summarised; the rest is kept, after it or (direction `from`) before."""
+
+    start: int
+    stop: int
+
+    def kept(self, length: int) -> tuple[int, int]:
+        """First and last + 1 of what is kept; it is empty or one run."""
+        return (self.stop, length) if self.start == 0 else (0, self.start)
+
+
+def scaled_keep(
+    keep: KeepPolicy | int | None, policy: KeepPolicy, window_tokens: int
+) -> KeepPolicy:
+    """How much to keep, fitted to the window.
+
+    Args:
+        keep: A number of tokens (0: nothing but what must stay), a policy, or `None`: `policy`, but at
+            least a twelfth and at most a quarter of a small window.
+        policy: The default.
+        window_tokens: The model's context window.
+    """
+    if isinstance(keep, KeepPolicy):
+        return keep
+    if keep is None:
+        least = min(policy.min_tokens, window_tokens // 12)
+        most = max(min(policy.max_tokens, window_tokens // 4), 1)
+        return KeepPolicy(
+            min_tokens=least, max_tokens=most, min_text_messages=policy.min_text_messages
+        )
+    given: object = keep
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise InvalidPolicy("keep", given, "must be a number of tokens, at least 0")
+    return KeepPolicy(min_tokens=given, max_tokens=max(given, 1), min_text_messages=0)
+
+
+def choose_cut(
+    source: CompactionInput,
+    ledger: Any,
+    keep: KeepPolicy,
+    *,
+    direction: Direction = "full",
+    at: int | str | None = None,
+    most_kept: int | None = None,
+    manual_thinking: bool = False,
+) -> Cut:
+    """The cut of a compaction; never through a tool pair or a response that was stored in pieces.
+
+    Args:
+        source: The conversation.
+        ledger: Of `source.context`.
+        keep: How much of the end stays, for direction `full`.
+        direction: `full`: all but the newest part. `from`: from a message to the end. `up_to`: all
+            before a message.
+        at: That message: its uuid or its position in the items; moved back to a legal place.
+        most_kept: Tokens that may be kept at most; less is kept where `keep` would exceed it.
+        manual_thinking: An open turn is kept from a message on that begins with thinking, where there is one near.
+    """
+    length = len(source.context)
+    if direction != "full":
+        place = legal_cut(ledger, _position(source, direction, at))
+        return Cut(place, length) if direction == "from" else Cut(0, place)
+    for candidate in (keep, least_keep(keep)):
+        start = _kept_from(source, ledger, candidate)
+        if most_kept is None or ledger.tokens(start, length) <= most_kept:
+            return Cut(
+                0, _thoughtful(source, ledger, start, most_kept) if manual_thinking else start
+            )
+    return least_cut(source, ledger, manual_thinking=manual_thinking)
+
+
+def least_cut(source: CompactionInput, ledger: Any, *, manual_thinking: bool) -> Cut:
+    """The cut that keeps what must stay, and no more.
+
+    With manual thinking a turn whose calls still wait for results is kept from its thinking on, however much
+    that is: no line may end it before they come.
+    """
+    start = must_stay(source, ledger)
+    if not manual_thinking or not ledger.open_calls():
+        return Cut(0, start)
+    return Cut(0, _thoughtful(source, ledger, start, None))
+
+
+def _thoughtful(source: CompactionInput, ledger: Any, start: int, most: int | None) -> int:
+    """The cut, where an open turn begins with thinking; the very same if there is none: then the turn is ended."""
+    last = must_stay(source, ledger)
+    found = whole_start(ledger, start, floor=0, last=last, most=most)
+    return start if found is None else found
+
+
+def least_keep(keep: KeepPolicy) -> KeepPolicy:
+    """What is kept where the policy would keep too much."""
+    quarter = keep.min_tokens // 4
+    return KeepPolicy(min_tokens=quarter, max_tokens=max(quarter, 1), min_text_messages=0)
+
+
+def _position(source: CompactionInput, direction: str, at: int | str | None) -> int:
+    pointed = source.items[at] if isinstance(at, int) and 0 <= at < len(source.items) else None
+    if at in source.ids:
+        return source.ids.index(at)
+    for place, item in enumerate(source.stored):
+        if pointed is not None and item is pointed:
+            return place
+    raise InvalidPolicy("at", at, f"must name a message of the context for direction {direction!r}")
+
+
+def legal_cut(ledger: Any, place: int) -> int:
+    """The newest position, at or before one, where a cut splits nothing."""
+    window = ledger.keep_window(place, floor=0, min_tokens=0, max_tokens=1, min_text_messages=0)
+    return _with_reasoning(ledger, int(window.start))
+
+
+def _with_reasoning(ledger: Any, place: int) -> int:
+    """The cut before reasoning that stands as an item of its own in front of it (R02).
+
+    The items of a response of OpenAI's Responses share no id that would hold them together.
+    """
+    while (
+        0 < place < len(ledger)
+        and ledger.message(place).role == Role.ASSISTANT
+        and _is_reasoning(ledger, place - 1)
+    ):
+        place -= 1
+    return place
+
+
+def _is_reasoning(ledger: Any, place: int) -> bool:
+    kinds = {block.kind for block in ledger.blocks(place)}
+    return ledger.message(place).role == Role.ASSISTANT and kinds == {BlockKind.THINKING}
+
+
+def _kept_from(source: CompactionInput, ledger: Any, keep: KeepPolicy) -> int:
+    length = len(source.context)
+    if keep.min_tokens == 0 and keep.min_text_messages == 0:
+        return must_stay(source, ledger)
+    window = ledger.keep_window(
+        length,
+        floor=0,
+        min_tokens=keep.min_tokens,
+        max_tokens=keep.max_tokens,
+        min_text_messages=keep.min_text_messages,
+    )
+    start = min(int(window.start), must_stay(source, ledger))
+    newest = _newest_input(source)
+    # The newest request and all that was done for it, if that is not much more than is kept anyway.
+    if newest is not None and newest < start and ledger.tokens(newest, length) <= keep.max_tokens:
+        start = legal_cut(ledger, newest)
+    return _with_reasoning(ledger, start)
+
+
+def must_stay(source: CompactionInput, ledger: Any) -> int:
+    """Where the unfinished end begins: an unanswered request, calls whose results are still to come."""
+    length = len(source.context)
+    start = length
+    newest = _newest_input(source)
+    if newest == length - 1 or (length and _from_others(source.context[-1])):
+        start = length - 1
+    for message, _ in ledger.open_calls():
+        # Only calls of the newest response can still be answered; an older one never will be.
+        if message >= length - 1 or not _answered_after(source, message):
+            start = min(start, message)
+    return legal_cut(ledger, start) if start < length else length
+
+
+def _from_others(item: Any) -> bool:
+    """Whether a teammate or another session has spoken: somebody waits for an answer, though not the user."""
+    return role_of(item) == "user" and bool(others_in(text_of(item)))
+
+
+def _answered_after(source: CompactionInput, message: int) -> bool:
+    return any(is_user_input(item) or _speaks(item) for item in source.context[message + 1 :])
+
+
+def _speaks(item: Any) -> bool:
+    return role_of(item) == "assistant" and bool(text_of(item).strip())
+
+
+def _newest_input(source: CompactionInput) -> int | None:
+    for place in reversed(range(len(source.context))):
+        if is_user_input(source.context[place]):
+            return place
+    return None
+
+
+# A size that the new context must not exceed: how the room is split, and what is shortened first.
+
+
+Measure: TypeAlias = Callable[[str], int]
+
+LEAST_SUMMARY_TOKENS = 20
+"""One section with a line in it."""
+
+FRAME_TOKENS = 150
+"""The text of the summary message around the summary."""
+
+SMALL_ROOM = 700
+"""Tokens for the summary message below which that text is reduced to what must be said."""
+
+SMALL_FRAME_TOKENS = 60
+
+LEAST_RESULT_TOKENS = 60
+"""Minimum tokens of a result in the kept part: a shorter one would not show what it was."""
+
+HEAD_PERCENT = 60
+
+
+def frame_tokens(room: int) -> int:
+    """Tokens of the text around a summary whose message has this room."""
+    return SMALL_FRAME_TOKENS if room < SMALL_ROOM else FRAME_TOKENS
+
+
+LEAST_KEPT_PERCENT = 20
+
+
+def kept_share(room: int, needed: int = 0) -> int:
+    """Tokens of a target that the kept messages may have.
+
+    Args:
+        room: The target.
+        needed: What the summary needs for the user's words and the essential facts; results in the kept part are
+            shortened before these are.
+
+    Returns:
+        Half of the room, or what the summary leaves of it, but at least a fifth.
+    """
+    rest = room - needed - frame_tokens(room)
+    return max(min(room // 2, rest), room * LEAST_KEPT_PERCENT // 100)
+
+
+def scaled_to_target(keep: KeepPolicy, share: int) -> KeepPolicy:
+    """The policy's amount, reduced where a target leaves less room."""
+    least = min(keep.min_tokens, share // 2)
+    return KeepPolicy(
+        min_tokens=least,
+        max_tokens=max(min(keep.max_tokens, share), 1),
+        min_text_messages=keep.min_text_messages,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    message: int
+    path: tuple[int, ...]  # of the block, and of the part inside; empty: the content itself
+    text: str
+    tokens: int
+
+
+def shorter_results(
+    kept: Sequence[Item], excess: int, measure: Measure
+) -> tuple[tuple[Item, ...], int]:
+    """The kept messages with their largest tool results cut in the middle.
+
+    Args:
+        kept: Bare messages; not changed.
+        excess: Tokens to remove.
+        measure: Tokens of a text.
+
+    Returns:
+        The messages (unchanged ones are the same objects), and about how many tokens were removed.
+    """
+    found = [result for at, item in enumerate(kept) for result in _results(at, item, measure)]
+    most = _cap(sorted((result.tokens for result in found), reverse=True), excess)
+    out = list(kept)
+    freed = 0
+    for result in found:
+        if result.tokens > most:
+            text = _cut(result.text, most, result.tokens)
+            gain = result.tokens - measure(text)
+            if gain > 0:
+                out[result.message] = _put(out[result.message], result.path, text)
+                freed += gain
+    return tuple(out), freed
+
+
+def _cap(sizes: Sequence[int], excess: int) -> int:
+    """The size above which results are cut to remove the excess in total; at least `LEAST_RESULT_TOKENS`."""
+    for count in range(1, len(sizes) + 1):
+        below = sizes[count] if count < len(sizes) else 0
+        if sum(sizes[:count]) - count * below >= excess:
+            return max((sum(sizes[:count]) - excess) // count, LEAST_RESULT_TOKENS)
+    return LEAST_RESULT_TOKENS
+
+
+def _results(at: int, item: Item, measure: Measure) -> Iterator[_Result]:
+    content = item.get("content")
+    if item.get("role") == "tool" and isinstance(content, str):
+        yield _Result(at, (), content, measure(content))
+    for place, block in enumerate(content if isinstance(content, list) else ()):
+        if not isinstance(block, Mapping) or block.get("type") != "tool_result":
+            continue
+        inner = block.get("content")
+        if isinstance(inner, str):
+            yield _Result(at, (place,), inner, measure(inner))
+        for part, given in enumerate(inner if isinstance(inner, list) else ()):
+            text = given.get("text") if isinstance(given, Mapping) else None
+            if isinstance(text, str) and given.get("type") == "text":
+                yield _Result(at, (place, part), text, measure(text))
+
+
+def _cut(text: str, tokens: int, whole: int) -> str:
+    chars = max(len(text) * (tokens - 16) // max(whole, 1), 0)
+    head, tail = chars * HEAD_PERCENT // 100, chars * (100 - HEAD_PERCENT) // 100
+    front, back = text[:head].rstrip(), text[len(text) - tail :].lstrip()
+    missing = len(text) - len(front) - len(back)
+    return f"{front}\n[… {missing} characters left out to fit …]\n{back}"
+
+
+def _put(item: Item, path: tuple[int, ...], text: str) -> Item:
+    if not path:
+        return {**item, "content": text}
+    content = list(item["content"])
+    block = dict(content[path[0]])
+    if len(path) == 1:
+        block["content"] = text
+    else:
+        parts = list(block["content"])
+        parts[path[1]] = {**parts[path[1]], "text": text}
+        block["content"] = parts
+    content[path[0]] = block
+    return {**item, "content": content}
+
+
+# Carries the provider's own compaction item through a compaction: at the front, unchanged, or the compaction is refused (FULL-14).
+
+
+def after_item(source: CompactionInput, ledger: Any, cut: Cut) -> Cut:
+    """The cut, after the item where that is legal: the provider does not read what comes before its item.
+
+    Only for entries: they cannot be split, so that an item among the kept ones stays where it is.
+
+    Raises:
+        CompactionError: `provider_compaction`: the item is in what a partial compaction takes from the end.
+    """
+    found = source.item
+    if found is not None and cut.start > 0 and found.at >= cut.start:
+        raise _refused("it would come after the messages that are kept")
+    if found is None or not source.entries or cut.start > 0 or found.at < cut.stop:
+        return cut
+    last = must_stay(source, ledger)
+    return next(
+        (Cut(0, at) for at in range(found.at + 1, last + 1) if legal_cut(ledger, at) == at), cut
+    )
+
+
+def item_tokens(source: CompactionInput, ledger: Any) -> int:
+    """Tokens of the message with the newest item, which stays; 0: there is none."""
+    return 0 if source.item is None else int(ledger.message(source.item.at).tokens)
+
+
+def with_item(
+    source: CompactionInput, cut: Cut, kept: tuple[Item, ...], made: tuple[Item, ...]
+) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
+    """What comes before the summary, and the kept messages without what moved to the front and what that replaces.
+
+    Args:
+        source: The conversation.
+        cut: Of the compaction.
+        kept: Messages that stay, as they will be shown.
+        made: What the provider made just now, instead of a summary.
+
+    Raises:
+        CompactionError: `provider_compaction`: it is newer than what the provider was asked to compact.
+    """
+    found = source.item
+    if found is None or cut.start > 0:
+        return made, kept
+    if made:
+        return _behind_newer(found, cut, made), kept
+    if found.at < cut.stop:
+        return (alone(found.block),), kept
+    if source.entries:
+        return (), kept
+    rest = (without(item) for item in kept)
+    return (alone(found.block),), tuple(item for item in rest if item is not None)
+
+
+def _behind_newer(found: CompactionItem, cut: Cut, made: tuple[Item, ...]) -> tuple[Item, ...]:
+    if found.at >= cut.stop:
+        raise _refused("it is newer than what was to be summarised by the provider")
+    newer = newest_item(made)
+    same = newer is not None and family_of(newer.block) == family_of(found.block)
+    # Another provider's item cannot have been absorbed.
+    return made if same else (alone(found.block), *made)
+
+
+def _refused(why: str) -> CompactionError:
+    return CompactionError(
+        "provider_compaction",
+        f"the context holds the provider's own compaction item, which cannot be moved: {why}",
+        hint="compact the whole conversation (direction full), with a summarizer that writes text",
+    )
+
+
+# The message that replaces what was compacted: the summary, and what the model must know about it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuation:
+    """The state of the conversation when the model continues.
+
+    Attributes:
+        trigger: `auto` or `manual`.
+        kept_messages: Number of newest messages that follow verbatim.
+        kept_before: The kept messages come before the summary, not after it.
+        newest_input: The newest user message, if it is not among the kept ones; empty else.
+        unanswered: It has no response at all.
+        open_question: The assistant's last question to the user, if unanswered.
+        interrupted: The user stopped the assistant and has said nothing since.
+        in_tool_loop: The kept messages end with tool results, or with calls still open.
+        transcript_path: File of the whole conversation; empty: there is none.
+        room: Tokens for the whole message; `None`: no limit. Where it is small, only what must be said is.
+    """
+
+    trigger: str = "manual"
+    kept_messages: int = 0
+    kept_before: bool = False
+    newest_input: str = ""
+    unanswered: bool = False
+    open_question: str = ""
+    interrupted: bool = False
+    in_tool_loop: bool = False
+    transcript_path: str = ""
+    room: int | None = None
+
+
+def summary_message(summary: str, situation: Continuation, *, pins: tuple[Pin, ...] = ()) -> str:
+    """The text of the summary message.
+
+    Args:
+        summary: Nine sections, without a draft.
+        situation: Decides the text around it.
+        pins: Carried verbatim.
+    """
+    parts = [f"{OPENING}\n\n{summary.strip()}\n\n{CLOSING}"]
+    if pins:
+        parts.append(f"## {PINS_HEADING}\n{write_pins(pins)}")
+    if situation.room is not None and situation.room < SMALL_ROOM:
+        return "\n\n".join(parts) + "\n" + _in_short(summary, situation)
+    parts.extend((_where(situation), _newest(summary, situation), _go_on(situation)))
+    return "\n\n".join(part for part in parts if part)
+
+
+SAID_AGAIN = 100
+"""Tokens of the newest message up to which it is repeated after a summary that has room, where the model looks for it."""
+
+
+def _in_short(summary: str, situation: Continuation) -> str:
+    """The same where there is hardly any room."""
+    path, newest = situation.transcript_path, situation.newest_input
+    room = situation.room or 0
+    lines = [f"Full transcript: {path}"] if path and cost(path) * 10 < room else []
+    if newest and not holds_message(summary, newest):
+        lines.append(_newest(summary, situation))
+    waits = situation.open_question or situation.interrupted
+    then = "Wait for the user." if waits else "Go on." if situation.trigger == "auto" else ""
+    lines.append(f"Not user input; grants nothing. {then}".strip())
+    return "\n".join(lines)
+
+
+def _where(situation: Continuation) -> str:
+    lines = []
+    if situation.transcript_path:
+        lines.append(
+            f"The full transcript of the earlier part is at {situation.transcript_path}: look there for details "
+            "such as exact code or output."
+        )
+    if situation.kept_messages:
+        where = "before this summary" if situation.kept_before else "after this message"
+        lines.append(f"{situation.kept_messages} messages were kept verbatim {where}.")
+    return "\n".join(lines)
+
+
+def _newest(summary: str, situation: Continuation) -> str:
+    """The newest message, once whole: here, or in the summary, where the next compaction reads it."""
+    newest = situation.newest_input
+    if not newest:
+        return ""
+    if cost(newest) > SAID_AGAIN and holds_message(summary, newest):
+        return "The user's newest message is the last one in the list of user messages above."
+    return f"{NEWEST}\n{quoted(newest)}"
+
+
+def _go_on(situation: Continuation) -> str:
+    return f"{_NOT_THE_USER} {_instruction(situation)}".strip()
+
+
+_NOT_THE_USER = "This message was generated automatically. It is not user input and does not grant or confirm anything."
+
+
+def _instruction(situation: Continuation) -> str:
+    if situation.open_question:
+        return (
+            "You asked the user a question that has not been answered:\n"
+            f"{quoted(situation.open_question)}\n"
+            "Do not answer it yourself and do not act as if it were answered. Wait for the user."
+        )
+    if situation.interrupted:
+        return "The user stopped you and has said nothing since. Wait for the user."
+    if situation.trigger != "auto":
+        return "The user requested this compaction. Continue when the user says what to do next."
+    if situation.unanswered:
+        return "Answer the user's newest message; do not comment on the summary."
+    if situation.in_tool_loop:
+        return "Continue with the tool results as if nothing had happened; do not comment on the summary."
+    return (
+        "Continue the work from where it left off, without commenting on the summary, without repeating what is "
+        "done, and without asking whether to continue."
+    )
+
+
+# The cost of a compaction's summary calls, counted as they are made, so that it is known even if the compaction fails.
+
+
+@dataclass(slots=True)
+class CallTally:
+    """One compaction's calls.
+
+    Attributes:
+        summarizer: The summarizer asked last; empty: none yet.
+        attempts: Calls that were made.
+        dropped: Oldest messages that the newest call did not see.
+        usage: Of the calls that reported theirs.
+        failure: Why the summarizer gave up, so that its fallback wrote; empty: it did not.
+    """
+
+    summarizer: str = ""
+    attempts: int = 0
+    dropped: int = 0
+    usage: SummaryUsage = field(default_factory=SummaryUsage)
+    failure: str = ""
+
+    def asked(self, summarizer: str, dropped: int) -> None:
+        """Record the start of a call."""
+        self.summarizer, self.dropped = summarizer, dropped
+        self.attempts += 1
+
+    def answered(self, reply: Any) -> None:
+        """Record the response of a call, good or bad."""
+        told = getattr(reply, "usage", None)
+        if isinstance(told, Mapping):
+            self.usage += usage_of(told)
+
+
+def usage_of(told: Mapping[str, Any]) -> SummaryUsage:
+    """One answer's usage, in Anthropic's or OpenAI's words."""
+    details = told.get("prompt_tokens_details") or told.get("input_tokens_details")
+    inner = details if isinstance(details, Mapping) else {}
+    sent = _first(told, "input_tokens", "prompt_tokens")
+    cached = _first(inner, "cached_tokens")
+    read = _first(told, "cache_read_input_tokens", "cache_read_tokens")
+    written = _first(told, "cache_creation_input_tokens", "cache_write_tokens")
+    usage = SummaryUsage(
+        calls=1,
+        input_tokens=sent,
+        cache_read_tokens=read,
+        cache_write_tokens=written,
+        output_tokens=_first(told, "output_tokens", "completion_tokens"),
+    )
+    # OpenAI counts what it read from its cache as input too, Anthropic does not.
+    return replace(usage, input_tokens=max(sent - cached, 0), cache_read_tokens=read or cached)
+
+
+def as_told(usage: SummaryUsage) -> dict[str, int] | None:
+    """The same in Anthropic's words; `None`: nothing was reported."""
+    if not usage.calls:
+        return None
+    return {
+        "input_tokens": usage.input_tokens,
+        "cache_read_input_tokens": usage.cache_read_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "output_tokens": usage.output_tokens,
+    }
+
+
+def _first(told: Mapping[str, Any], *names: str) -> int:
+    values = (told.get(name) for name in names)
+    return next((value for value in values if type(value) is int and value > 0), 0)
 
 
 class Known:

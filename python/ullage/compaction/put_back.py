@@ -7,20 +7,200 @@ another machine than the one on which it was written.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NoReturn, TypeAlias
 
-from ullage.compaction.announced import Seen, announced, size_of
-from ullage.compaction.context_providers import Attachment, Providers, Skill
+from ullage.compaction.context_providers import Attachment as context_providers_Attachment
+from ullage.compaction.context_providers import Providers, Skill
 from ullage.effects import Call, Effect, Flow, ReadFile, Together
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts
-from ullage.facts.reading import clean
+from ullage.facts.words import clean, text_of
 from ullage.policy import RestorePolicy
+from ullage.policy.fields import nearest
+from ullage.transcript.render import SHOWN_KINDS, render
 
-__all__ = ["rebuild", "recent_files", "within"]
+# State that only the host knows (tasks, tools, agents, MCP): checked, announced once, and within its budget (POST-3).
 
+
+Attachment: TypeAlias = dict[str, Any]
 Measure: TypeAlias = Callable[[str], int]
+
+_NAMES: Final[Mapping[str, str]] = {
+    "deferred_tools_delta": "addedNames",
+    "agent_listing_delta": "addedTypes",
+    "mcp_instructions_delta": "addedNames",
+}
+"""Listings, by what names their rows."""
+
+_ROWS: Final = ("addedNames", "addedTypes", "addedLines", "addedBlocks")
+"""Lists of a listing that run side by side, where they have the same length."""
+
+CUT: Final = "[… cut …]"
+
+
+class Seen:
+    """What the kept messages already announce.
+
+    Args:
+        kept: The messages and entries that stay, as they are stored.
+    """
+
+    def __init__(self, kept: Iterable[Mapping[str, Any]]) -> None:
+        self._rows: dict[str, set[str]] = {}
+        self._texts: list[str] = []
+        for item in kept:
+            attachment = item.get("attachment")
+            if isinstance(attachment, Mapping):
+                self.note(attachment)
+            else:
+                self._texts.append(text_of(item))
+
+    def note(self, attachment: Mapping[str, Any]) -> None:
+        """Record an attachment that is present, or will be."""
+        rows = self._rows.setdefault(str(attachment.get("type")), set())
+        rows.update(_strings(attachment.get(_NAMES.get(str(attachment.get("type")), ""))))
+        rows.difference_update(_strings(attachment.get("removedNames")))
+        rows.difference_update(_strings(attachment.get("removedTypes")))
+        self._texts.append(_text(attachment))
+
+    def rest(self, attachment: Attachment) -> Attachment | None:
+        """The attachment without rows that were already announced; `None`: nothing in it is new."""
+        text, names = _text(attachment), _NAMES.get(attachment["type"], "")
+        if not text or any(text in said for said in self._texts):
+            return None
+        told, rows = self._rows.get(attachment["type"], set()), _strings(attachment.get(names))
+        if not told.intersection(rows):
+            return attachment
+        news = [at for at, row in enumerate(rows) if row not in told]
+        left = _with_rows(attachment, news, len(rows))
+        return left if _text(left) else None
+
+
+def announced(
+    name: str, answer: Any, seen: Seen, tokens: int, measure: Measure
+) -> tuple[list[Attachment], int]:
+    """A provider's attachments that are news, and how many did not fit whole.
+
+    Args:
+        name: The provider's field, for errors.
+        answer: What it returned; `None`: nothing.
+        seen: What was already announced; restored rows are added.
+        tokens: For all of them, rendered.
+        measure: Tokens of a text.
+
+    Raises:
+        InvalidPolicy: Something in the answer is not an attachment, or of a type that is not shown to a model.
+    """
+    found, cut = list[Attachment](), 0
+    for attachment in _newest(name, answer):
+        news = seen.rest(attachment)
+        if news is None:
+            continue
+        fitting = news if measure(_text(news)) <= tokens else _shortened(news, tokens, measure)
+        cut += fitting is not news
+        if fitting is None:
+            continue
+        tokens -= measure(_text(fitting))
+        seen.note(fitting)
+        found.append(fitting)
+    return found, cut
+
+
+def size_of(attachment: Mapping[str, Any], measure: Measure) -> int:
+    """Tokens of an attachment as it is shown to the model."""
+    return measure(_text(attachment))
+
+
+def _newest(name: str, answer: Any) -> list[Attachment]:
+    """The checked attachments; of several states of one task only the last."""
+    if answer is None:
+        return []
+    if isinstance(answer, str | bytes | Mapping) or not isinstance(answer, Sequence):
+        raise InvalidPolicy(
+            f"providers.{name}", type(answer).__name__, "must return a list of attachments"
+        )
+    checked = [_checked(name, at, each) for at, each in enumerate(answer)]
+    last = {each.get("taskId"): at for at, each in enumerate(checked) if _is_task(each)}
+    return [
+        each for at, each in enumerate(checked) if not _is_task(each) or last[each["taskId"]] == at
+    ]
+
+
+def _is_task(attachment: Attachment) -> bool:
+    return attachment["type"] == "task_status" and isinstance(attachment.get("taskId"), str | int)
+
+
+def _checked(name: str, at: int, given: Any) -> Attachment:
+    place = f"providers.{name}[{at}]"
+    if not isinstance(given, Mapping):
+        raise InvalidPolicy(
+            place, type(given).__name__, "must be an attachment: an object with a type"
+        )
+    kind = given.get("type")
+    if kind not in SHOWN_KINDS:
+        hint = nearest(kind, SHOWN_KINDS)
+        raise InvalidPolicy(
+            f"{place}.type", kind, "is not a type of attachment that a model is shown", hint=hint
+        )
+    return dict(given)
+
+
+# ---- shorter -----------------------------------------------------------------------------------
+
+
+def _shortened(attachment: Attachment, tokens: int, measure: Measure) -> Attachment | None:
+    """As many first rows of a listing as fit, or the longest text cut; `None`: not even that fits."""
+    rows = max((len(_list(attachment.get(key))) for key in _ROWS), default=0)
+    if rows > 1:
+        made = partial(_first_rows, attachment, rows)
+        return _largest(made, rows, tokens, measure)
+    texts = {
+        key: text for key, text in attachment.items() if isinstance(text, str) and key != "type"
+    }
+    if not texts:
+        return None
+    longest = max(texts, key=lambda key: len(texts[key]))
+    return _largest(partial(_cut_at, attachment, longest), len(texts[longest]) - 1, tokens, measure)
+
+
+def _largest(
+    made: Callable[[int], Attachment], most: int, tokens: int, measure: Measure
+) -> Attachment | None:
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        fits = measure(_text(made(middle))) <= tokens
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return made(low) if low else None
+
+
+def _first_rows(attachment: Attachment, count: int, kept: int) -> Attachment:
+    return _with_rows(attachment, range(kept), count)
+
+
+def _cut_at(attachment: Attachment, key: str, chars: int) -> Attachment:
+    return {**attachment, key: f"{attachment[key][:chars]}{CUT}"}
+
+
+def _with_rows(attachment: Attachment, places: Iterable[int], count: int) -> Attachment:
+    chosen = list(places)
+    lists = {key: attachment[key] for key in _ROWS if len(_list(attachment.get(key))) == count}
+    return {**attachment, **{key: [rows[at] for at in chosen] for key, rows in lists.items()}}
+
+
+def _text(attachment: Mapping[str, Any]) -> str:
+    return text_of({"role": "user", "content": render(attachment) or ""})
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _strings(value: Any) -> list[str]:
+    return [each for each in _list(value) if isinstance(each, str)]
+
 
 BYTES_PER_TOKEN = 8
 """A file above this many characters per allowed token is not cut to size: only its name is restored."""
@@ -63,7 +243,7 @@ def rebuild(
     policy: RestorePolicy,
     measure: Measure,
     kept: Sequence[Mapping[str, Any]] = (),
-) -> Flow[tuple[list[Attachment], list[str]]]:
+) -> Flow[tuple[list[context_providers_Attachment], list[str]]]:
     """Ask all providers in parallel, and fit the answers into their budgets.
 
     Args:
@@ -106,7 +286,9 @@ def rebuild(
     return found, warnings
 
 
-def within(attached: Sequence[Attachment], tokens: int, measure: Measure) -> list[Attachment]:
+def within(
+    attached: Sequence[context_providers_Attachment], tokens: int, measure: Measure
+) -> list[context_providers_Attachment]:
     """Those that fit, in their order; what matters most is placed first: modes and state, then the plan, skills, files."""
     chosen: set[int] = set()
     ranked = sorted(enumerate(attached), key=lambda pair: (_RANKS.get(pair[1]["type"], 0), pair[0]))
@@ -128,8 +310,8 @@ _ORDER = ("plan", "skills", "plan_mode", "tasks", "tools", "agents", "mcp")
 
 def _files(
     read: Sequence[tuple[str, Any]], policy: RestorePolicy, measure: Measure, limit: int
-) -> list[Attachment]:
-    found: list[Attachment] = []
+) -> list[context_providers_Attachment]:
+    found: list[context_providers_Attachment] = []
     room = policy.files_max_tokens
     for path, content in read:
         if not isinstance(content, str) or room < LEAST_TOKENS:
@@ -144,7 +326,7 @@ def _files(
     return found
 
 
-def _file(path: str, text: str, whole: str, *, cut: bool) -> Attachment:
+def _file(path: str, text: str, whole: str, *, cut: bool) -> context_providers_Attachment:
     total = whole.count("\n") + 1
     shown = text.count("\n") + 1
     note = f"\n[… {_missing(whole, text)}; read the file for the rest …]" if cut else ""
@@ -181,7 +363,9 @@ def _missing(whole: str, text: str) -> str:
     return f"{lines:,} more lines" if lines else f"{len(whole) - len(text):,} more characters"
 
 
-def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
+def _plan(
+    answer: Any, policy: RestorePolicy, measure: Measure
+) -> list[context_providers_Attachment]:
     if answer is None:
         return []
     pair = isinstance(answer, tuple) and len(answer) == 2
@@ -195,7 +379,9 @@ def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachme
     return [{"type": "plan_file_reference", "planFilePath": path, "planContent": text + note}]
 
 
-def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
+def _skills(
+    answer: Any, policy: RestorePolicy, measure: Measure
+) -> list[context_providers_Attachment]:
     room, kept = policy.skills_max_tokens, []
     seen: set[str] = set()
     for skill in answer or ():
@@ -211,7 +397,9 @@ def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attach
     return [{"type": "invoked_skills", "skills": kept}] if kept else []
 
 
-def _plan_mode(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
+def _plan_mode(
+    answer: Any, policy: RestorePolicy, measure: Measure
+) -> list[context_providers_Attachment]:
     if answer is not None and not isinstance(answer, bool):
         _refuse("plan_mode", answer, "must return True, False or None")
     return [{"type": "plan_mode"}] if answer else []
@@ -221,7 +409,7 @@ def _refuse(name: str, given: Any, limit: str) -> NoReturn:
     raise InvalidPolicy(f"providers.{name}", type(given).__name__, limit)
 
 
-_FORMS: dict[str, Callable[[Any, RestorePolicy, Measure], list[Attachment]]] = {
+_FORMS: dict[str, Callable[[Any, RestorePolicy, Measure], list[context_providers_Attachment]]] = {
     "plan": _plan,
     "skills": _skills,
     "plan_mode": _plan_mode,

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.counting.calibration import Correction
-    from ullage.counting.decoding import bytes_of_tokens, decode_exact
-    from ullage.counting.estimate import Ledger, Weights, weights_for
+    from ullage.counting.calibration import Correction, Ledger, Weights, weights_for
     from ullage.counting.exact import (
+        bytes_of_tokens,
         count_tokens_exact,
         count_tokens_exact_up_to,
+        decode_exact,
         encode_exact,
         special_tokens,
     )
@@ -26,13 +26,14 @@ if TYPE_CHECKING:
         UnknownModelWarning,
     )
     from ullage.counting.window import (
+        IgnoredSetting,
         NoTriggerWarning,
         WarningState,
         Window,
+        WindowSettings,
         warning_state,
         window_for,
     )
-    from ullage.counting.window_settings import IgnoredSetting, WindowSettings
 
 __all__ = [
     "CacheRule",
@@ -62,19 +63,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "calibration": ("Correction",),
-    "decoding": (
-        "bytes_of_tokens",
-        "decode_exact",
-    ),
-    "estimate": (
+    "calibration": (
+        "Correction",
         "Ledger",
         "Weights",
         "weights_for",
     ),
     "exact": (
+        "bytes_of_tokens",
         "count_tokens_exact",
         "count_tokens_exact_up_to",
+        "decode_exact",
         "encode_exact",
         "special_tokens",
     ),
@@ -88,15 +87,13 @@ _HOMES = {
         "UnknownModelWarning",
     ),
     "window": (
+        "IgnoredSetting",
         "NoTriggerWarning",
         "WarningState",
         "Window",
+        "WindowSettings",
         "warning_state",
         "window_for",
-    ),
-    "window_settings": (
-        "IgnoredSetting",
-        "WindowSettings",
     ),
 }
 if not TYPE_CHECKING:

@@ -9,8 +9,6 @@ from ullage._engine import core
 from ullage.messages import Item
 from ullage.providers.native_lists import read_form
 
-__all__ = ["strip_media"]
-
 _IMAGE: Final = {"type": "text", "text": "[image]"}
 _DOCUMENT: Final = {"type": "text", "text": "[document]"}
 _PLACEHOLDERS: Final = {

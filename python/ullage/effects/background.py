@@ -22,17 +22,6 @@ from ullage.effects import CancelToken
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = [
-    "BackgroundRunner",
-    "BackgroundWork",
-    "Late",
-    "Mode",
-    "Slots",
-    "await_watched",
-    "call_watched",
-    "call_with_deadline",
-]
-
 T = TypeVar("T")
 Mode: TypeAlias = Literal["auto", "thread", "inline"]
 

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.facts.collector import collect, note_inputs
-    from ullage.facts.commitment_list import AgreedItem, AgreedState, CommitmentList, commitments_of
-    from ullage.facts.commitments import CommitmentKind
+    from ullage.facts.collector import (
+        AgreedItem,
+        AgreedState,
+        CommitmentList,
+        collect,
+        commitments_of,
+        note_inputs,
+    )
     from ullage.facts.model import Facts
-    from ullage.facts.whose_words import is_user_input
+    from ullage.facts.rules import CommitmentKind
+    from ullage.facts.words import is_user_input
 
 __all__ = [
     "AgreedItem",
@@ -26,11 +32,17 @@ __all__ = [
 ]
 
 _HOMES = {
-    "collector": ("collect", "note_inputs"),
-    "commitment_list": ("AgreedItem", "AgreedState", "CommitmentList", "commitments_of"),
-    "commitments": ("CommitmentKind",),
+    "collector": (
+        "AgreedItem",
+        "AgreedState",
+        "CommitmentList",
+        "collect",
+        "commitments_of",
+        "note_inputs",
+    ),
     "model": ("Facts",),
-    "whose_words": ("is_user_input",),
+    "rules": ("CommitmentKind",),
+    "words": ("is_user_input",),
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

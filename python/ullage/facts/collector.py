@@ -6,18 +6,14 @@ be read is left out, never an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import Any, NamedTuple
 
-from ullage.facts.answers import asked_by, question_answers, tool_references
-from ullage.facts.answers_found import findings
-from ullage.facts.call_log import MAX_STEPS, CallLog, home_of
+from ullage._engine import core
 from ullage.facts.calls import Action, CallEffect, read_call
-from ullage.facts.commitments import is_answer
-from ullage.facts.compaction_items import family_of, readable
-from ullage.facts.corrections import superseded
-from ullage.facts.identifiers import command_heads, commits_in, urls_in
 from ullage.facts.model import (
     AgentRun,
     AnsweredQuestion,
@@ -26,34 +22,199 @@ from ullage.facts.model import (
     Origin,
     Previous,
     Statement,
+    Task,
     UserInput,
     WorkItem,
 )
-from ullage.facts.name_lists import homes_in, plain
-from ullage.facts.open_work import OpenWork, read_tasks, read_work, todos_of
-from ullage.facts.outcomes import CallOutcome, read_outcome
-from ullage.facts.prose import Strength, note_rules, rules_in, typed_sentences
-from ullage.facts.reading import blocks_of, clean, flat_text, result_text, text_of
-from ullage.facts.result_facts import FactTally
-from ullage.facts.sections import parse_summary, read_numbered_messages, with_newest
-from ullage.facts.tallies import MAX_NAMES, NameTally
-from ullage.facts.tasks import TaskBoard
-from ullage.facts.tried_work import CALL_CHARS, Tried, acts
-from ullage.facts.whose_words import author_of, is_hidden, own_words, summary_text
+from ullage.facts.names import command_heads, commits_in, homes_in, plain, urls_in
+from ullage.facts.results import CallOutcome, FactTally, read_outcome
+from ullage.facts.rules import (
+    CommitmentKind,
+    ReplacedValue,
+    SearchedPatterns,
+    Strength,
+    commitments_in,
+    corrections_of,
+    is_answer,
+    names_value,
+    note_rules,
+    rules_in,
+    rules_of,
+    superseded,
+    typed_sentences,
+)
+from ullage.facts.sections import (
+    family_of,
+    parse_summary,
+    read_numbered_messages,
+    readable,
+    with_newest,
+)
+from ullage.facts.tallies import (
+    CALL_CHARS,
+    MAX_NAMES,
+    MAX_STEPS,
+    CallLog,
+    NameTally,
+    Tried,
+    acts,
+    home_of,
+)
 from ullage.facts.words import (
     Kind,
     Other,
     Words,
     asks,
+    author_of,
+    blocks_of,
+    clean,
+    flat_text,
+    is_hidden,
     is_launch,
     notified,
     others_in,
     own_text,
+    own_words,
+    result_text,
+    summary_text,
+    text_of,
+    unfenced,
     words_of,
 )
-from ullage.messages import BlockView, Item, is_boundary, is_summary, message_of, role_of, uuid_of
+from ullage.facts.work import OpenWork, TaskBoard, read_tasks, read_work, todos_of
+from ullage.messages import (
+    CLEARED,
+    BlockView,
+    Item,
+    is_boundary,
+    is_summary,
+    message_of,
+    role_of,
+    uuid_of,
+)
 
-__all__ = ["Collector", "collect", "note_inputs"]
+# Questions and answers of tools that talk to the user, and tools found by a search.
+
+
+def asked_by(call: CallEffect, given: Any) -> str:
+    """The question of a call to the user; empty if there is none."""
+    if call.action is Action.ASK:
+        return "\n".join(_questions(given)) or call.target[:500]
+    return call.target[:500] if call.action is Action.PLAN else ""
+
+
+def _questions(given: Any) -> list[str]:
+    listed = given.get("questions", given.get("question")) if isinstance(given, Mapping) else None
+    if isinstance(listed, str):
+        return [clean(listed, 1000)]
+    if not isinstance(listed, Sequence):
+        return []
+    return [clean(q.get("question"), 1000) for q in listed if isinstance(q, Mapping)]
+
+
+_PAIR = re.compile(r'"([^"]{1,1000})"="([^"]{0,2000})"')
+
+
+def question_answers(given: Any, item: Any, text: str) -> list[tuple[str, str]]:
+    """Questions and answers of a call that asked the user.
+
+    Args:
+        given: The call's input.
+        item: The entry of the result: its UI copy, if any, is exact.
+        text: The result; `[]` is returned for one whose content was cleared.
+    """
+    if text.strip() == CLEARED:
+        return []
+    copy = item.get("toolUseResult") if isinstance(item, Mapping) else None
+    answers = copy.get("answers") if isinstance(copy, Mapping) else None
+    if isinstance(answers, Mapping) and answers:
+        return [(clean(q, 1000), flat_text(a)) for q, a in answers.items() if isinstance(q, str)]
+    pairs = _PAIR.findall(text[:20_000])
+    return pairs or [("\n".join(_questions(given)), text.strip()[:2000])]
+
+
+def tool_references(item: Any) -> list[str]:
+    """Names of the tools that a search for tools found."""
+    parts = (part for block in blocks_of(item) for part in _parts(block.get("content")))
+    found = (clean(p.get("tool_name"), 200) for p in parts if p.get("type") == "tool_reference")
+    return [name for name in found if name]
+
+
+def _parts(content: Any) -> list[Mapping[str, Any]]:
+    listed = content if isinstance(content, list) else []
+    return [part for part in listed if isinstance(part, Mapping)]
+
+
+# Findings of responses: decisions, open work, figures.
+
+
+SCANNED = 40_000
+_DECIDED = (
+    r"\bdecision(?:\s?:| is| was) |\b(?:(?:we|i)(?:['’]ve| have)? (?:have )?(?:decided|agreed|settled|chosen|chose|opted|went (?:with|for))|decided (?:to|on|against)|"
+    r"(?:we|i)(?:['’]ll| will| shall) (?:use|go with|keep|stick|drop|switch)|going with|settled on|agreed (?:to|on|that)|"
+    r"wir (?:haben|nehmen)|entschieden|beschlossen)\b"
+)
+_OPEN = (
+    r"^[\s>*-]{0,8}(?:\[ \]\s?\S|(?:todo|fixme|open|remaining|left to do|still (?:to do|open)|not yet done|outstanding|follow[- ]ups?|next steps?)\b\s?[:(-])|"
+    r"\b(?:TODO|FIXME)\b|\bstill (?:need|needs|have|has) to\b|\bremains to be\b|\bnot yet (?:done|implemented|covered|tested)\b|"
+    r"\bleft (?:open|undone|to do)\b"
+)
+_SAID = SearchedPatterns((_DECIDED, _OPEN))
+MIN_SENTENCE, MAX_SENTENCE = 8, 300
+
+
+def _sentences(text: str) -> list[str]:
+    return core.split_sentences(unfenced(text[:SCANNED]), MIN_SENTENCE, MAX_SENTENCE)
+
+
+def findings(text: str) -> tuple[list[str], list[str]]:
+    """The sentences of a response that state a decision, and the sentences and rows that name open work."""
+    found: tuple[list[str], list[str]] = [], []
+    for part in _sentences(text):
+        if not part.endswith("?"):
+            for place in _SAID.found(part):
+                found[place].append(part)
+    return found[0][:MOST_DECIDED], found[1][:MOST_OPEN]
+
+
+MOST_DECIDED, MOST_OPEN = 3, 8
+
+
+def decided(text: str) -> list[str]:
+    """The sentences of a response that state a decision."""
+    return findings(text)[0]
+
+
+def still_open(text: str) -> list[str]:
+    """The sentences and rows of a response that name open work."""
+    return findings(text)[1]
+
+
+_FIGURE = re.compile(
+    r"(?<![\w.#:/@~-])[$€£]?(?:\d{1,3}(?:[,_]\d{3})+(?:\.\d{1,9})?|\d{3,12}|\d{1,12}\.\d{1,9}|"
+    r"\d{1,12}(?=[ \u00a0]?(?:%|percent|[µmn]?s\b|[kKMGT]i?B\b|seconds?\b|minutes?\b|hours?\b|days?\b|times\b|x\b)))"
+    r"(?![\w:/-]|\.\d)"
+)
+_DIGIT = re.compile(r"\d")
+_PLACE = re.compile(
+    r"\b(?:lines?|L|PR|issue|commit|step|chapter|section|port|HTTP|exit code)\s?#?$", re.I
+)
+MAX_FIGURE = 200
+
+
+def figures(text: str) -> list[str]:
+    """The sentences of a response that report a number: a count, a measure, an amount; not where something stands."""
+    if not _DIGIT.search(text) or not _FIGURE.search(text):
+        return []
+    return [part for part in _sentences(text) if len(part) <= MAX_FIGURE and _measures(part)][:4]
+
+
+def _measures(sentence: str) -> bool:
+    if sentence.endswith("?"):
+        return False
+    found = _FIGURE.finditer(sentence)
+    return any(not _PLACE.search(sentence[: match.start()]) for match in found)
+
 
 NAMES_CHARS = 20_000
 """Characters of one text that are searched for names: half at each end."""
@@ -449,3 +610,130 @@ def _ends(text: str) -> str:
     if len(text) <= NAMES_CHARS:
         return text
     return text[: NAMES_CHARS // 2] + "\n" + text[-NAMES_CHARS // 2 :]
+
+
+# What a conversation has agreed on, as data: rules, decisions, plan, tasks and open work, each with who said it and its state.
+
+
+class AgreedState(StrEnum):
+    """Whether it still holds, or how far it is."""
+
+    HOLDS = "holds"
+    REPLACED = "replaced"
+    OPEN = "open"
+    FAILED = "failed"
+    DONE = "done"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True, slots=True)
+class AgreedItem:
+    """One rule, decision or piece of work, verbatim."""
+
+    kind: CommitmentKind
+    text: str
+    by: Origin
+    index: int  # of the message that said so, or of the call that changed it last
+    state: AgreedState = AgreedState.HOLDS
+    replaced_by: int = (
+        0  # number of the user's message that corrects a value in it, from 1; 0: none
+    )
+    question: str = ""  # what a decision, an approval or a denial answers
+    call: str = ""  # id of the call that did the work, failed at it, or succeeded without closing it; empty: none
+    error: str = ""  # of failed work: the line of that call's result
+
+
+@dataclass(frozen=True, slots=True)
+class CommitmentList:
+    """Everything agreed, rules and decisions in order of the messages, then work."""
+
+    items: tuple[AgreedItem, ...] = ()
+    plan: str = ""  # that the user approved last; empty: none
+    waiting_for: str = ""  # the question that nobody has answered; empty: none
+
+    def of(self, *kinds: CommitmentKind | str) -> tuple[AgreedItem, ...]:
+        """The items of these kinds.
+
+        Args:
+            kinds: Such as `"prohibition"` or `CommitmentKind.TODO`.
+        """
+        wanted = {CommitmentKind(kind) for kind in kinds}
+        return tuple(item for item in self.items if item.kind in wanted)
+
+    @property
+    def open(self) -> tuple[AgreedItem, ...]:
+        """The work that is still to be done, also what a call failed at."""
+        still = (AgreedState.OPEN, AgreedState.FAILED)
+        return tuple(item for item in self.items if item.state in still)
+
+
+def commitments_of(items: Iterable[Item]) -> CommitmentList:
+    """What a conversation has agreed on. Text of tools never counts, and nothing is guessed.
+
+    Args:
+        items: Messages or entries, oldest first: `manager.history`, or `session.history` of an opened one.
+
+    Example:
+        >>> found = commitments_of([{"role": "user", "content": "Fix it. Never push to main."}])
+        >>> [(str(item.kind), item.text) for item in found.items]
+        [('prohibition', 'Never push to main.')]
+    """
+    facts = collect(items)
+    said = sorted([*_by_user(facts), *_decided(facts)], key=lambda item: item.index)
+    return CommitmentList((*said, *_work(facts)), facts.plan, facts.open_question)
+
+
+def _by_user(facts: Facts) -> Iterator[AgreedItem]:
+    later: dict[int, list[ReplacedValue]] = {}
+    for found in corrections_of(facts.inputs):
+        later.setdefault(found.at, []).append(found)
+    for at, entry in enumerate(facts.inputs):
+        for kind, text in _binding(entry):
+            item = AgreedItem(kind, text, entry.origin, entry.index, question=entry.question)
+            by = [each.number for each in later.get(at, ()) if names_value(text, each.old)]
+            yield replace(item, state=AgreedState.REPLACED, replaced_by=by[-1]) if by else item
+
+
+def _binding(entry: UserInput) -> list[tuple[CommitmentKind, str]]:
+    """Sentences with their kind; of the user's own work tasks and open work say how far it is."""
+    found = {each.text: each.kind for each in commitments_in(entry.text, answers=entry.question)}
+    for rule in rules_of(entry.text):
+        found.setdefault(rule.text, CommitmentKind.OBLIGATION)
+    return [(kind, text) for text, kind in found.items() if kind is not CommitmentKind.TODO]
+
+
+def _decided(facts: Facts) -> Iterator[AgreedItem]:
+    """Answers to questions of tools, and what the assistant said was decided."""
+    replied = {entry.index for entry in facts.inputs}
+    for made in facts.decisions:
+        if made.index not in replied:
+            yield AgreedItem(
+                CommitmentKind.DECISION,
+                made.answer,
+                made.origin,
+                made.index,
+                question=made.question,
+            )
+    for said in facts.settled:
+        yield AgreedItem(CommitmentKind.DECISION, said.text, said.origin, said.index)
+
+
+def _work(facts: Facts) -> Iterator[AgreedItem]:
+    for task in facts.tasks:
+        if task.subject:
+            yield _as_item(task, task.subject)
+    for work in (*facts.still_open, *facts.closed_work):
+        yield _as_item(work, work.text)
+
+
+def _as_item(work: Task | WorkItem, text: str) -> AgreedItem:
+    state = AgreedState(work.state.value)
+    return AgreedItem(
+        CommitmentKind.TODO,
+        text,
+        work.origin,
+        work.index,
+        state,
+        call=work.call,
+        error=work.error,
+    )

@@ -7,28 +7,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ullage.facts.calls import Action
-from ullage.facts.identifiers import NameKind
+from ullage.facts.names import NameKind
 from ullage.facts.words import Kind
-
-__all__ = [
-    "AgentRun",
-    "AnsweredQuestion",
-    "Command",
-    "Commit",
-    "Facts",
-    "FailedCall",
-    "FileUse",
-    "Name",
-    "Origin",
-    "Previous",
-    "ResultFact",
-    "Statement",
-    "Task",
-    "ToolStep",
-    "UserInput",
-    "WorkItem",
-    "WorkState",
-]
 
 
 class Origin(StrEnum):

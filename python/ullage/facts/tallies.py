@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from ullage._engine import core
 from ullage.facts.calls import Action, CallEffect, describe
-from ullage.facts.identifiers import KINDS, NameKind
-from ullage.facts.model import FailedCall, FileUse, Name, Origin
-from ullage.facts.outcomes import CallOutcome
-from ullage.facts.well_known import is_well_known
-
-__all__ = ["MAX_NAMES", "FailureTally", "FileTally", "NameTally", "command_key"]
+from ullage.facts.model import AgentRun, Command, FailedCall, FileUse, Name, Origin, ToolStep
+from ullage.facts.names import KINDS, NameKind, command_heads, is_well_known
+from ullage.facts.results import CallOutcome
+from ullage.facts.words import is_launch
 
 MAX_NAMES = 2000
 """Names that are ranked at most."""
@@ -208,3 +209,189 @@ class FailureTally:
     def failures(self) -> tuple[FailedCall, ...]:
         """All failures, oldest first."""
         return tuple(self._all)
+
+
+# What calls did: files, commands, failures, agents, and a line for each call.
+
+
+MAX_STEPS = 400
+"""Newest calls that are kept as lines; the tallies count all."""
+
+MAX_CALLS = 12
+"""Effects of one call that are listed line by line."""
+
+_TIME = re.compile(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
+
+_ON_FILES = (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE)
+
+
+class CallLog:
+    """Calls whose results came, oldest first."""
+
+    def __init__(self) -> None:
+        self.commands: list[Command] = []
+        self.steps: list[ToolStep] = []
+        self.agents: list[AgentRun] = []
+        self.files, self.failures = FileTally(), FailureTally()
+
+    def ended(self, calls: Sequence[CallEffect], at: int, outcome: CallOutcome, text: str) -> None:
+        """Note what one call did.
+
+        Args:
+            calls: Its effects, at least one.
+            at: Index of the message that called.
+            outcome: How it ended.
+            text: Its result.
+        """
+        for call in calls:
+            self._effect(call, at, outcome)
+        for call in calls[:MAX_CALLS]:
+            step = ToolStep(at, call.action, describe(call), outcome.ok, outcome.line)
+            self.steps.append(step)
+        first = calls[0]
+        if first.action is Action.COMMAND:
+            told = (outcome.ok, outcome.exit_code, outcome.line)
+            self.commands.append(Command(at, first.target, *told, _spent(text)))
+        elif first.action is Action.AGENT and not is_launch(text):
+            self.agents.append(AgentRun(at, first.target[:2000], text.strip()[:2000]))
+
+    def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
+        if call.action is Action.POLL:
+            self._polled(at, outcome)
+        elif outcome.ok:
+            self.failures.succeeded(call, at)
+            if call.action in _ON_FILES:
+                self.files.add(call, at)
+        else:
+            self.failures.failed(call, outcome, at)
+
+    def _polled(self, at: int, outcome: CallOutcome) -> None:
+        """Complete a command that continued in the background from the later call that reports its end."""
+        if self.commands and outcome.exit_code is not None:
+            last = self.commands[-1]
+            self.commands[-1] = replace(
+                last, ok=outcome.ok, exit_code=outcome.exit_code, line=outcome.line
+            )
+            if not outcome.ok:
+                self.failures.failed(CallEffect(Action.COMMAND, "", last.text), outcome, at)
+
+
+def home_of(call: CallEffect) -> str:
+    """What the names in a call and its result belong to: its file, or its command."""
+    if call.action in (Action.READ, Action.EDIT, Action.WRITE):
+        return call.target if "\n" not in call.target else ""
+    heads = command_heads(call.target) if call.action is Action.COMMAND else []
+    return heads[0] if heads else ""
+
+
+def _spent(text: str) -> int:
+    """Milliseconds, where the tool reports them. Times of entries are not used: they include the wait for a permission."""
+    told = _TIME.search(text[:300])
+    return int(told[1]) * 1000 + int((told[2] or "0").ljust(3, "0")) if told else 0
+
+
+# Which tool call did a piece of work, or failed at it: the newest one that names all that the work names.
+
+
+CALL_CHARS = 4000
+"""Of a call's input that are compared."""
+
+LEAST_STEMS = 2
+"""Of work that names nothing: fewer words could be of anything."""
+
+SAME_PERCENT = 70
+"""Of the words of work that names nothing, which another text about it must hold."""
+
+SAME_WORDS_PERCENT = 40
+"""The same where the work names something: all of its names must be there too."""
+
+STEM = 5
+"""Characters of a word that count: `archive` is done by `archived`."""
+
+_WORD = re.compile(r"[\w./-]{4,}")
+_NAME = re.compile(r"[\d_./]")
+_COMMON = frozenset(
+    "todo fixme still need needs have open remains later before after with that this there from done left next"
+    " step steps then afterwards todo: also will must should could into over only when what which been were your them they".split()
+)
+_LOOKS = re.compile(
+    r"^(?:ls|cat|head|tail|grep|rg|find|wc|sed -n|awk|echo|pwd|which|file|tree|nl|jq|stat|du|"
+    r"git (?:status|log|diff|show|branch|remote|rev-parse|blame))\b"
+)
+"""Commands that only look: what was done next shows what they revealed."""
+
+_ACTS = (Action.COMMAND, Action.EDIT, Action.WRITE, Action.DELETE, Action.AGENT, Action.OTHER)
+
+
+class Tried(NamedTuple):
+    """What a call about some work came to."""
+
+    call: str  # its id
+    ok: bool
+    error: str  # the line that says why it failed
+
+
+class TriedWork:
+    """The newest call about each piece of work."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, Tried] = {}
+
+    def tried(self, texts: Iterable[str], given: str, result: Tried) -> None:
+        """A call has its result.
+
+        Args:
+            texts: The work that is open.
+            given: The strings of the call's input.
+            result: What it came to.
+        """
+        said = given[:CALL_CHARS].lower()
+        for text in texts:
+            if _is_about(said, text):
+                self._newest[text] = result
+
+    def newest(self, text: str) -> Tried | None:
+        """What the newest call about this work came to; `None`: no call was about it."""
+        return self._newest.get(text)
+
+
+def acts(action: Action, target: str) -> bool:
+    """Whether a call does something, instead of looking at what is there."""
+    return action in _ACTS and not (action is Action.COMMAND and only_looks(target))
+
+
+def only_looks(command: str) -> bool:
+    """Whether a command only shows something."""
+    return _LOOKS.match(command) is not None
+
+
+def _is_about(said: str, text: str) -> bool:
+    names, words = telling(text)
+    if names:
+        return all(name in said for name in names)
+    held = sum(word in said for word in words)
+    return len(words) >= LEAST_STEMS and held * 100 >= len(words) * SAME_PERCENT
+
+
+def same_work(sentence: str, text: str) -> bool:
+    """Whether a sentence is about this work.
+
+    Args:
+        sentence: What somebody said.
+        text: The work.
+    """
+    names, words = telling(sentence)
+    own_names, own_words = telling(text)
+    enough = SAME_WORDS_PERCENT if own_names else SAME_PERCENT
+    if not own_names <= names or len(own_words & words) * 100 < len(own_words) * enough:
+        return False
+    return bool(own_names or own_words)
+
+
+@lru_cache(maxsize=1024)  # open work is compared with each later sentence; at most 500 characters
+def telling(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The names in a text (with a digit, an underscore, a dot or a slash), and the stems of its other words."""
+    found = {word.strip("./-").lower() for word in _WORD.findall(text)}
+    names = frozenset(word for word in found if _NAME.search(word))
+    words = (word[:STEM] for word in found - names if word not in _COMMON and len(word) >= 4)
+    return names, frozenset(words)

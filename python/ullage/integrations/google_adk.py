@@ -18,9 +18,10 @@ from ullage.integrations.conversations import (
     HeldConversations,
     ModelFacts,
     Options,
+    absent,
+    check,
     transcript_of,
 )
-from ullage.integrations.versions import absent, check
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
@@ -32,8 +33,6 @@ try:
     from google.genai.types import Content, GenerateContentConfig, Part
 except ImportError as exc:
     raise absent("google-adk") from exc
-
-__all__ = ["UllagePlugin"]
 
 
 class ContentTranslator:

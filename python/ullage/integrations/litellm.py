@@ -27,10 +27,11 @@ from ullage.integrations.conversations import (
     ModelFacts,
     NativeItems,
     Options,
+    absent,
+    check,
     transcript_of,
 )
-from ullage.integrations.versions import absent, check
-from ullage.manager.followed import print_of
+from ullage.manager.whole_list import print_of
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
@@ -42,8 +43,6 @@ try:
     from litellm.types.utils import CallTypes
 except ImportError as exc:
     raise absent("litellm") from exc
-
-__all__ = ["UllageLogger"]
 
 P = ParamSpec("P")
 R = TypeVar("R")

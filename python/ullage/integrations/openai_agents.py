@@ -23,10 +23,11 @@ from ullage.integrations.conversations import (
     ModelFacts,
     NativeItems,
     Options,
+    absent,
+    check,
     transcript_of,
 )
-from ullage.integrations.versions import absent, check
-from ullage.manager.followed import print_of
+from ullage.manager.whole_list import print_of
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
@@ -39,8 +40,6 @@ try:
     from agents.run_config import CallModelData, ModelInputData
 except ImportError as exc:
     raise absent("openai-agents") from exc
-
-__all__ = ["UllageModel", "UllageSession", "ullage_filter"]
 
 _USUAL: Final = "gpt-5.4"
 """Whose window counts where an agent names no model."""

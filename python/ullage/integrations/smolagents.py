@@ -20,12 +20,13 @@ from ullage.integrations.conversations import (
     HeldConversations,
     ModelFacts,
     Options,
+    absent,
     blocks_of,
+    check,
     in_place,
     text_of,
     transcript_of,
 )
-from ullage.integrations.versions import absent, check
 from ullage.messages import Item
 from ullage.providers import classify
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
@@ -37,8 +38,6 @@ try:
     from smolagents.utils import encode_image_base64
 except ImportError as exc:
     raise absent("smolagents") from exc
-
-__all__ = ["StepPart", "StepTranslator", "UllageCallback"]
 
 _SPOKEN = frozenset((MessageRole.ASSISTANT, MessageRole.TOOL_CALL))
 

@@ -23,9 +23,10 @@ from ullage.integrations.conversations import (
     ModelFacts,
     NativeItems,
     Options,
+    absent,
+    check,
     transcript_of,
 )
-from ullage.integrations.versions import absent, check
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
@@ -37,8 +38,6 @@ try:
     from strands.models import Model
 except ImportError as exc:
     raise absent("strands") from exc
-
-__all__ = ["UllageConversationManager"]
 
 
 class _Converse(NativeItems):

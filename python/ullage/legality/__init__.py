@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.legality.capabilities import RequestFacts, facts_for
-    from ullage.legality.catalogue import Rule, rules
-    from ullage.legality.check import validate
-    from ullage.legality.findings import Report, Violation, describe
+    from ullage._engine.digests import Violation
+    from ullage.legality.check import Report, Rule, describe, rules, validate
+    from ullage.legality.draft import Repair, Repaired
+    from ullage.legality.incremental import Repairer
     from ullage.legality.originals import Originals
-    from ullage.legality.repairs import Repair, Repaired, Repairer, repair
+    from ullage.legality.params import RequestFacts, facts_for
+    from ullage.legality.repairs import repair
 
 __all__ = [
     "Originals",
@@ -31,27 +32,25 @@ __all__ = [
 ]
 
 _HOMES = {
-    "capabilities": (
+    "check": (
+        "Report",
+        "Rule",
+        "Violation",
+        "describe",
+        "rules",
+        "validate",
+    ),
+    "draft": (
+        "Repair",
+        "Repaired",
+    ),
+    "incremental": ("Repairer",),
+    "originals": ("Originals",),
+    "params": (
         "RequestFacts",
         "facts_for",
     ),
-    "catalogue": (
-        "Rule",
-        "rules",
-    ),
-    "check": ("validate",),
-    "findings": (
-        "Report",
-        "Violation",
-        "describe",
-    ),
-    "originals": ("Originals",),
-    "repairs": (
-        "Repair",
-        "Repaired",
-        "Repairer",
-        "repair",
-    ),
+    "repairs": ("repair",),
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

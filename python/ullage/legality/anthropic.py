@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ullage._engine import core
-from ullage.legality.capabilities import RequestFacts, facts_for, json_bytes
-from ullage.legality.documents import check_pages
-from ullage.legality.findings import Violation
-from ullage.legality.ledgers import read_ledger
+from ullage._engine.digests import Violation
+from ullage.legality.blocks import (
+    no_messages,
+    repair_blocks,
+    repair_items,
+    repair_last_word,
+    repair_markers,
+    repair_media,
+    repair_system,
+    split_results,
+)
+from ullage.legality.check import RuleRequest, check_unicode, read_ledger
+from ullage.legality.draft import Draft, Repaired
 from ullage.legality.originals import Originals, check_originals
-from ullage.legality.params import check_params, check_wire
-from ullage.legality.rule_request import RuleRequest
-from ullage.legality.unicode import check_unicode
-
-__all__ = ["check", "facts_of"]
+from ullage.legality.pairs import (
+    repair_citations,
+    repair_compaction,
+    repair_fallback,
+    repair_pairs,
+    repair_server_tools,
+    repair_tool_changes,
+)
+from ullage.legality.params import (
+    BINDING_HEADER,
+    STRICT_VERSION,
+    RequestFacts,
+    check_pages,
+    check_params,
+    check_wire,
+    facts_for,
+    json_bytes,
+)
+from ullage.legality.steps import RepairRequest, RepairStep, mend, steps
+from ullage.legality.thinking import (
+    binding_params,
+    close_turn,
+    drop_thinking,
+    repair_binding,
+    restore_turn,
+)
 
 
 def facts_of(request: RuleRequest) -> RequestFacts:
@@ -63,3 +94,111 @@ def _compare(
         tools=request.tools,
         bound=known.bound and not known.drop_block,
     )
+
+
+# Repairs for Anthropic's Messages API: each step for its rules, again until nothing is left to repair.
+
+
+def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
+    """Repairs messages; see `ullage.legality.repairs.repair`."""
+    if request.drop_thinking:
+        return _without_thinking(messages, replace(request, drop_thinking=False, original=None))
+    first = request.report(messages)
+    if first.ok:
+        return Repaired(messages)
+    added: Mapping[str, Any] = {}
+    if request.thinking == "drop_block" and first.rules & {"A15", "A16"}:
+        added = binding_params(request.params, BINDING_HEADER)
+        request = replace(request, params={**request.params, **added})
+        first = request.report(messages)
+    request = _with_originals(messages, request)
+    done = mend(
+        messages, work=Draft(messages), plan=_plan(request), check=request.report, report=first
+    )
+    return Repaired(done.messages, done.repairs, done.left, added)
+
+
+def _without_thinking(messages: Sequence[Any], request: RepairRequest) -> Repaired:
+    draft = Draft(messages)
+    drop_thinking(draft)
+    rest = repair(draft.build() if draft.repairs else messages, request)
+    return replace(rest, repairs=(*draft.repairs, *rest.repairs))
+
+
+def _with_originals(messages: Sequence[Any], request: RepairRequest) -> RepairRequest:
+    """On a bound model the messages as given are what thinking is bound to, if nothing else is said."""
+    facts = facts_of(request)
+    if request.original is None and facts.bound and not facts.drop_block:
+        made = Originals.of(messages, system=request.system, tools=request.tools)
+        return replace(request, original=made)
+    if request.original is not None and not isinstance(request.original, Originals):
+        made = Originals.read(request.original, system=request.system, tools=request.tools)
+        return replace(request, original=made)
+    return request
+
+
+def _plan(request: RepairRequest) -> list[RepairStep]:
+    known = facts_of(request)
+    facts = known.core
+    strict = int(facts.get("version", STRICT_VERSION)) >= STRICT_VERSION
+    originals = request.original if isinstance(request.original, Originals) else None
+    tools = facts.get("tools")
+    blocks = "A01 A02 A03 A04 A08 A13 A19 A20 A32"
+    return steps(
+        ("A01", repair_items),
+        (blocks, lambda d: repair_blocks(d, strict_version=strict)),
+        ("A03", split_results),
+        ("A27", repair_citations),
+        ("A31", lambda d: repair_tool_changes(d, tools=tools)),
+        ("A25", lambda d: _compaction(d, originals, facts)),
+        ("A28", repair_fallback),
+        ("A08 A09 A10", lambda d: repair_server_tools(d, tools=tools, resume=request.resume)),
+        ("A12", lambda d: repair_system(d, mid_system_ok=bool(facts.get("mid_system_ok", True)))),
+        ("A05 A06 A07 A08", lambda d: repair_pairs(d, orphans=request.orphans)),
+        ("A21 A22", lambda d: repair_media(d, facts=facts)),
+        ("A11", lambda d: _last_word(d, request, facts)),
+        ("A01 A02", no_messages),
+        ("A17 A18 A19", lambda d: _markers(d, facts)),
+        *_thinking(request, originals),
+    )
+
+
+def _compaction(draft: Draft, originals: Originals | None, facts: Mapping[str, Any]) -> None:
+    known = None if originals is None else originals.compactions
+    repair_compaction(draft, originals=known, one_only=bool(facts.get("compact_beta")))
+
+
+def _last_word(draft: Draft, request: RepairRequest, facts: Mapping[str, Any]) -> None:
+    repair_last_word(draft, prefill_ok=bool(facts.get("prefill_ok")), policy=request.trailing)
+
+
+def _markers(draft: Draft, facts: Mapping[str, Any]) -> None:
+    repair_markers(
+        draft, markers=tuple(facts.get("markers", ())), auto_cache=str(facts.get("auto_cache", ""))
+    )
+
+
+def _thinking(
+    request: RepairRequest, originals: Originals | None
+) -> list[tuple[str, Callable[[Draft], None]]]:
+    tried: list[bool] = []
+
+    def turn(draft: Draft) -> None:
+        if not request.report(draft.build()).rules & {"A13", "A14"}:
+            return  # an earlier step has repaired it
+        # Put back once; if that was no help, the turn ends without its thinking.
+        if originals is not None and not tried:
+            tried.append(True)
+            if restore_turn(draft, originals):
+                return
+        close_turn(draft)
+
+    steps: list[tuple[str, Callable[[Draft], None]]] = [("A13 A14", turn)]
+    if originals is not None:
+        steps.append(
+            (
+                "A15 A16",
+                lambda d: repair_binding(d, originals, system=request.system, tools=request.tools),
+            )
+        )
+    return steps

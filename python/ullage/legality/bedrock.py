@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, ValuesView
 from typing import Any
 
 from ullage._engine import core
-from ullage.legality.findings import Violation
-from ullage.legality.rule_request import RuleRequest
-from ullage.legality.unicode import check_unicode
-
-__all__ = [
-    "MAX_CACHE_POINTS",
-    "MAX_DOCUMENTS",
-    "MAX_IMAGES",
-    "block_kind",
-    "check",
-    "content_of",
-    "image_of",
-    "is_too_large",
-    "members",
-    "points_in",
-    "shared",
-    "tools_of",
-]
+from ullage._engine.digests import Violation
+from ullage.exceptions import InvalidMessage
+from ullage.legality.blocks import (
+    DOCUMENT,
+    EMPTY_ERROR,
+    IMAGE,
+    dumps,
+    left_out,
+    no_messages,
+    plain,
+    repair_last_word,
+)
+from ullage.legality.check import RuleRequest, check_unicode
+from ullage.legality.draft import ASSISTANT, USER, Draft, Repaired, Slot
+from ullage.legality.internal import Placed, in_turn, pair, pairs, with_given
+from ullage.legality.steps import RepairRequest, mend, steps
+from ullage.providers.bedrock import from_provider, to_provider
 
 KINDS = (
     "text",
@@ -293,3 +292,319 @@ def _images(message: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
     for position, result in _of(message, "toolResult"):
         for _, image in _of(result, "image"):
             yield position, image
+
+
+# Repairs for Bedrock's Converse API: over messages.
+
+
+# A list, a message, its content, a result, its body, its content, an image, its body, its source, the bytes.
+_MEDIA_DEPTH = 10
+_ROLES = {"model": ASSISTANT, "ai": ASSISTANT, "bot": ASSISTANT}
+
+
+def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
+    """Repairs messages in Converse form."""
+    report = request.report(messages)
+    if report.ok:
+        return Repaired(messages)
+    plan = steps(
+        ("B01 B02", _readable),
+        ("B01 B02 B04", _blocks),
+        ("B01 B04", lambda d: _paired(d, request)),
+        ("B05", lambda d: _bedrock_reasoning(d, request.original)),
+        ("B07 B08", _media),
+        ("B06", lambda d: _bedrock_cache_points(d, _fixed_points(request))),
+        ("B01 B04", lambda d: _paired(d, request)),
+    )
+    done = mend(messages, work=Draft(messages), plan=plan, check=request.report, report=report)
+    return with_given(done, messages)
+
+
+def _fixed_points(request: RepairRequest) -> int:
+    """Cache points in system and tools, which stay."""
+    return points_in(request.system, tools_of(request))
+
+
+def _readable(draft: Draft) -> None:
+    slots = []
+    for slot in draft.slots:
+        item = slot.build()
+        if isinstance(item, str) and item.strip():
+            draft.note("B01", slot, "made a string a user message")
+            slot = _new(USER, [{"text": item}], slot)
+        elif not isinstance(item, Mapping):
+            draft.note("B01", slot, "dropped an item that is not a message")
+            continue
+        elif item.get("role") not in (USER, ASSISTANT):
+            role = _ROLES.get(str(item.get("role")), USER)
+            draft.note("B01", slot, f"read the role as {role}")
+            slot = _new(role, _listed(item.get("content")), slot)
+        elif not isinstance(item.get("content"), list | tuple):
+            draft.note("B02", slot, "put the content into a list")
+            slot = _new(item["role"], _listed(item.get("content")), slot)
+        slots.append(_plain(draft, slot))
+    draft.slots = slots
+
+
+def _new(role: str, blocks: Sequence[Any], like: Slot) -> Slot:
+    return Slot.added(role, blocks, like.origin)
+
+
+def _listed(content: Any) -> list[Any]:
+    if isinstance(content, list | tuple):
+        return list(content)
+    if isinstance(content, str):
+        return [{"text": content}]
+    return (
+        []
+        if content is None
+        else [content if isinstance(content, Mapping) else {"text": dumps(content)}]
+    )
+
+
+def _plain(draft: Draft, slot: Slot) -> Slot:
+    # Bytes are at home here: only images and documents hold them.
+    try:
+        core.Ledger(None, [{"role": USER, "content": [_without_bytes(slot.blocks)]}])
+    except InvalidMessage as exc:
+        draft.note("B02", slot, f"replaced what cannot be sent: {exc.reason}")
+        return _new(slot.role, [plain(block) for block in slot.blocks], slot)
+    return slot
+
+
+def _without_bytes(value: Any, depth: int = 0) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return ""
+    if depth > 8:
+        return value
+    if isinstance(value, Mapping):
+        return {key: _without_bytes(each, depth + 1) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_bytes(each, depth + 1) for each in value]
+    return value
+
+
+def _blocks(draft: Draft) -> None:
+    for slot in draft.speaking():
+        slot.blocks = [
+            made
+            for at, block in enumerate(slot.blocks)
+            if (made := _block(draft, slot, at, block)) is not None
+        ]
+    draft.drop_empty("B02")
+    _split(draft)
+
+
+def _block(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
+    several = members(block)
+    if len(several) > 1:
+        draft.note("B02", slot, "kept one of several members of a block", block=at)
+        tool = next((name for name in several if name.startswith("tool")), several[0])
+        block = {tool: block[tool]}
+    kind = block_kind(block)
+    if not kind and isinstance(block, Mapping) and block:
+        # Unknown members pass through; Anthropic's own form of a text is one that is known.
+        text = block.get("text")
+        return block if text is None or "type" not in block else {"text": text}
+    if not kind:
+        draft.note("B02", slot, "turned a value that is not a block into a text block", block=at)
+        return None if block in (None, "", {}, []) else {"text": _as_text(block)}
+    if kind == "text" and not str(block["text"]).strip():
+        draft.note("B02", slot, "dropped a blank text block", block=at)
+        return None
+    if kind in ("toolUse", "toolResult") and not isinstance(block[kind], Mapping):
+        draft.note("B04", slot, "replaced a malformed tool block by text", block=at)
+        return {"text": left_out(kind)}
+    if kind == "toolUse":
+        return _call(draft, slot, at, block)
+    if kind == "toolResult":
+        return _result(draft, slot, at, block)
+    return block
+
+
+def _call(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
+    call = block["toolUse"]
+    if slot.role != ASSISTANT:
+        draft.note("B04", slot, "replaced a call of the user by text", block=at)
+        return {"text": f"[toolUse] {dumps(call)}"}
+    if isinstance(call.get("input"), Mapping):
+        return block
+    draft.note("B04", slot, "made the input an object", block=at)
+    given = call.get("input")
+    return {**block, "toolUse": {**call, "input": {} if given is None else {"value": given}}}
+
+
+def _result(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
+    result = block["toolResult"]
+    parts = result.get("content")
+    if not isinstance(parts, list | tuple | None) or not all(map(_is_mapping, parts or ())):
+        draft.note("B02", slot, "made text of what is no content of a result", block=at)
+        listed = parts if isinstance(parts, list | tuple) else [parts]
+        parts = [part if _is_mapping(part) else {"text": _as_text(part)} for part in listed]
+        result = {**result, "content": parts}
+        block = {**block, "toolResult": result}
+    kept = [part for part in parts or () if not _says_nothing(part)]
+    if len(kept) < len(parts or ()):
+        draft.note("B02", slot, "dropped blank text inside a result", block=at)
+        result = {**result, "content": kept}
+        block = {**block, "toolResult": result}
+    if result.get("status") == "error" and not result.get("content"):
+        draft.note("B02", slot, "filled an empty error result", block=at)
+        return {**block, "toolResult": {**result, "content": [{"text": EMPTY_ERROR}]}}
+    return block
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else dumps(value)
+
+
+def _says_nothing(part: Any) -> bool:
+    return isinstance(part, Mapping) and "text" in part and not str(part["text"]).strip()
+
+
+def _split(draft: Draft) -> None:
+    """Move results in an assistant message into a user message after it."""
+    slots: list[Slot] = []
+    for slot in draft.slots:
+        results = [b for b in slot.blocks if block_kind(b) == "toolResult"]
+        slots.append(slot)
+        if slot.role == ASSISTANT and results:
+            draft.note("B04", slot, "moved tool results out of an assistant message")
+            slot.blocks = [b for b in slot.blocks if block_kind(b) != "toolResult"]
+            slots.append(Slot.added(USER, results, slot.origin))
+    draft.slots = slots
+    draft.drop_empty("B02")
+
+
+def _paired(draft: Draft, request: RepairRequest) -> None:
+    """Roles in turn, the user's first and last, each call answered right after it: on the internal view."""
+    _join(draft)
+    given = [Placed(slot.build(), slot.origin) for slot in draft.slots]
+    as_bytes = _holds_bytes([each.item for each in given])
+    placed, repairs = pair(
+        given,
+        rules={"A01": "B01", "A11": "B01", "A29": "B01", "": "B04"},
+        read=lambda messages: from_provider(messages).messages,
+        steps=(pairs(request.orphans), _last_word, no_messages, in_turn),
+        write=lambda messages: to_provider(messages, as_bytes=as_bytes).parts["messages"],
+    )
+    if repairs:
+        draft.repairs += repairs
+        draft.slots = [Slot(each.item, each.origin) for each in placed]
+
+
+def _last_word(draft: Draft) -> None:
+    repair_last_word(draft, prefill_ok=False, policy="note")
+
+
+def _join(draft: Draft) -> None:
+    """Makes neighbours of one role one message."""
+    made: list[Slot] = []
+    joined: dict[int, list[Any]] = {}  # blocks of messages that others joined
+    for slot in draft.slots:
+        if made and slot.role and made[-1].role == slot.role:
+            draft.note("B01", slot, "merged two messages of one role")
+            joined.setdefault(id(made[-1]), list(made[-1].blocks)).extend(slot.blocks)
+        else:
+            made.append(slot)
+    for slot in made:
+        slot.blocks = joined.get(id(slot), slot.blocks)
+    draft.slots = made
+
+
+def _holds_bytes(value: object, depth: int = 0) -> bool:
+    """Whether media come as bytes, as boto3 takes them; they stand no deeper than in a result's image."""
+    if depth > _MEDIA_DEPTH:
+        return False
+    inner = value.values() if isinstance(value, Mapping) else value
+    if isinstance(inner, list | tuple | ValuesView):
+        return any(_holds_bytes(each, depth + 1) for each in inner)
+    return isinstance(value, bytes | bytearray)
+
+
+def _bedrock_reasoning(draft: Draft, original: Any) -> None:
+    given = original.get("messages", ()) if isinstance(original, Mapping) else original
+    known = [block for message in given or () for block in content_of(message)]
+    for slot in draft.speaking():
+        kept = [
+            block
+            for block in slot.blocks
+            if _sealed(block, known if original is not None else None)
+        ]
+        if len(kept) != len(slot.blocks):
+            draft.note("B05", slot, "dropped reasoning that is not as it came")
+            slot.blocks = kept
+    draft.drop_empty("B05")
+
+
+def _sealed(block: Any, known: list[Any] | None) -> bool:
+    if block_kind(block) != "reasoningContent":
+        return True
+    thought = block["reasoningContent"]
+    text = thought.get("reasoningText") if isinstance(thought, Mapping) else None
+    signed = isinstance(text, Mapping) and isinstance(text.get("signature"), str)
+    if not signed and not (
+        isinstance(thought, Mapping) and thought.get("redactedContent") is not None
+    ):
+        return False
+    return known is None or block in known
+
+
+def _media(draft: Draft) -> None:
+    for slot in draft.speaking():
+        left = {"image": MAX_IMAGES, "document": MAX_DOCUMENTS}
+        counts = {kind: sum(block_kind(b) == kind for b in slot.blocks) for kind in left}
+        slot.blocks = [_limited(draft, slot, block, counts, left) for block in slot.blocks]
+    media = sum(block_kind(b) in ("image", "document") for s in draft.speaking() for b in s.blocks)
+    nested = [b for s in draft.speaking() for b in s.blocks if block_kind(b) == "toolResult"]
+    media += sum(
+        block_kind(part) == "image" for b in nested for part in content_of(b["toolResult"])
+    )
+    if media > MAX_IMAGES:
+        for slot in draft.speaking():
+            slot.blocks = [_smaller(draft, slot, block) for block in slot.blocks]
+
+
+def _limited(
+    draft: Draft, slot: Slot, block: Any, counts: dict[str, int], left: Mapping[str, int]
+) -> Any:
+    """Replaces the oldest over the number, and images over the size."""
+    kind = block_kind(block)
+    if kind not in left:
+        return block
+    over = counts[kind] > left[kind]
+    counts[kind] -= over
+    if not over and not (kind == "image" and is_too_large(block["image"], many=False)):
+        return block
+    draft.note("B07", slot, f"replaced one {kind} over the limits by text")
+    return {"text": IMAGE if kind == "image" else DOCUMENT}
+
+
+def _smaller(draft: Draft, slot: Slot, block: Any) -> Any:
+    if image_of(block) is not None and is_too_large(block["image"], many=True):
+        draft.note("B08", slot, "replaced a large image among many by text")
+        return {"text": IMAGE}
+    if block_kind(block) != "toolResult":
+        return block
+    parts = content_of(block["toolResult"])
+    made = [_smaller(draft, slot, part) for part in parts]
+    if all(a is b for a, b in zip(made, parts, strict=True)):
+        return block
+    return {**block, "toolResult": {**block["toolResult"], "content": made}}
+
+
+def _bedrock_cache_points(draft: Draft, fixed: int) -> None:
+    points = [
+        (slot, b) for slot in draft.speaking() for b in slot.blocks if block_kind(b) == "cachePoint"
+    ]
+    over = points[: max(0, len(points) + fixed - MAX_CACHE_POINTS)]
+    for slot, _ in over:
+        draft.note("B06", slot, "dropped a cache point over the limit")
+    gone = {(id(slot), id(point)) for slot, point in over}
+    for slot in draft.speaking() if gone else ():
+        slot.blocks = [block for block in slot.blocks if (id(slot), id(block)) not in gone]
+    draft.drop_empty("B06")

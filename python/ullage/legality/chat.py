@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from ullage._engine import core
-from ullage.legality.capabilities import known_model, size_of, whole
-from ullage.legality.findings import Violation
-from ullage.legality.ledgers import read_ledger
-from ullage.legality.rule_request import RuleRequest
-from ullage.legality.unicode import check_unicode
-
-__all__ = ["check", "facts_of", "shared"]
+from ullage._engine.digests import Violation
+from ullage.legality.blocks import (
+    DISPLACED,
+    DOCUMENT,
+    EARLIER,
+    IMAGE,
+    INTERRUPTED,
+    NO_MESSAGES,
+    NO_REPLY,
+    ORPHANS,
+    RECEIVED,
+    SYSTEM_HEAD,
+    dumps,
+    left_out,
+)
+from ullage.legality.check import RuleRequest, check_unicode, read_ledger
+from ullage.legality.draft import Repaired
+from ullage.legality.internal import ChatLine, Lines, as_text
+from ullage.legality.pairs import synthetic_id
+from ullage.legality.params import known_model, size_of, whole
+from ullage.legality.steps import RepairRequest, RepairStep, mend, steps
+from ullage.messages import THINKING
+from ullage.providers.registry import ChatRules
 
 _FORBIDS = "deepseek-r1"
 
@@ -89,3 +107,468 @@ def _is_object(text: str) -> bool:
         return isinstance(orjson.loads(text), dict)
     except (ValueError, RecursionError):
         return False
+
+
+# Repairs of the chat form: ids of calls, and the results after them.
+
+
+USER, ASSISTANT, TOOL = "user", "assistant", "tool"
+
+
+def name_calls(work: Lines, rules: ChatRules) -> None:
+    """Gives every call an id of its own that the provider takes; its answer follows."""
+    used: set[str] = set()
+    waiting: dict[str, _Waiting] = {}
+    times: dict[str, int] = {}
+    for line in work.lines:
+        if line.get("role") == TOOL:
+            name = _answered(waiting.get(str(line.get("tool_call_id"))))
+            if name is not None and name != line.get("tool_call_id"):
+                line.put(tool_call_id=name)
+            continue
+        calls = line.get("tool_calls")
+        if line.get("role") == ASSISTANT and isinstance(calls, list | tuple):
+            made = [_named(work, line, call, used, waiting, times, rules) for call in calls]
+            if any(a is not b for a, b in zip(made, calls, strict=True)):
+                line.put(tool_calls=made)
+
+
+# New ids of calls that had the same one, by message: the newest message's first is answered next.
+_Waiting = list[tuple[ChatLine, deque[str]]]
+
+
+def _answered(waiting: _Waiting | None) -> str | None:
+    """The newest message's first open call."""
+    if not waiting:
+        return None
+    names = waiting[-1][1]
+    name = names.popleft()
+    if not names:
+        waiting.pop()
+    return name
+
+
+def _named(
+    work: Lines,
+    line: ChatLine,
+    call: Any,
+    used: set[str],
+    waiting: dict[str, _Waiting],
+    times: dict[str, int],
+    rules: ChatRules,
+) -> Any:
+    given = call.get("id")
+    name = given
+    if not _valid(given, rules) or given in used:
+        key = str(given)
+        while not _valid(name, rules) or name in used:
+            times[key] = times.get(key, 0) + 1
+            name = _fresh(given, times[key], rules)
+        work.note(
+            rules.id_rule,
+            line,
+            "gave a tool call another id",
+            ids=(given, name),
+        )
+    used.add(name)
+    open_calls = waiting.setdefault(str(given), [])
+    if not open_calls or open_calls[-1][0] is not line:
+        open_calls.append((line, deque()))
+    open_calls[-1][1].append(name)
+    return call if name == given else {**call, "id": name}
+
+
+def _valid(name: Any, rules: ChatRules) -> bool:
+    if not isinstance(name, str) or not name:
+        return False
+    if rules.exact_ids:
+        return len(name) == rules.max_id_chars and name.isascii() and name.isalnum()
+    return len(name) <= rules.max_id_chars
+
+
+def _fresh(given: Any, time: int, rules: ChatRules) -> str:
+    if not rules.exact_ids:
+        return synthetic_id(given, time)[-rules.max_id_chars :]
+    raw = f"{given}#{time}".encode(errors="surrogatepass")
+    return hashlib.sha256(raw).hexdigest()[: rules.max_id_chars]
+
+
+def pair(work: Lines, orphans: str) -> None:
+    """Put every tool message after its call, and answer calls that have none."""
+    answers = _match(work)
+    made: list[ChatLine] = []
+    position = {id(line): at for at, line in enumerate(work.lines)}
+    placed = {id(line): name for found in answers.values() for name, line in found.items()}
+    said = {name: line for found in answers.values() for name, line in found.items()}
+    legacy = waits = False
+    for line in work.lines:
+        role = line.get("role")
+        if role == ASSISTANT:
+            legacy = line.get("function_call") is not None
+        if role == "function" and not legacy:
+            made += _orphan(work, line, orphans, made)
+        elif role != TOOL:
+            made.append(line)
+            found = answers.get(id(line), {})
+            waits = any(str(call.get("id")) not in found for call in calls_of(line))
+            made += _group(work, line, found, position)
+        elif id(line) not in placed:
+            made += _stray(work, line, orphans, made, said, waits=waits)
+    work.lines = made
+
+
+def _stray(
+    work: Lines,
+    line: ChatLine,
+    policy: str,
+    made: Sequence[ChatLine],
+    said: Mapping[str, ChatLine],
+    *,
+    waits: bool,
+) -> list[ChatLine]:
+    """A tool message that answers no call; where one waits, or another stands in its place, its text stays."""
+    first = said.get(str(line.get("tool_call_id")))
+    if first is None:
+        return _orphan(work, line, "text" if waits and policy == "note" else policy, made)
+    work.note("O01", line, "further results of one call", ids=(line.get("tool_call_id"),))
+    text = as_text(line.get("content")).strip()
+    if policy == "drop" or not text or text == as_text(first.get("content")).strip():
+        return []
+    return [ChatLine({"role": USER, "content": f"{DISPLACED}\n{text}"}, line.origin)]
+
+
+def calls_of(line: ChatLine) -> list[Any]:
+    """An assistant message's tool calls; none for other messages."""
+    calls = line.get("tool_calls") if line.get("role") == ASSISTANT else None
+    return (
+        [call for call in calls if isinstance(call, Mapping)]
+        if isinstance(calls, list | tuple)
+        else []
+    )
+
+
+def _match(work: Lines) -> dict[int, dict[str, ChatLine]]:
+    """For each assistant message its answers by call id; an answer goes to the newest open call."""
+    answers: dict[int, dict[str, ChatLine]] = {}
+    owner: dict[str, ChatLine] = {}
+    early: dict[str, ChatLine] = {}
+    known: set[str] = set()
+    for line in work.lines:
+        for call in calls_of(line):
+            owner[str(call.get("id"))] = line
+            known.add(str(call.get("id")))
+        if line.get("role") == TOOL:
+            name = str(line.get("tool_call_id"))
+            if name in owner:
+                answers.setdefault(id(owner.pop(name)), {})[name] = line
+            elif name not in known:
+                early.setdefault(name, line)
+    for name in [name for name in owner if name in early]:  # it stands before its call
+        answers.setdefault(id(owner[name]), {})[name] = early[name]
+    return answers
+
+
+def _group(
+    work: Lines, line: ChatLine, found: dict[str, ChatLine], position: Mapping[int, int]
+) -> list[ChatLine]:
+    made = list(found.values())
+    at = position[id(line)]
+    if made and work.lines[at + 1 : at + 1 + len(made)] != made:
+        work.note("O01", line, "moved tool messages after their calls", ids=found)
+    for call in calls_of(line):
+        name = str(call.get("id"))
+        if name not in found:
+            work.note("O01", line, "answered an interrupted tool call", ids=(name,))
+            value = {"role": TOOL, "tool_call_id": call.get("id"), "content": INTERRUPTED}
+            made.append(ChatLine(value, line.origin))
+    return made
+
+
+def _orphan(work: Lines, line: ChatLine, policy: str, made: Sequence[ChatLine]) -> list[ChatLine]:
+    ids = (line.get("tool_call_id"),)
+    work.note("O02", line, f"tool message without its call: {policy}", ids=ids)
+    if policy == "drop":
+        return []
+    text = as_text(line.get("content")).strip() if policy == "text" else ""
+    value = {"role": USER, "content": f"{ORPHANS}\n{text}" if text else ORPHANS}
+    if made and made[-1].value == value:  # one line says it for all
+        return []
+    return [ChatLine(value, line.origin)]
+
+
+# Repairs of the chat form that single providers ask for: reasoning, system messages, the order of roles.
+
+
+USER, ASSISTANT, TOOL = "user", "assistant", "tool"
+SYSTEMS = ("system", "developer")
+
+
+def reasoning(work: Lines, thinking: bool) -> None:
+    """Thinking mode requires reasoning with each call; without it none may be sent."""
+    for line in work.lines:
+        if thinking and calls_of(line) and not isinstance(line.get("reasoning_content"), str):
+            work.note("D01", line, "added empty reasoning_content")
+            line.put(reasoning_content="")
+        elif not thinking and line.get("reasoning_content") is not None:
+            work.note("D01", line, "removed reasoning_content")
+            line.drop("reasoning_content")
+
+
+def systems(work: Lines) -> None:
+    """One system message, first; later ones become the user's, marked as what they are."""
+    lines = work.lines
+    head = 0
+    while head < len(lines) and lines[head].get("role") in SYSTEMS:
+        head += 1
+    if head > 1:
+        work.note("L01", lines[1], "merged the leading system messages")
+        text = "\n\n".join(as_text(line.get("content")) for line in lines[:head])
+        lines[0].put(content=text)
+    work.lines = [*lines[: min(head, 1)], *lines[head:]]
+    for line in work.lines[1 if head else 0 :]:
+        if line.get("role") in SYSTEMS:
+            work.note("L01", line, "made a user message of a later system message")
+            line.put(role=USER, content=SYSTEM_HEAD + as_text(line.get("content")))
+
+
+def alternate(work: Lines) -> None:
+    """User first; neighbours of one side become one message."""
+    made: list[ChatLine] = []
+    joined: list[ChatLine] = []  # what the newest message takes in
+    before: ChatLine | None = None
+    first = True
+    for line in work.lines:
+        role = line.get("role")
+        if role == ASSISTANT and first:
+            work.note("L02", line, "put a line before the first assistant message")
+            made.append(ChatLine({"role": USER, "content": EARLIER}, line.origin))
+        if before is not None and role in (USER, ASSISTANT) and before.get("role") == role:
+            work.note("L02", line, "merged two messages of one side")
+            joined.append(line)
+            continue
+        if role is not None:
+            _merge(before, joined)
+            before, joined = line, []
+        first = first and role in (*SYSTEMS, None)
+        made.append(line)
+    _merge(before, joined)
+    work.lines = made
+
+
+def _merge(into: ChatLine | None, lines: Sequence[ChatLine]) -> None:
+    if into is None or not lines:
+        return
+    each = [into, *lines]
+    contents = [line.get("content") for line in each]
+    content: Any
+    if any(isinstance(one, list | tuple) for one in contents):
+        content = [part for one in contents for part in _as_parts(one)]
+    else:
+        content = "\n\n".join(text for text in contents if text)
+    calls = [call for line in each for call in line.get("tool_calls") or ()]
+    into.put(content=content, **({"tool_calls": calls} if calls else {}))
+
+
+def _as_parts(content: Any) -> list[Any]:
+    if isinstance(content, list | tuple):
+        return list(content)
+    return [{"type": "text", "text": content}] if content else []
+
+
+def answer_tools(work: Lines) -> None:
+    """Mistral accepts no user message directly after a tool's."""
+    made: list[ChatLine] = []
+    for line in work.lines:
+        if made and made[-1].get("role") == TOOL and line.get("role") not in (TOOL, ASSISTANT):
+            work.note("M02", line, "put an assistant line between tool and user")
+            made.append(ChatLine({"role": ASSISTANT, "content": RECEIVED}, line.origin))
+        made.append(line)
+    work.lines = made
+
+
+def last_word(work: Lines) -> None:
+    """The last message is the user's or a tool's."""
+    last = work.lines[-1] if work.lines else None
+    if last is not None and last.get("role") not in (USER, TOOL):
+        work.note("L03", last, "added a line after the last assistant message")
+        work.lines.append(ChatLine({"role": USER, "content": NO_REPLY}, last.origin))
+
+
+def no_messages(work: Lines) -> None:
+    """A request needs one message."""
+    if not any(line.get("role") for line in work.lines):
+        work.note("O06", None, "added a message that says there is none")
+        work.lines.append(ChatLine({"role": USER, "content": NO_MESSAGES}, -1))
+
+
+# Repairs of the chat form, each message by itself: roles, content, and the form of tool calls.
+
+
+USER, ASSISTANT, TOOL = "user", "assistant", "tool"
+_ROLES = {"human": USER, "model": ASSISTANT, "ai": ASSISTANT, "bot": ASSISTANT}
+_KNOWN = (USER, ASSISTANT, TOOL, "function", "system", "developer")
+_PLACEHOLDERS = {"image": IMAGE, "image_url": IMAGE, "document": DOCUMENT, "file": DOCUMENT}
+
+
+def normal(work: Lines, rules: ChatRules, strict: bool) -> None:
+    """Makes every line a message of the form, with content that its role may have; what says nothing goes."""
+    work.lines = [line for line in work.lines if _readable(work, line)]
+    work.make_plain("O06")
+    kept = []
+    for line in work.lines:
+        if line.get("role") is None:
+            kept.append(line)
+            continue
+        _calls(work, line)
+        _content(work, line)
+        if strict and line.get("role") == ASSISTANT and line.get("content") is None:
+            work.note("O10", line, "made null content an empty string")
+            line.put(content="")
+        if _says_something(line, rules):
+            kept.append(line)
+        else:
+            work.note("O04", line, "dropped a message without content")
+    work.lines = kept
+
+
+def _readable(work: Lines, line: ChatLine) -> bool:
+    if isinstance(line.value, str) and line.value.strip():
+        work.note("O06", line, "made a string a user message")
+        line.value = {"role": USER, "content": line.value}
+    if line.get("role") is None and isinstance(line.value, Mapping) and "role" in line.value:
+        line.drop("role")  # null is none: what is left may be metadata, or words without a role
+        if isinstance(line.get("type"), str):
+            work.note("O06", line, "removed a role that is null")
+    envelope = isinstance(line.get("type"), str) and line.get("role") is None
+    if not isinstance(line.value, Mapping) or (
+        line.get("role") is None and not line.get("content")
+    ):
+        keep = envelope and line.get("type") not in (USER, ASSISTANT)
+        if not keep:
+            work.note("O06", line, "dropped an item that is not a message")
+        return keep
+    role = line.get("role")
+    if not isinstance(role, str) or role not in _KNOWN:
+        if role is None and envelope:
+            return True
+        name = _ROLES.get(role, USER) if isinstance(role, str) else USER
+        work.note("O06", line, f"read the role as {name}")
+        line.put(role=name)
+    if not isinstance(line.value, dict):
+        line.value = dict(line.value)
+    return True
+
+
+def _calls(work: Lines, line: ChatLine) -> None:
+    calls = line.get("tool_calls")
+    if calls is None:
+        return
+    if line.get("role") != ASSISTANT:
+        work.note("O03", line, "removed tool calls that are not the assistant's")
+        line.drop("tool_calls")
+        return
+    made = (
+        [new for call in calls if (new := _call(call))] if isinstance(calls, list | tuple) else []
+    )
+    if not made:
+        work.note("O03", line, "removed a list without tool calls")
+        line.drop("tool_calls")
+    elif len(made) != len(calls) or any(a is not b for a, b in zip(made, calls, strict=True)):
+        work.note("O03", line, "put tool calls into their form")
+        line.put(tool_calls=made)
+
+
+def _call(call: Any) -> Any:
+    if not isinstance(call, Mapping):
+        return None
+    key = next((key for key in ("function", "custom") if isinstance(call.get(key), Mapping)), "")
+    if not key:
+        body = {"name": str(call.get("name", "")), "arguments": _chat_messages_arguments(call)}
+        return {"id": call.get("id"), "type": "function", "function": body}
+    if key == "custom" or isinstance(call[key].get("arguments"), str):
+        return call
+    return {**call, key: {**call[key], "arguments": _chat_messages_arguments(call[key])}}
+
+
+def _chat_messages_arguments(body: Mapping[str, Any]) -> str:
+    given = body.get("arguments", body.get("input"))
+    return given if isinstance(given, str) else dumps({} if given is None else given)
+
+
+def _content(work: Lines, line: ChatLine) -> None:
+    content = line.get("content")
+    if content is None or isinstance(content, str):
+        if content is None and line.get("role") == TOOL:
+            work.note("O07", line, "made missing content an empty string")
+            line.put(content="")
+        return
+    if not isinstance(content, list | tuple):
+        work.note("O04", line, "made the content text")
+        line.put(content=dumps(content))
+        return
+    tool = line.get("role") == TOOL
+    parts = [_part(part, tool) for part in content]
+    if tool and not parts:
+        work.note("O07", line, "made empty content an empty string")
+        line.put(content="")
+    elif any(a is not b for a, b in zip(parts, content, strict=True)):
+        work.note("O07" if tool else "O04", line, "replaced parts that the message may not hold")
+        line.put(content=parts)
+
+
+def _part(part: Any, tool: bool) -> Any:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind == "text" or (isinstance(kind, str) and not tool and not _foreign(kind)):
+        return part
+    if isinstance(kind, str) and kind in _PLACEHOLDERS:
+        return {"type": "text", "text": _PLACEHOLDERS[kind]}
+    if isinstance(part, Mapping) and isinstance(part.get("text"), str):
+        return {"type": "text", "text": part["text"]}
+    text = (
+        part if isinstance(part, str) else left_out(kind) if isinstance(kind, str) else dumps(part)
+    )
+    return {"type": "text", "text": text}
+
+
+def _foreign(kind: str) -> bool:
+    """A block of Anthropic's that the chat form says in another way."""
+    known = ("tool_use", "tool_result", *THINKING, "search_result")
+    more = ("container_upload", "compaction", "fallback", "tool_addition", "tool_removal")
+    return kind in (*known, *more, "server_tool_use", "mcp_tool_use") or kind.endswith(
+        "_tool_result"
+    )
+
+
+def _says_something(line: ChatLine, rules: ChatRules) -> bool:
+    content, role = line.get("content"), line.get("role")
+    if role == TOOL or line.get("tool_calls"):
+        return True
+    if any(line.get(key) is not None for key in ("refusal", "audio", "function_call")):
+        return True
+    if content == "" and role == ASSISTANT:
+        return rules.blank_answers
+    return content is not None and content != [] and content != ()
+
+
+# Repairs for the chat form: OpenAI, Mistral, DeepSeek, local servers.
+
+
+def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
+    """Repairs messages of the chat form."""
+    report = request.report(messages)
+    if report.ok:
+        return Repaired(messages)
+    rules, facts, orphans = request.provider.chat, facts_of(request), request.orphans
+    strict = rules.strict or bool(facts.get("strict"))
+    plan: list[RepairStep] = steps(
+        ("O06 O04 O03 O05 O07 O08 D02 O10", lambda w: normal(w, rules, strict)),
+        ("O05 M03", lambda w: name_calls(w, rules)),
+        ("O01 O02 M01 D03 O06", lambda w: pair(w, orphans)),
+        ("D01", lambda w: reasoning(w, bool(facts.get("thinking")))),
+        ("M05 L01 O10", systems),
+        ("L02 O10", alternate),
+        ("M02", answer_tools),
+        ("M04 L03", last_word),
+        ("O06 O04", no_messages),
+    )
+    return mend(messages, work=Lines(messages), plan=plan, check=request.report, report=report)

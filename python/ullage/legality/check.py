@@ -2,17 +2,160 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Unpack
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol, Unpack, cast
 
-from ullage.legality.findings import Report
+import orjson
+
+from ullage._engine import core
+from ullage._engine.digests import Violation
+from ullage._late import pathlib
+from ullage.exceptions import InvalidMessage
 from ullage.legality.originals import Original
-from ullage.legality.parameters import RequestParameters, parameters
-from ullage.legality.rule_request import RuleRequest, found_in
-from ullage.messages import Item, SystemPrompt, Tools
-from ullage.providers.registry import AnyProvider, provider_of
+from ullage.legality.params import RequestParameters, parameters
+from ullage.messages import Item, SystemPrompt, Tools, message_of
+from ullage.providers.registry import AnyProvider, Provider, provider_of
 
-__all__ = ["validate"]
+# Every rule by its id: what it demands, what to do, and where that comes from. The data is `rules.toml`.
+
+
+class Rule(NamedTuple):
+    """One rule of the catalogue."""
+
+    id: str
+    demand: str
+    advice: str
+    source: str
+
+
+@cache
+def rules() -> Mapping[str, Rule]:
+    """All rules by id, read when first asked for."""
+    import tomllib
+
+    text = pathlib.Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
+    return MappingProxyType({name: Rule(name, **row) for name, row in tomllib.loads(text).items()})
+
+
+# What `validate` hands back.
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that was found, sorted by place.
+
+    Attributes:
+        provider: Whose rules were checked.
+        violations: Errors (the provider would refuse) and warnings.
+    """
+
+    provider: str
+    violations: tuple[Violation, ...] = ()
+
+    @cached_property
+    def errors(self) -> tuple[Violation, ...]:
+        """What the provider would refuse."""
+        return tuple(found for found in self.violations if found.severity == "error")
+
+    @cached_property
+    def warnings(self) -> tuple[Violation, ...]:
+        """What some platform or model refuses, or what costs."""
+        return tuple(found for found in self.violations if found.severity != "error")
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error."""
+        return not self.errors
+
+    @cached_property
+    def rules(self) -> frozenset[str]:
+        """Ids of the rules with errors."""
+        return frozenset(found.rule for found in self.errors)
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __repr__(self) -> str:
+        return f"Report({self.provider}, errors={len(self.errors)}, warnings={len(self.warnings)})"
+
+    def __str__(self) -> str:
+        if not self.violations:
+            return f"{self.provider}: legal"
+        return "\n".join(describe(found) for found in self.violations)
+
+
+def describe(found: Violation) -> str:
+    """One finding as a line: rule, place, what is wrong, what to do, source."""
+    rule = rules().get(found.rule)
+    place = "request" if found.message < 0 else f"message {found.message}"
+    place += "" if found.block < 0 else f", block {found.block}"
+    line = f"{found.rule} {found.severity}, {place}: {found.detail}"
+    return line if rule is None else f"{line} -> {rule.advice} [{rule.source}]"
+
+
+# Ledgers of what may be no conversation: an item that cannot be read is a finding.
+
+
+def read_ledger(messages: Iterable[Any], rule: str) -> tuple[Any, list[Violation]]:
+    """A ledger of the messages, and findings under `rule`: items that cannot be read at all, which are left out."""
+    items = messages if isinstance(messages, list) else list(messages)
+    try:
+        return core.Ledger(None, items), []
+    except InvalidMessage:
+        ledger = core.Ledger(None)
+    appended = (_appended(ledger, index, item, rule) for index, item in enumerate(items))
+    return ledger, [found for each in appended for found in each]
+
+
+def _appended(ledger: Any, index: int, item: Any, rule: str) -> Iterator[Violation]:
+    try:
+        ledger.append(item)
+    except InvalidMessage as exc:
+        field = f"{exc.field}: " if exc.field else ""
+        yield Violation(rule, "error", index, -1, f"{field}{exc.reason}")
+        ledger.append({"type": "unreadable"})
+
+
+# A request around its messages, as the rules ask about it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleRequest:
+    """All of a request but its messages; see `ullage.legality.validate`."""
+
+    provider: Provider
+    model: str | None = None
+    system: Any = None
+    tools: Sequence[Any] | None = None
+    original: Any = None
+    platform: str = "anthropic"
+    resume: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    wire: bool = False
+    skip: Collection[str] = ()
+
+
+class _Rules(Protocol):
+    """What the module has that a provider's row names as its `check`."""
+
+    def check(self, messages: Sequence[Any], request: RuleRequest) -> Iterable[Violation]:
+        """What the provider would refuse."""
+
+
+def found_in(messages: Sequence[Any], request: RuleRequest) -> Report:
+    """What the rules of the request's provider find."""
+    rules = cast("_Rules", import_module(request.provider.check))
+    skip = {*request.facts.get("skip", ()), *request.skip}
+    found = {each for each in rules.check(messages, request) if each.rule not in skip}
+    return Report(
+        request.provider.name,
+        tuple(sorted(found, key=lambda v: (v.message, v.block, v.rule, v.detail))),
+    )
 
 
 def validate(
@@ -76,3 +219,95 @@ def validate(
         skip=skip,
     )
     return found_in(messages, request)
+
+
+# T01: every string is valid Unicode. A lone surrogate cannot be written as UTF-8: an SDK raises before it sends.
+
+
+# Deeper values are refused by rules of their own.
+MAX_DEPTH = 300
+DETAIL = "a string has a lone surrogate, which UTF-8 cannot hold"
+
+
+def check_unicode(
+    messages: Sequence[Any], *, system: SystemPrompt | None = None, tools: Tools | None = None
+) -> Iterator[Violation]:
+    """Where strings stand that cannot be sent.
+
+    Args:
+        messages: In the form of any provider; of an envelope only its message counts.
+        system: The system prompt.
+        tools: Tool definitions.
+    """
+    if _writable([messages, system, tools]):
+        return
+    for name, value in (("system", system), ("tools", tools)):
+        if not is_valid(value):
+            yield Violation("T01", "error", -1, -1, f"{name}: {DETAIL}")
+    for index, item in enumerate(messages):
+        message = message_of(item) or item
+        for block in _broken(message):
+            yield Violation("T01", "error", index, block, DETAIL)
+
+
+def is_valid(value: Any, depth: int = 0) -> bool:
+    """Whether no string in a value, keys included, has a lone surrogate."""
+    if isinstance(value, str):
+        return _is_text(value)
+    if depth > MAX_DEPTH:
+        return True
+    if isinstance(value, Mapping):
+        return all(
+            is_valid(key, depth + 1) and is_valid(each, depth + 1) for key, each in value.items()
+        )
+    if isinstance(value, list | tuple):
+        return all(is_valid(each, depth + 1) for each in value)
+    return True
+
+
+def valid(value: Any, depth: int = 0) -> Any:
+    """The value with U+FFFD for each lone surrogate; the same object if it has none."""
+    if isinstance(value, str):
+        if _is_text(value):
+            return value
+        # Two halves that stand side by side are one character.
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if depth > MAX_DEPTH or is_valid(value, depth):
+        return value
+    if isinstance(value, Mapping):
+        return {valid(key, depth + 1): valid(each, depth + 1) for key, each in value.items()}
+    return [valid(each, depth + 1) for each in value]
+
+
+def _broken(message: Any) -> Iterator[int]:
+    """Blocks with such a string; -1: a field outside of the blocks."""
+    if not isinstance(message, Mapping):
+        yield from () if is_valid(message) else (-1,)
+        return
+    beside = True
+    for key, value in message.items():
+        if key in ("content", "parts") and isinstance(value, list | tuple):
+            yield from (at for at, block in enumerate(value) if not is_valid(block))
+        else:
+            beside = beside and is_valid(key) and is_valid(value)
+    yield from () if beside else (-1,)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _writable(value: Any) -> bool:
+    try:
+        orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return False
+    return True
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else repr(value)

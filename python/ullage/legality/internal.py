@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import orjson
 
 from ullage._engine import core
+from ullage._engine.digests import Violation
+from ullage.exceptions import InvalidMessage
 from ullage.legality.anthropic import facts_of
-from ullage.legality.catalogue import rules
-from ullage.legality.findings import Violation
-from ullage.legality.ledgers import read_ledger
-from ullage.legality.rule_request import RuleRequest
-from ullage.legality.unicode import check_unicode
+from ullage.legality.blocks import EARLIER, no_messages, plain, repair_items
+from ullage.legality.check import RuleRequest, check_unicode, found_in, read_ledger, rules
+from ullage.legality.draft import (
+    ASSISTANT,
+    USER,
+    Draft,
+    Repair,
+    Repaired,
+    Slot,
+    kind_of,
+    text_block,
+)
+from ullage.legality.pairs import repair_pairs
+from ullage.legality.steps import RepairRequest, RepairStep, mend, steps
+from ullage.providers._common import BROKEN
 from ullage.providers.native_lists import FormList, read_form
 from ullage.providers.registry import provider_of
-
-__all__ = ["check", "inner", "readable", "shared"]
 
 RULES: Final = ("A01", "A02", "A05", "A06", "T01")
 """Messages there are and can be read, none is empty, calls and results pair, text is Unicode."""
@@ -69,3 +84,267 @@ def inner(request: RuleRequest) -> RuleRequest:
         params={},
         facts={"skip": skip},
     )
+
+
+# Repairs that are the same for every form: items are read, repaired on the internal view, and written back.
+
+
+_JSON: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
+
+
+class Placed(NamedTuple):
+    """An item, and its index in the list that was given; that of a neighbour for an added one."""
+
+    item: Any
+    origin: int
+
+
+def pair(
+    given: Sequence[Placed],
+    *,
+    rules: Mapping[str, str],
+    read: Callable[[Sequence[Any]], Sequence[Any]],
+    steps: Sequence[Callable[[Draft], None]],
+    write: Callable[[Sequence[Any]], Sequence[Any]],
+) -> tuple[list[Placed], list[Repair]]:
+    """Runs steps over the internal view of items.
+
+    Args:
+        given: Items that the form's reader can read.
+        rules: The form's rule for each of Anthropic's under which a step files a repair; that of "" for the others.
+        read: Messages of the internal view, one for each item; a first item that only stands in for a missing one has none.
+        steps: What to do; where they do nothing, the items stay.
+        write: Messages in the provider's form.
+    """
+    items = [each.item for each in given]
+    try:
+        draft = Draft(read(items))
+        for slot, each in zip(draft.slots, given[len(given) - len(draft.slots) :], strict=True):
+            slot.origin = each.origin
+        for step in steps:
+            step(draft)
+        if not draft.repairs:
+            return list(given), []
+        written = same_objects(write(draft.build()), items, write(read(items)))
+    except (*BROKEN, InvalidMessage):  # what the form cannot say stays as it is, and is left
+        return list(given), []
+    repairs = [each._replace(rule=rules.get(each.rule, rules[""])) for each in draft.repairs]
+    return list(_with_origins(written, given)), repairs
+
+
+def _with_origins(written: Sequence[Any], given: Sequence[Placed]) -> Iterator[Placed]:
+    """Each item with its own origin, or that of the one before it."""
+    origins = {id(each.item): each.origin for each in given}
+    last = 0
+    for item in written:
+        last = origins.get(id(item), last)
+        yield Placed(item, last)
+
+
+def same_objects(written: Sequence[Any], items: Sequence[Any], as_read: Sequence[Any]) -> list[Any]:
+    """The written items, each as the object that was given where nothing has changed in it.
+
+    Args:
+        written: After the repair.
+        items: As given.
+        as_read: The given items, read and written without a repair: what that cannot reproduce of an item is no change.
+    """
+    given: dict[bytes, deque[Any]] = {}
+    # Where the model spoke first, writing put a line before it.
+    shapes = as_read[max(0, len(as_read) - len(items)) :]
+    known = shapes if len(shapes) == len(items) else items
+    for item, shape in zip(items, known, strict=True):
+        given.setdefault(_key(shape), deque()).append(item)
+    return [found.popleft() if (found := given.get(_key(each))) else each for each in written]
+
+
+def with_given(done: Repaired, items: Sequence[Any]) -> Repaired:
+    """The repaired list, with items that came out as they went in as the objects that were given."""
+    if not done.repairs:
+        return done
+    kept = {id(each) for each in done.messages}
+    free = [item for item in items if id(item) not in kept]
+    given = {id(item) for item in items}
+    made = [each for each in done.messages if id(each) not in given]
+    swapped = dict(zip(map(id, made), same_objects(made, free, free), strict=True))
+    return replace(done, messages=[swapped.get(id(each), each) for each in done.messages])
+
+
+def _key(item: object) -> bytes:
+    try:
+        return orjson.dumps(item, default=repr, option=_JSON)
+    except TypeError:  # keys that JSON has no word for, or too deep for it
+        pass
+    try:
+        return repr(item).encode(errors="backslashreplace")
+    except RecursionError:
+        return str(id(item)).encode()
+
+
+# ---- steps -----------------------------------------------------------------------------------
+
+
+def pairs(orphans: str) -> Callable[[Draft], None]:
+    """Calls and results pair; see `repair` for `orphans`."""
+    return lambda draft: repair_pairs(draft, orphans=orphans)
+
+
+def in_call_order(draft: Draft) -> None:
+    """The results at the head of a user turn stand in the order of their calls."""
+    order: dict[str, int] = {}
+    for slot in draft.speaking():
+        if slot.role == ASSISTANT:
+            calls = (block for block in slot.blocks if kind_of(block) == "tool_use")
+            order |= {str(call.get("id")): len(order) + at for at, call in enumerate(calls)}
+            continue
+        results = [block for block in slot.blocks if kind_of(block) == "tool_result"]
+        rest = [block for block in slot.blocks if kind_of(block) != "tool_result"]
+        results.sort(key=lambda block: order.get(str(block.get("tool_use_id")), len(order)))
+        if [id(block) for block in (*results, *rest)] != [id(block) for block in slot.blocks]:
+            draft.note("A07", slot, "put results in the order of their calls")
+            slot.blocks = [*results, *rest]
+
+
+def in_turn(draft: Draft) -> None:
+    """A line stands before the assistant's first message; neighbours of one role will be written as one."""
+    first = next(draft.speaking(), None)
+    if first is not None and first.role == ASSISTANT:
+        draft.note("A29", first, "put a line before the first assistant message")
+        draft.slots.insert(0, Slot.added(USER, [text_block(EARLIER)], first.origin))
+    for before, slot in pairwise(draft.speaking()):
+        if slot.role == before.role:
+            draft.note("A29", slot, "merged two messages of one role")
+
+
+# Repairs of a form that has none of its own: read into the internal view, repaired there, written back.
+
+
+def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
+    """Repairs items of any form; those that come out as they went in are the same objects."""
+    report = request.report(items)
+    if report.ok:
+        return Repaired(items)
+    form, unread = readable(items, request)
+    done = mend(
+        form.messages,
+        work=Draft(form.messages),
+        plan=_plan(request),
+        check=partial(found_in, request=inner(request)),
+        report=found_in(form.messages, inner(request)),
+    )
+    repairs = [
+        *(
+            Repair("A01", at, -1, "dropped an item that does not have the provider's format")
+            for at in unread
+        ),
+        *(each._replace(message=_owner(each, form.owners), block=-1) for each in done.repairs),
+    ]
+    if not repairs:
+        return Repaired(items, (), report.errors)
+    shaped = request.provider.shape.to_provider(done.messages)
+    written = same_objects(shaped.parts[request.provider.list_key], items, items)
+    left = request.report(written).errors
+    if len(left) > len(report.errors):
+        return Repaired(items, (), report.errors)
+    return Repaired(written, tuple(repairs), left)
+
+
+def _plan(request: RepairRequest) -> list[RepairStep]:
+    return steps(
+        ("A01", repair_items),
+        ("A02", _blank),
+        ("A05 A06", lambda draft: repair_pairs(draft, orphans=request.orphans)),
+        ("A01 A02", no_messages),
+    )
+
+
+def _blank(draft: Draft) -> None:
+    """Drops text that says nothing, and messages that hold nothing else; what no rule knows stays."""
+    for slot in draft.speaking():
+        kept = [block for block in slot.blocks if not _says_nothing(block)]
+        if len(kept) < len(slot.blocks):
+            draft.note("A02", slot, "dropped a blank text block")
+            slot.blocks = kept
+    draft.drop_empty("A02")
+
+
+def _says_nothing(block: object) -> bool:
+    text = block.get("text") if isinstance(block, Mapping) and block.get("type") == "text" else None
+    return isinstance(text, str) and not text.strip()
+
+
+def _owner(repair: Repair, owners: Sequence[int]) -> int:
+    return owners[repair.message] if 0 <= repair.message < len(owners) else -1
+
+
+# A working copy of a list whose items are messages without blocks in common: chat, items, contents.
+
+
+class ChatLine:
+    """One item. `value` is the item itself until a repair puts a new one in its place.
+
+    Attributes:
+        value: The item; never changed in place.
+        origin: Its index in the list that was given; that of a neighbour for an added one.
+    """
+
+    __slots__ = ("origin", "value")
+
+    def __init__(self, value: Any, origin: int) -> None:
+        self.value = value
+        self.origin = origin
+
+    def get(self, key: str) -> Any:
+        """A field of the item."""
+        return self.value.get(key) if isinstance(self.value, Mapping) else None
+
+    def put(self, **fields: Any) -> None:
+        """Sets fields, in a copy."""
+        self.value = {**self.value, **fields}
+
+    def drop(self, *keys: str) -> None:
+        """Removes fields, in a copy."""
+        self.value = {key: value for key, value in self.value.items() if key not in keys}
+
+
+class Lines:
+    """Lines in order, and the repairs so far."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self.lines = [ChatLine(item, index) for index, item in enumerate(items)]
+        self.repairs: list[Repair] = []
+
+    def build(self) -> list[Any]:
+        """The items as they are now."""
+        return [line.value for line in self.lines]
+
+    def note(
+        self,
+        rule: str,
+        line: ChatLine | None,
+        action: str,
+        *,
+        block: int = -1,
+        ids: Iterable[Any] = (),
+    ) -> None:
+        """Records a repair."""
+        origin = -1 if line is None else line.origin
+        self.repairs.append(Repair(rule, origin, block, action, tuple(str(each) for each in ids)))
+
+    def make_plain(self, rule: str) -> None:
+        """Replaces what JSON cannot hold."""
+        for line in self.lines:
+            try:
+                core.Ledger(None, [{"role": "user", "content": [line.value]}])
+            except InvalidMessage as exc:
+                self.note(rule, line, f"replaced what cannot be sent: {exc.reason}")
+                line.value = plain(line.value)
+
+
+def as_text(value: Any) -> str:
+    """Text of content in any of the usual forms; what is no text is left out."""
+    if isinstance(value, str):
+        return value
+    parts = value if isinstance(value, list | tuple) else ()
+    texts = (part.get("text") for part in parts if isinstance(part, Mapping))
+    return "\n".join(text for text in texts if isinstance(text, str))

@@ -15,21 +15,6 @@ from ullage._engine.digests import Violation
 from ullage._late import hashlib, orjson
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 
-__all__ = [
-    "Originals",
-    "Place",
-    "PrefixHash",
-    "answers",
-    "as_made",
-    "blocks_of",
-    "check_originals",
-    "foreign_compaction",
-    "hashed",
-    "run_as_made",
-    "said_in",
-    "thought_key",
-]
-
 _MADE_KEYS = ("type", "thinking", "signature", "data")
 _NOTHING: Mapping[str, Any] = {}
 

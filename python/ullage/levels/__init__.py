@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from ullage.levels.level import Context, Level, LevelState
     from ullage.levels.model_tools import COMPACT_TOOL, CONTEXT_TOOL
     from ullage.levels.pipeline import ORDER
-    from ullage.levels.report import Decision, Made, Span, StageReport
     from ullage.levels.turn_snip import SNIP_TOOL
-    from ullage.levels.view import Result, View
+    from ullage.levels.view import Decision, Made, Result, Span, StageReport, View
 
 __all__ = [
     "COMPACT_TOOL",
@@ -54,15 +53,13 @@ _HOMES = {
         "CONTEXT_TOOL",
     ),
     "pipeline": ("ORDER",),
-    "report": (
-        "Decision",
-        "Made",
-        "Span",
-        "StageReport",
-    ),
     "turn_snip": ("SNIP_TOOL",),
     "view": (
+        "Decision",
+        "Made",
         "Result",
+        "Span",
+        "StageReport",
         "View",
     ),
 }

@@ -8,9 +8,7 @@ from __future__ import annotations
 from ullage.effects import Flow
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest
 from ullage.levels.model_tools import Offers
-from ullage.levels.report import StageReport
-
-__all__ = ["AFTER_COLLAPSE", "LEVEL"]
+from ullage.levels.view import StageReport
 
 
 def run(context: Context) -> Flow[StageReport | None] | None:

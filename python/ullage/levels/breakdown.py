@@ -10,15 +10,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ullage._engine import core
-from ullage.counting.estimate import Weights
-from ullage.facts.tool_names import matches
-from ullage.facts.whose_words import host_texts, is_host_only
-from ullage.levels.tool_results import LONGEST_MARKER
+from ullage.counting.calibration import Weights
+from ullage.facts.calls import matches
+from ullage.facts.words import host_texts, is_host_only
+from ullage.levels.view import LONGEST_MARKER
 from ullage.messages import Item, role_of
 from ullage.policy import Policy
-
-__all__ = ["Freeable", "Inspection", "ToolUsage", "inspect_messages", "inspection_of"]
-
 
 CATEGORIES = (
     "summary", "user", "assistant", "thinking", "tool calls", "tool results", "media", "host text", "other",

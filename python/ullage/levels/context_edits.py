@@ -11,21 +11,17 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
-from ullage.counting.estimate import Weights
+from ullage.counting.calibration import Weights
 from ullage.counting.models import Model
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest
 from ullage.levels.provider_clearing import understands
-from ullage.levels.report import Decision, StageReport
-from ullage.levels.tool_results import fresh_from
-from ullage.levels.view import Result, View
+from ullage.levels.view import Decision, Result, StageReport, View, fresh_from
 from ullage.messages import CLEARED
 from ullage.policy import Policy
 from ullage.providers.registry import AnyProvider
 
 if TYPE_CHECKING:
     from ullage.levels.context_management import ClearToolUses
-
-__all__ = ["LEVEL", "ContextEdits", "apply_context_management", "policy_for"]
 
 STAGE = "context_edits"
 

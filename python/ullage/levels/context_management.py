@@ -11,8 +11,6 @@ from typing import Any, Self, TypeAlias
 
 from ullage.exceptions import InvalidPolicy
 
-__all__ = ["ClearThinking", "ClearToolUses", "Compact", "ContextManagement", "Edit"]
-
 CLEAR_TOOL_USES = "clear_tool_uses_20250919"
 CLEAR_THINKING = "clear_thinking_20251015"
 COMPACT = "compact_20260112"

@@ -13,10 +13,8 @@ from typing import Any, NamedTuple, Self
 
 from ullage._engine.digests import Role
 from ullage.counting.models import Model
-from ullage.levels.report import StageReport
-from ullage.levels.view import View
-
-__all__ = ["Cost", "cost_of", "expected_cost", "is_cold", "rates_of"]
+from ullage.levels.level import Context
+from ullage.levels.view import StageReport, View
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,3 +194,23 @@ def _first_block(report: StageReport, view: View, first: int) -> int:
         if block.id and view.ledger.string(block.id) in names
     )
     return next(found, 0)
+
+
+# Whether a change of what was sent waits until it pays for the cache that it breaks (BEY-2).
+
+
+def pays_soon(context: Context, first: int, gain: int) -> bool:
+    """Whether a change pays within `cost.wait_requests`; always true where the policy waits for nothing, or no model is known.
+
+    Args:
+        context: Of the level.
+        first: First message that would change.
+        gain: Estimated tokens that it frees.
+    """
+    limit, model = context.policy.cost.wait_requests, context.model
+    if not limit or model is None or not context.window_tokens:
+        return True
+    view, overhead = context.view, context.overhead_tokens
+    cold = is_cold(view, model, context.now_ms)
+    found = expected_cost(view, model, first, gain, overhead_tokens=overhead, cold=cold)
+    return found.break_even_turns is not None and found.break_even_turns <= limit

@@ -12,12 +12,9 @@ from dataclasses import replace
 from ullage._engine.digests import BlockKind, Role
 from ullage.counting.models import Model
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest
-from ullage.levels.report import Made, StageReport
-from ullage.levels.view import View
+from ullage.levels.view import Made, StageReport, View
 from ullage.messages import THINKING
-from ullage.providers.manual_thinking import is_torn
-
-__all__ = ["LEVEL", "after", "unbind"]
+from ullage.providers.anthropic import is_torn
 
 STAGE = "drop_stale_thinking"
 
@@ -94,7 +91,7 @@ def _thinks(view: View, at: int) -> bool:
 
 def _bare(view: View, at: int) -> Made:
     """What a level made, without its thinking: a kept response that a compaction wrote again."""
-    from ullage.legality.repairs.texts import TURN_CLOSED
+    from ullage.legality.blocks import TURN_CLOSED
 
     message = view.messages[at]
     blocks = [block for block in message["content"] if block.get("type") not in THINKING]
@@ -112,7 +109,7 @@ def _open_from(view: View) -> int:
 
 
 def _closing(view: View) -> tuple[Made, Made]:
-    from ullage.legality.repairs import turn_end
+    from ullage.legality.thinking import turn_end
 
     key = f"closed:{view.sources[-1]}"
     received, closed = turn_end()

@@ -6,12 +6,8 @@ from dataclasses import replace
 
 from ullage.exceptions import ContextTooLarge
 from ullage.levels import fold
-from ullage.levels.carry_items import item_tokens, standing_tokens
-from ullage.levels.cut_points import newest_input, whole_cuts
-from ullage.levels.level import Context, Level
-from ullage.levels.report import Made, StageReport
-
-__all__ = ["LEVEL", "truncated"]
+from ullage.levels.level import Context, Level, newest_input, whole_cuts
+from ullage.levels.view import Made, StageReport, item_tokens, standing_tokens
 
 STAGE = "truncate"
 

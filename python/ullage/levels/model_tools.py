@@ -12,8 +12,6 @@ from ullage.levels.view import View
 from ullage.policy import Policy
 from ullage.recall.tool_definition import Tool, ToolAnswer
 
-__all__ = ["COMPACT_TOOL", "CONTEXT_TOOL", "LEVEL", "Offers", "ask"]
-
 STAGE = "offers"
 
 COMPACT_TOOL = Tool(

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ullage.effects import Effect, Flow, Summarize, Together
-from ullage.levels.one_line_records import one_line, outcome
-from ullage.levels.text_truncation import snipped
+from ullage.levels.fold import one_line, outcome
+from ullage.levels.snip import snipped
 from ullage.levels.view import Result, View
 from ullage.policy import Policy
-from ullage.recall.searched_text import call_title
+from ullage.recall.text import call_title
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
-
-__all__ = ["line_for", "lines_for"]
 
 CONCURRENT = 8
 """Lines at once: a small model answers in a second, and rate limits count requests."""

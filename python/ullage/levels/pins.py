@@ -8,9 +8,7 @@ from typing import Any
 
 from ullage._late import pattern
 from ullage.exceptions import InvalidPolicy
-from ullage.facts.reading import clean, text_of
-
-__all__ = ["Pin", "missing_pins", "pin_of", "read_pins", "unpin", "write_pins"]
+from ullage.facts.words import clean, text_of
 
 _NAME = pattern(r"[^\s`~:][^`~\n]{0,79}")
 _HEAD = pattern(r"^- ([^\s`~:][^`~\n]{0,79}):$")

@@ -25,9 +25,7 @@ from ullage.levels import (
     turn_snip,
 )
 from ullage.levels.level import NEVER, Context, Level, LevelState, Outcome, Rest
-from ullage.levels.report import StageReport
-
-__all__ = ["ORDER", "checked", "fresh_states", "resorts", "resting", "run", "take"]
+from ullage.levels.view import StageReport
 
 ORDER: tuple[Level, ...] = (
     tool_budget.LEVEL,

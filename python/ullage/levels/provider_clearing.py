@@ -11,25 +11,15 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 from ullage.counting.models import Model
-from ullage.facts.reading import blocks_of
-from ullage.facts.tool_names import matches
+from ullage.facts.calls import matches
+from ullage.facts.words import blocks_of
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest
-from ullage.levels.report import StageReport
-from ullage.levels.view import View
+from ullage.levels.view import StageReport, View
 from ullage.policy import MicrocompactPolicy, Policy
 from ullage.providers.registry import AnyProvider, provider_of
 
 if TYPE_CHECKING:
     from ullage.levels.context_management import ContextManagement, Edit
-
-__all__ = [
-    "LEVEL",
-    "ProviderClearing",
-    "comes_first",
-    "management",
-    "observe",
-    "understands",
-]
 
 STAGE = "provider_clearing"
 

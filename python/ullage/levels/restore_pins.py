@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ullage.facts.reading import blocks_of
 from ullage.facts.sections import quoted
-from ullage.levels.cut_points import whole_cuts
-from ullage.levels.level import NEVER, NOW, Context, Level, Rest
+from ullage.facts.words import blocks_of
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest, whole_cuts
 from ullage.levels.pins import missing_pins, write_pins
-from ullage.levels.report import Made, StageReport
-from ullage.levels.view import View
-
-__all__ = ["LEVEL"]
+from ullage.levels.view import Made, StageReport, View
 
 STAGE = "pins"
 

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ullage.levels.cut_points import newest_input, whole_cuts
-from ullage.levels.level import Context, Level
-from ullage.levels.report import Decision, StageReport
-from ullage.levels.text_truncation import snipped
-from ullage.levels.view import Result, View
-
-__all__ = ["LEVEL"]
+from ullage.levels.level import Context, Level, newest_input, whole_cuts
+from ullage.levels.snip import snipped
+from ullage.levels.view import Decision, Result, StageReport, View
 
 STAGE = "squeeze"
 

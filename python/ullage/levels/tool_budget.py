@@ -12,18 +12,14 @@ from typing import TYPE_CHECKING
 from ullage._engine.digests import Role
 from ullage.effects import Call, Flow
 from ullage.exceptions import StoreError
-from ullage.facts.tool_names import matches
+from ullage.facts.calls import matches
 from ullage.levels.level import NEVER, Context, Level, Rest
-from ullage.levels.report import Decision, StageReport
-from ullage.levels.snip import shortened
-from ullage.levels.text_truncation import head
-from ullage.levels.view import Result, View
+from ullage.levels.snip import head, shortened
+from ullage.levels.view import Decision, Result, StageReport, View
 from ullage.policy import Policy
 
 if TYPE_CHECKING:
     from ullage.recall.store import OffloadStore
-
-__all__ = ["LEVEL"]
 
 STAGE = "tool_budget"
 NO_OUTPUT = "(the tool gave no output)"

@@ -14,16 +14,12 @@ from typing import Any, Self
 
 from ullage._engine.digests import Role
 from ullage._late import hashlib, pattern
-from ullage.facts.reading import text_of
-from ullage.levels.cut_points import turn_starts, turn_starts_from
-from ullage.levels.level import NEVER, NOW, Context, Level, Rest
-from ullage.levels.report import StageReport, unrecorded
-from ullage.levels.view import View
+from ullage.facts.words import text_of
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest, turn_starts, turn_starts_from
+from ullage.levels.view import StageReport, View, unrecorded
 from ullage.messages import uuid_of
-from ullage.recall.named_span import NamedSpan
+from ullage.recall.text import NamedSpan
 from ullage.recall.tool_definition import Tool, ToolAnswer
-
-__all__ = ["LEVEL", "REMINDER", "SNIP_TOOL", "TurnSnip", "answer", "short_id"]
 
 STAGE = "turn_snip"
 

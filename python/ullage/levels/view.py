@@ -2,21 +2,468 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ullage._engine import core
-from ullage._engine.digests import MessageFlag
-from ullage.counting.estimate import Weights
-from ullage.facts.compaction_items import newest_item
-from ullage.levels.apply_edits import laid_over
-from ullage.levels.carry_items import with_item, with_standing
-from ullage.levels.report import Decision, Made, Span, StageReport, decided_records, spans
-from ullage.levels.tool_results import Result, Results
-from ullage.messages import Item, as_sent, message_of
+from ullage._engine.digests import BlockFlag, MessageFlag, Role
+from ullage.counting.calibration import Weights
+from ullage.facts.sections import alone, has_items, holds, newest_item, without
+from ullage.facts.words import standing_left
+from ullage.messages import THINKING, Item, as_blocks, as_sent, message_of, role_of
 
-__all__ = ["ANY", "Result", "View"]
+if TYPE_CHECKING:
+    from ullage.levels.cost import Cost
+
+
+# What a level decided, and what it says of it.
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One tool result is replaced by a text, for ever.
+
+    Attributes:
+        tool_use_id: Whose result.
+        stage: Which level decided.
+        text: What stands in its place.
+    """
+
+    tool_use_id: str
+    stage: str
+    text: str
+
+    def __repr__(self) -> str:
+        return f"Decision({self.stage}, {self.tool_use_id}, {len(self.text)} characters)"
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A message that a level put into the request: a summary, a placeholder, a marker.
+
+    Attributes:
+        key: Names it within the conversation, such as `collapse:1f3a`; unique.
+        message: A bare message, or an entry where flags such as `isMeta` matter.
+    """
+
+    key: str
+    message: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"Made({self.key})"
+
+
+class Span(NamedTuple):
+    """Positions [start, stop) in the history."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageReport:
+    """What one level did.
+
+    Attributes:
+        stage: Its name.
+        why: What set it off, in words.
+        tokens_before: Estimate of all messages before it.
+        tokens_after: And after.
+        tool_use_ids: Whose results it replaced, in order.
+        tools: Names of their tools, each once.
+        paths: Files that these results showed; a host's "unchanged since last read" must not point at them any more.
+        first_changed: First message that is not what was sent before: the cached prefix ends there. `None`: only messages that
+            were never sent.
+        removed_messages: How many messages went altogether.
+        failures: What could not be done as planned, in words.
+        removed: Which messages of the history went altogether.
+        request: Number of the request that it was for, from 1; 0: none, it happened between two.
+        visible_paths: Files of such results that can still be seen.
+        records: Lines for the transcript, so that a resume gives the same view; not saved with the conversation.
+        cost: What the rewrite costs and saves, a `ullage.levels.cost.Cost`; `None`: nothing that was sent has changed.
+    """
+
+    stage: str
+    why: str
+    tokens_before: int
+    tokens_after: int
+    tool_use_ids: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    first_changed: int | None = None
+    removed_messages: int = 0
+    failures: tuple[str, ...] = ()
+    removed: tuple[Span, ...] = ()
+    request: int = 0
+    visible_paths: tuple[str, ...] = ()
+    records: tuple[dict[str, Any], ...] = field(default=(), compare=False)
+    cost: Cost | None = None
+
+    @property
+    def freed(self) -> int:
+        """Tokens by estimate; 0 where a level put something back, or a note in."""
+        return max(0, self.tokens_before - self.tokens_after)
+
+    def __repr__(self) -> str:
+        what = f"{len(self.tool_use_ids)} results"
+        if self.removed_messages:
+            what = f"{self.removed_messages} messages"
+        return f"StageReport({self.stage}: {what}, frees≈{self.freed:_} tokens, {self.why})"
+
+
+def decided_records(
+    stage: str, decided: Sequence[Decision], *, known: Mapping[str, Decision]
+) -> tuple[dict[str, Any], ...]:
+    """Lines for the transcript, so that the same texts stand there after a resume.
+
+    A first decision about a result is one of `content-replacement`, which no later such line changes; what takes the
+    place of an earlier one, and what was cleared, is a clearing.
+    """
+    cleared = {each.tool_use_id: each.text for each in decided
+               if stage == "microcompact" or each.tool_use_id in known}  # fmt: skip
+    first = {each.tool_use_id: each.text for each in decided if each.tool_use_id not in cleared}
+    from ullage.transcript import records
+
+    lines = [records.content_replacement(first)] if first else []
+    if cleared:
+        lines.append(records.microcompact(list(cleared), texts=cleared))
+    return tuple(lines)
+
+
+def unrecorded(count: int) -> str:
+    """Says that no line for the transcript was made, since so many of the messages have no uuid that a log knows."""
+    return (
+        f"no line for the transcript: {count} message(s) have no uuid; give ContextManager(log=...), "
+        "or add what log.append returned"
+    )
+
+
+def spans(positions: Iterable[int]) -> tuple[Span, ...]:
+    """Rising positions as spans without gaps."""
+    found: list[Span] = []
+    for at in positions:
+        if found and found[-1].stop == at:
+            found[-1] = Span(found[-1].start, at + 1)
+        else:
+            found.append(Span(at, at + 1))
+    return tuple(found)
+
+
+# A message as it is shown: what was decided of its results, calls and thinking laid over it.
+
+
+def laid_over(
+    item: Item,
+    *,
+    decisions: Mapping[str, Decision],
+    texts: Sequence[str],
+    emptied: Collection[str],
+    thinking: bool,
+) -> Item:
+    """The message or entry as it is shown; the same object where nothing concerns it.
+
+    Args:
+        item: As it was added.
+        decisions: What stands in place of results, by tool use id.
+        texts: Texts to add after it.
+        emptied: Tool uses whose input is shown empty.
+        thinking: Whether its thinking is shown.
+    """
+    if thinking and not (decisions or texts or emptied):
+        return item
+    message = message_of(item)
+    content = None if message is None else message.get("content")
+    blocks: Any = content
+    if isinstance(content, list):
+        blocks = [_block(block, decisions, emptied) for block in content]
+        if all(new is old for new, old in zip(blocks, content, strict=True)):
+            blocks = content
+        if not thinking:
+            blocks = _without_thinking(blocks)
+    for text in texts:
+        blocks = _with_text(blocks, text)
+    if blocks is content or message is None:
+        return item
+    changed = {**message, "content": blocks}
+    return changed if message is item else {**item, "message": changed}
+
+
+def _block(block: Any, decisions: Mapping[str, Decision], emptied: Collection[str]) -> Any:
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    if kind == "tool_use" and str(block.get("id")) in emptied and block.get("input"):
+        return {**block, "input": {}}
+    if kind != "tool_result":
+        return block
+    decision = decisions.get(str(block.get("tool_use_id")))
+    return block if decision is None else {**block, "content": decision.text}
+
+
+def _without_thinking(blocks: list[Any]) -> list[Any]:
+    """The same list where there is none, or nothing else."""
+    rest = [
+        block
+        for block in blocks
+        if not (isinstance(block, Mapping) and block.get("type") in THINKING)
+    ]
+    return rest if rest and len(rest) < len(blocks) else blocks
+
+
+def _with_text(content: Any, text: str) -> list[Any]:
+    return [*as_blocks(content), {"type": "text", "text": text}]
+
+
+# Tool results of a view with the calls that they answer, each read once.
+
+
+_PATH_KEYS = (
+    "file_path", "path", "filename", "notebook_path", "file", "filePath", "absolute_path", "target_file",
+)  # fmt: skip
+
+# As plain numbers: operators of enumerations cost more than the rest of a look.
+_ASSISTANT = int(Role.ASSISTANT)
+_IS_ERROR = int(BlockFlag.IS_ERROR)
+_NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
+_SHORTENED = int(BlockFlag.CLEARED | BlockFlag.OFFLOADED)
+
+LONGEST_MARKER = 4_000
+"""Characters: a longer text that begins like one of our markers is none, whoever wrote it."""
+
+
+def is_marker(block: Any) -> bool:
+    """Whether a result's text may be a marker of ours; one that is as long as output is output.
+
+    A tool can print what our markers begin with. Of so short a text nothing is won by it.
+    """
+    return is_replaced(block.chars, block.flags)
+
+
+def is_replaced(chars: int, flags: int) -> bool:
+    """The same by a result's length and flags."""
+    return bool(flags & _SHORTENED) and chars <= LONGEST_MARKER
+
+
+def fresh_from(ledger: Any) -> int:
+    """From this message on no answer of the model has followed: it sees these results whole (decided once they were seen)."""
+    found: int = ledger.roles().rfind(_ASSISTANT) + 1
+    return found
+
+
+class Result(NamedTuple):
+    """A tool result in the view, with the call that it answers.
+
+    Attributes:
+        message: Index of its message; `block` of its block.
+        tool: Name of the tool; empty if its call is not in the context.
+        given: The call's input.
+        chars: Length of its text as it stands in the view.
+        tokens: Calibrated estimate of it.
+        replaced: Something stands in its place already.
+        path: The file that the call names, or an empty string.
+    """
+
+    id: str
+    message: int
+    block: int
+    tool: str
+    given: Mapping[str, Any]
+    chars: int
+    tokens: int
+    is_error: bool
+    has_media: bool
+    replaced: bool
+    path: str
+
+
+class Results:
+    """The results of a view, oldest first; what was read stays until the view changes there.
+
+    Attributes:
+        found: Those read so far; `read_all` reads the rest.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Result] = []
+        self._upto = 0
+
+    def cut(self, index: int) -> None:
+        """Messages from here on are not what they were."""
+        if index < self._upto:
+            self._upto = index
+            del self.found[self._first(index) :]
+
+    def _first(self, message: int) -> int:
+        return bisect_left(self.found, message, key=lambda result: result.message)
+
+    def read(
+        self, ledger: Any, originals: Sequence[Item], replaced: Mapping[str, Any], start: int = 0
+    ) -> Iterator[Result]:
+        """Results from message `start` on.
+
+        Args:
+            ledger: Of the view.
+            originals: Its messages as they were added.
+            replaced: Results in whose place something stands, by tool use id.
+            start: A position in the view.
+        """
+        for name, at, block, call, tool, chars, tokens, flags in ledger.results(self._upto):
+            given = _NOTHING if call is None else _input_of(originals[call[0]], call[1])
+            error, media = bool(flags & _IS_ERROR), bool(flags & _NESTED_MEDIA)
+            stands = name in replaced or is_replaced(chars, flags)
+            path = _path(given) if given else ""
+            self.found.append(
+                Result(name, at, block, tool, given, chars, tokens, error, media, stands, path)
+            )
+        self._upto = len(ledger)
+        # A copy: a level may change the view while it looks.
+        return iter(self.found[self._first(start) :])
+
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+def _path(given: Mapping[str, Any]) -> str:
+    for key in _PATH_KEYS:
+        value = given.get(key)
+        if isinstance(value, str):
+            return value
+    return ""
+
+
+def _input_of(item: Item, number: int) -> Mapping[str, Any]:
+    """The input of a call, by the place of its block."""
+    content = (message_of(item) or {}).get("content")
+    block = content[number] if type(content) is list and number < len(content) else None
+    given = block.get("input") if type(block) is dict or isinstance(block, Mapping) else None
+    return given if type(given) is dict or isinstance(given, Mapping) else _NOTHING
+
+
+# What no level loses: the provider's own compaction item (FULL-14), and the texts that hosts put there to stand (HOST-1).
+
+
+_SYSTEM = bytes((Role.SYSTEM,))
+
+_ITEM = "item:"
+HOST = "host:"
+"""How the key of a message begins that holds standing texts of the host and nothing else."""
+
+
+def with_standing(
+    messages: Sequence[Item], sources: Sequence[int | str], parts: Sequence[int | Made]
+) -> Sequence[int | Made]:
+    """A new order of a view's messages, in which no text is lost that a host put there to stand, nor an older version of it kept.
+
+    Args:
+        messages: Of the view as it is.
+        sources: Of the same.
+        parts: Of the view as it shall be: positions in `messages`, rising, and what a level made.
+
+    Returns:
+        The parts, the very same where nothing has to be put back. The texts stand before what was made; those of the system's
+        role after the user messages that follow, where providers take them (A12).
+    """
+    gone = set(range(len(messages))).difference(part for part in parts if isinstance(part, int))
+    made = [part.message for part in parts if isinstance(part, Made)]
+    left = standing_left(messages, gone, made) if gone else []
+    if not left:
+        return parts
+    # After a provider's item: what stands before that is not read.
+    found = (at for at, part in enumerate(parts) if _follows(part, left[0][0]))
+    place = next(found, len(parts))
+    before = max((part for part in parts[:place] if isinstance(part, int)), default=-1)
+    after = min((part for part in parts[place:] if isinstance(part, int)), default=len(messages))
+    back: list[int | Made] = []
+    system: list[int | Made] = []
+    for at, item in left:
+        as_made = Made(f"{HOST}{sources[at]}", dict(item))
+        if role_of(item) == "system":
+            system.append(as_made)
+        else:
+            back.append(at if item is messages[at] and before < at < after else as_made)
+    rest = parts[place:]
+    roles = (role_of(messages[p] if isinstance(p, int) else p.message) for p in rest)
+    answer = next((at for at, role in enumerate(roles) if role == "assistant"), len(rest))
+    return [*parts[:place], *back, *rest[:answer], *system, *rest[answer:]]
+
+
+def _follows(part: int | Made, at: int) -> bool:
+    """Whether a part stands for what followed message `at`, or replaces it."""
+    return not part.key.startswith(_ITEM) if isinstance(part, Made) else part > at
+
+
+def standing_tokens(view: Any, gone: Collection[int]) -> int:
+    """Tokens of the standing texts in messages that go: the texts come back."""
+    left = standing_left(view.messages, gone)
+    return int(core.Ledger(view.weights, [item for _, item in left]).tokens())
+
+
+def with_item(
+    messages: Sequence[Item],
+    sources: Sequence[int | str],
+    parts: Sequence[int | Made],
+    ledger: core.Ledger,
+) -> Sequence[int | Made]:
+    """A new order of a view's messages, in which the newest item is not lost and stands before all that is made.
+
+    Args:
+        messages: Of the view as it is.
+        sources: Of the same.
+        parts: Of the view as it shall be: positions in `messages`, rising, and what a level made.
+        ledger: Of the view as it is.
+
+    Returns:
+        The parts, the very same where the item is in its place.
+    """
+    found = newest_item(messages, ledger)
+    if found is None:
+        return parts
+    made = [part for part in parts if isinstance(part, Made)]
+    if any(holds(part.message, found.block) for part in made):
+        return parts
+    place = next((at for at, part in enumerate(parts) if part == found.at), None)
+    if place is not None and not any(isinstance(part, Made) for part in parts[:place]):
+        return parts
+    # Older items after it would count as newer ones.
+    others = [each for part in parts for each in _without_items(messages, sources, part)]
+    head = _system_messages(messages, others)
+    front = Made(f"{_ITEM}{sources[found.at]}", alone(found.block))
+    return [*others[:head], front, *others[head:]]
+
+
+def _without_items(
+    messages: Sequence[Item], sources: Sequence[int | str], part: int | Made
+) -> list[int | Made]:
+    message = messages[part] if isinstance(part, int) else part.message
+    if not has_items(message):
+        return [part]
+    rest = without(message)
+    key = f"rest:{sources[part]}" if isinstance(part, int) else part.key
+    return [] if rest is None else [Made(key, dict(rest))]
+
+
+def _system_messages(messages: Sequence[Item], parts: Sequence[int | Made]) -> int:
+    told = (messages[part] if isinstance(part, int) else part.message for part in parts)
+    roles = (each.get("role") for each in told)
+    return next((at for at, role in enumerate(roles) if role != "system"), len(parts))
+
+
+def item_tokens(view: Any, start: int, stop: int) -> int:
+    """Tokens of the message with the newest item, if it is one of [start, stop), which go: the item comes back. 0: it is none."""
+    found = newest_item(view.messages, view.ledger)
+    inside = found is not None and start <= found.at < stop
+    return int(view.ledger.message(found.at).tokens) if found is not None and inside else 0
+
+
+def opens_with(view: Any) -> int:
+    """How many messages at the beginning no level touches: system messages, and an item that stands alone."""
+    roles: bytes = view.ledger.roles()
+    head = len(roles) - len(roles.lstrip(_SYSTEM))
+    found = newest_item(view.messages, view.ledger)
+    if found is not None and found.at == head and without(view.messages[head]) is None:
+        return head + 1
+    return head
 
 
 MANY = 8

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ullage.counting.estimate import Weights
+from ullage.counting.calibration import Weights
 from ullage.exceptions import InvalidPolicy
-from ullage.levels.report import Decision
-from ullage.levels.view import View
+from ullage.levels.view import Decision, View
 from ullage.messages import Item
-
-__all__ = ["Dumped", "dump_next", "dump_view", "load_view"]
 
 
 def dump_view(view: View) -> dict[str, Any]:

@@ -17,7 +17,7 @@ values           what is handed out: Request, Usage, Decided, Recovery
 How a level plugs in is said in `ullage.levels.level`; it is given one `Context`, and its state is saved with the
 conversation. How the session's notes plug in: `ContextManager(memory=...)` takes a
 `SessionMemory`, or another object with its `answered` (called with each response), `compacted` (called after each compaction) and
-`recall_flow` (asked before a summary is written, AUTO-2; see `ullage.compaction.from_session_notes`).
+`recall_flow` (asked before a summary is written, AUTO-2; see `ullage.compaction.flow`).
 What happens is reported to `listeners` as events of `ullage.observe.events`.
 """
 
@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
+    from ullage.manager.journal import with_changes
     from ullage.manager.manager import ContextManager
-    from ullage.manager.saved_changes import with_changes
     from ullage.manager.values import Decided, Recovery, Request, Usage
     from ullage.manager.written_back import ListView, PlanStep
 
@@ -45,10 +45,18 @@ __all__ = [
 ]
 
 _HOMES = {
+    "journal": ("with_changes",),
     "manager": ("ContextManager",),
-    "saved_changes": ("with_changes",),
-    "values": ("Decided", "Recovery", "Request", "Usage"),
-    "written_back": ("ListView", "PlanStep"),
+    "values": (
+        "Decided",
+        "Recovery",
+        "Request",
+        "Usage",
+    ),
+    "written_back": (
+        "ListView",
+        "PlanStep",
+    ),
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

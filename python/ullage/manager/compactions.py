@@ -2,29 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ullage.counting.window import FULL_WINDOW_TOKENS
-from ullage.effects import Flow, LetOthersRun
+from ullage.effects import Call, Flow, LetOthersRun
 from ullage.exceptions import CompactionError, InvalidPolicy, LogConflict
 from ullage.levels import microcompact, pipeline
 from ullage.levels.drop_stale_thinking import after
-from ullage.levels.report import Made, StageReport
-from ullage.manager.due import collapse_failed, is_due
-from ullage.manager.host import Host
-from ullage.manager.look_ahead import taken
-from ullage.manager.machine import Machine
+from ullage.levels.view import Made, StageReport
+from ullage.manager.known import Host
+from ullage.manager.machine import Machine, collapse_failed, decided, is_due
 from ullage.manager.request_writer import RequestWriter
 from ullage.policy import KeepPolicy
 
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
-    from ullage.compaction.compaction_result import Direction
-    from ullage.compaction.job import Job
+    from ullage.compaction.job import Direction, Job
+    from ullage.compaction.prefetch import Prewritten
 
-__all__ = ["Asked", "Autocompaction", "answered", "compact", "job_for"]
+
+# When a context manager has a summary written ahead of need, and how it takes it.
+
+
+SLICE_SECONDS = 0.2
+"""Of the wait for a summary that is being written: between two, a cancel is seen."""
+
+
+def look_ahead(
+    machine: Machine, host: Any, job_for: Callable[..., Job], *, asynchronous: bool
+) -> None:
+    """Starts a summary where the context has reached the soft threshold, and none is there.
+
+    Nothing is written ahead for a summarizer without a model (it takes milliseconds), where session
+    notes come first, or where PreCompact hooks have a say about the instructions.
+    """
+    ahead, percent = host.ahead, machine.policy.auto.background_percent
+    if ahead is None or percent == 0 or not _wanted(host):
+        return
+    ahead.drop_outdated(machine.view.messages)
+    found = decided(machine)
+    if machine.tracking.model_rests(machine.policy.auto):
+        return
+    if ahead.busy or found.code != "below" or found.tokens * 100 < found.limit_tokens * percent:
+        return
+    job = job_for(machine, host, list(machine.view.messages), "auto")
+    from ullage.observe.events import BackgroundStarted
+
+    event = BackgroundStarted(tokens=found.tokens, trigger_tokens=found.limit_tokens)
+    for listener in host.listeners:
+        with suppress(Exception):
+            listener(event)
+    ahead.start(job, in_loop=asynchronous)
+
+
+def _wanted(host: Any) -> bool:
+    local = host.summarizer is None or getattr(host.summarizer, "local", False) is True
+    hooks = host.hooks
+    before = (
+        hooks.get("pre_compact") if isinstance(hooks, dict) else getattr(hooks, "pre_compact", ())
+    )
+    return not (local or host.summarizer == "extractive" or host.memory is not None or before)
+
+
+def taken(machine: Machine, host: Any) -> Flow[Prewritten | None]:
+    """The summary that was written ahead, if it still fits; one that is being written is waited for."""
+    if host.ahead is None:
+        return None
+    left = float(machine.policy.summary.deadline_seconds)
+    while host.ahead.running and left > 0:
+        yield Call(host.ahead.wait, (SLICE_SECONDS,))
+        left -= SLICE_SECONDS
+    found: Prewritten | None = host.ahead.take(machine.view.messages)
+    return found
 
 
 class Autocompaction:
@@ -60,8 +112,8 @@ class Autocompaction:
     def compact(self, *, why: str = "summary", instructions: str = "") -> Flow[StageReport | None]:
         """Memory first, then a full summary. A failure is counted, never raised."""
         from ullage.compaction.flow import compaction_flow
+        from ullage.compaction.job import SESSION_MEMORY
         from ullage.compaction.prefetch import fitted
-        from ullage.compaction.recollection import SESSION_MEMORY
 
         machine, host = self._machine, self._host
         self.result = None
@@ -117,7 +169,7 @@ def compact(
         ContextTooLarge: What must stay is more than the target; names the smallest that can be met; nothing has changed.
         LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
     """
-    from ullage.compaction.floor import check_target
+    from ullage.compaction.assemble import check_target
     from ullage.compaction.flow import compaction_flow
     from ullage.compaction.prepared import prepare
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from ullage.exceptions import InvalidPolicy
-from ullage.levels.report import StageReport
-
-__all__ = ["Explanation", "RequestRecord", "explain"]
+from ullage.levels.view import StageReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,20 +8,32 @@ write; an unfinished write counts as never written.
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ullage.compaction.recollection import SESSION_MEMORY
+import orjson
+
+from ullage._late import hashlib
+from ullage.compaction.job import SESSION_MEMORY
+from ullage.counting.calibration import Correction
+from ullage.exceptions import InvalidPolicy, InvalidTranscript
 from ullage.levels import collapse, fold, hard_truncation
-from ullage.levels.report import StageReport
-from ullage.levels.view import View
-from ullage.levels.view_state import Dumped, dump_next
-from ullage.manager.delta import diff, view_change
-from ullage.manager.machine import Machine
-from ullage.manager.saved_state import FORMAT, state_of, told_since
-from ullage.manager.values import Request
+from ullage.levels.cost import Cost
+from ullage.levels.pins import Pin
+from ullage.levels.view import Span, StageReport, View
+from ullage.levels.view_state import Dumped, dump_next, dump_view, load_view
+from ullage.manager.explain import RequestRecord
+from ullage.manager.keeping import rewind
+from ullage.manager.machine import CallIds, Machine, Tracking
+from ullage.manager.values import Figure, Request
 from ullage.messages import Item, message_of
+from ullage.policy import Policy
+from ullage.transcript.index import Transcript
 from ullage.transcript.log import TranscriptLog, iso_of, line_of
 from ullage.transcript.records import snip
 from ullage.transcript.render import rendered
@@ -30,7 +42,356 @@ from ullage.transcript.write import BoundaryInfo, Kept, compaction_lines
 if TYPE_CHECKING:
     from ullage.transcript.record import Recorder
 
-__all__ = ["ITEM", "MARK", "STATE", "Journal"]
+
+# What has changed between two states of plain JSON, and the later one from the earlier and the change.
+
+
+SAME: dict[str, Any] = {}
+"""The change of what has not changed."""
+
+
+def diff(before: Any, now: Any) -> dict[str, Any]:
+    """How `now` comes of `before`; empty where they are equal.
+
+    Mappings are compared by key, lists stored as what follows their common beginning, texts that have grown as what was added,
+    everything else whole.
+    """
+    if before is now or (type(before) is type(now) and before == now):
+        return SAME
+    if isinstance(before, dict) and isinstance(now, dict):
+        return _of_keys(before, now)
+    if isinstance(before, list) and isinstance(now, list):
+        same = _common(before, now)
+        return {"from": same, "tail": now[same:]}
+    if isinstance(before, str) and isinstance(now, str) and before and now.startswith(before):
+        return {"from": len(before), "tail": now[len(before) :]}
+    return {"is": now}
+
+
+def view_change(before: Mapping[str, Any], now: Dumped) -> dict[str, Any]:
+    """How a dump comes of the one before it, in the form of `diff`."""
+    keys = {}
+    for name, value in now.state.items():
+        old, same = before[name], now.same.get(name)
+        if value is old:
+            continue
+        if same is None:
+            change = diff(old, value)
+        else:
+            change = {"from": same, "tail": value[same:]} if old[same:] != value[same:] else SAME
+        if change:
+            keys[name] = change
+    return {"keys": keys} if keys else SAME
+
+
+def _of_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    changed = {
+        key: change
+        for key, value in now.items()
+        if (change := diff(before[key], value) if key in before else {"is": value})
+    }
+    gone = [key for key in before if key not in now]
+    if changed:
+        found["keys"] = changed
+    if gone:
+        found["gone"] = gone
+    if list(now) != [*(key for key in before if key in now), *(k for k in now if k not in before)]:
+        return {
+            "is": dict(now)
+        }  # order is part of it: texts are laid over in the order of the decisions
+    return found
+
+
+def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
+    most = min(len(before), len(now))
+    if before[:most] == now[:most]:
+        return most
+    return next(at for at in range(most) if before[at] != now[at])
+
+
+def patch(before: Any, change: Mapping[str, Any], *, in_place: bool = False) -> Any:
+    """The value that `diff` got as `now`.
+
+    Args:
+        before: As given to `diff`.
+        change: What it returned.
+        in_place: `before` becomes that value where it can, at the cost of the change alone. After an error it is neither.
+
+    Raises:
+        KeyError: The change belongs to another state; so do the other two.
+        TypeError: As above.
+        ValueError: As above.
+    """
+    if not change:
+        return before
+    if "is" in change:
+        return change["is"]
+    if "tail" in change:
+        return _grown(before, change["from"], change["tail"], in_place=in_place)
+    found = before if in_place else dict(before)
+    for key in change.get("gone", ()):
+        found.pop(key, None)
+    for key, inner in change.get("keys", {}).items():
+        found[key] = patch(found.get(key), inner, in_place=in_place)
+    return found
+
+
+def _grown(before: Any, same: int, tail: Any, *, in_place: bool) -> Any:
+    if same > len(before):
+        raise ValueError(f"there are {len(before)} of {same} values")
+    if isinstance(before, str):
+        return before[:same] + tail
+    found = before if in_place else list(before)
+    found[same:] = tail
+    return found
+
+
+# The state of a conversation as plain JSON, and back; the restored one behaves as the saved one would have.
+
+
+FORMAT = 1
+"""Raised when an older reader could not read it any more."""
+
+
+def dump(machine: Machine, *, history: bool) -> dict[str, Any]:
+    """The state as plain JSON.
+
+    Args:
+        machine: Not changed.
+        history: Put the messages in; without them the host gives them back on restoring.
+    """
+    found = {
+        **state_of(machine),
+        **told_since(machine, 0, 0),
+        "let_go": list(machine.let_go),
+        "uuids": [[at, name] for at, name in sorted(machine.view.uuids.items())],
+        "prints": "".join(_prints(machine)),
+    }
+    return {**found, "history": list(machine.history)} if history else found
+
+
+def told_since(machine: Machine, reports: int, records: int) -> dict[str, Any]:
+    """The account of what happened, from so many reports and requests on, as plain JSON."""
+    return {
+        "reports": [_report(report) for report in machine.reports[reports:]],
+        "records": [record.dump() for record in machine.records[records:]],
+    }
+
+
+def load_account(machine: Machine, stored: Mapping[str, Any]) -> None:
+    """Restore what `told_since` returned.
+
+    Raises:
+        InvalidPolicy: It is no such account.
+    """
+    try:
+        machine.reports = [_load_report(each) for each in stored["reports"]]
+        machine.records = [RequestRecord.load(each) for each in stored["records"]]
+        count, newest = stored.get("let_go", (0, 0))
+        machine.let_go = int(count), int(newest)
+    except (KeyError, TypeError, ValueError) as exc:
+        raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
+
+
+def state_of(machine: Machine, view: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The state without messages and without the account of what happened, as plain JSON.
+
+    Args:
+        machine: Not changed.
+        view: Its view, where it was dumped already.
+    """
+    machine.settle()
+    return {
+        "format": FORMAT,
+        "model": machine.model.name,
+        "source": machine.source,
+        "provider": machine.provider.name,
+        "thinking": None if machine.thinking is None else dict(machine.thinking),
+        "policy": _changes(machine),
+        "stated_window": machine.stated_window,
+        "overhead": dict(machine.overhead),
+        "tools": sorted(machine.tools),
+        "count": len(machine.history),
+        "fingerprint": _fingerprint(machine.history),
+        "view": dump_view(machine.view) if view is None else view,
+        "pins": [[pin.name, pin.text, pin.by] for pin in machine.pins.values()],
+        "tracking": dataclasses.asdict(machine.tracking),
+        "requests": machine.requests,
+        "recovered": machine.recovered,
+        "steps_tried": list(machine.steps_tried),
+        "learned_limit": machine.learned_limit,
+        "correction": machine.correction.dump(),
+        "figure": list(machine.figure) if machine.figure else None,
+        "states": {name: state.dump() for name, state in machine.states.items()},
+        **({"renamed": dict(machine.call_ids.given)} if machine.call_ids.given else {}),
+    }
+
+
+def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | None) -> None:
+    """Put a stored state into a fresh machine.
+
+    Args:
+        machine: Made with the stored model, policy and source.
+        stored: What `dump` gave.
+        history: The messages that had been added; more may follow, and count as added since. `None`: those stored.
+
+    Raises:
+        InvalidPolicy: Not such a form, of a newer one, or the history is another; names the field.
+    """
+    items = _history(machine, stored, history)
+    count = stored["count"]
+    same = _same(stored, items, count)
+    # What is not there any more is cut off again, when the state that speaks of it is in place.
+    held = [*items[:same], *([_GONE] * (count - same))]
+    set_state(machine, stored, held)
+    machine.view.uuids = {int(at): str(name) for at, name in stored.get("uuids", ())}
+    load_account(machine, stored)
+    if same < count:
+        rewind(machine, same)
+    for item in items[same:]:
+        machine.add(item)
+
+
+def set_state(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item]) -> None:
+    """Put what `state_of` gave into a machine, with the messages that it speaks of.
+
+    Raises:
+        InvalidPolicy: It is no such state; names the field.
+    """
+    machine.settle()
+    machine.rest = None
+    if not machine.overhead_tokens:
+        machine.overhead.update(stored.get("overhead", {}))
+    try:
+        machine.call_ids = CallIds({**machine.call_ids.given, **stored.get("renamed", {})})
+        machine.history = machine.call_ids.of_all(history)
+        machine.view = load_view(stored["view"], machine.history, machine.view.weights)
+        machine.pins = {name: Pin(name, text, by) for name, text, by in stored["pins"]}
+        machine.tracking = Tracking(**stored["tracking"])
+        machine.requests, machine.recovered = stored["requests"], stored["recovered"]
+        machine.steps_tried = list(stored["steps_tried"])
+        machine.unlearn()
+        machine.learn(stored["learned_limit"])
+        machine.correction = Correction.load(stored["correction"])
+        machine.figure = Figure(*stored["figure"]) if stored["figure"] else None
+        for level in machine.levels:
+            if level.state is not None and level.name in stored["states"]:
+                machine.states[level.name] = level.state.load(stored["states"][level.name])
+    except (KeyError, TypeError, ValueError) as exc:
+        if isinstance(exc, InvalidPolicy):
+            raise
+        raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
+
+
+def _history(
+    machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | None
+) -> Sequence[Item]:
+    if stored.get("format") != FORMAT:
+        raise InvalidPolicy("saved.format", stored.get("format"), f"must be {FORMAT}")
+    items = stored.get("history") if history is None else history
+    if items is None:
+        hint = "save(history=True), or pass the messages"
+        raise InvalidPolicy("history", None, "is needed: it was not saved", hint=hint)
+    machine.call_ids = CallIds(stored.get("renamed"))
+    return machine.call_ids.of_all(items)
+
+
+_GONE: Item = {"role": "user", "content": "."}
+
+
+def _same(stored: Mapping[str, Any], items: Sequence[Item], count: int) -> int:
+    """How many of the saved messages the history begins with."""
+    prints, same = stored.get("prints"), 0
+    if len(items) >= count and _fingerprint(items[:count]) == stored.get("fingerprint"):
+        same = count
+    if isinstance(prints, str) and len(prints) == _PRINT * count:
+        known = [prints[at : at + _PRINT] for at in range(0, len(prints), _PRINT)]
+        pairs = zip(known, items, strict=False)
+        same = next(
+            (at for at, (was, item) in enumerate(pairs) if was != _print(item)),
+            min(count, len(items)),
+        )
+    if count and not same:
+        limit = f"must begin as the {count:,} messages that were saved"
+        raise InvalidPolicy("history", f"{len(items)} messages", limit)
+    return same
+
+
+_PRINT = 12
+"""Hex digits of a message's fingerprint."""
+
+
+def _prints(machine: Machine) -> list[str]:
+    """Of all messages; each is taken once."""
+    known = machine.prints
+    known += [_print(item) for item in machine.history[len(known) :]]
+    return known
+
+
+def _print(item: Item) -> str:
+    return hashlib.sha256(_body(item)).hexdigest()[:_PRINT]
+
+
+def _body(item: Item) -> bytes:
+    try:
+        return orjson.dumps(item, default=repr, option=orjson.OPT_NON_STR_KEYS)
+    except (orjson.JSONEncodeError, RecursionError):  # lone surrogates, integers over 64 bits
+        return repr(item).encode("utf-8", "surrogatepass")
+
+
+def _fingerprint(history: Sequence[Item]) -> str:
+    """Of the newest message: enough to tell that a log is another one, or was cut."""
+    if not history:
+        return ""
+    return hashlib.sha256(_body(history[-1])).hexdigest()[:16]
+
+
+# ---- policy ----------------------------------------------------------------------------------
+
+
+def _changes(machine: Machine) -> dict[str, Any]:
+    """The stated policy as its preset and what differs from it."""
+    changes = machine.stated_changes.items()
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in changes}
+    return {"preset": machine.stated_policy.preset, "changes": plain}
+
+
+def policy_of(stored: Mapping[str, Any]) -> Policy:
+    """The policy that `_changes` described."""
+    base = Policy.ladder() if stored["preset"] == "ladder" else Policy.buffered()
+    return base.change(stored["changes"])
+
+
+# ---- reports ---------------------------------------------------------------------------------
+
+
+def _report(report: StageReport) -> dict[str, Any]:
+    fields = {each.name: getattr(report, each.name) for each in dataclasses.fields(report)}
+    cost = fields.pop("cost")
+    # They were handed out with the request, and the texts in them are in the view.
+    del fields["records"]
+    found = {
+        name: _plain(value) for name, value in fields.items() if value is not None and value != ()
+    }
+    return {**found, "cost": dataclasses.asdict(cost)} if cost is not None else found
+
+
+def _plain(value: Any) -> Any:
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _load_report(stored: Mapping[str, Any]) -> StageReport:
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
+    }
+    if "cost" in stored:
+        values["cost"] = Cost.load(stored["cost"])
+    values["removed"] = tuple(Span(*span) for span in stored.get("removed", ()))
+    for name in ("tokens_before", "tokens_after"):
+        values.setdefault(name, 0)
+    return StageReport(**values)
+
 
 STATE = "ullage-manager"
 """Type of the lines with a manager's state."""
@@ -369,3 +730,232 @@ def _info(reports: Sequence[StageReport]) -> BoundaryInfo:
         post_tokens=newest.tokens_after,
         messages_summarized=sum(span.stop - span.start for span in newest.removed),
     )
+
+
+# What a log tells of a context manager: its state, the history, and what came after the newest line of the state.
+
+
+class Added(NamedTuple):
+    """A message as it was added, and what the log calls it."""
+
+    item: Item
+    uuid: str
+    timestamp: str
+    offset: int = -1  # of its line; negative: it has none of its own
+
+
+@dataclass(slots=True)
+class Found:
+    """What was read.
+
+    Attributes:
+        state: As `Journal.state`; empty: no manager has written to this log.
+        history: Of that state.
+        later: Messages that were added after it.
+        torn: Uuids of entries that an unfinished write left: they count as never written.
+        reports: Of all levels so far, as they were dumped.
+        records: Of all requests so far.
+        let_go: What the account does not hold: as in `Machine`.
+    """
+
+    state: dict[str, Any] = field(default_factory=dict)
+    history: list[Added] = field(default_factory=list)
+    later: list[Added] = field(default_factory=list)
+    torn: list[str] = field(default_factory=list)
+    reports: list[Any] = field(default_factory=list)
+    records: list[Any] = field(default_factory=list)
+    let_go: Any = (0, 0)
+
+
+def read_journal(log: TranscriptLog) -> Found:
+    """Read a log; one that no manager wrote to has no state.
+
+    Raises:
+        InvalidTranscript: A line of a manager's state cannot be read, or is of a newer form; names the line.
+        StoreError: The file cannot be read.
+    """
+    found = Found()
+    waiting: dict[int, Added] = {}
+    for number, (start, line) in enumerate(_lines(log), 1):
+        if MARK_BYTES not in line and STATE_BYTES not in line:
+            continue
+        entry = _parsed(line)
+        if entry.get("type") == STATE:
+            try:
+                _take_state(found, waiting, entry, log, start)
+            except (KeyError, TypeError, ValueError, AttributeError) as exc:
+                why = (
+                    str(exc)
+                    if isinstance(exc, ValueError)
+                    else "a part is missing or of another type"
+                )
+                raise InvalidTranscript(
+                    f"the manager's state cannot be read: {why}", path=log.name, line=number,
+                    hint="resume the transcript without it: ullage.resume",
+                ) from exc  # fmt: skip
+        elif isinstance(entry.get(MARK), dict) and "at" in entry[MARK]:
+            _take_message(found, waiting, entry, start)
+    found.torn = [each.uuid for each in waiting.values()]
+    return found
+
+
+MARK_BYTES, STATE_BYTES = f'"{MARK}":'.encode(), f'"{STATE}"'.encode()
+
+
+def _take_state(
+    found: Found,
+    waiting: dict[int, Added],
+    entry: Mapping[str, Any],
+    log: TranscriptLog,
+    start: int,
+) -> None:
+    if entry["format"] != FORMAT:
+        raise ValueError(f"its form is {entry['format']!r}, this version reads {FORMAT}")
+    found.state = patch(found.state, entry["state"], in_place=True)
+    if entry.get("base"):
+        found.history = base_of(log, start)
+    # Not copied: each turn has a line like this.
+    known = found.history
+    known += found.later
+    for at in sorted(waiting):
+        if at == len(known):
+            known.append(waiting[at])
+    waiting.clear()
+    count = found.state["count"]
+    if len(known) < count:
+        raise ValueError(f"{count - len(known)} of {count} messages are missing")
+    del known[count:]
+    found.later = []
+    found.reports += entry.get("reports", ())
+    found.records += entry.get("records", ())
+    found.let_go = entry.get("let_go", found.let_go)
+
+
+def read_message(log: TranscriptLog, offset: int) -> Added:
+    """The message in the line at an offset, in bytes.
+
+    Raises:
+        InvalidTranscript: There is none.
+        StoreError: The log cannot be read.
+    """
+    entry = _parsed(log.line_at(offset))
+    if not isinstance(entry.get(MARK), dict):
+        raise InvalidTranscript(
+            f"no message of the conversation is at byte {offset}", path=log.name,
+            hint="the log was changed: ullage.resume shows what is left",
+        )  # fmt: skip
+    return _added(entry, offset)
+
+
+def _added(entry: Mapping[str, Any], offset: int) -> Added:
+    stamp, uuid = entry.get("timestamp"), str(entry.get("uuid", ""))
+    return Added(_item(entry, entry[MARK]), uuid, stamp if isinstance(stamp, str) else "", offset)
+
+
+def _take_message(
+    found: Found, waiting: dict[int, Added], entry: Mapping[str, Any], start: int
+) -> None:
+    mark, made = entry[MARK], _added(entry, start)
+    if mark.get("waits"):
+        waiting[mark["at"]] = made
+    elif mark["at"] == len(found.history) + len(found.later):
+        found.later.append(made)
+
+
+def _item(entry: Mapping[str, Any], mark: Mapping[str, Any]) -> Item:
+    if entry["type"] == ITEM:
+        item: Item = entry["item"]
+        return item
+    keys = mark.get("keys")
+    if keys is None:
+        message: Item = entry["message"]
+        return message
+    return {key: entry[key] for key in keys if key in entry}
+
+
+def base_of(log: TranscriptLog, stop: int) -> list[Added]:
+    """The context of a transcript that a manager began with, as the log was up to a place."""
+    return [
+        Added(entry, str(entry.get("uuid", "")), str(entry.get("timestamp", "")))
+        for entry in Transcript.from_bytes(log.head(stop)).conversation.entries
+    ]
+
+
+def _lines(log: TranscriptLog) -> Iterator[tuple[int, bytes]]:
+    """Whole lines with the position where each begins; an incomplete last line does not count."""
+    start = 0
+    for line in log.lines():
+        # Whole but for its end: the next write gives it one.
+        if line.endswith(b"\n") or _parsed(line):
+            yield start, line
+        start += len(line)
+
+
+def _parsed(line: bytes) -> Mapping[str, Any]:
+    try:
+        entry = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        try:
+            entry = json.loads(line)  # lone surrogates
+        except ValueError:
+            return {}
+    return entry if isinstance(entry, dict) else {}
+
+
+def uuids_of(history: Sequence[Added]) -> dict[int, str]:
+    """By position: the uuids of lines whose messages have none of their own."""
+    return {
+        at: each.uuid
+        for at, each in enumerate(history)
+        if each.uuid and not isinstance(each.item.get("uuid"), str)
+    }
+
+
+def ms_of(timestamp: str) -> int | None:
+    """Milliseconds since the epoch; `None`: it is no time."""
+    try:
+        moment = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return round(moment.timestamp() * 1000)
+
+
+# A saved state and what has changed since, for hosts that save after each turn.
+
+
+SINCE, CHANGE = "since", "change"
+
+
+def change_of(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+    """What `with_changes` makes the later state of, from the earlier one."""
+    return {SINCE: _saved_changes_print(before), CHANGE: diff(before, now)}
+
+
+def with_changes(saved: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The state that `ContextManager.save` gave last.
+
+    Args:
+        saved: A state, or a list of one and of the changes since, each of which follows the one before.
+
+    Raises:
+        InvalidPolicy: A change is missing, or belongs to another state; names its place.
+    """
+    if isinstance(saved, Mapping):
+        return saved
+    if not saved:
+        raise InvalidPolicy("saved", [], "must begin with a result of save()")
+    state, *changes = saved
+    for at, each in enumerate(changes, 1):
+        limit = "must be the change since the one before it: save(since=...)"
+        if each.get(SINCE) != _saved_changes_print(state):
+            raise InvalidPolicy(f"saved[{at}].since", each.get(SINCE), limit)
+        try:
+            state = patch(state, each[CHANGE])
+        except (KeyError, TypeError, ValueError) as exc:
+            raise InvalidPolicy(f"saved[{at}]", type(exc).__name__, limit) from exc
+    return state
+
+
+def _saved_changes_print(state: Mapping[str, Any]) -> str:
+    body = orjson.dumps(state, option=orjson.OPT_SORT_KEYS, default=repr)
+    return hashlib.blake2b(body, digest_size=6).hexdigest()

@@ -2,31 +2,384 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import threading
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableSequence,
+    Sequence,
+)
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
 
-from ullage.exceptions import InvalidPolicy, LogConflict, UllageError
-from ullage.manager.accessors import Accessors
-from ullage.manager.clock import now_in_ms, opened_log
-from ullage.manager.history import History, as_entries
-from ullage.manager.host import Host
-from ullage.manager.lighter import Lighter, trim_account
+from ullage.counting.models import Model
+from ullage.counting.window import Window
+from ullage.exceptions import InvalidPolicy, LogConflict, ManagerBusy, UllageError
+from ullage.facts.words import blocks_of
+from ullage.levels.fold import tokens_of
+from ullage.levels.pins import Pin
+from ullage.levels.view import View
+from ullage.manager.known import Host
+from ullage.manager.machine import Machine, decided, now_in_ms, opened_log
 from ullage.manager.request_writer import RequestWriter
-from ullage.manager.rewind import rewind
-from ullage.messages import Item
+from ullage.manager.values import Decided, Usage
+from ullage.messages import Item, message_of
 from ullage.policy import Policy
 
 if TYPE_CHECKING:
-    from ullage.manager.journal import Journal
-    from ullage.manager.journal_read import Added, Found
+    from ullage.manager.explain import Explanation
+    from ullage.manager.journal import Added, Found, Journal
     from ullage.manager.outside import Log, Outside
     from ullage.manager.values import Request
     from ullage.transcript.log import TranscriptLog
 
-__all__ = ["Keeping"]
+
+# What a host may ask of its conversation at any moment; nothing changes by it.
+
+
+class Accessors:
+    """What a context manager answers at any moment.
+
+    Attributes:
+        machine: The conversation.
+    """
+
+    machine: Machine
+
+    @property
+    def policy(self) -> Policy:
+        """Every threshold."""
+        return self.machine.policy
+
+    @property
+    def model(self) -> Model:
+        """The model's row; its window is what was learned of it."""
+        return self.machine.model
+
+    @property
+    def window(self) -> Window:
+        """All marks of the window."""
+        return self.machine.window
+
+    @property
+    def history(self) -> MutableSequence[Item]:
+        """All that was added, as it was added; with a log, what no request shows any more is read from there."""
+        return self.machine.history
+
+    @property
+    def messages(self) -> list[Item]:
+        """The request as it stands, before the levels look at it again."""
+        return list(self.machine.view.messages)
+
+    def usage(self) -> Usage:
+        """How full the window is now."""
+        return self.machine.usage()
+
+    def decide(self) -> Decided:
+        """Whether an automatic compaction is due; a pure look that may be taken at any moment."""
+        return decided(self.machine)
+
+    def explain(self, request: int | None = None) -> Explanation:
+        """What is in a request by category, and what left until then: when, by which level, why.
+
+        The newest 256 requests and reports are remembered, at times up to 511; a log holds all of them.
+
+        Args:
+            request: Its number; `None`: the next one, as things stand.
+
+        Raises:
+            InvalidPolicy: There was no such request, or it is remembered no more.
+        """
+        from ullage.manager.explain import explain
+
+        machine, usage = self.machine, self.machine.usage()
+        now = usage.tokens, usage.by_category
+        return explain(request, machine.records, machine.reports, now, machine.let_go)
+
+    def pins(self) -> dict[str, tuple[Pin, int]]:
+        """All pins by name, each with what it costs in tokens."""
+        weights = self.machine.view.weights
+        return {
+            name: (pin, tokens_of(pin.text, weights)) for name, pin in self.machine.pins.items()
+        }
+
+
+# One call at a time prepares a conversation's request; a second one is refused by name.
+
+
+class ExclusiveGuard:
+    """Entered by each call that prepares a request or recovers from a refusal; never waits.
+
+    A call that is suspended at an `await` is still at work: another one in between would mix the reports of both, and
+    number requests in another order than the host sees them.
+    """
+
+    __slots__ = ("_lock", "_running")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # two threads may ask in the same moment
+        self._running = ""
+
+    def enter(self, name: str) -> None:
+        """A call of this name begins; `leave` ends it.
+
+        Raises:
+            ManagerBusy: Another one is at work; nothing has changed.
+        """
+        if not self._lock.acquire(False):
+            raise ManagerBusy(name, self._running)
+        self._running = name
+
+    def leave(self) -> None:
+        """The call that entered ends."""
+        self._running = ""
+        self._lock.release()
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        """While a call of this name is at work.
+
+        Raises:
+            ManagerBusy: Another one is; nothing has changed.
+        """
+        self.enter(name)
+        try:
+            yield
+        finally:
+            self.leave()
+
+
+# Going back in a conversation: the newest messages go, as if they had never come.
+
+
+def rewind(machine: Machine, count: int) -> None:
+    """Go back to the first `count` messages.
+
+    What levels made of messages before stays where it stands before one that stays; where it may stand for
+    messages that go, the messages that stay come back whole.
+
+    Args:
+        machine: Changed in place; corrections, learned limits and counters stay.
+        count: Messages that stay.
+
+    Raises:
+        InvalidPolicy: There are not so many.
+    """
+    history = machine.history
+    if type(count) is not int or not 0 <= count <= len(history):
+        raise InvalidPolicy(
+            "count", count, f"must be from 0 to {len(history)}, the messages that were added"
+        )
+    if count == len(history):
+        return
+    machine.settle()
+    machine.rest = None
+    gone = set(_tool_ids(history[count:])) - set(_tool_ids(history[:count]))
+    view = machine.view
+    index = next(
+        (
+            at
+            for at, source in enumerate(view.sources)
+            if isinstance(source, int) and source >= count
+        ),
+        len(view),
+    )
+    written = index > 0 and isinstance(view.sources[index - 1], str)
+    if not written:
+        view.cut(index)
+    if written or (count and not index):
+        machine.view = _whole(view, history[:count])
+    del history[count:], machine.prints[count:]
+    machine.renumber()
+    _forget(machine.view, count, gone)
+    machine.rewind_levels(count)
+    machine.figure = None
+
+
+def _whole(view: View, history: Sequence[Item]) -> View:
+    """All that stays, with the decisions about it; what was sent is another list."""
+    made = View(view.weights)
+    made.decisions, made.added_texts, made.whole = view.decisions, view.added_texts, view.whole
+    made.emptied, made.unthought = view.emptied, view.unthought
+    made.uuids, made.times = view.uuids, view.times
+    for place, item in enumerate(history):
+        made.add(item, place)
+    made.rewrites, made.changed_from = view.rewrites + 1, 0
+    return made
+
+
+def _tool_ids(items: Iterable[Item]) -> Iterator[str]:
+    for item in items:
+        for block in blocks_of(item):
+            name = block.get("id") if block.get("type") == "tool_use" else block.get("tool_use_id")
+            if isinstance(name, str):
+                yield name
+
+
+def _forget(view: View, count: int, gone: set[str]) -> None:
+    """A message that comes in the place of one that went has nothing of it."""
+    view.decisions = {name: each for name, each in view.decisions.items() if name not in gone}
+    view.added_texts = {at: texts for at, texts in view.added_texts.items() if at < count}
+    view.whole = {name: None for name in view.whole if name not in gone}
+    view.emptied = view.emptied - gone
+    view.unthought = {at for at in view.unthought if at < count}
+    view.uuids = {at: name for at, name in view.uuids.items() if at < count}
+    view.times = {at: came for at, came in view.times.items() if at < count}
+
+
+# The history of a conversation that a log holds: what the request does not show any more is read from there when asked for.
+
+
+class History(MutableSequence[Item]):
+    """All that was added, in order; equal to a list of it.
+
+    Args:
+        items: What was added so far.
+        read: Gives the message at a position, equal to what was added; `None`: it is nowhere else.
+    """
+
+    def __init__(self, items: Iterable[Item], read: Callable[[int], Item | None]) -> None:
+        self._items: list[Item | None] = list(items)
+        self._read = read
+
+    def let_go(self, stay: Collection[int]) -> None:
+        """Hold in memory only what stays, and what cannot be had back exactly as it was added."""
+        for at, item in enumerate(self._items):
+            if item is not None and at not in stay and self._read(at) == item:
+                self._items[at] = None
+
+    def held(self, at: int) -> bool:
+        """Whether a message is in memory."""
+        return self._items[at] is not None
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, at: int) -> Item: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Item]: ...
+    def __getitem__(self, at: int | slice) -> Item | list[Item]:
+        if isinstance(at, slice):
+            return [self[each] for each in range(*at.indices(len(self._items)))]
+        item = self._items[at]
+        if item is not None:
+            return item
+        found = self._read(at % len(self._items))
+        if found is None:
+            raise LookupError(f"message {at} was let go and cannot be read back")
+        return found
+
+    @overload
+    def __setitem__(self, at: int, item: Item) -> None: ...
+    @overload
+    def __setitem__(self, at: slice, item: Iterable[Item]) -> None: ...
+    def __setitem__(self, at: Any, item: Any) -> None:
+        self._items[at] = item
+
+    def __delitem__(self, at: int | slice) -> None:
+        del self._items[at]
+
+    def insert(self, index: int, value: Item) -> None:
+        """Put a message in; only at the end is it what a log tells."""
+        self._items.insert(index, value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str) or len(other) != len(self):
+            return NotImplemented
+        return all(mine == theirs for mine, theirs in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        held = sum(item is not None for item in self._items)
+        return f"History({len(self)} messages, {held} in memory)"
+
+
+def as_entries(
+    history: Sequence[Item], view: View, start: int, ids: Callable[[], str]
+) -> list[dict[str, Any]]:
+    """Messages from a position on as entries; one without a uuid is given one, and keeps it."""
+    from ullage.transcript.log import iso_of
+
+    made = []
+    for at in range(len(history))[start:]:
+        item = history[at]
+        if message_of(item) is None:
+            continue
+        own = item.get("uuid")
+        name = own if isinstance(own, str) else view.uuids.setdefault(at, ids())
+        came = {"timestamp": iso_of(view.times[at])} if at in view.times else {}
+        envelope = item if "message" in item else {"type": item["role"], "message": item}
+        made.append({"uuid": name, **came, **envelope})
+    return made
+
+
+# What a conversation need not hold in memory any more; it goes on as it would have.
+
+
+MOST_TOLD = 256
+"""Reports, and records of requests, that are remembered at least; at twice as many the oldest go."""
+
+_FEW = 64
+"""Messages that may have left the view before it is worth a walk."""
+
+Read = Callable[[int], Item | None]
+
+
+class Lighter:
+    """Lets go of what left the view: messages that a log holds, names, times and what the repairer knows of them."""
+
+    def __init__(self) -> None:
+        self._looked = 0  # messages that had left the view then
+
+    def lighten(self, machine: Machine, writer: RequestWriter, read: Read | None) -> None:
+        """After a request, when all that was decided is where it is kept.
+
+        Args:
+            machine: Its view stays as it is.
+            writer: Its request was just made.
+            read: Gives a message from the log; `None`: there is none, and the messages stay.
+        """
+        trim_account(machine)
+        view, count = machine.view, len(machine.history)
+        left = count - len(view)
+        if abs(left - self._looked) < _FEW:
+            return
+        self._looked = left
+        shown = {source for source in view.sources if isinstance(source, int)}
+        inside = {*shown, *(int(key) for key in view.sources if str(key).isdecimal()), count - 1}
+        writer.forget(machine, shown)
+        view.bases = {key: each for key, each in view.bases.items() if key in shown}
+        if read is None:
+            return
+        if not isinstance(machine.history, History):
+            machine.history = History(machine.history, read)
+        history = machine.history
+        history.let_go(inside)
+        view.uuids = {at: name for at, name in view.uuids.items() if history.held(at)}
+        view.times = {at: came for at, came in view.times.items() if history.held(at)}
+
+
+def too_many_told(machine: Machine) -> bool:
+    """Whether the oldest records of requests are to go."""
+    return machine.account.held >= 2 * MOST_TOLD
+
+
+def trim_account(machine: Machine) -> None:
+    """Let the oldest reports and records of requests go, if they are many."""
+    more = len(machine.reports) - MOST_TOLD
+    if more >= MOST_TOLD:
+        newest = max(report.request for report in machine.reports[:more])
+        machine.let_go = machine.let_go[0] + more, max(newest, machine.let_go[1])
+        del machine.reports[:more]
+    if too_many_told(machine):
+        machine.account.trim(MOST_TOLD)
 
 
 class Keeping(Accessors):
@@ -54,8 +407,7 @@ class Keeping(Accessors):
             since: The state that was saved last: only what has changed since is returned. `restore` takes the state with the
                 changes after it as a list; `ullage.manager.with_changes` makes one state of them. `None`: the whole state.
         """
-        from ullage.manager.saved_changes import change_of
-        from ullage.manager.saved_state import dump
+        from ullage.manager.journal import change_of, dump
 
         self._name(range(len(self.machine.history)))
         found = {**dump(self.machine, history=history), **self._beside()}
@@ -97,8 +449,7 @@ class Keeping(Accessors):
         Raises:
             InvalidPolicy: It is not a saved state, or the history differs from its first message on; names the field.
         """
-        from ullage.manager.saved_changes import with_changes
-        from ullage.manager.saved_state import load
+        from ullage.manager.journal import load, with_changes
 
         state = with_changes(saved)
         made = cls._of_state(state, policy, outside)
@@ -111,7 +462,7 @@ class Keeping(Accessors):
     def _of_state(
         cls, saved: Mapping[str, Any], policy: Policy | str | None, outside: Mapping[str, Any]
     ) -> Self:
-        from ullage.manager.saved_state import policy_of
+        from ullage.manager.journal import policy_of
 
         if not isinstance(saved.get("policy"), Mapping) or "model" not in saved:
             raise InvalidPolicy("saved", type(saved).__name__, "must be the result of save()")
@@ -144,7 +495,7 @@ class Keeping(Accessors):
             LogConflict: Another writer holds the file.
             StoreError: There is no such file, or it cannot be read.
         """
-        from ullage.manager.journal_read import read_journal
+        from ullage.manager.journal import read_journal
 
         owned, clock = isinstance(path, str | PathLike), outside.get("clock") or now_in_ms
         log = opened_log(path, clock, create=False) if isinstance(path, str | PathLike) else path
@@ -169,8 +520,7 @@ class Keeping(Accessors):
         policy: Policy | str | None,
         outside: Mapping[str, Any],
     ) -> Self:
-        from ullage.manager.journal_read import ms_of, uuids_of
-        from ullage.manager.saved_state import load_account, set_state
+        from ullage.manager.journal import load_account, ms_of, set_state, uuids_of
 
         made = cls._of_state(found.state, policy, outside)
         machine, journal = made.machine, made._new_journal(log)
@@ -228,7 +578,7 @@ class Keeping(Accessors):
 
     def _keep_in(self, log: Log) -> None:
         """Begin a log with this conversation, which is still empty."""
-        from ullage.manager.journal_read import read_journal
+        from ullage.manager.journal import read_journal
 
         owned = isinstance(log, str | PathLike)
         opened = (
@@ -289,7 +639,7 @@ class Keeping(Accessors):
 
     def _added(self, at: int) -> Added | None:
         """What the log records about a message of the history."""
-        from ullage.manager.journal_read import read_message
+        from ullage.manager.journal import read_message
 
         journal = self._journal
         if journal is None or not 0 <= at < len(journal.offsets) or journal.offsets[at] < 0:
@@ -298,7 +648,7 @@ class Keeping(Accessors):
 
     def _name(self, positions: Iterable[int]) -> None:
         """Have names and times of these messages of the history in memory again, which left it."""
-        from ullage.manager.journal_read import ms_of
+        from ullage.manager.journal import ms_of
 
         view, history = self.machine.view, self.machine.history
         for at in positions:
@@ -343,7 +693,7 @@ class Keeping(Accessors):
         if journal is not None:
             before = journal.state
         elif careful:
-            from ullage.manager.saved_state import state_of
+            from ullage.manager.journal import state_of
 
             before = {**state_of(machine), **self._beside()}
         counts = len(machine.reports), machine.account.held, _marks(machine)
@@ -363,7 +713,7 @@ class Keeping(Accessors):
         self, state: Mapping[str, Any], messages: int, counts: tuple[int, int] | None = None
     ) -> None:
         """Restore an earlier state; of what was added since, the messages up to a number stay."""
-        from ullage.manager.saved_state import set_state
+        from ullage.manager.journal import set_state
 
         machine, journal = self.machine, self._journal
         history, view = machine.history[:messages], machine.view
@@ -417,7 +767,7 @@ class Keeping(Accessors):
             log: The fork's own log: a path, or an open and empty log. `None`: it has none.
             **outside: What should differ from this manager, with the constructor's names.
         """
-        from ullage.manager.saved_state import load
+        from ullage.manager.journal import load
 
         given = {**self._outside, **outside}
         own = given.pop("policy", None)

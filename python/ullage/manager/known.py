@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from ullage._engine import core
+from ullage._late import orjson
 from ullage.compaction.context_providers import Providers
+from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
+from ullage.counting.calibration import Weights, weights_for
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings
+from ullage.effects import Effect, Flow
+from ullage.effects.background import BackgroundRunner, BackgroundWork
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.messages import METADATA_TYPES, Item
 from ullage.policy import KeepPolicy
-from ullage.providers.form_signs import form_by_name, forms_of
 from ullage.providers.native_tools import tools_show
-from ullage.providers.registry import SHAPES, Provider, provider_of
+from ullage.providers.registry import SHAPES, Provider, form_by_name, forms_of, provider_of
 from ullage.providers.sdk_objects import as_json, camel_cased
 
-__all__ = [
-    "check_answer",
-    "check_arguments",
-    "check_item",
-    "first_form",
-    "form_is_open",
-    "shown_form",
-]
+if TYPE_CHECKING:
+    from ullage.compaction.prefetch import Ahead
+    from ullage.levels.level import Writer
+    from ullage.observe.events import Listener
+    from ullage.recall.store import OffloadStore
+
 
 _ROLES: Final = ("user", "assistant", "system", "developer", "tool", "function", "model")
 _SPEAKERS: Final = ("assistant", "model")
@@ -306,3 +311,175 @@ def _told(body: Any) -> str:
     ]
     said = ", ".join(str(reason) for reason in reasons if reason)
     return said or f"keys {', '.join(sorted(map(str, body))[:6]) or 'none'}"
+
+
+# A flow in the background of a conversation: the summaries that a context collapse will need (COL-1).
+
+
+_NAME = "ullage-collapse"
+
+
+class BackgroundFlow:
+    """At most one flow at a time.
+
+    Its effects are performed on a thread, or the whole is a task of the event loop. Its own steps, which read and change the
+    conversation, are taken only where `go_on` is called, or in the loop: never while something else does.
+    """
+
+    def __init__(self) -> None:
+        self._background = BackgroundRunner(_NAME)
+        self._host: Any = None
+        self._flow: Flow[Any] | None = None
+        self._in_loop = False
+        self._answers: list[Any] = []
+
+    @property
+    def running(self) -> bool:
+        """Whether a flow is at work or waits for `go_on`; not one whose thread or loop is no more, as in a forked process."""
+        return self._flow is not None and (self._background.running or self.answered)
+
+    @property
+    def answered(self) -> bool:
+        """Whether `go_on` has a step to take."""
+        return bool(self._answers)
+
+    def start(self, flow: Flow[Any], host: Any, *, in_loop: bool = False) -> None:
+        """Take its first step, or begin it as a task; nothing where one is running.
+
+        Args:
+            flow: A fresh generator.
+            host: Whose summarizer and listeners its effects use.
+            in_loop: As a task of the running event loop; else its effects are performed on a thread.
+        """
+        if self.running:
+            return
+        self._end()
+        self._flow, self._host, self._in_loop = flow, host, in_loop
+        if not in_loop:
+            self._step(partial(next, flow))
+            return
+        work = BackgroundWork(
+            lambda cancel: run_flow_on_thread(flow, host.summarizer, host, host.listeners),
+            lambda cancel: arun_flow(flow, host, host.listeners),
+            done=partial(self._task_ended, flow),
+        )
+        self._background.submit(work)
+
+    def go_on(self) -> None:
+        """Take the steps that the answers so far allow; never waits. Raises what the flow raises."""
+        if not self.running:
+            self._end()
+        while (flow := self._flow) is not None and self._answers:
+            answer = self._answers.pop()
+            if isinstance(answer, Exception):
+                self._step(partial(flow.throw, answer))
+            else:
+                self._step(partial(flow.send, answer))
+
+    def stop_task(self) -> None:
+        """Cancel the task: a synchronous `prepare` would block its event loop, so it could never finish."""
+        if self._in_loop:
+            self._background.cancel()
+            self._end()
+            # The loop has yet to see that the old one is cancelled: the next must not stand in line after it.
+            self._background = BackgroundRunner(_NAME)
+
+    # ---- inside ------------------------------------------------------------------------------
+
+    def _step(self, step: Callable[[], Effect]) -> None:
+        try:
+            effect = step()
+        except StopIteration:
+            self._end()
+            return
+        except BaseException:
+            self._end()
+            raise
+        host = self._host
+        work = BackgroundWork(
+            lambda cancel: run_flow_on_thread(
+                _one(effect), host.summarizer, host, host.listeners, cancel=cancel
+            ),
+            done=self._answers.append,
+        )
+        self._background.submit(work, mode="thread")
+
+    def _task_ended(self, flow: Flow[Any], result: object) -> None:
+        if self._flow is flow:
+            self._end()
+        if isinstance(result, Exception):
+            raise result  # nobody awaits it: the background reports it
+
+    def _end(self) -> None:
+        flow, self._flow, self._in_loop = self._flow, None, False
+        self._answers = []
+        if flow is not None:
+            flow.close()
+
+    def __repr__(self) -> str:
+        return f"BackgroundFlow({'running' if self.running else 'idle'})"
+
+
+def _one(effect: Effect) -> Flow[Any]:
+    return (yield effect)
+
+
+# What belongs to the outside of a conversation: summarizers, stores, hooks, listeners; what a host's prompt and tools come to.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What is used from outside and is not saved: summarizer, stores, hooks, listeners.
+
+    Attributes:
+        summarizer: For compactions; `None`: extractive.
+        line_summarizer: With a small model, for lines that replace single tool results; `None`: written by code.
+        fallback: Writes the summary if that fails; `None`: the extractive one, for automatic compactions.
+        offload: For large tool results; `None`: they stay, and are snipped.
+        memory: Notes of the session, tried before a summary is written (AUTO-2); see `ullage.manager`. `None`: none.
+        hooks: Hooks of compactions.
+        providers: Sources of context restored after a compaction, and the file reader.
+        options: Further fields of `compaction.job.Job`.
+        listeners: Called with every event.
+        ahead: Writes summaries in advance; `None`: none are.
+        beside: Has summaries of spans written that a context collapse will need.
+        logged: The conversation is in a log that holds what the history holds.
+    """
+
+    summarizer: Writer | None = None
+    line_summarizer: Writer | None = None
+    fallback: Writer | None = None
+    offload: OffloadStore | None = None
+    memory: Any = None
+    hooks: Any = None
+    providers: Providers = field(default_factory=Providers)
+    options: dict[str, Any] = field(default_factory=dict)
+    listeners: tuple[Listener, ...] = ()
+    ahead: Ahead | None = None
+    beside: BackgroundFlow = field(default_factory=BackgroundFlow)
+    logged: bool = False
+
+    @property
+    def store(self) -> Any:
+        """Where else a compaction is installed: nowhere, since its lines are written when the call ends."""
+        return None
+
+
+def overhead_of(system: Any, tools: Sequence[Any], model: Model) -> dict[str, int]:
+    """Estimated tokens of a system prompt and of tool definitions, which may be objects of an SDK."""
+    weights, given = weights_for(model), as_json(list(tools))
+    return {"system": _count(system, weights), "tools": _count(given or None, weights)}
+
+
+def names_of(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Names of tool definitions: as they are read, or in OpenAI's form."""
+    functions = (tool.get("function") for tool in tools)
+    inner = (each.get("name") for each in functions if isinstance(each, Mapping))
+    return frozenset(filter(None, [*(tool.get("name") for tool in tools), *inner]))
+
+
+def _count(value: Any, weights: Weights) -> int:
+    if not value:
+        return 0
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return int(core.estimate_text(text, weights))

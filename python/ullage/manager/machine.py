@@ -2,41 +2,529 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ullage.counting.calibration import LEAST_TOKENS, Correction, Estimate
-from ullage.counting.estimate import weights_for
+from ullage._engine.digests import BlockKind, MessageFlag, Role
+from ullage._late import hashlib
+from ullage.counting.calibration import LEAST_TOKENS, Correction, Estimate, weights_for
 from ullage.counting.models import Model
 from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.effects import Emit, Flow
+from ullage.facts.words import host_share, is_standing
 from ullage.levels import pipeline, provider_clearing
+from ullage.levels.collapse import QUIET_SOURCES
 from ullage.levels.level import Compactor, Context, Goal, Level, LevelState, Rest
 from ullage.levels.pins import Pin
-from ullage.levels.report import StageReport
-from ullage.levels.view import ANY, View
-from ullage.manager.account import Account
-from ullage.manager.call_ids import CallIds
-from ullage.manager.categories import Tally
-from ullage.manager.due import Tracking
-from ullage.manager.figures import Figure, reported, states_usage, warn_of_usage
-from ullage.manager.host import Host, names_of, overhead_of
-from ullage.manager.known import check_answer, check_item
-from ullage.manager.values import Usage
-from ullage.messages import Item, message_of
+from ullage.levels.view import ANY, StageReport, View, is_marker
+from ullage.manager.known import Host, check_answer, check_item, names_of, overhead_of
+from ullage.manager.values import Decided, Figure, Usage, reported, states_usage, warn_of_usage
+from ullage.messages import Item, as_sent, message_of
 from ullage.policy import Policy
-from ullage.providers.manual_thinking import Thinking, is_manual
+from ullage.providers.anthropic import Thinking, is_manual
 from ullage.providers.registry import Provider, provider_of
 from ullage.requests.inbound import given_as_json, read_response
 
 if TYPE_CHECKING:
     from ullage.levels.cost import Cost
     from ullage.manager.explain import RequestRecord
+    from ullage.policy.whole import AutocompactPolicy
+    from ullage.transcript.log import TranscriptLog
 
-__all__ = ["Machine"]
+
+# Whether an automatic compaction is due, and what is remembered of earlier tries (AUTO-1 to AUTO-8).
+
+
+@dataclass(slots=True)
+class Tracking:
+    """What automatic compaction remembers of its tries (AUTO-3, AUTO-4, AUTO-8).
+
+    Attributes:
+        turns: Answers of the model so far.
+        failures: Tries in a row that failed.
+        refills: Times in a row that the context was full again within a few turns.
+        compactions: How many were installed.
+        compacted_turn: Turn of the newest; `None`: there was none.
+        last_failure: Why the newest try failed; empty: it did not.
+        model_failures: Times in a row that the summarizer failed and code wrote instead.
+        model_rested: Compactions since the newest of these for which it was not asked.
+    """
+
+    turns: int = 0
+    failures: int = 0
+    refills: int = 0
+    compactions: int = 0
+    compacted_turn: int | None = None
+    last_failure: str = ""
+    model_failures: int = 0
+    model_rested: int = 0
+
+    @property
+    def turns_since(self) -> int | None:
+        """Turns since the newest compaction; `None`: there was none."""
+        return None if self.compacted_turn is None else self.turns - self.compacted_turn
+
+    def failed(self, why: str) -> None:
+        """One more failure in a row."""
+        self.failures += 1
+        self.last_failure = why
+
+    def model_wrote(self, failure: str) -> None:
+        """A compaction is there; `failure`: why the summarizer gave up and code wrote it, empty if it did not."""
+        self.model_failures = self.model_failures + 1 if failure else 0
+        self.model_rested = 0
+
+    def model_rests(self, auto: AutocompactPolicy) -> bool:
+        """Whether code writes at once, since the summarizer failed too often; after as many compactions it is asked again."""
+        return self.model_failures >= auto.max_failures > self.model_rested
+
+    def compacted(self, *, refill_turns: int, automatic: bool) -> None:
+        """A compaction was installed: failures are forgotten; one that came too soon is counted."""
+        since = self.turns_since
+        soon = automatic and since is not None and since <= refill_turns
+        self.refills = self.refills + 1 if soon else 0
+        self.failures, self.last_failure = 0, ""
+        self.compactions += 1
+        self.compacted_turn = self.turns
+
+
+def decided(machine: Machine) -> Decided:
+    """Whether an automatic compaction is due (WIN-5, AUTO-1); a pure look at any moment."""
+    tokens, limit = machine.tokens, machine.trigger()
+    code, why = _obstacle(machine)
+    if code:
+        fills = machine.usage().by_category if code == "refills" else {}
+        return Decided(False, why, code, tokens, limit, fills)
+    if tokens < limit:
+        return Decided(False, f"{tokens:,} of {limit:,} tokens", "below", tokens, limit)
+    return Decided(True, f"{tokens:,} tokens reach {limit:,}", "due", tokens, limit)
+
+
+def is_due(machine: Machine, tokens: int) -> bool:
+    """As `decided`, of a count that is at hand, without a reason."""
+    return tokens >= machine.trigger() and not _obstacle(machine)[0]
+
+
+def collapse_failed(machine: Machine, tokens: int) -> bool:
+    """Whether collapse stands in for a compaction and could not make room: then one may come after all (AUTO-7)."""
+    if not machine.policy.collapse.enabled:
+        return False
+    if tokens <= min(machine.window.effective, machine.last_resort_tokens):
+        return False
+    return not _obstacle(machine, last_resort=True)[0]
+
+
+def _obstacle(machine: Machine, *, last_resort: bool = False) -> tuple[str, str]:
+    """Why nothing automatic is done, whatever the size; empty if there is no such reason."""
+    auto, tracking = machine.policy.auto, machine.tracking
+    if not machine.window.autocompact:
+        return "off", "automatic compaction is off"
+    if machine.source in QUIET_SOURCES:
+        return "source", f"{machine.source} writes a summary itself"
+    if auto.reactive_only:
+        return "reactive_only", "only after a refusal of the provider"
+    if machine.policy.collapse.enabled and not last_resort:
+        return "collapse", "context collapse is on"
+    if tracking.failures >= auto.max_failures:
+        return "failures", f"{tracking.failures} failures in a row: {tracking.last_failure}"
+    # A rest, not an end: a later try that holds resets the count (P-8: no guard without an exit).
+    resting = (tracking.turns_since or 0) <= auto.refill_turns * auto.max_refills
+    if tracking.refills >= auto.max_refills and resting:
+        turns = auto.refill_turns
+        return "refills", f"full again within {turns} turns, {tracking.refills} times in a row"
+    return "", ""
+
+
+# Ids of calls that are used again: a second call under an id gets one of its own, and so does its result.
+#
+# Some servers number the calls of each answer from 0, and some give all calls of an answer one id. What is decided of a result is decided
+# by its id: under a shared one a later result would be shown as an earlier one. Whoever keeps the list has to find its own ids in it:
+# `as_given` puts them back.
+
+
+LONGEST = 40
+"""Characters of an id that every API takes."""
+
+_ID = {"tool_use": "id", "tool_result": "tool_use_id"}
+
+
+class CallIds:
+    """Which call ids a conversation has used. Rebuilt from its history, it is the same.
+
+    Attributes:
+        calls: Ids of calls, each with the id of its response.
+        answered: Ids that a result names.
+        waiting: Ids of calls that no later result names, in order.
+        given: By the id of its own that a call got here, the one it came with.
+
+    Args:
+        given: Of messages that were renamed before, as the attribute; `None`: there are none.
+    """
+
+    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+        self.calls: dict[str, str | None] = {}
+        self.answered: set[str] = set()
+        self.waiting: dict[str, None] = {}
+        self.given: dict[str, str] = dict(given or ())
+        self._newest: dict[
+            str, str
+        ] = {}  # by the id that it came with, the newest call that was renamed
+        # Calls of the newest answer without a result, in order, by the id that they came with.
+        self._open: dict[str, list[str]] = {}
+        self._spoken = False  # the newest message is the model's
+
+    def of_all(self, items: Iterable[Item]) -> list[Item]:
+        """Messages in order, each `own` and taken in."""
+        found = []
+        for item in items:
+            found.append(self.own(item))
+            self.take(found[-1])
+        return found
+
+    def own(self, item: Item) -> Item:
+        """The message, its calls and results under ids of their own; the same object where they are already."""
+        message = message_of(item)
+        content = None if message is None else message.get("content")
+        if message is None or not isinstance(content, list):
+            return item
+        taken: list[str] = []  # by calls and results of this message
+        blocks = [self._block(block, message.get("id"), taken) for block in content]
+        if all(new is old for new, old in zip(blocks, content, strict=True)):
+            return item
+        changed = {**message, "content": blocks}
+        return changed if message is item else {**item, "message": changed}
+
+    def note_calls(self, names: Iterable[str], response: Any) -> None:
+        """As `take`, of an answer whose calls are known; `response`: its id, if it has one."""
+        self._speaks(True)
+        for name in names:
+            self._called(name, response)
+
+    def note_results(self, names: Iterable[str]) -> None:
+        """As `take`, of a message of the user with these results."""
+        self._speaks(False)
+        for name in names:
+            self._answered(name)
+
+    def take(self, item: Item) -> None:
+        """Note the ids of a message that was added."""
+        message = message_of(item)
+        if message is None:
+            return
+        if message.get("role") != "system":
+            self._speaks(message.get("role") == "assistant")
+        for kind, name in _ids(message):
+            if kind == "tool_use":
+                self._called(name, message.get("id"))
+            else:
+                self._answered(name)
+
+    def _speaks(self, spoken: bool) -> None:
+        if spoken and not self._spoken:
+            self._open = {}
+        self._spoken = spoken
+
+    def _called(self, name: str, response: Any) -> None:
+        if name in self.calls:
+            return
+        self.calls[name] = response if isinstance(response, str) else None
+        self.waiting[name] = None
+        came = self.given.get(name, name)
+        if came is not name:
+            self._newest[came] = name
+        self._open.setdefault(came, []).append(name)
+
+    def _answered(self, name: str) -> None:
+        self.answered.add(name)
+        self.waiting.pop(name, None)
+        waiting = self._open.get(self.given.get(name, name))
+        if waiting and name in waiting:
+            waiting.remove(name)
+
+    def _block(self, block: Any, response: Any, taken: list[str]) -> Any:
+        kind = block.get("type") if isinstance(block, Mapping) else None
+        key = _ID.get(kind) if isinstance(kind, str) else None
+        came = block.get(key) if key is not None else None
+        if not isinstance(came, str):
+            return block
+        name = (
+            self._of_result(came, taken)
+            if kind == "tool_result"
+            else self._of_call(came, response, taken)
+        )
+        taken.append(name)
+        return block if name == came else {**block, key: name}
+
+    def _of_call(self, came: str, response: Any, taken: list[str]) -> str:
+        newest = self._newest.get(came, came)
+        if newest not in taken:
+            if newest not in self.calls:
+                return newest
+            if response is not None and self.calls[newest] == response:
+                return newest  # the same answer once more, not another call
+        used = (self.calls, taken)
+        name = next(each for each in _others(came) if not any(each in names for names in used))
+        self.given[name] = came
+        return name
+
+    def _of_result(self, came: str, taken: list[str]) -> str:
+        """The first open call of the newest answer that came with this id, else the newest one of them."""
+        for name in self._open.get(came, ()):
+            if name not in taken:
+                return name
+        newest = self._newest.get(came, came)
+        return came if newest in self.answered or newest in taken else newest
+
+
+def _others(name: str) -> Iterator[str]:
+    """Names for further calls under an id."""
+    stem = name
+    if len(name) > LONGEST - 8:
+        stem = "call-" + hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+    number = 2
+    while True:
+        yield f"{stem}-{number}"
+        number += 1
+
+
+def _ids(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    content = message.get("content")
+    for block in content if isinstance(content, list) else ():
+        kind = block.get("type") if isinstance(block, Mapping) else None
+        key = _ID.get(kind) if isinstance(kind, str) else None
+        if key is not None and isinstance(kind, str) and isinstance(block.get(key), str):
+            yield kind, block[key]
+
+
+def as_given(message: Item, given: Mapping[str, str]) -> Item:
+    """The message with the ids that its calls and results came with; the same object where they are there.
+
+    Args:
+        message: Of the internal view, bare.
+        given: See `CallIds`.
+    """
+    content = message.get("content")
+    if not given or not isinstance(content, list):
+        return message
+    blocks = [_block_as_given(block, given) for block in content]
+    if all(new is old for new, old in zip(blocks, content, strict=True)):
+        return message
+    return {**message, "content": blocks}
+
+
+def _block_as_given(block: Any, given: Mapping[str, str]) -> Any:
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    key = _ID.get(kind) if isinstance(kind, str) else None
+    came = given.get(block.get(key)) if key is not None else None
+    return block if came is None else {**block, key: came}
+
+
+# What the window is spent on, by category, kept up to date as the view grows (BEY-3).
+
+
+CATEGORIES: Final = (
+    "system",
+    "tools",
+    "user",
+    "assistant",
+    "thinking",
+    "tool calls",
+    "tool results",
+    "shortened results",
+    "media",
+    "summaries",
+    "host text",
+    "other",
+)
+"""In the order in which they are shown."""
+
+_AT: Final = {name: at for at, name in enumerate(CATEGORIES)}
+_OF_KIND: Final = {
+    BlockKind.TOOL_USE: "tool calls",
+    BlockKind.SERVER_TOOL_USE: "tool calls",
+    BlockKind.TOOL_RESULT: "tool results",
+    BlockKind.SERVER_TOOL_RESULT: "tool results",
+    BlockKind.THINKING: "thinking",
+    BlockKind.REDACTED_THINKING: "thinking",
+    BlockKind.IMAGE: "media",
+    BlockKind.DOCUMENT: "media",
+    BlockKind.COMPACTION: "summaries",
+}
+_OF_ROLE: Final = {
+    Role.USER: "user",
+    Role.ASSISTANT: "assistant",
+    Role.TOOL: "tool results",
+    Role.SYSTEM: "host text",
+}
+_SUMMARY: Final = int(MessageFlag.SUMMARY)
+Row = tuple[tuple[int, int], ...]
+
+
+class Tally:
+    """Estimated tokens of a view by category; looking again costs what changed since.
+
+    Args:
+        overhead: Tokens of `system` and `tools`.
+    """
+
+    def __init__(self, overhead: Mapping[str, int]) -> None:
+        self._overhead = overhead
+        self._totals = [0] * len(CATEGORIES)
+        self._rows: list[Row] = []
+        self._version = 0
+        self._ledger: Any = None
+
+    def look(self, view: View) -> dict[str, int]:
+        """Categories that are not empty, in their order."""
+        return named(self.sums(view, len(view)))
+
+    def sums(self, view: View, count: int) -> tuple[int, ...]:
+        """Tokens of every category, in their order.
+
+        Args:
+            view: What is looked at.
+            count: Of its first so many messages, not fewer than in the call before.
+        """
+        self._forget(view)
+        for index in range(len(self._rows), count):
+            row = _row(view, index)
+            self._rows.append(row)
+            for at, tokens in row:
+                self._totals[at] += tokens
+        return (*(self._overhead.get(name, 0) for name in CATEGORIES[:2]), *self._totals[2:])
+
+    def _forget(self, view: View) -> None:
+        """Rows of messages that are not what they were."""
+        valid = 0
+        if self._ledger is view.ledger:
+            valid = min(len(self._rows), view.ledger.changed_since(self._version))
+        for row in self._rows[valid:]:
+            for at, tokens in row:
+                self._totals[at] -= tokens
+        del self._rows[valid:]
+        self._ledger, self._version = view.ledger, view.ledger.version
+
+
+def named(sums: Sequence[int]) -> dict[str, int]:
+    """Sums by category, without those that are empty."""
+    return {name: tokens for name, tokens in zip(CATEGORIES, sums, strict=True) if tokens}
+
+
+def _row(view: View, index: int) -> Row:
+    message = view.ledger.message(index)
+    made = isinstance(view.sources[index], str) or message.flags & _SUMMARY
+    if made:
+        name = "host text" if is_standing(view.originals[index]) else "summaries"
+        return ((_AT[name], message.tokens),)
+    own = _AT[_OF_ROLE.get(message.role, "other")]
+    found: dict[int, int] = {}
+    rest = message.tokens
+    for block in view.ledger.blocks(index):
+        at = _AT[_category(view, block)] if block.kind != BlockKind.TEXT else own
+        found[at] = found.get(at, 0) + block.tokens
+        rest -= block.tokens
+    if message.role == Role.USER and (host := _host_tokens(view, index)):
+        found[own] -= host
+        found[_AT["host text"]] = host
+    # What frames a message counts to what most of it is.
+    main = max(found, key=lambda at: (found[at], -at), default=own)
+    found[main] = found.get(main, 0) + rest
+    return tuple(found.items())
+
+
+def _host_tokens(view: View, index: int) -> int:
+    """Tokens of the part of a user message that a host wrote, as its share of the characters."""
+    content = view.messages[index].get("content")
+    texts = (
+        [content]
+        if isinstance(content, str)
+        else [block.get("text") if isinstance(block, Mapping) else None for block in content or ()]
+    )
+    blocks = view.ledger.blocks(index)
+    pairs = zip(texts, blocks, strict=False) if len(texts) == len(blocks) else ()
+    return sum(
+        block.tokens * host_share(text) // len(text)
+        for text, block in pairs
+        if block.kind == BlockKind.TEXT and isinstance(text, str) and text
+    )
+
+
+def _category(view: View, block: Any) -> str:
+    kind = block.kind
+    name = _OF_KIND.get(kind, "other")
+    if name == "tool results" and kind == BlockKind.TOOL_RESULT:
+        decided = view.ledger.string(block.id) in view.decisions
+        return "shortened results" if decided or is_marker(block) else name
+    return name
+
+
+# The requests of a conversation, for `explain`: what each was spent on is worked out when somebody asks.
+
+
+_Noted = tuple[int, int, int, int, int | None]
+"""A record without its categories: number, messages, history, tokens, time."""
+
+
+class Account:
+    """Records of requests, oldest first.
+
+    Categories of a noted request are those of its messages, as long as the view has only grown: whoever changes the view
+    in another way calls `settle` before.
+
+    Attributes:
+        held: How many there are.
+    """
+
+    __slots__ = ("_noted", "_read", "_summed", "held")
+
+    def __init__(self) -> None:
+        self._read: list[RequestRecord] = []
+        self._summed: list[tuple[_Noted, tuple[int, ...]]] = []
+        self._noted: list[tuple[_Noted, int]] = []
+        self.held = 0
+
+    def note(
+        self, number: int, messages: int, history: int, tokens: int, at_ms: int | None, shown: int
+    ) -> None:
+        """A request was made; `shown` is the length of the view, the other arguments are those of `RequestRecord`."""
+        self._noted.append(((number, messages, history, tokens, at_ms), shown))
+        self.held += 1
+
+    def settle(self, view: View, tally: Tally) -> None:
+        """Add up what is noted, as the view is now."""
+        self._summed += [(each, tally.sums(view, shown)) for each, shown in self._noted]
+        self._noted.clear()
+
+    def records(self, view: View, tally: Tally) -> list[RequestRecord]:
+        """Every record; the list is the account's own."""
+        self.settle(view, tally)
+        if not self._summed:
+            return self._read
+        from ullage.manager.explain import RequestRecord
+
+        self._read += [RequestRecord(*each, named(sums)) for each, sums in self._summed]
+        self._summed.clear()
+        return self._read
+
+    def replace(self, records: list[RequestRecord]) -> None:
+        """Hold these."""
+        self._read, self._summed, self._noted = records, [], []
+        self.held = len(records)
+
+    def trim(self, keep: int) -> None:
+        """Hold only the newest so many."""
+        more = max(0, self.held - keep)
+        self.held -= more
+        for held in (self._read, self._summed, self._noted):
+            gone = min(more, len(held))
+            del held[:gone]
+            more -= gone
+
 
 S = TypeVar("S")
 Adder = Callable[["Machine", Item, int | None], None]
@@ -494,3 +982,84 @@ class Machine:
         for level in self.levels:
             if level.rewind is not None:
                 level.rewind(context, count)
+
+
+# Messages that need no second look are added by a short way: the engine reads, checks and appends them in one step.
+
+
+def take(machine: Machine, message: Any, at_ms: int | None) -> bool:
+    """Add a message as `Machine.take` does; False: it is not plain, nothing has changed."""
+    if machine.provider.internal:
+        return _taken(machine, message, at_ms)
+    form = machine.provider.plain_form
+    plain = None if form is None else form.read_plain(message)
+    return plain is not None and _taken(machine, plain, at_ms)
+
+
+def add(machine: Machine, message: Item, at_ms: int | None) -> None:
+    """Add a message that was read, whatever it is, as `Machine.add` does."""
+    if not _taken(machine, message, at_ms):
+        machine.add(message, at_ms=at_ms)
+
+
+def observe(machine: Machine, response: Any, at_ms: int | None) -> bool:
+    """Add an answer as `Machine.observe` does; False: it is not plain, or a level of the host wants to see it."""
+    if not (type(response) is dict and response.get("role") == "assistant") or machine.watched:
+        return False
+    before = int(machine.view.ledger.tokens())
+    if not take(machine, response, at_ms):
+        return False
+    held = machine.tracking.turns, machine.figure, machine.correction
+    try:
+        machine.answered(response, before)
+    except BaseException:
+        machine.tracking.turns, machine.figure, machine.correction = held
+        raise
+    return True
+
+
+def _taken(machine: Machine, message: Any, at_ms: int | None) -> bool:
+    """Add a plain message; False: it is not plain, or a decision is laid over one of its ids."""
+    view, history, known = machine.view, machine.history, machine.call_ids
+    own = "" if machine.provider.internal else machine.provider.name
+    found = view.ledger.append_plain(message, known.calls, known.answered, own)
+    if found is None:
+        return False
+    answer, names, _, _ = found
+    place = len(history)
+    if not view.is_bare(place, names):
+        view.ledger.truncate(len(view.messages))
+        return False
+    view.take(message, message if len(message) == 2 else as_sent(message) or {}, place)
+    if at_ms is not None:
+        view.times[place] = at_ms
+    history.append(message)
+    if answer:
+        known.note_calls(names, message.get("id"))
+    else:
+        known.note_results(names)
+    return True
+
+
+# Times and names that a conversation's log is written with.
+
+
+def now_in_ms() -> int:
+    """The system's clock, in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+def new_uuid() -> str:
+    """A random one."""
+    import uuid  # slow to import
+
+    return str(uuid.uuid4())
+
+
+def opened_log(
+    path: str | os.PathLike[str], clock: Callable[[], int | None], *, create: bool
+) -> TranscriptLog:
+    """The log of a file, stamped by the host's clock."""
+    from ullage.transcript.log import TranscriptLog
+
+    return TranscriptLog.open(path, create=create, clock=lambda: clock() or now_in_ms())

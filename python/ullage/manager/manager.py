@@ -14,31 +14,34 @@ from ullage.exceptions import InvalidPolicy
 from ullage.levels import context_edits, pipeline
 from ullage.levels.level import Level
 from ullage.levels.pins import pin_of, unpin
-from ullage.levels.report import StageReport
-from ullage.manager import compactions, plain_messages, prepare
-from ullage.manager.clock import new_uuid, now_in_ms
-from ullage.manager.exclusive import ExclusiveGuard
-from ullage.manager.followed import Followed
-from ullage.manager.host import Host, names_of, overhead_of
-from ullage.manager.known import check_arguments, first_form, form_is_open
-from ullage.manager.lighter import Lighter, too_many_told
-from ullage.manager.machine import Machine
-from ullage.manager.marks import Marks
+from ullage.levels.view import StageReport
+from ullage.manager import compactions, prepare
+from ullage.manager import machine as plain_messages
+from ullage.manager.keeping import ExclusiveGuard, Lighter, too_many_told
+from ullage.manager.known import (
+    Host,
+    check_arguments,
+    first_form,
+    form_is_open,
+    names_of,
+    overhead_of,
+)
+from ullage.manager.machine import Machine, new_uuid, now_in_ms
+from ullage.manager.prepare import Marks
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery, Request
-from ullage.manager.whole_list import WholeLists
+from ullage.manager.whole_list import Followed, WholeLists
 from ullage.messages import Item, SDKObject, SystemPrompt, Tools
 from ullage.policy import KeepPolicy, Policy
-from ullage.policy.arguments import known_arguments
-from ullage.policy.given import policy_given
-from ullage.providers.manual_thinking import Thinking, read_thinking
+from ullage.policy.fields import known_arguments
+from ullage.policy.whole import policy_given
+from ullage.providers.anthropic import Thinking, read_thinking
 from ullage.providers.registry import AnyProvider, provider_of
 
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
-    from ullage.compaction.compaction_result import Direction
+    from ullage.compaction.job import Direction, KeptNotes
     from ullage.compaction.prefetch import Ahead
-    from ullage.compaction.recollection import KeptNotes
     from ullage.manager.outside import Log
     from ullage.observe.events import Listener
     from ullage.observe.hooks import Hooks
@@ -47,8 +50,6 @@ if TYPE_CHECKING:
     from ullage.recall.tool_definition import ToolAnswer
     from ullage.summarizers.protocol import Writer, WriterLike
     from ullage.summarizers.streams import StreamingSummarizer
-
-__all__ = ["ContextManager"]
 
 T = TypeVar("T")
 
@@ -383,14 +384,14 @@ class ContextManager(WholeLists):
             ContextTooLarge: All last resorts were tried for this request.
             ManagerBusy: See `prepare`.
         """
-        from ullage.manager.recovery import recover
+        from ullage.manager.prepare import recover
 
         with self._exclusive("on_overflow"), self._whole("on_overflow", careful=False):
             return self._run(recover(*self._conversation, error))
 
     async def aon_overflow(self, error: object) -> Recovery:
         """`on_overflow`, without blocking the event loop."""
-        from ullage.manager.recovery import recover
+        from ullage.manager.prepare import recover
 
         with self._exclusive("aon_overflow"), self._whole("on_overflow"):
             return await self._arun(recover(*self._conversation, error))
@@ -518,7 +519,7 @@ class ContextManager(WholeLists):
 
 
 def _writer(given: WriterLike) -> Writer:
-    from ullage.summarizers.named import writer_of
+    from ullage.summarizers.lines import writer_of
 
     return writer_of(given)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ullage.compaction.job import KeptNotes
 from ullage.compaction.options import SummaryOptions
-from ullage.compaction.recollection import KeptNotes
 from ullage.counting.models import ModelTable
-from ullage.counting.window_settings import WindowSettings
+from ullage.counting.window import WindowSettings
 from ullage.levels.level import Level
 from ullage.messages import SystemPrompt, Tools
 from ullage.providers.registry import AnyProvider
@@ -18,8 +18,6 @@ from ullage.summarizers.protocol import WriterLike
 
 if TYPE_CHECKING:
     from ullage.transcript.log import TranscriptLog
-
-__all__ = ["Log", "Outside", "Surroundings"]
 
 Log: TypeAlias = "str | PathLike[str] | TranscriptLog"
 """A log's file, or the open log of it."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ullage.legality.repairs import Repair, Repaired, Repairer
+from ullage.legality.draft import Repair, Repaired
+from ullage.legality.incremental import Repairer
 from ullage.levels.level import Extras
-from ullage.levels.report import StageReport
-from ullage.levels.view import View
+from ullage.levels.view import StageReport, View
 from ullage.manager.machine import Machine
 from ullage.manager.values import Request
 from ullage.messages import Item, SystemPrompt, as_sent
 from ullage.providers import Loss, anthropic
-from ullage.providers.manual_thinking import Thinking
+from ullage.providers.anthropic import Thinking
 from ullage.providers.native_tools import read_tools
 from ullage.providers.registry import AnyProvider, Provider, provider_of
 
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
     from ullage.manager.written_form import WrittenForm
     from ullage.requests.to_request import Outgoing
-
-__all__ = ["RequestWriter"]
 
 
 def _written_form(provider: Provider, model: str, system: Any) -> WrittenForm:

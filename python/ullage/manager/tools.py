@@ -9,12 +9,10 @@ from ullage.exceptions import InvalidPolicy
 from ullage.levels import model_tools, turn_snip
 from ullage.levels.model_tools import COMPACT_TOOL, CONTEXT_TOOL, Offers
 from ullage.levels.turn_snip import SNIP_TOOL, TurnSnip
-from ullage.manager.host import Host
+from ullage.manager.known import Host
 from ullage.manager.machine import Machine
 from ullage.recall import RECALL_TOOL, Archive, Recall, left
 from ullage.recall.tool_definition import ToolAnswer
-
-__all__ = ["answer", "recall_of"]
 
 
 def recall_of(machine: Machine, host: Host) -> Recall:

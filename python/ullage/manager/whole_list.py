@@ -5,18 +5,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from ullage._late import hashlib, orjson
 from ullage.counting.models import ModelTable
 from ullage.effects import Flow
 from ullage.exceptions import ContextTooLarge, InvalidPolicy
-from ullage.levels.report import StageReport
+from ullage.levels.view import StageReport
 from ullage.manager import prepare
-from ullage.manager.exclusive import ExclusiveGuard
-from ullage.manager.followed import Followed, print_of
-from ullage.manager.keeping import Keeping
+from ullage.manager.keeping import ExclusiveGuard, Keeping
 from ullage.manager.known import shown_form
-from ullage.manager.marks import Marks
+from ullage.manager.prepare import Marks
 from ullage.manager.values import Request
 from ullage.messages import Item, SystemPrompt, Tools, message_of
 from ullage.policy import Policy
@@ -27,7 +27,135 @@ if TYPE_CHECKING:
     from ullage.manager.outside import Log, Outside
     from ullage.manager.written_back import ListView
 
-__all__ = ["WholeLists"]
+
+# What a manager knows of the list that a framework hands it at each call, and the way back to an earlier part of it.
+
+
+FORMAT = 1
+"""Of the stored form; raised when an older reader could not read it any more."""
+
+PRINT = 12
+"""Hex digits of a message's fingerprint."""
+
+POINTS = 16
+"""States that are held to go back to: the newest, each a few bytes for a message."""
+
+
+def print_of(item: object) -> str:
+    """The fingerprint of a message's content; the order of its keys is no part of it."""
+    options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+    try:
+        body = orjson.dumps(item, default=repr, option=options)
+    except (orjson.JSONEncodeError, RecursionError):  # lone surrogates, integers over 64 bits
+        body = repr(item).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(body, digest_size=PRINT // 2).hexdigest()
+
+
+@dataclass(slots=True)
+class Followed:
+    """The list as it was last seen.
+
+    Attributes:
+        prints: Of each of its messages.
+        ends: For each the length of the history after it; one message may be several there, or none.
+        asked: How many of them the newest request showed; -1: there was none.
+        mark: What the conversation was like after that request, to know whether anything was done since.
+        points: States after requests in which a level acted, by the number of messages that had been taken; not stored.
+    """
+
+    prints: list[str] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    asked: int = -1
+    mark: list[int] = field(default_factory=list)
+    points: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
+
+    def start(self, index: int) -> int:
+        """The position in the history at which message `index` begins."""
+        return self.ends[index - 1] if index else 0
+
+    def owner(self, place: int) -> int:
+        """The message of the list that a message of the history came from."""
+        return bisect_right(self.ends, place)
+
+    def same(self, prints: Sequence[str]) -> int:
+        """How many messages a list has at its beginning that are known."""
+        most = min(len(prints), len(self.prints))
+        if self.prints[:most] == prints[:most]:
+            return most
+        return next(at for at in range(most) if self.prints[at] != prints[at])
+
+    def cut(self, count: int) -> None:
+        """Know only the first `count` messages."""
+        del self.prints[count:], self.ends[count:]
+        self.points = [point for point in self.points if point[0] <= count]
+        if self.asked > count:
+            self.asked = -1
+
+    def become(self, prints: Sequence[str], origin: Sequence[int | None], end: int) -> None:
+        """From now on the list is what was made of it.
+
+        Args:
+            prints: Of its messages.
+            origin: For each the message of the old list that it is made of; `None`: it stands for all before the next that has one.
+            end: The length of the history.
+        """
+        ends: list[int] = []
+        for at in range(len(prints)):
+            following = next((each for each in origin[at + 1 :] if each is not None), None)
+            own = origin[at]
+            if own is None or own == following:
+                ends.append(end if following is None else self.start(following))
+            else:
+                ends.append(self.ends[own])
+        if ends:
+            ends[-1] = end  # what came after it and was removed is in what was made of the list
+        self.prints, self.ends, self.points = list(prints), ends, []
+        self.asked = len(prints)
+
+    def note(self, state: Mapping[str, Any]) -> None:
+        """A point to go back to: the state as it is now."""
+        self.points.append((len(self.prints), state))
+        del self.points[:-POINTS]
+
+    def dump(self) -> dict[str, Any]:
+        """As plain JSON: twelve characters for a message."""
+        uneven = [
+            [at, end - self.start(at)]
+            for at, end in enumerate(self.ends)
+            if end != self.start(at) + 1
+        ]
+        return {
+            "format": FORMAT,
+            "prints": "".join(self.prints),
+            "uneven": uneven,
+            "asked": self.asked,
+            "mark": self.mark,
+        }
+
+    @classmethod
+    def load(cls, stored: Mapping[str, Any]) -> Followed:
+        """What `dump` gave.
+
+        Raises:
+            InvalidPolicy: Not such a form, or of a newer version; names the field.
+        """
+        if not stored:
+            return cls()
+        if stored.get("format") != FORMAT:
+            raise InvalidPolicy("saved.followed.format", stored.get("format"), f"must be {FORMAT}")
+        try:
+            joined, uneven = str(stored["prints"]), dict(map(tuple, stored["uneven"]))
+            prints = [joined[at : at + PRINT] for at in range(0, len(joined), PRINT)]
+            ends, end = [], 0
+            for at in range(len(prints)):
+                end += uneven.get(at, 1)
+                ends.append(end)
+            return cls(prints, ends, int(stored["asked"]), [int(each) for each in stored["mark"]])
+        except (KeyError, TypeError, ValueError) as exc:
+            raise InvalidPolicy(
+                "saved.followed", type(exc).__name__, f"cannot be read: {exc}"
+            ) from exc
+
 
 VERSION = 1
 """Of `view_state`; raised when an older reader could not read it any more."""
@@ -151,7 +279,7 @@ class WholeLists(Keeping):
 
         It may be lost: `view` then starts from the list alone.
         """
-        from ullage.manager.saved_state import state_of
+        from ullage.manager.journal import state_of
 
         state, view = state_of(self.machine), self.machine.view
         held = [each for each in state["view"]["decisions"] if view.ledger.find_result(each[0])]
@@ -171,7 +299,7 @@ class WholeLists(Keeping):
         Raises:
             InvalidPolicy: It is no such state, or the manager is not empty; names the field.
         """
-        from ullage.manager.saved_state import set_state
+        from ullage.manager.journal import set_state
 
         if len(self.machine.history):
             limit = "must be empty: a state is loaded before the first view"
@@ -287,7 +415,7 @@ class WholeLists(Keeping):
             self._writer.light = False
 
     def _note_point(self) -> None:
-        from ullage.manager.saved_state import state_of
+        from ullage.manager.journal import state_of
 
         if self._journal is None:
             self._followed.note({**state_of(self.machine), **self._beside()})
@@ -381,7 +509,7 @@ class WholeLists(Keeping):
 
     def _empty_state(self) -> Mapping[str, Any]:
         """The state of a conversation that begins, with what the provider said of the window since."""
-        from ullage.manager.saved_state import state_of
+        from ullage.manager.journal import state_of
 
         make: Any = type(self)
         fresh: Self = make(**self._outside)

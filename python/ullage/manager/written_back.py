@@ -7,16 +7,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ullage.levels.report import StageReport
-from ullage.levels.view import View
-from ullage.manager.call_ids import as_given
-from ullage.manager.followed import Followed
+from ullage.levels.view import StageReport, View
+from ullage.manager.machine import as_given
+from ullage.manager.whole_list import Followed
 from ullage.messages import Item, as_sent, message_of
 from ullage.providers.registry import Provider
-
-__all__ = [
-    "Action", "ListView", "PlanStep", "Written", "legal_again", "named_as_given", "plan_of", "standing", "written_back",
-]  # fmt: skip
 
 Action: TypeAlias = Literal["kept", "replaced", "removed", "inserted"]
 

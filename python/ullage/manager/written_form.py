@@ -12,12 +12,10 @@ from operator import is_
 from typing import Any, Final, NamedTuple
 
 from ullage._late import pattern
-from ullage.legality.capabilities import json_of
+from ullage.legality.params import json_of
 from ullage.messages import Item
 from ullage.providers.registry import Provider
 from ullage.requests.to_request import Continued, Outgoing, outgoing
-
-__all__ = ["WrittenForm"]
 
 _ANSWERS: Final = ("assistant", "model")
 _NAME: Final = pattern(r"[A-Za-z0-9_-]{1,64}")

@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.observe.cache_forecast import CacheForecast, CacheUse, cache_use
-    from ullage.observe.cache_monitor import CacheMonitor, CacheVerdict
+    from ullage.observe.cache_monitor import (
+        CacheForecast,
+        CacheMonitor,
+        CacheUse,
+        CacheVerdict,
+        cache_use,
+    )
     from ullage.observe.events import (
         BackgroundFinished,
         BackgroundStarted,
@@ -29,10 +34,8 @@ if TYPE_CHECKING:
         SessionMemoryStarted,
         SummaryUsage,
     )
-    from ullage.observe.hooks import CallableHook, Hook, HookReply, Hooks, ShellHook
-    from ullage.observe.redact import Redactor
-    from ullage.observe.telemetry import Telemetry
-    from ullage.observe.turn_telemetry import TurnRecorder, TurnTelemetry
+    from ullage.observe.hooks import CallableHook, Hook, HookReply, Hooks, Redactor, ShellHook
+    from ullage.observe.telemetry import Telemetry, TurnRecorder, TurnTelemetry
 
 __all__ = [
     "BackgroundFinished",
@@ -70,10 +73,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "cache_forecast": ("CacheForecast", "CacheUse", "cache_use"),
     "cache_monitor": (
+        "CacheForecast",
         "CacheMonitor",
+        "CacheUse",
         "CacheVerdict",
+        "cache_use",
     ),
     "events": (
         "BackgroundFinished",
@@ -100,11 +105,14 @@ _HOMES = {
         "Hook",
         "HookReply",
         "Hooks",
+        "Redactor",
         "ShellHook",
     ),
-    "redact": ("Redactor",),
-    "telemetry": ("Telemetry",),
-    "turn_telemetry": ("TurnRecorder", "TurnTelemetry"),
+    "telemetry": (
+        "Telemetry",
+        "TurnRecorder",
+        "TurnTelemetry",
+    ),
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -11,28 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from ullage.levels.report import StageReport
-
-__all__ = [
-    "BackgroundFinished",
-    "BackgroundStarted",
-    "CacheBroken",
-    "CacheReset",
-    "CompactionFinished",
-    "CompactionProgress",
-    "CompactionRetried",
-    "CompactionStarted",
-    "CompactionSummaryRejected",
-    "CompactionSummaryWritten",
-    "Event",
-    "HookFinished",
-    "HookStarted",
-    "LevelActed",
-    "Listener",
-    "SessionMemoryFinished",
-    "SessionMemoryStarted",
-    "SummaryUsage",
-]
+    from ullage.levels.view import StageReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

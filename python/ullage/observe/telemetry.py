@@ -7,11 +7,14 @@ belongs on the host's next inference span. No content of a conversation is ever 
 from __future__ import annotations
 
 import importlib
+import threading
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from ullage.exceptions import MissingExtra
+from ullage.observe.cache_monitor import CacheForecast, CacheUse, cache_use
 from ullage.observe.events import (
     CacheBroken,
     CompactionFinished,
@@ -23,8 +26,6 @@ from ullage.observe.events import (
     LevelActed,
     SummaryUsage,
 )
-
-__all__ = ["COMPACTED", "SCOPE", "Telemetry", "otel_module"]
 
 COMPACTED = "gen_ai.conversation.compacted"
 """True on the first inference after a compaction; never set to false."""
@@ -95,7 +96,7 @@ class Telemetry:
                 "ullage.compaction.tokens_before": event.tokens_before,
                 "ullage.compaction.summarizer": event.summarizer,
                 "ullage.compaction.recompaction": event.recompaction,
-                "ullage.compaction.input": event.source,
+                "ullage.compaction.prepared": event.source,
                 **_known("ullage.compaction.turns_since", event.turns_since),
                 **_known("ullage.compaction.threshold_tokens", event.threshold_tokens),
             },
@@ -197,3 +198,318 @@ def otel_module(name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as exc:
         raise MissingExtra("opentelemetry-api", "otel") from exc
+
+
+# Every request of a conversation as an OpenTelemetry span and as metrics, by the gen-ai conventions, with what its cache should have done.
+#
+# The host's thread only notes what happened; another thread makes spans and metrics of it. No content of a conversation is recorded.
+
+
+_BUCKETS = [4**power for power in range(14)]
+"""Of tokens, as the conventions advise."""
+
+_SECONDS = [0.01 * 2**power for power in range(14)]
+
+
+class SizedRequest(Protocol):
+    """What is looked at of a `Request`."""
+
+    @property
+    def tokens(self) -> int:
+        """Its size."""
+        ...
+
+    @property
+    def rewritten_from(self) -> int | None:
+        """First message that differs from the request before; `None`: none does."""
+        ...
+
+    @property
+    def compaction(self) -> object | None:
+        """The compaction that ran before it, if one did."""
+        ...
+
+
+class _Labels(NamedTuple):
+    """The attribute sets of a model's metrics, made once."""
+
+    about: Mapping[str, str]
+    prompt: Mapping[str, str]
+    answer: Mapping[str, str]
+    predicted: Mapping[str, str]
+    reported: Mapping[str, str]
+
+    @classmethod
+    def of(cls, model: str, provider: str) -> _Labels:
+        about = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model,
+        }
+        return cls(
+            about,
+            {**about, "gen_ai.token.type": "input"},
+            {**about, "gen_ai.token.type": "output"},
+            {**about, "ullage.cache.source": "predicted"},
+            {**about, "ullage.cache.source": "reported"},
+        )
+
+
+class _CacheSums:
+    """Tokens read and written, predicted and reported: added up over a flush, since a counter asks for sums only."""
+
+    def __init__(self) -> None:
+        self._sums: dict[int, tuple[_Labels, list[int]]] = {}
+
+    def take(self, labels: _Labels, expected: tuple[int, int], use: CacheUse) -> None:
+        _, sums = self._sums.setdefault(id(labels), (labels, [0, 0, 0, 0]))
+        for at, tokens in enumerate((*expected, use.read, use.written)):
+            sums[at] += tokens
+
+    def add_to(self, read: Any, written: Any) -> None:
+        for labels, sums in self._sums.values():
+            for counter, at in ((read, 0), (written, 1)):
+                counter.add(sums[at], labels.predicted)
+                counter.add(sums[at + 2], labels.reported)
+
+
+class _Turn(NamedTuple):
+    recorder: TurnRecorder
+    context: Any
+    began_ns: int
+    ended_ns: int
+    request: SizedRequest
+    same_tokens: int | None
+    usage: Mapping[str, Any] | None
+    error: str
+
+
+class TurnTelemetry:
+    """For all conversations of a process: `turns = telemetry.of(conversation, model=…)`, then `turns.sent(request)`, `turns.received(usage)`.
+
+    Spans: `chat MODEL` with `gen_ai.*` attributes. Metrics: `gen_ai.client.token.usage`, `gen_ai.client.operation.duration`,
+    `ullage.request.tokens` (estimated), `ullage.cache.read` and `ullage.cache.written` (tokens, attribute `ullage.cache.source`:
+    `predicted` or `reported`), `ullage.telemetry.dropped`.
+
+    Args:
+        tracer_provider: `None`: the global one.
+        meter_provider: `None`: the global one.
+        spans: Whether spans are made; false where the host's client makes its own.
+        flush_seconds: How often what was noted is recorded.
+        most_waiting: Turns that wait at most; more are dropped and counted.
+
+    Raises:
+        MissingExtra: `opentelemetry-api` is not installed.
+    """
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: object | None = None,
+        meter_provider: object | None = None,
+        spans: bool = True,
+        flush_seconds: float = 1,
+        most_waiting: int = 100_000,
+    ) -> None:
+        self._trace: Any = otel_module("opentelemetry.trace")
+        metrics: Any = otel_module("opentelemetry.metrics")
+        self._context: Any = otel_module("opentelemetry.context")
+        self._tracer = self._trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
+        meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
+        self._used = _histogram(meter, "gen_ai.client.token.usage", "{token}", _BUCKETS)
+        self._took = _histogram(meter, "gen_ai.client.operation.duration", "s", _SECONDS)
+        self._size = _histogram(meter, "ullage.request.tokens", "{token}", _BUCKETS)
+        self._read = meter.create_counter("ullage.cache.read", unit="{token}")
+        self._written = meter.create_counter("ullage.cache.written", unit="{token}")
+        self._dropped = meter.create_counter("ullage.telemetry.dropped", unit="{turn}")
+        self._spans, self._most = spans, most_waiting
+        self._labels: dict[tuple[str, str], _Labels] = {}
+        self._waiting: deque[tuple[Any, ...]] = deque()  # fields of `_Turn`
+        self._current: Callable[[], Any] = self._context.get_current if spans else _nothing
+        self._lost = 0
+        self._one, self._stop = threading.Lock(), threading.Event()
+        self._thread = threading.Thread(
+            target=self._beat, args=(flush_seconds,), name="ullage-telemetry", daemon=True
+        )
+        self._thread.start()
+
+    def of(
+        self,
+        conversation: str,
+        *,
+        model: str,
+        provider: str = "anthropic",
+        ttl_seconds: float = 300,
+        least_tokens: int = 0,
+    ) -> TurnRecorder:
+        """The turns of one conversation.
+
+        Args:
+            conversation: Its id, on spans only; empty: none.
+            model: As it is called in requests.
+            provider: `gen_ai.provider.name`, such as `anthropic`, `openai`, `aws.bedrock`, `gcp.gemini`.
+            ttl_seconds: See `CacheForecast`.
+            least_tokens: See `CacheForecast`.
+        """
+        made = _Labels.of(model, provider)
+        labels = self._labels.setdefault((model, provider), made)
+        return TurnRecorder(self, conversation, labels, CacheForecast(ttl_seconds, least_tokens))
+
+    def flush(self) -> None:
+        """Records all that was noted."""
+        with self._one:
+            sums = _CacheSums()
+            while self._waiting:
+                self._record(_Turn._make(self._waiting.popleft()), sums)
+            sums.add_to(self._read, self._written)
+            lost, self._lost = self._lost, 0
+            if lost:
+                self._dropped.add(lost)
+
+    def close(self) -> None:
+        """Records what was noted and ends the thread; the providers are the host's to shut down."""
+        self._stop.set()
+        self._thread.join()
+        self.flush()
+
+    def __repr__(self) -> str:
+        return f"TurnTelemetry({len(self._waiting)} waiting)"
+
+    # ---- on its own thread -------------------------------------------------------------------
+
+    def _beat(self, seconds: float) -> None:
+        while not self._stop.wait(seconds):
+            self.flush()
+
+    def _record(self, turn: _Turn, sums: _CacheSums) -> None:
+        made, labels = turn.recorder, turn.recorder._labels
+        idle = (turn.began_ns - made.last_ns) / 1e9 if made.last_ns else 0.0
+        made.last_ns = turn.ended_ns
+        tokens = turn.request.tokens
+        expected = made.forecast.expect(tokens, same_tokens=turn.same_tokens, idle_seconds=idle)
+        failed = {**labels.about, "error.type": turn.error} if turn.error else labels.about
+        self._took.record((turn.ended_ns - turn.began_ns) / 1e9, failed)
+        self._size.record(tokens, labels.about)
+        use = cache_use(turn.usage) if turn.usage is not None else None
+        if use is not None:
+            self._used.record(use.prompt, labels.prompt)
+            self._used.record(use.output, labels.answer)
+            sums.take(labels, expected, use)
+        if not turn.error:
+            made.forecast.learn(turn.usage)
+        if self._spans:
+            self._span(turn, _tokens_of(tokens, expected, use))
+
+    def _span(self, turn: _Turn, attributes: dict[str, Any]) -> None:
+        about = turn.recorder._labels.about
+        if turn.recorder.conversation:
+            attributes["gen_ai.conversation.id"] = turn.recorder.conversation
+        if turn.request.compaction is not None:
+            attributes[COMPACTED] = True
+        if turn.error:
+            attributes["error.type"] = turn.error
+        span = self._tracer.start_span(
+            f"chat {about['gen_ai.request.model']}",
+            context=turn.context,
+            kind=self._trace.SpanKind.CLIENT,
+            attributes={**about, **attributes},
+            start_time=turn.began_ns,
+        )
+        if turn.error:
+            span.set_status(self._trace.StatusCode.ERROR)
+        span.end(end_time=turn.ended_ns)
+
+
+class TurnRecorder:
+    """Notes the requests of one conversation; from `TurnTelemetry.of`.
+
+    Attributes:
+        conversation: Its id; empty: none.
+        forecast: What its cache should do.
+        last_ns: When its last request ended, in nanoseconds since the epoch; 0: there was none.
+    """
+
+    __slots__ = (
+        "_began",
+        "_labels",
+        "_request",
+        "_same",
+        "_to",
+        "conversation",
+        "forecast",
+        "last_ns",
+    )
+
+    def __init__(
+        self, to: TurnTelemetry, conversation: str, labels: _Labels, forecast: CacheForecast
+    ) -> None:
+        self._to, self.conversation, self.forecast = to, conversation, forecast
+        self._labels = labels
+        self.last_ns = self._began = 0
+        self._request: SizedRequest | None = None
+        self._same: int | None = None
+
+    @property
+    def about(self) -> Mapping[str, str]:
+        """Attributes of every span and metric."""
+        return self._labels.about
+
+    def sent(self, request: SizedRequest, *, same_tokens: int | None = None) -> None:
+        """A request goes out now.
+
+        Args:
+            request: From `prepare`.
+            same_tokens: Tokens of its beginning that are as in the last one. `None`: all of them, or, where it was rewritten, none
+                but those that the provider finds.
+        """
+        self._request = request
+        self._same = (
+            0 if same_tokens is None and request.rewritten_from is not None else same_tokens
+        )
+        self._began = time.time_ns()
+
+    def received(self, usage: Mapping[str, Any] | None, *, error: str = "") -> None:
+        """Its response came, or it failed.
+
+        Args:
+            usage: As the response states it; `None`: it does not.
+            error: The name of the error's class; empty: it succeeded.
+        """
+        request = self._request
+        if request is None:
+            return
+        self._request = None
+        to = self._to
+        # As the fields of `_Turn`; nothing is computed here.
+        if len(to._waiting) < to._most:
+            ended = time.time_ns()
+            to._waiting.append(
+                (self, to._current(), self._began, ended, request, self._same, usage, error)
+            )
+        else:
+            to._lost += 1
+
+
+def _nothing() -> None:
+    """Where no spans are made, the caller's span is of no use."""
+
+
+def _tokens_of(tokens: int, expected: tuple[int, int], use: CacheUse | None) -> dict[str, Any]:
+    """A span's attributes."""
+    found = {
+        "ullage.cache.predicted.read_tokens": expected[0],
+        "ullage.cache.predicted.written_tokens": expected[1],
+        "ullage.request.tokens": tokens,
+    }
+    if use is not None:
+        found |= {
+            "gen_ai.usage.input_tokens": use.prompt,
+            "gen_ai.usage.output_tokens": use.output,
+            "gen_ai.usage.cache_read.input_tokens": use.read,
+            "gen_ai.usage.cache_creation.input_tokens": use.written,
+        }
+    return found
+
+
+def _histogram(meter: Any, name: str, unit: str, edges: Sequence[float]) -> Any:
+    return meter.create_histogram(name, unit=unit, explicit_bucket_boundaries_advisory=edges)

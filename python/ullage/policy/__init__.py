@@ -7,24 +7,22 @@ A `Policy` is made of small groups, one per level. Two presets: `Policy.buffered
 from __future__ import annotations
 
 from ullage.policy.fields import EffectiveValue
-from ullage.policy.levels import (
+from ullage.policy.whole import (
+    AutocompactPolicy,
     CollapsePolicy,
     CostPolicy,
+    KeepPolicy,
     MicrocompactPolicy,
     OfferPolicy,
+    Policy,
     ProtectPolicy,
-    SnipPolicy,
-    ToolBudgetPolicy,
-)
-from ullage.policy.summaries import (
-    AutocompactPolicy,
-    KeepPolicy,
     RestorePolicy,
     SessionMemoryPolicy,
+    SnipPolicy,
     SummaryPolicy,
+    ToolBudgetPolicy,
     TruncatePolicy,
 )
-from ullage.policy.whole import Policy
 
 __all__ = [
     "AutocompactPolicy",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
+from functools import wraps
+from typing import Any, ClassVar, Final, NamedTuple, ParamSpec, TypeVar, cast, dataclass_transform
 
 from ullage.exceptions import InvalidPolicy
-
-__all__ = ["EffectiveValue", "Group", "choice", "group", "names", "number", "switch"]
 
 T = TypeVar("T")
 
@@ -121,3 +121,115 @@ class Group:
         names = (item.name for item in dataclasses.fields(self))
         shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
         return f"{type(self).__qualname__}({shown})"
+
+
+# Refuses unknown keyword arguments at the call, with the nearest known name.
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """A sentence with the known name closest to this one; empty if none is close."""
+    from difflib import get_close_matches  # rarely needed, and slow to import
+
+    found = get_close_matches(str(name), list(known), n=1)
+    return f"did you mean {found[0]!r}?" if found else ""
+
+
+def refuse_unknown(given: Iterable[str], known: Iterable[str], where: str = "") -> None:
+    """Refuse unknown names.
+
+    Args:
+        given: Names, or a mapping by name.
+        known: The known names.
+        where: Prefix of the name in the error.
+
+    Raises:
+        InvalidPolicy: Names the first unknown one, and the nearest known one.
+    """
+    names = list(known)
+    for name in given:
+        if name not in names:
+            hint = nearest(name, names) or f"known: {', '.join(names)}"
+            raise InvalidPolicy(f"{where}{name}", name, "is not an argument", hint=hint)
+
+
+def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a function so that an unknown keyword is an `InvalidPolicy` that names it, not a `TypeError`."""
+    names = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+
+    if inspect.iscoroutinefunction(function):
+
+        @wraps(function)
+        async def waited(*args: P.args, **given: P.kwargs) -> Any:
+            refuse_unknown(given, names)
+            return await function(*args, **given)
+
+        return cast("Callable[P, R]", waited)
+
+    @wraps(function)
+    def checked(*args: P.args, **given: P.kwargs) -> R:
+        refuse_unknown(given, names)
+        return function(*args, **given)
+
+    return checked
+
+
+# A policy for a small window: token and character counts keep the share that they have of a large one (WIN-8).
+
+
+FULL_WINDOW_TOKENS: Final = 100_000
+"""From this window on, a policy's numbers apply unchanged."""
+
+_LEAST: Final[Mapping[str, int]] = {
+    "tool_budget.max_result_chars": 2_000,
+    "tool_budget.max_message_chars": 4_000,
+    "tool_budget.preview_bytes": 200,
+    "snip.max_chars": 1_000,
+    "snip.reminder_tokens": 200,
+    "micro.min_freed_tokens": 0,
+    "collapse.min_span_tokens": 100,
+    "keep.min_tokens": 0,
+    "keep.max_tokens": 1,
+    "summary.max_output_tokens": 256,
+    "summary.facts_max_tokens": 0,
+    "summary.user_messages_max_tokens": 100,
+    "restore.file_max_tokens": 1,
+    "restore.files_max_tokens": 1,
+    "restore.skill_max_tokens": 1,
+    "restore.skills_max_tokens": 1,
+    "restore.plan_max_tokens": 1,
+    "restore.state_max_tokens": 1,
+    "truncate.margin_tokens": 0,
+    "protect.large_read_chars": 1_000,
+    "session_memory.start_tokens": 100,
+    "session_memory.growth_tokens": 100,
+    "session_memory.section_max_tokens": 100,
+    "session_memory.total_max_tokens": 400,
+    "offer.compact_min_tokens": 100,
+}
+"""The fields that are fitted, with the smallest sensible value of each."""
+
+
+def fitted_values(
+    values: Mapping[str, Any], defaults: Mapping[str, Any], window_tokens: int
+) -> dict[str, int]:
+    """The values that differ in a small window; empty from 100 000 tokens on.
+
+    Args:
+        values: Values of a policy, by dotted name.
+        defaults: Values of its preset; a field that differs from it was set explicitly and stays.
+        window_tokens: The context window.
+    """
+    if window_tokens >= FULL_WINDOW_TOKENS:
+        return {}
+    found: dict[str, int] = {}
+    for name, least in _LEAST.items():
+        given = values.get(name)
+        if isinstance(given, int) and given == defaults.get(name):
+            fitted = min(given, max(least, given * window_tokens // FULL_WINDOW_TOKENS))
+            if fitted != given:
+                found[name] = fitted
+    return found

@@ -9,28 +9,343 @@ from typing import Any, Self, cast
 
 from ullage._late import pathlib
 from ullage.exceptions import InvalidPolicy
-from ullage.policy.arguments import nearest
-from ullage.policy.fields import EffectiveValue, Group, choice
-from ullage.policy.fitting import FULL_WINDOW_TOKENS, fitted_values
-from ullage.policy.levels import (
-    CollapsePolicy,
-    CostPolicy,
-    MicrocompactPolicy,
-    OfferPolicy,
-    ProtectPolicy,
-    SnipPolicy,
-    ToolBudgetPolicy,
-)
-from ullage.policy.summaries import (
-    AutocompactPolicy,
-    KeepPolicy,
-    RestorePolicy,
-    SessionMemoryPolicy,
-    SummaryPolicy,
-    TruncatePolicy,
+from ullage.policy.fields import (
+    FULL_WINDOW_TOKENS,
+    EffectiveValue,
+    Group,
+    choice,
+    fitted_values,
+    group,
+    names,
+    nearest,
+    number,
+    switch,
 )
 
-__all__ = ["Policy"]
+# Settings of the levels before the summary, and of what they leave alone.
+
+
+KEPT_TOOLS = ("AskUserQuestion", "TodoWrite", "Task", "Skill", "memory", "recall", "Snip")
+"""Tools whose results stay, by family: answers of the user or another agent, todo lists, recalled content."""
+
+
+@group("tool_budget")
+class ToolBudgetPolicy(Group):
+    """Large tool results go to a store and leave a reference with a preview."""
+
+    enabled: bool = switch(True, "the cheapest level; lossless")
+    max_result_chars: int = number(
+        50_000, "characters", "one result above this is offloaded on arrival", low=1
+    )
+    max_message_chars: int = number(
+        200_000,
+        "characters",
+        "if all results of one user message exceed this, the largest are offloaded first",
+        low=1,
+    )
+    preview_bytes: int = number(
+        2_000, "bytes", "how much of an offloaded result stays readable", low=0
+    )
+    unlimited_tools: tuple[str, ...] = names(
+        ("Read",),
+        "offloading these is pointless, since the agent reads the output back; in any spelling, such as read_file",
+    )
+
+
+@group("snip")
+class SnipPolicy(Group):
+    """Long results lose their middle in place; whole turns are removed when the model asks for it."""
+
+    enabled: bool = switch(True, "in-place snip of long results")
+    max_chars: int = number(
+        10_000, "characters", "a result above this keeps its head and tail", low=100
+    )
+    head_percent: int = number(30, "percent of max_chars", "kept from the start", low=1, high=49)
+    tail_percent: int = number(30, "percent of max_chars", "kept from the end", low=1, high=49)
+    start_percent: int = number(
+        50, "percent of the window", "below this nothing is snipped; 0: always", high=100
+    )
+    on_arrival: bool = switch(
+        False, "snip a long result at any fill, before an answer to it and before it is ever cached"
+    )
+    turns: bool = switch(True, "append ids to user inputs and offer the Snip tool")
+    reminder_tokens: int = number(
+        10_000, "tokens", "growth without a snip until one reminder is attached", low=1
+    )
+
+
+@group("micro")
+class MicrocompactPolicy(Group):
+    """Old results of tools become a placeholder or one line."""
+
+    tools: tuple[str, ...] = names(
+        ("*",),
+        "tools whose results are eligible: names in any spelling, or patterns such as mcp__*",
+    )
+    exclude_tools: tuple[str, ...] = names(
+        KEPT_TOOLS, "tools whose results stay anyway: names in any spelling, or patterns"
+    )
+    by_time: bool = switch(False, "clear after a pause: the prompt cache has expired by then")
+    idle_minutes: int = number(60, "minutes", "pause since the newest assistant message", low=1)
+    keep_recent: int = number(5, "results", "how many of the newest results stay", low=1)
+    by_line: bool = switch(False, "replace results of the older half by one line each")
+    line_start_percent: int = number(
+        60, "percent of the window", "from here results are replaced by one line each", high=100
+    )
+    line_max_tokens: int = number(100, "tokens", "length of one line from a model", low=10)
+    by_supersession: bool = switch(
+        True, "clear reads that a later read or write of the file replaced"
+    )
+    supersede_start_percent: int = number(
+        40, "percent of the window", "below this no superseded result is cleared", high=100
+    )
+    supersede_max_percent: int = number(
+        50,
+        "percent of the eligible tokens",
+        "maximum that one pass clears by supersession",
+        low=1,
+        high=100,
+    )
+    by_provider: bool = switch(False, "let the provider clear old tool uses")
+    provider_trigger_tokens: int = number(
+        180_000, "tokens", "input size at which the provider clears", low=1
+    )
+    provider_clear_tokens: int = number(
+        140_000, "tokens", "minimum that the provider clears at once", low=1
+    )
+    provider_clear_inputs: bool = switch(
+        False, "let the provider clear the inputs of the calls too"
+    )
+    provider_thinking: str = choice(
+        "default", "thinking that the provider keeps: its default, all, or that of some turns",
+        "default", "all", "turns",
+    )  # fmt: skip
+    provider_thinking_turns: int = number(
+        2, "turns", "newest turns whose thinking stays, if limited to some turns", low=1
+    )
+    provider_compact_tokens: int = number(
+        0, "tokens", "input size at which the provider writes a summary; 0: never"
+    )
+    by_cache_edit: bool = switch(
+        False, "name old results as data, for a host that can drop them from a cache"
+    )
+    edit_start_percent: int = number(
+        40, "percent of the window", "below this no result is named for cache edits", high=100
+    )
+    min_freed_tokens: int = number(2_000, "tokens", "a pass that frees less is not done", low=0)
+    low_watermark_percent: int = number(
+        50,
+        "percent of the trigger",
+        "a pass clears down to here, so that the next one comes late",
+        low=1,
+        high=100,
+    )
+    refetch_percent: int = number(
+        25,
+        "percent of the cleared results",
+        "the level backs off if more than this is fetched again",
+        low=1,
+        high=100,
+    )
+
+
+@group("collapse")
+class CollapsePolicy(Group):
+    """Spans of old rounds are replaced by one placeholder each; replaces automatic compaction while on."""
+
+    enabled: bool = switch(False, "if on, automatic compaction is deferred")
+    stage_percent: int = number(
+        70, "percent of the effective window", "from here spans are summarised in advance", high=100
+    )
+    commit_percent: int = number(
+        90, "percent of the effective window", "from here staged spans are committed", high=100
+    )
+    block_percent: int = number(
+        95, "percent of the effective window", "from here a request waits for a summary", high=100
+    )
+    target_percent: int = number(
+        70, "percent of the effective window", "commits stop below this", high=100
+    )
+    min_span_tokens: int = number(
+        2_000, "tokens", "smaller spans are not worth a placeholder", low=1
+    )
+    keep_recent_rounds: int = number(6, "rounds", "the newest rounds are never collapsed", low=1)
+
+
+@group("protect")
+class ProtectPolicy(Group):
+    """What the levels before the summary leave alone."""
+
+    user_inputs: int = number(3, "messages", "the newest user inputs", low=1)
+    assistant_messages: int = number(1, "messages", "the newest assistant messages", low=1)
+    tool_results: int = number(5, "results", "the newest are at most snipped", low=0)
+    large_read_chars: int = number(
+        20_000, "characters", "file reads above this are cleared first", low=1
+    )
+
+
+@group("cost")
+class CostPolicy(Group):
+    """Whether a rewrite waits until it pays."""
+
+    wait_requests: int = number(
+        0,
+        "requests",
+        "clearing or snipping that pays only after more requests than this is postponed; 0: never",
+    )
+
+
+@group("offer")
+class OfferPolicy(Group):
+    """What the model learns about its context, and may request; each tool only where the host offers it."""
+
+    notice_percent: int = number(
+        0,
+        "percent of the window",
+        "from here the model is notified how full its context is; 0: never",
+        high=99,
+    )
+    notice_step_percent: int = number(
+        10, "percent of the window", "growth until the next notice", low=1, high=100
+    )
+    compact_min_tokens: int = number(
+        20_000, "tokens", "a compaction that the model asks for must be able to free this", low=0
+    )
+    compact_limit: int = number(
+        3, "compactions", "maximum requests by the model in a conversation", low=0
+    )
+
+
+# Settings of compaction: when, how much stays, the summary call, what is restored, the last resort, session notes.
+
+
+@group("auto")
+class AutocompactPolicy(Group):
+    """When older messages are replaced by a summary."""
+
+    enabled: bool = switch(
+        True, "if off, compaction runs only on request or after an overflow error"
+    )
+    reactive_only: bool = switch(False, "compact only after the provider refused")
+    start_percent: int = number(
+        0,
+        "percent of the window",
+        "trigger as a share of the window; 0: the fixed buffers of the window",
+        high=100,
+    )
+    target_percent: int = number(
+        50,
+        "percent of the trigger",
+        "size at which a share-based compaction should end",
+        low=1,
+        high=100,
+    )
+    target_tokens: int = number(
+        0,
+        "tokens",
+        "size limit of the context after an automatic compaction, system prompt and tools included; 0: the share",
+        low=0,
+    )
+    max_failures: int = number(
+        3, "failures in a row", "after this many, no more automatic tries", low=1
+    )
+    refill_turns: int = number(
+        3, "turns", "full again within this many turns counts as a refill", low=1
+    )
+    max_refills: int = number(
+        3, "refills in a row", "after this many, stop and report what fills the window", low=1
+    )
+    background_percent: int = number(
+        0,
+        "percent of the trigger",
+        "from here a summary is written in advance, in the background; 0: never",
+        high=100,
+    )
+    max_after_percent: int = number(
+        60, "percent of the trigger", "a result above this is not worth installing", low=1, high=100
+    )
+
+
+@group("keep")
+class KeepPolicy(Group):
+    """How much of the newest conversation stays verbatim."""
+
+    min_tokens: int = number(
+        10_000, "tokens", "enough to continue, together with the messages below", low=0
+    )
+    max_tokens: int = number(40_000, "tokens", "enough by itself", low=1)
+    min_text_messages: int = number(5, "messages", "messages with text that should stay", low=0)
+
+
+@group("summary")
+class SummaryPolicy(Group):
+    """The call that writes a summary, and the handling of its response."""
+
+    max_output_tokens: int = number(20_000, "tokens", "room for the summary", low=100)
+    retries: int = number(2, "tries", "further tries after a failed call", low=0, high=10)
+    overflow_retries: int = number(
+        3, "tries", "head truncations when the call itself is too long", low=0, high=20
+    )
+    drop_percent: int = number(
+        20, "percent of the rounds", "dropped if the error names no gap", low=1, high=99
+    )
+    deadline_seconds: int = number(180, "seconds", "for the whole call", low=1)
+    stall_seconds: int = number(60, "seconds", "without any token", low=1)
+    min_freed_percent: int = number(
+        5,
+        "percent of the context",
+        "a compaction on demand that frees less changes nothing",
+        high=90,
+        low=0,
+    )
+    facts_max_tokens: int = number(6_000, "tokens", "appended facts that the summary lost", low=0)
+    user_messages_max_tokens: int = number(
+        20_000, "tokens", "user messages kept verbatim, newest first", low=100
+    )
+
+
+@group("restore")
+class RestorePolicy(Group):
+    """What is restored after a compaction."""
+
+    max_files: int = number(5, "files", "recently read, newest first", low=0)
+    file_max_tokens: int = number(5_000, "tokens", "of one file", low=1)
+    files_max_tokens: int = number(50_000, "tokens", "of all files", low=0)
+    skill_max_tokens: int = number(5_000, "tokens", "of one skill, from its top", low=1)
+    skills_max_tokens: int = number(25_000, "tokens", "of all skills", low=0)
+    plan_max_tokens: int = number(10_000, "tokens", "of the plan, from its top", low=1)
+    state_max_tokens: int = number(
+        10_000, "tokens", "of tasks, tools, agents and MCP instructions, each kind", low=0
+    )
+
+
+@group("truncate")
+class TruncatePolicy(Group):
+    """The last resort: whole oldest rounds are dropped."""
+
+    start_percent: int = number(95, "percent of the window", "only above this", low=1, high=100)
+    margin_tokens: int = number(
+        1_000, "tokens", "kept free in addition to system prompt and messages", low=0
+    )
+
+
+@group("session_memory")
+class SessionMemoryPolicy(Group):
+    """Notes that are kept while the agent works, so that a compaction needs no model call."""
+
+    enabled: bool = switch(False, "keep session notes up to date")
+    start_tokens: int = number(
+        10_000, "tokens", "size of the conversation at the first update", low=0
+    )
+    growth_tokens: int = number(5_000, "tokens", "growth until the next", low=1)
+    tool_calls: int = number(3, "calls", "tool calls since the last update", low=0)
+    section_max_tokens: int = number(2_000, "tokens", "of one section", low=100)
+    total_max_tokens: int = number(12_000, "tokens", "of the file", low=100)
+    wait_seconds: int = number(
+        15, "seconds", "a compaction waits this long for a running update", low=0
+    )
+    stale_seconds: int = number(60, "seconds", "an update older than this counts as stuck", low=1)
+
 
 _PRESETS = ("buffered", "ladder")
 
@@ -254,3 +569,29 @@ class Policy:
 def _ordered(low_name: str, low: int, high_name: str, high: int) -> None:
     if low > high:
         raise InvalidPolicy(low_name, low, f"must not be above {high_name} ({high:,})")
+
+
+# A policy argument: a `Policy`, or the name of a preset.
+
+
+_GIVEN_PRESETS = {"buffered": Policy.buffered, "ladder": Policy.ladder}
+
+
+def policy_given(given: Policy | str | None, usual: Policy | None = None) -> Policy:
+    """The policy that was passed, or the preset of that name; `None`: `Policy.buffered()`.
+
+    Raises:
+        InvalidPolicy: It is neither; names the value.
+    """
+    if given is None:
+        return Policy.buffered() if usual is None else usual
+    if isinstance(given, Policy):
+        return given
+    limit = "must be a Policy, or the name of a preset: buffered, ladder"
+    if not isinstance(given, str):
+        raise InvalidPolicy(
+            "policy", type(given).__name__, limit, hint="Policy.load(path) reads a file"
+        )
+    if given not in _GIVEN_PRESETS:
+        raise InvalidPolicy("policy", given, limit, hint=nearest(given, _GIVEN_PRESETS))
+    return _GIVEN_PRESETS[given]()

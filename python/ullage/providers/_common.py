@@ -8,15 +8,91 @@ elsewhere, and say so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import wraps
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
-from ullage.facts.compaction_items import family_of
+from ullage._late import hashlib, json, late, orjson, pattern
+from ullage.exceptions import InvalidMessage, UllageError
+from ullage.facts.sections import family_of
 from ullage.messages import Block, Item, message_of
-from ullage.providers._json import dumps
 
-__all__ = ["Internal", "Loss", "Shaped", "normal_form"]
+# Arguments of calls, which some providers send as JSON text.
+
+
+def dumps(value: Any) -> str:
+    """Compact JSON, keys in their order, characters as they are."""
+    return _ENCODER.encode(value)
+
+
+def loads_object(text: str) -> dict[str, Any] | None:
+    """A JSON object, or `None` if the text is anything else, `NaN` included."""
+    try:
+        value = _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+# `json.dumps` and `json.loads` would make one for each call.
+_ENCODER = late(lambda: json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str))
+_DECODER = late(lambda: json.JSONDecoder(parse_constant=_refuse))
+
+
+def arguments_in(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arguments as a provider's JSON text → our input, and what is needed to give back that text.
+
+    Text that is no JSON object becomes `{"arguments": text}`: our calls hold objects only.
+    """
+    if not isinstance(text, str):
+        if isinstance(text, Mapping):
+            return dict(text), {"object": True}
+        text = "" if text is None else str(text)
+    if (known := _read_quickly(text)) is not None:
+        return known
+    value = loads_object(text)
+    if value is None:
+        return {"arguments": text}, {"unparsed": True}
+    return value, ({} if dumps(value) == text else {"arguments": text})
+
+
+_ODD = pattern(r"[0-9](?:\.[0-9]|[eE][-+0-9])|[0-9]{18}|[\s\[:,]-0")
+"""Where a number may be that orjson reads or writes in another way than `json`."""
+
+
+def _read_quickly(text: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """The same, of nearly all texts; `None`: it takes the longer way."""
+    if _ODD.search(text):
+        return None
+    try:
+        value, raw = orjson.loads(text), text.encode()
+        if type(value) is not dict:
+            return None
+        return value, ({} if orjson.dumps(value) == raw else {"arguments": text})
+    except (ValueError, TypeError):  # no JSON, lone surrogates, too deep
+        return None
+
+
+def arguments_out(block: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
+    """The text that was read, unless the input was changed since; else compact JSON."""
+    value = block.get("input")
+    if data.get("object"):
+        return value
+    if data.get("unparsed") and isinstance(value, Mapping) and set(value) == {"arguments"}:
+        return value["arguments"]
+    text = data.get("arguments")
+    if isinstance(text, str):
+        known = _read_quickly(text)
+        if (loads_object(text) if known is None else known[0]) == value:
+            return text
+    return dumps({} if value is None else value)
+
 
 FOREIGN = "foreign"
 
@@ -270,3 +346,211 @@ def _normal_block(block: Mapping[str, Any]) -> dict[str, Any]:
     if plain.get("type") == "tool_result":
         plain["content"] = [_normal_block(one) for one in blocks_of(plain.get("content"))]
     return plain
+
+
+# Ids of tool calls and names of tools: mapped where a provider refuses them, everywhere alike.
+
+
+_BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def call_ids(items: Iterable[Item]) -> list[str]:
+    """Ids of all tool calls and results, in order of appearance, without repeats."""
+    seen: dict[str, None] = {}
+    for _, message in bare(items):
+        for block in blocks_of(message.get("content")):
+            key = {"tool_use": "id", "tool_result": "tool_use_id"}.get(str(block.get("type")), "")
+            if isinstance(block.get(key), str):
+                seen.setdefault(block[key])
+    return list(seen)
+
+
+def map_ids(
+    ids: Iterable[str], accept: Callable[[str], bool], *, length: int, prefix: str = ""
+) -> dict[str, str]:
+    """New ids for those that the target refuses; the same in every process.
+
+    An id is a hash of the old one, so that a call keeps it as the conversation grows. Ids that are
+    fine are reserved first, and a collision is hashed again with a counter.
+    """
+    listed = list(ids)
+    taken = {one for one in listed if accept(one)}
+    mapped: dict[str, str] = {}
+    for one in listed:
+        if one not in taken and one not in mapped:
+            mapped[one] = _fresh(one, taken, length, prefix)
+            taken.add(mapped[one])
+    return mapped
+
+
+def _fresh(old: str, taken: set[str], length: int, prefix: str) -> str:
+    attempt = 0
+    while (new := prefix + _hashed(old, attempt, length)) in taken:
+        attempt += 1
+    return new
+
+
+def _hashed(text: str, attempt: int, length: int) -> str:
+    salted = f"{attempt}:{text}" if attempt else text
+    number = int.from_bytes(hashlib.sha256(salted.encode("utf-8", "surrogatepass")).digest(), "big")
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, 62)
+        digits.append(_BASE62[digit])
+    return "".join(digits)
+
+
+_NAME = pattern(r"[a-zA-Z0-9_-]{1,64}")
+_NAME_CHARS = 48  # of a refused name stay readable
+NAMELESS = "unnamed_tool"
+
+
+def map_names(items: Iterable[Item], tools: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
+    """New names for tools whose name the OpenAI forms refuse, in calls and definitions; the same in every process."""
+    names = [tool.get("name") for tool in tools or () if "input_schema" in tool]
+    for _, message in bare(items):
+        blocks = blocks_of(message.get("content"))
+        names += [block.get("name") for block in blocks if block.get("type") == "tool_use"]
+    listed = dict.fromkeys(name for name in names if isinstance(name, str))
+    taken = {name for name in listed if _NAME.fullmatch(name)}
+    mapped: dict[str, str] = {}
+    for name in listed:
+        if name not in taken and name not in mapped:
+            base = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_NAME_CHARS]
+            mapped[name] = _fresh(name, taken, 10, f"{base}_")
+            taken.add(mapped[name])
+    return mapped
+
+
+def name_out(block: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """The name under which a call is sent."""
+    name = block.get("name")
+    return names.get(name, name) if isinstance(name, str) else NAMELESS
+
+
+def reverse(ids: Mapping[str, str]) -> dict[str, str]:
+    """The provider's id → ours."""
+    return {new: old for old, new in ids.items()}
+
+
+# A block that cannot be written is `InvalidMessage` with its place, whatever was wrong inside it.
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+Write: TypeAlias = Callable[[Sequence[Any]], object]
+
+BROKEN: Final = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What reading a value of another type or depth than any API sends can end in."""
+
+
+def placed(write: F) -> F:
+    """The function, with such errors raised as `InvalidMessage`; the place is searched only after an error."""
+
+    @wraps(write)
+    def told(messages: Sequence[Any], *args: Any, **named: Any) -> Any:
+        items = messages if isinstance(messages, list | tuple) else list(messages)
+        try:
+            return write(items, *args, **named)
+        except UllageError:
+            raise
+        except BROKEN as exc:
+            raise refused(lambda part: write(part, *args, **named), items, exc) from exc
+
+    return cast("F", told)
+
+
+def refused(work: Write, items: Sequence[Any], exc: Exception) -> InvalidMessage:
+    """The error for items that some work could not be done on.
+
+    Args:
+        work: The same for a part of the items.
+        items: All of them.
+        exc: What happened.
+    """
+    reason = f"cannot be read ({type(exc).__name__}: {str(exc)[:200]})"
+    if isinstance(exc, RecursionError):
+        reason = "is nested too deeply"
+    if _breaks(work, ()):
+        return InvalidMessage(reason, field="system or tools")
+    for index, item in enumerate(items):
+        if _breaks(work, (item,)):
+            return InvalidMessage(reason, index=index, field=_field(work, item))
+    return InvalidMessage(reason)
+
+
+def _field(work: Write, item: Any) -> str:
+    """The first block that breaks by itself, else the message."""
+    message = message_of(item) or {}
+    content = message.get("content")
+    for at, block in enumerate(content if isinstance(content, list) else ()):
+        if _breaks(work, ({"role": message.get("role"), "content": [block]},)):
+            return f"content[{at}]"
+    return ""
+
+
+def _breaks(work: Write, part: Sequence[Any]) -> bool:
+    try:
+        work(part)
+    except UllageError:
+        return False
+    except BROKEN:
+        return True
+    return False
+
+
+# Puts tool results after their calls while a conversation is read.
+
+
+def place_result(messages: list[dict[str, Any]], block: Block) -> bool:
+    """Puts a result into the user message right after its call, and makes that message if need be.
+
+    Args:
+        messages: Internal messages so far; changed in place. Results that were placed before may grow.
+        block: A `tool_result`.
+
+    Returns:
+        `False` if the result did not stand there by itself: something came between it and its call,
+        or it has no call; then it is a message of its own at the end.
+    """
+    at = _index_of_call(messages, block.get("tool_use_id"))
+    if at is None:
+        messages.append({"role": "user", "content": [block]})
+        return False
+    follower = messages[at + 1] if at + 1 < len(messages) else None
+    last = follower is None or at + 2 == len(messages)
+    if follower is not None and holds_results(follower):
+        follower["content"].append(block)
+        return last
+    messages.insert(at + 1, {"role": "user", "content": [block]})
+    return follower is None
+
+
+def holds_results(message: Mapping[str, Any]) -> bool:
+    """Whether a message starts with a tool result."""
+    blocks = message.get("content")
+    first = blocks[0] if isinstance(blocks, list) and blocks else None
+    return isinstance(first, Mapping) and first.get("type") == "tool_result"
+
+
+_NEAR = 64
+"""Messages that are searched backwards: a result that comes later than that has lost its call."""
+
+
+def _index_of_call(messages: list[dict[str, Any]], call: Any) -> int | None:
+    for at in range(len(messages) - 1, max(-1, len(messages) - 1 - _NEAR), -1):
+        message = messages[at]
+        if message["role"] != "assistant" or not isinstance(message["content"], list):
+            continue
+        if any(
+            block.get("type") == "tool_use" and block.get("id") == call
+            for block in message["content"]
+        ):
+            return at
+    return None

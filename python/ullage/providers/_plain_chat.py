@@ -10,10 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ullage.messages import Block, Item
-from ullage.providers._common import FOREIGN, USER_FILLER
-from ullage.providers._json import arguments_in, arguments_out
-
-__all__ = ["read_plain", "write_plain"]
+from ullage.providers._common import FOREIGN, USER_FILLER, arguments_in, arguments_out
 
 _FORM: Final = "openai_chat"
 _MAX_ID_CHARS: Final = 40

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ullage.messages import Block, Item
-from ullage.providers._common import FOREIGN
-from ullage.providers._json import arguments_in, arguments_out
-
-__all__ = ["read_plain", "write_plain"]
+from ullage.providers._common import FOREIGN, arguments_in, arguments_out
 
 _FORM: Final = "openai_responses"
 _MAX_ID_CHARS: Final = 64

@@ -13,17 +13,482 @@ A conversation starts with a user and takes turns strictly; neighbours of one ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import binascii
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ullage.messages import Block, Item
-from ullage.providers._bedrock_in import BedrockReader, blocks_in, tools_in
-from ullage.providers._bedrock_out import BedrockWriter, tool_config
-from ullage.providers._common import Internal, Shaped, blocks_of, is_text
-from ullage.providers._ids import reverse
-from ullage.providers._placed import placed
+from ullage.facts.sections import readable
+from ullage.messages import THINKING, Block, Item
+from ullage.providers._common import (
+    FOREIGN,
+    USER_FILLER,
+    Internal,
+    Losses,
+    Shaped,
+    as_text,
+    bare,
+    blocks_of,
+    call_ids,
+    carrying,
+    dumps,
+    foreign,
+    is_text,
+    loads_object,
+    map_ids,
+    note_foreign,
+    note_keys,
+    placed,
+    reverse,
+)
 
-__all__ = ["from_provider", "to_provider"]
+# Reads Bedrock Converse into the internal view.
+
+
+SHAPE = "bedrock"
+
+DOCUMENTS: Mapping[str, str] = {
+    "pdf": "application/pdf",
+    "csv": "text/csv",
+    "doc": "application/msword",
+    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "xls": "application/vnd.ms-excel",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "html": "text/html",
+    "txt": "text/plain",
+    "md": "text/markdown",
+}
+"""Converse's names of document formats and their media types."""
+
+_TOOLS = ("toolUse", "toolResult")
+
+UNTITLED = re.compile(r"untitled-\d+")
+"""Names of documents that have none: Converse wants one, and no two alike."""
+
+STAND_IN = "Stands for a tool that earlier messages used and that is no longer offered."
+"""Description of a declared tool that only keeps the history legal."""
+
+
+class _BedrockReader:
+    """Builds messages, one for each of Converse."""
+
+    def __init__(self, ids: Mapping[str, str]) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self._ids = ids
+
+    def take_all(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        for index, message in enumerate(messages):
+            content = message.get("content") or []
+            if index == 0 and content == [{"text": USER_FILLER}]:
+                continue
+            extra = {key: value for key, value in message.items() if key not in ("role", "content")}
+            read = {"role": message.get("role"), "content": _blocks_in(content, self._ids)}
+            self.messages.append(carrying(read, SHAPE, {"message": extra} if extra else {}))
+
+
+def _blocks_in(content: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> list[Block]:
+    """Blocks of a message or of the system prompt; a cache point marks the block before it."""
+    blocks: list[Block] = []
+    for part in content:
+        point = part.get("cachePoint") if set(part) == {"cachePoint"} else None
+        marker = _marker(point)
+        if (
+            marker
+            and blocks
+            and "cache_control" not in blocks[-1]
+            and blocks[-1]["type"] != FOREIGN
+        ):
+            blocks[-1] = {**blocks[-1], "cache_control": marker}
+        else:
+            blocks.append(_block(part, ids))
+    return blocks
+
+
+def _marker(point: Any) -> dict[str, Any] | None:
+    if point == {"type": "default"}:
+        return {"type": "ephemeral"}
+    known = (
+        isinstance(point, Mapping) and set(point) == {"type", "ttl"} and point["type"] == "default"
+    )
+    return {"type": "ephemeral", "ttl": point["ttl"]} if known else None
+
+
+def _block(part: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
+    if len(part) == 1:
+        (kind, value), *_ = part.items()
+        if kind == "text":
+            return {"type": "text", "text": value}
+        reader = _READERS.get(kind)
+        found: Block | None = reader(value, ids) if reader and isinstance(value, Mapping) else None
+        if found is not None:
+            return found
+    kind = next((name for name in _TOOLS if isinstance(part.get(name), Mapping)), "")
+    if kind:  # a call or result stays one, whatever stands next to it
+        block: Block = _READERS[kind](part[kind], ids)
+        rest = {key: value for key, value in part.items() if key != kind}
+        return carrying(block, SHAPE, {**foreign(block, SHAPE), "rest": rest})
+    return {"type": FOREIGN, FOREIGN: {SHAPE: {"part": dict(part)}}}
+
+
+def _call(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
+    told = value.get("toolUseId")
+    known = ("toolUseId", "name", "input")
+    extra = {key: item for key, item in value.items() if key not in known}
+    block = {
+        "type": "tool_use",
+        "id": ids.get(str(told), told),
+        "name": value.get("name"),
+        "input": value.get("input"),
+    }
+    return carrying(block, SHAPE, {"extra": extra} if extra else {})
+
+
+def _result(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
+    told = value.get("toolUseId")
+    known = ("toolUseId", "content", "status")
+    extra = {key: item for key, item in value.items() if key not in known}
+    content = [_inner(part) for part in value.get("content") or ()]
+    block: Block = {
+        "type": "tool_result",
+        "tool_use_id": ids.get(str(told), told),
+        "content": content,
+    }
+    if "status" in value:
+        block["is_error"] = value["status"] == "error"
+    return carrying(block, SHAPE, {"extra": extra} if extra else {})
+
+
+def _inner(part: Mapping[str, Any]) -> Block:
+    """A part of a result: JSON becomes text that remembers it."""
+    if set(part) == {"json"}:
+        text = dumps(part["json"])
+        return carrying({"type": "text", "text": text}, SHAPE, {"json": part["json"]})
+    return _block(part, {})
+
+
+def _reasoning(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block | None:
+    del ids
+    text = value.get("reasoningText")
+    if set(value) == {"reasoningText"} and isinstance(text, Mapping):
+        block = {"type": "thinking", "thinking": text.get("text", "")}
+        if "signature" in text:
+            return {**block, "signature": text["signature"]}
+        return carrying(block, SHAPE, {"unsigned": True})
+    if set(value) == {"redactedContent"}:
+        return {"type": "redacted_thinking", "data": _as_base64(value["redactedContent"])}
+    return None
+
+
+def _image(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block | None:
+    del ids
+    data = _bytes_of(value, {"format", "source"})
+    if data is None:
+        return None
+    kind = f"image/{value['format']}"
+    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
+
+
+def _document(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block | None:
+    del ids
+    data = _bytes_of(value, {"format", "name", "source"})
+    kind = DOCUMENTS.get(str(value.get("format")))
+    if data is None or kind is None:
+        return None
+    source = {"type": "base64", "media_type": kind, "data": data}
+    block: Block = {"type": "document", "source": source}
+    name = str(value["name"])
+    return block if UNTITLED.fullmatch(name) else {**block, "title": name}
+
+
+def _bytes_of(value: Mapping[str, Any], keys: set[str]) -> str | None:
+    source = value.get("source")
+    plain = set(value) == keys and isinstance(source, Mapping) and set(source) == {"bytes"}
+    return _as_base64(source["bytes"]) if plain and isinstance(source, Mapping) else None
+
+
+def _as_base64(data: Any) -> str:
+    """Bytes, as boto3 gives them, in base64; a string is base64 already."""
+    return (
+        base64.b64encode(data).decode("ascii") if isinstance(data, bytes | bytearray) else str(data)
+    )
+
+
+_READERS: Mapping[str, Any] = {
+    "toolUse": _call,
+    "toolResult": _result,
+    "reasoningContent": _reasoning,
+    "image": _image,
+    "document": _document,
+}
+
+
+def _tools_in(config: Any) -> list[dict[str, Any]] | None:
+    """Definitions; stand-ins are left out, and a cache point marks the tool before it."""
+    if not isinstance(config, Mapping):
+        return None
+    tools: list[dict[str, Any]] = []
+    for part in config.get("tools") or ():
+        spec = part.get("toolSpec")
+        marker = _marker(part.get("cachePoint"))
+        if marker and tools:
+            tools[-1]["cache_control"] = marker
+        elif not isinstance(spec, Mapping):
+            tools.append(
+                {"name": next(iter(part), "tool"), FOREIGN: {SHAPE: {"whole": dict(part)}}}
+            )
+        elif spec.get("description") != STAND_IN:
+            tools.append(_tool(spec))
+    return tools or None
+
+
+def _tool(spec: Mapping[str, Any]) -> dict[str, Any]:
+    schema = spec.get("inputSchema")
+    read: dict[str, Any] = {"name": spec.get("name")}
+    if "description" in spec:
+        read["description"] = spec["description"]
+    read["input_schema"] = schema.get("json") if isinstance(schema, Mapping) else {}
+    if "strict" in spec:
+        read["strict"] = spec["strict"]
+    return read
+
+
+# Writes Bedrock Converse from the internal view.
+
+
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NAME = re.compile(r"[^a-zA-Z0-9 ()\[\]-]+")
+"""What a document's name may not hold; a run of white space is refused too."""
+
+_FORMATS = {kind: name for name, kind in DOCUMENTS.items()}
+_IMAGES = frozenset({"png", "jpeg", "gif", "webp"})
+
+_TEXT_KEYS = frozenset({"type", "text", "cache_control", FOREIGN})
+_MEDIA_KEYS = frozenset({"type", "source", "title", "cache_control", FOREIGN})
+_CALL_KEYS = frozenset({"type", "id", "name", "input", "cache_control", FOREIGN})
+_RESULT_KEYS = frozenset({"type", "tool_use_id", "content", "is_error", "cache_control", FOREIGN})
+_THINKING_KEYS = frozenset({"type", "thinking", "signature", "data", FOREIGN})
+_TOOL_KEYS = frozenset(
+    {"type", "name", "description", "input_schema", "strict", "cache_control", FOREIGN}
+)
+
+
+class _BedrockWriter:
+    """Writes one conversation; holds what all its messages share."""
+
+    def __init__(self, messages: Sequence[Item], *, as_bytes: bool) -> None:
+        self.losses = Losses()
+        self.ids = map_ids(
+            call_ids(messages), lambda one: bool(_ID.fullmatch(one)), length=24, prefix="tooluse_"
+        )
+        self.called: dict[str, None] = {}  # names of tools that the history uses, in order
+        self._as_bytes = as_bytes
+        self._documents = 0
+
+    def messages(self, messages: Sequence[Item]) -> list[dict[str, Any]]:
+        """Messages in turn, a user's first."""
+        written: list[dict[str, Any]] = []
+        for index, message in bare(messages):
+            content = self.content(message, index)
+            if not content:
+                continue
+            role = "assistant" if message["role"] == "assistant" else "user"
+            extra = foreign(message, SHAPE).get("message", {})
+            if written and written[-1]["role"] == role:
+                written[-1] = {**written[-1], **extra, "content": written[-1]["content"] + content}
+            else:
+                written.append({**extra, "role": role, "content": content})
+        if written and written[0]["role"] == "assistant":
+            written.insert(0, {"role": "user", "content": [{"text": USER_FILLER}]})
+        return written
+
+    def content(self, message: Mapping[str, Any], index: int) -> list[dict[str, Any]]:
+        where = f"messages[{index}]"
+        note_foreign(message, SHAPE, where, self.losses)
+        blocks = blocks_of(message.get("content"))
+        if message["role"] in ("user", "assistant"):
+            return self.blocks(blocks, where)
+        # Converse has system text at the start only; a later one stands as marked user text.
+        text = "\n\n".join(str(block.get("text", "")) for block in blocks)
+        self.losses.add("system message", where, "sent as marked user text" if text else "left out")
+        return [{"text": f"<system>\n{text}\n</system>"}] if text else []
+
+    def blocks(self, blocks: Sequence[Block], where: str) -> list[dict[str, Any]]:
+        """Blocks with their cache points."""
+        written: list[dict[str, Any]] = []
+        for position, block in enumerate(blocks):
+            part = self.block(block, f"{where}.content[{position}]")
+            if part is not None:
+                written.append(part)
+                written.extend(_points(block))
+        return written
+
+    def block(self, block: Block, where: str) -> dict[str, Any] | None:
+        kind = str(block.get("type"))
+        note_foreign(block, SHAPE, where, self.losses)
+        if kind == "tool_use":
+            return self.call(block, where)
+        if kind == "tool_result":
+            return self.result(block, where)
+        if kind in THINKING:
+            return self.thinking(block, where)
+        if kind == FOREIGN:
+            part = foreign(block, SHAPE).get("part")
+            text = readable(block)
+            return dict(part) if part else {"text": text} if text else None
+        if is_text(block):
+            return self.text(block, where)
+        if kind in ("image", "document"):
+            part = self.media(block, where)
+            if part is not None:
+                note_keys(block, _MEDIA_KEYS, where, self.losses)
+                return part
+        return self.told(block, where)
+
+    def text(self, block: Block, where: str) -> dict[str, Any] | None:
+        note_keys(block, _TEXT_KEYS, where, self.losses)
+        if not block["text"].strip():
+            self.losses.add("text", where, "blank, left out")
+            return None
+        return {"text": block["text"]}
+
+    def told(self, block: Block, where: str) -> dict[str, Any] | None:
+        kind = str(block.get("type"))
+        if "type" not in block:  # already in this shape
+            return dict(block)
+        text = as_text(block)
+        self.losses.add(kind, where, "left out" if not text else "sent as text")
+        return {"text": text} if text else None
+
+    # -- calls, results, reasoning
+
+    def call(self, block: Block, where: str) -> dict[str, Any]:
+        note_keys(block, _CALL_KEYS, where, self.losses)
+        self.called.setdefault(str(block.get("name")))
+        one = self.ids.get(block["id"], block["id"])
+        data = foreign(block, SHAPE)
+        return {
+            **data.get("rest", {}),
+            "toolUse": {
+                **data.get("extra", {}),
+                "toolUseId": one,
+                "name": block.get("name"),
+                "input": block.get("input"),
+            },
+        }
+
+    def result(self, block: Block, where: str) -> dict[str, Any]:
+        note_keys(block, _RESULT_KEYS, where, self.losses)
+        old = str(block.get("tool_use_id"))
+        content = [*self.inner(block.get("content"), where)]
+        if block.get("is_error") and not content:
+            content = [{"text": "(no output)"}]  # an error without content is refused
+        data = foreign(block, SHAPE)
+        told = {**data.get("extra", {}), "toolUseId": self.ids.get(old, old), "content": content}
+        if "is_error" in block:
+            told["status"] = "error" if block["is_error"] else "success"
+        return {**data.get("rest", {}), "toolResult": told}
+
+    def inner(self, content: Any, where: str) -> Iterator[dict[str, Any]]:
+        for position, block in enumerate(blocks_of(content)):
+            here = f"{where}.content[{position}]"
+            kept = foreign(block, SHAPE).get("json")
+            if kept is not None and loads_object(block.get("text", "")) == kept:
+                yield {"json": kept}
+                continue
+            if "cache_control" in block:
+                self.losses.add("cache_control", here, "results take no cache point inside")
+            part = self.block(block, here)
+            if part is not None:
+                yield part
+
+    def thinking(self, block: Block, where: str) -> dict[str, Any] | None:
+        note_keys(block, _THINKING_KEYS, where, self.losses)
+        if block["type"] == "redacted_thinking":
+            return {"reasoningContent": {"redactedContent": self.data(block.get("data"))}}
+        text = {"text": block.get("thinking", "")}
+        if block.get("signature"):
+            return {
+                "reasoningContent": {"reasoningText": {**text, "signature": block["signature"]}}
+            }
+        if foreign(block, SHAPE).get("unsigned"):
+            return {"reasoningContent": {"reasoningText": text}}
+        self.losses.add("thinking", where, "has no signature of this provider")
+        return None
+
+    # -- media
+
+    def media(self, block: Block, where: str) -> dict[str, Any] | None:
+        source = block.get("source")
+        if not isinstance(source, Mapping) or source.get("type") != "base64":
+            return None
+        kind = str(source.get("media_type", ""))
+        held = {"source": {"bytes": self.data(source.get("data"))}}
+        if block["type"] == "image":
+            form = kind.removeprefix("image/")
+            return {"image": {"format": form, **held}} if form in _IMAGES else None
+        form = _FORMATS.get(kind, "")
+        return (
+            {"document": {"format": form, "name": self.name(block, where), **held}}
+            if form
+            else None
+        )
+
+    def name(self, block: Block, where: str) -> str:
+        """A name that Converse takes; documents without one are numbered, as names must differ."""
+        self._documents += 1
+        title = str(block.get("title") or "")
+        name = " ".join(_NAME.sub("-", title).split())
+        if title and name != title:
+            self.losses.add("title", where, "letters that the target refuses are replaced")
+        return name or f"untitled-{self._documents}"
+
+    def data(self, told: Any) -> Any:
+        if not self._as_bytes:
+            return told
+        try:
+            return base64.b64decode(str(told), validate=True)
+        except (ValueError, binascii.Error):
+            return str(told).encode()
+
+
+def _points(block: Mapping[str, Any]) -> list[dict[str, Any]]:
+    marker = block.get("cache_control")
+    if not isinstance(marker, Mapping) or block.get("type") in THINKING:
+        return []
+    ttl = {"ttl": marker["ttl"]} if "ttl" in marker else {}
+    return [{"cachePoint": {"type": "default", **ttl}}]
+
+
+def _tool_config(
+    tools: Sequence[Mapping[str, Any]] | None, called: Mapping[str, None], losses: Losses
+) -> dict[str, Any] | None:
+    """Definitions, or stand-ins for what the history calls; `None` where none are needed."""
+    specs: list[dict[str, Any]] = []
+    for index, tool in enumerate(tools or ()):
+        whole = foreign(tool, SHAPE).get("whole")
+        if whole:
+            specs.append(dict(whole))
+        elif "input_schema" not in tool:
+            losses.add("tool", f"tools[{index}]", "a server tool of another provider")
+        else:
+            note_keys(tool, _TOOL_KEYS, f"tools[{index}]", losses)
+            specs += [{"toolSpec": _spec(tool)}, *_points(tool)]
+    if not specs:
+        specs = [{"toolSpec": _stand_in(name)} for name in called]
+    return {"tools": specs} if specs else None
+
+
+def _spec(tool: Mapping[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = {"name": tool.get("name")}
+    for key in ("description", "strict"):
+        if key in tool:
+            spec[key] = tool[key]
+    return {**spec, "inputSchema": {"json": tool["input_schema"]}}
+
+
+def _stand_in(name: str) -> dict[str, Any]:
+    return {"name": name, "description": STAND_IN, "inputSchema": {"json": {"type": "object"}}}
 
 
 @placed
@@ -46,11 +511,11 @@ def to_provider(
     Returns:
         `messages` and, if needed, `system` and `toolConfig`; losses; ids that had to change.
     """
-    writer = BedrockWriter(messages, as_bytes=as_bytes)
+    writer = _BedrockWriter(messages, as_bytes=as_bytes)
     parts: dict[str, Any] = {"messages": writer.messages(messages)}
     if system:
         parts["system"] = writer.blocks(blocks_of(system), "system")
-    config = tool_config(tools, writer.called, writer.losses)
+    config = _tool_config(tools, writer.called, writer.losses)
     if config:
         parts["toolConfig"] = config
     return Shaped(parts, writer.losses.all(), reverse(writer.ids))
@@ -68,18 +533,18 @@ def from_provider(
         ids: `Shaped.ids` of the call that made it, to get the old ids back.
     """
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
-    reader = BedrockReader(ids or {})
+    reader = _BedrockReader(ids or {})
     reader.take_all(body.get("messages") or ())
     return Internal(
         reader.messages,
         system=_system_in(body.get("system")),
-        tools=tools_in(body.get("toolConfig")),
+        tools=_tools_in(body.get("toolConfig")),
     )
 
 
 def _system_in(told: Any) -> str | list[Block] | None:
     if not told:
         return None
-    blocks = blocks_in(told, {})
+    blocks = _blocks_in(told, {})
     plain = len(blocks) == 1 and is_text(blocks[0]) and len(blocks[0]) == 2
     return str(blocks[0]["text"]) if plain else blocks

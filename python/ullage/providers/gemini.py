@@ -12,17 +12,514 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ullage.facts.sections import readable
 from ullage.messages import Block, Item
-from ullage.providers._common import Internal, Shaped
-from ullage.providers._gemini_in import GeminiReader, system_in, tools_in
-from ullage.providers._gemini_out import GeminiWriter, tools_out
-from ullage.providers._ids import reverse
-from ullage.providers._placed import placed
+from ullage.providers._common import (
+    FOREIGN,
+    USER_FILLER,
+    Internal,
+    Losses,
+    Shaped,
+    as_text,
+    bare,
+    blocks_of,
+    carrying,
+    dumps,
+    foreign,
+    from_url,
+    is_text,
+    note_foreign,
+    note_keys,
+    placed,
+    reverse,
+)
 
-__all__ = ["from_provider", "to_provider"]
+# Reads Gemini contents into the internal view.
+
+
+SHAPE = "gemini"
+
+SKIP_SIGNATURE = "skip_thought_signature_validator"
+"""Documented stand-in for the signature of a call that this model did not make."""
+
+_CALL = frozenset({"id", "name", "args"})
+_ANSWER = frozenset({"id", "name", "response", "parts"})
+_DECLARED = ("functionDeclarations", "function_declarations")
+
+
+class _GeminiReader:
+    """Builds messages; calls without an id get one from what they are."""
+
+    def __init__(self, ids: Mapping[str, str]) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.losses = Losses()
+        self._ids = ids
+        # Calls that wait for an answer: ids by name, the oldest first, and names by id.
+        self._waiting: dict[str, OrderedDict[str, None]] = {}
+        self._named: dict[str, list[str]] = {}
+        self._alike: dict[str, int] = {}
+
+    def take_all(self, contents: Sequence[Mapping[str, Any]]) -> None:
+        for index, content in enumerate(contents):
+            if index or not _is_filler(content):
+                self.take(content, index)
+
+    def take(self, content: Mapping[str, Any], index: int) -> None:
+        model = content.get("role") == "model"
+        if model:
+            self._waiting, self._named = {}, {}
+        blocks = []
+        for position, part in enumerate(content.get("parts") or ()):
+            where = f"contents[{index}].parts[{position}]"
+            blocks.append(
+                self.block(part, where)
+                if isinstance(part, Mapping)
+                else _opaque({"text": str(part)})
+            )
+        extra = {key: value for key, value in content.items() if key not in ("role", "parts")}
+        message = {"role": "assistant" if model else "user", "content": blocks}
+        self.messages.append(carrying(message, SHAPE, {"content": extra} if extra else {}))
+
+    def block(self, part: Mapping[str, Any], where: str) -> Block:
+        if isinstance(part.get("functionCall"), Mapping):
+            return self.call(part)
+        if isinstance(part.get("functionResponse"), Mapping):
+            return self.answer(part, where)
+        extra = {key: value for key, value in part.items() if key != "text"}
+        if isinstance(part.get("text"), str):
+            return _spoken(part["text"], extra)
+        return _media(part) or _opaque(part)
+
+    # -- calls and answers
+
+    def call(self, part: Mapping[str, Any]) -> Block:
+        told = part["functionCall"]
+        name, value = str(told.get("name", "")), told.get("args")
+        data = {key: item for key, item in part.items() if key != "functionCall"}
+        if data.get("thoughtSignature") == SKIP_SIGNATURE:
+            del data["thoughtSignature"]
+        kept: dict[str, Any] = {
+            "part": data,
+            "call": {key: item for key, item in told.items() if key not in _CALL},
+        }
+        kept = {key: item for key, item in kept.items() if item}
+        if "args" not in told:
+            kept["no_args"] = True
+        if "id" not in told:
+            kept["no_id"] = True
+        one = self._ids.get(str(told.get("id")), told.get("id")) or self._made(name, value)
+        self._waiting.setdefault(name, OrderedDict())[one] = None
+        self._named.setdefault(one, []).append(name)
+        return carrying(
+            {"type": "tool_use", "id": one, "name": name, "input": value or {}}, SHAPE, kept
+        )
+
+    def _made(self, name: str, value: Any) -> str:
+        """An id that is the same whenever the same history is read."""
+        seed = f"{name}:{dumps(value)}"
+        count = self._alike[seed] = self._alike.get(seed, 0) + 1
+        digest = hashlib.sha256(f"{count}:{seed}".encode("utf-8", "surrogatepass")).hexdigest()
+        return f"call_{digest[:20]}"
+
+    def answer(self, part: Mapping[str, Any], where: str) -> Block:
+        told = part["functionResponse"]
+        name = str(told.get("name", ""))
+        one = self._ids.get(str(told.get("id")), told.get("id")) or self._oldest(name, where)
+        for called in self._named.pop(one, ()):
+            self._waiting[called].pop(one, None)
+        content, failed, exact = _answer_in(told)
+        kept = {
+            "part": {key: item for key, item in part.items() if key != "functionResponse"},
+            "answer": {key: item for key, item in told.items() if key not in _ANSWER},
+            "response": {}
+            if exact
+            else {key: told[key] for key in ("response", "parts") if key in told},
+        }
+        block: Block = {"type": "tool_result", "tool_use_id": one, "content": content}
+        if failed:
+            block["is_error"] = True
+        return carrying(block, SHAPE, {key: item for key, item in kept.items() if item})
+
+    def _oldest(self, name: str, where: str) -> str:
+        """Without ids, an answer belongs to the first open call of its name."""
+        one = next(iter(self._waiting.get(name, ())), None)
+        if one is None:
+            self.losses.add("tool_result", where, "answers no call")
+        return one or f"unknown_{name}"
+
+
+def _answer_in(told: Mapping[str, Any]) -> tuple[Any, bool, bool]:
+    """A response as content; whether it is an error; whether writing gives the same again."""
+    response = told.get("response")
+    names = set(response) if isinstance(response, Mapping) else set()
+    if isinstance(response, Mapping) and names in ({"output"}, {"error"}):
+        failed = names == {"error"}
+        said = response["error" if failed else "output"]
+        if isinstance(said, str) and "parts" not in told:
+            return said, failed, True
+        blocks = _named(said, told.get("parts") or []) if isinstance(said, list) else None
+        if blocks is not None:
+            return blocks, failed, True
+    rest = [_media(part) or _opaque(part) for part in told.get("parts") or ()]
+    text = dumps(response) if response is not None else ""
+    return ([{"type": "text", "text": text}, *rest] if rest else text), False, False
+
+
+def _named(said: list[Any], parts: list[Any]) -> list[Block] | None:
+    """Texts and references in a row, each reference to one part; `None` if it is not of that form."""
+    media = {}
+    for part in parts:
+        block = _media(part, named=True)
+        if block is None:
+            return None
+        media[(part.get("inlineData") or part["fileData"])["displayName"]] = block
+    blocks: list[Block] = []
+    for one in said:
+        name = one.get("$ref") if isinstance(one, Mapping) and set(one) == {"$ref"} else None
+        if isinstance(one, str):
+            blocks.append({"type": "text", "text": one})
+        elif name in media:
+            blocks.append(media.pop(name))
+        else:
+            return None
+    return None if media else blocks
+
+
+# ---- parts ---------------------------------------------------------------------------------------
+
+
+def _spoken(text: str, extra: dict[str, Any]) -> Block:
+    """Thought and empty signed texts are thinking: no other provider may take them for speech."""
+    if extra.get("thought") or not text:
+        return carrying(
+            {"type": "thinking", "thinking": text}, SHAPE, {"part": extra, "text": True}
+        )
+    return carrying({"type": "text", "text": text}, SHAPE, {"part": extra} if extra else {})
+
+
+def _media(part: Mapping[str, Any], *, named: bool = False) -> Block | None:
+    """Inline or linked media. `named`: with a name that is only a reference."""
+    extra = {key: value for key, value in part.items() if key not in ("inlineData", "fileData")}
+    data = part.get("inlineData")
+    if isinstance(data, Mapping) and isinstance(data.get("data"), str):
+        rest = {key: item for key, item in data.items() if key not in ("mimeType", "data")}
+        title = rest.pop("displayName", None)
+        kind = str(data.get("mimeType", ""))
+        source = {"type": "base64", "media_type": kind, "data": data["data"]}
+        image = kind.startswith("image/")
+        # A name is needed to be referred to; else only documents have one.
+        fits = title is not None if named else title is None or not image
+        if rest or not fits or not (image or kind == "application/pdf"):
+            return None
+        return _sourced(kind, source, None if named else title, extra)
+    return _linked(part.get("fileData"), extra, named)
+
+
+def _linked(link: Any, extra: dict[str, Any], named: bool) -> Block | None:
+    known = {"mimeType", "fileUri", "displayName"} if named else {"mimeType", "fileUri"}
+    if not isinstance(link, Mapping) or set(link) != known:
+        return None
+    kind, url = str(link["mimeType"]), str(link["fileUri"])
+    if not kind.startswith("image/"):
+        return None
+    if kind != _guess(url):
+        extra = {**extra, "mimeType": kind}
+    return _sourced(kind, from_url(url), None, extra)
+
+
+def _guess(url: str) -> str:
+    """The media type of a linked image, by the ending of its path."""
+    ending = url.partition("?")[0].rpartition(".")[2].lower()
+    return f"image/{ending}" if ending in ("png", "gif", "webp", "heic", "heif") else "image/jpeg"
+
+
+def _sourced(kind: str, source: dict[str, Any], title: Any, extra: dict[str, Any]) -> Block:
+    image = kind.startswith("image/")
+    block: Block = {"type": "image" if image else "document", "source": source}
+    if title is not None:
+        block["title"] = title
+    return carrying(block, SHAPE, {"part": extra} if extra else {})
+
+
+def _opaque(part: Mapping[str, Any]) -> Block:
+    return {"type": FOREIGN, FOREIGN: {SHAPE: {"opaque": dict(part)}}}
+
+
+def _is_filler(content: Mapping[str, Any]) -> bool:
+    return content == {"role": "user", "parts": [{"text": USER_FILLER}]}
+
+
+# ---- system and tools ----------------------------------------------------------------------------
+
+
+def _system_in(told: Any) -> str | list[Block] | None:
+    """A system instruction: one plain part is a string."""
+    if told is None:
+        return None
+    if isinstance(told, str):
+        return told
+    parts = told.get("parts") or () if isinstance(told, Mapping) else told
+    blocks = [
+        _spoken(part["text"], {k: v for k, v in part.items() if k != "text"})
+        for part in parts
+        if "text" in part
+    ]
+    if len(blocks) == 1 and is_text(blocks[0]) and len(blocks[0]) == 2:
+        return str(blocks[0]["text"])
+    return blocks_of(blocks) or None
+
+
+def _tools_in(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Function declarations one by one; other tools whole."""
+    found: list[dict[str, Any]] = []
+    for tool in tools:
+        rest = {key: value for key, value in tool.items() if key not in _DECLARED}
+        for name in _DECLARED:
+            found.extend(_declared(function) for function in tool.get(name) or ())
+        if rest:
+            found.append({"name": next(iter(rest)), FOREIGN: {SHAPE: {"whole": rest}}})
+    return found
+
+
+def _declared(function: Mapping[str, Any]) -> dict[str, Any]:
+    read: dict[str, Any] = {"name": function.get("name")}
+    if "description" in function:
+        read["description"] = function["description"]
+    key = "parametersJsonSchema" if "parametersJsonSchema" in function else "parameters"
+    read["input_schema"] = function.get(key) or {"type": "object"}
+    known = ("name", "description", key)
+    extra = {name: value for name, value in function.items() if name not in known}
+    data: dict[str, Any] = {"declaration": extra} if extra else {}
+    if key == "parameters" and key in function:
+        data["key"] = key
+    if key not in function:
+        data["key"] = ""
+    return carrying(read, SHAPE, data)
+
+
+# Writes Gemini contents from the internal view.
+
+
+_TEXT_KEYS = frozenset({"type", "text", FOREIGN})
+_MEDIA_KEYS = frozenset({"type", "source", "title", FOREIGN})
+_CALL_KEYS = frozenset({"type", "id", "name", "input", FOREIGN})
+_RESULT_KEYS = frozenset({"type", "tool_use_id", "content", "is_error", FOREIGN})
+_TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", FOREIGN})
+
+
+class _GeminiWriter:
+    """Writes one conversation; holds what all its messages share."""
+
+    def __init__(self, messages: Sequence[Item], *, signatures: bool) -> None:
+        self.losses = Losses()
+        self.ids: dict[str, str] = {}  # Gemini takes any id
+        self._signatures = signatures
+        self._calls = {
+            str(block.get("id")): block
+            for _, message in bare(messages)
+            for block in blocks_of(message.get("content"))
+            if block.get("type") == "tool_use"
+        }
+
+    def contents(self, messages: Sequence[Item]) -> list[dict[str, Any]]:
+        """Contents in turn, a user's first; the answers of a turn in the order of its calls."""
+        written: list[dict[str, Any]] = []
+        for index, message in bare(messages):
+            parts = self.parts(message, index)
+            if not parts:
+                continue
+            role = "model" if message["role"] == "assistant" else "user"
+            extra = foreign(message, SHAPE).get("content", {})
+            if written and written[-1]["role"] == role:
+                written[-1] = {**written[-1], **extra, "parts": written[-1]["parts"] + parts}
+            else:
+                written.append({**extra, "role": role, "parts": parts})
+        if written and written[0]["role"] == "model":
+            written.insert(0, {"role": "user", "parts": [{"text": USER_FILLER}]})
+        if self._signatures:
+            written = [{**content, "parts": _signed(content["parts"])} for content in written]
+        return _in_order_of_calls(written, self.losses)
+
+    def system(self, system: str | Sequence[Block]) -> list[dict[str, Any]]:
+        """Parts of the system instruction."""
+        parts = (
+            self.part(block, f"system[{index}]") for index, block in enumerate(blocks_of(system))
+        )
+        return [part for part in parts if part is not None]
+
+    def parts(self, message: Mapping[str, Any], index: int) -> list[dict[str, Any]]:
+        where = f"messages[{index}]"
+        note_foreign(message, SHAPE, where, self.losses)
+        if message["role"] == "system":
+            return self.inner_system(message, where)
+        found: list[dict[str, Any]] = []
+        for position, block in enumerate(blocks_of(message.get("content"))):
+            part = self.part(block, f"{where}.content[{position}]")
+            if part is not None:
+                found.append(part)
+        return found
+
+    def inner_system(self, message: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+        """Gemini has one instruction at the start; a later one stands as marked user text."""
+        text = "\n\n".join(
+            str(block.get("text", "")) for block in blocks_of(message.get("content"))
+        )
+        self.losses.add("system message", where, "sent as marked user text" if text else "left out")
+        return [{"text": f"<system>\n{text}\n</system>"}] if text else []
+
+    def part(self, block: Block, where: str) -> dict[str, Any] | None:
+        kind = block.get("type")
+        data = foreign(block, SHAPE)
+        note_foreign(block, SHAPE, where, self.losses)
+        if kind == "tool_use":
+            return self.call(block, data, where)
+        if kind == "tool_result":
+            return self.answer(block, data, where)
+        if kind == FOREIGN:
+            text = readable(block)
+            return dict(data["opaque"]) if "opaque" in data else {"text": text} if text else None
+        if kind == "thinking" and data.get("text"):
+            return {"text": block.get("thinking", ""), **data.get("part", {})}
+        if is_text(block):
+            note_keys(block, _TEXT_KEYS, where, self.losses)
+            return {"text": block["text"], **data.get("part", {})}
+        media = _gemini_out_media(block, data)
+        if media is not None:
+            note_keys(block, _MEDIA_KEYS, where, self.losses)
+            return media
+        return self.told(block, where)
+
+    def call(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any]:
+        note_keys(block, _CALL_KEYS, where, self.losses)
+        told: dict[str, Any] = {} if data.get("no_id") else {"id": block.get("id")}
+        told |= {**data.get("call", {}), "name": block.get("name")}
+        if not (data.get("no_args") and not block.get("input")):
+            told["args"] = block.get("input")
+        return {**data.get("part", {}), "functionCall": told}
+
+    def answer(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any]:
+        note_keys(block, _RESULT_KEYS, where, self.losses)
+        call = self._calls.get(str(block.get("tool_use_id")), {})
+        told: dict[str, Any] = {}
+        if not foreign(call, SHAPE).get("no_id"):
+            told["id"] = block.get("tool_use_id")
+        told |= {**data.get("answer", {}), "name": call.get("name", "unknown")}
+        kept = data.get("response")
+        if kept and _answer_in(kept)[0] == block.get("content"):
+            told |= kept
+        else:
+            told |= self.response(block, where)
+        return {**data.get("part", {}), "functionResponse": told}
+
+    def response(self, block: Block, where: str) -> dict[str, Any]:
+        key = "error" if block.get("is_error") else "output"
+        content = block.get("content")
+        if content is None or isinstance(content, str):
+            return {"response": {key: content or ""}}
+        said: list[Any] = []
+        media: list[dict[str, Any]] = []
+        for position, one in enumerate(blocks_of(content)):
+            part = self.part(one, f"{where}.content[{position}]")
+            if part is None:
+                continue
+            held = next((key for key in ("inlineData", "fileData") if key in part), None)
+            if held:
+                name = f"item_{len(media) + 1}"
+                if "displayName" in part[held]:
+                    self.losses.add(
+                        "title", f"{where}.content[{position}]", "the name is its place"
+                    )
+                media.append({**part, held: {**part[held], "displayName": name}})
+                said.append({"$ref": name})
+            elif "text" in part:
+                said.append(part["text"])
+            else:
+                self.losses.add(
+                    str(one.get("type")), f"{where}.content[{position}]", "sent as data"
+                )
+                said.append(part)
+        return {"response": {key: said}, **({"parts": media} if media else {})}
+
+    def told(self, block: Block, where: str) -> dict[str, Any] | None:
+        kind = str(block.get("type"))
+        if "type" not in block:  # already in this shape
+            return dict(block)
+        text = as_text(block)
+        self.losses.add(kind, where, "left out" if text is None else "sent as text")
+        return None if text is None else {"text": text}
+
+
+def _signed(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The first call of a step must have a signature, even one that skips the check."""
+    at = next((at for at, part in enumerate(parts) if "functionCall" in part), None)
+    if at is None or "thoughtSignature" in parts[at]:
+        return parts
+    return [*parts[:at], {**parts[at], "thoughtSignature": SKIP_SIGNATURE}, *parts[at + 1 :]]
+
+
+def _in_order_of_calls(contents: list[dict[str, Any]], losses: Losses) -> list[dict[str, Any]]:
+    """Answers come in the order of their calls, before what else the user says."""
+    for index in range(1, len(contents)):
+        calls = [
+            part["functionCall"] for part in contents[index - 1]["parts"] if "functionCall" in part
+        ]
+        parts = contents[index]["parts"]
+        answers = [part for part in parts if "functionResponse" in part]
+        if len(answers) < 2 or not calls or "id" not in calls[0]:
+            continue
+        order = {call.get("id"): at for at, call in enumerate(calls)}
+        rest = [part for part in parts if "functionResponse" not in part]
+        answers.sort(key=lambda part: order.get(part["functionResponse"].get("id"), len(order)))
+        if answers + rest != parts:
+            losses.add("order", f"contents[{index}]", "answers stand in the order of their calls")
+            contents[index] = {**contents[index], "parts": answers + rest}
+    return contents
+
+
+def _gemini_out_media(block: Block, data: Mapping[str, Any]) -> dict[str, Any] | None:
+    source = block.get("source")
+    if block.get("type") not in ("image", "document") or not isinstance(source, Mapping):
+        return None
+    extra = {key: value for key, value in data.get("part", {}).items() if key != "mimeType"}
+    if source.get("type") == "base64":
+        name = {"displayName": block["title"]} if block.get("title") else {}
+        inline = {"mimeType": source.get("media_type"), "data": source.get("data"), **name}
+        return {"inlineData": inline, **extra}
+    if source.get("type") == "url" and block.get("type") == "image":
+        kind = data.get("part", {}).get("mimeType", _guess(str(source["url"])))
+        return {"fileData": {"mimeType": kind, "fileUri": source["url"]}, **extra}
+    return None
+
+
+def _tools_out(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[dict[str, Any]]:
+    """All functions in one declaration list, as the API documents it; other tools whole."""
+    declared: list[dict[str, Any]] = []
+    whole: list[dict[str, Any]] = []
+    for index, tool in enumerate(tools):
+        data = foreign(tool, SHAPE)
+        if "whole" in data:
+            whole.append(dict(data["whole"]))
+        elif "input_schema" not in tool:
+            losses.add("tool", f"tools[{index}]", "a server tool of another provider")
+        else:
+            note_keys(tool, _TOOL_KEYS, f"tools[{index}]", losses)
+            declared.append(_declaration(tool, data))
+    return [*([{"functionDeclarations": declared}] if declared else []), *whole]
+
+
+def _declaration(tool: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    written: dict[str, Any] = {"name": tool.get("name")}
+    if "description" in tool:
+        written["description"] = tool["description"]
+    key = data.get("key", "parametersJsonSchema")
+    if key:
+        written[key] = tool["input_schema"]
+    return {**written, **data.get("declaration", {})}
 
 
 @placed
@@ -45,12 +542,12 @@ def to_provider(
     Returns:
         `contents` and, if given, `systemInstruction` and `tools`; losses; ids that had to change.
     """
-    writer = GeminiWriter(messages, signatures=signatures)
+    writer = _GeminiWriter(messages, signatures=signatures)
     parts: dict[str, Any] = {"contents": writer.contents(messages)}
     if system:
         parts["systemInstruction"] = {"parts": writer.system(system)}
     if tools is not None:
-        parts["tools"] = tools_out(tools, writer.losses)
+        parts["tools"] = _tools_out(tools, writer.losses)
     return Shaped(parts, writer.losses.all(), reverse(writer.ids))
 
 
@@ -66,12 +563,12 @@ def from_provider(
         ids: `Shaped.ids` of the call that made it, to get the old ids back.
     """
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"contents": request}
-    reader = GeminiReader(ids or {})
+    reader = _GeminiReader(ids or {})
     reader.take_all(body.get("contents") or ())
     tools = body.get("tools")
     return Internal(
         reader.messages,
-        system=system_in(body.get("systemInstruction") or body.get("system_instruction")),
-        tools=None if tools is None else tools_in(tools),
+        system=_system_in(body.get("systemInstruction") or body.get("system_instruction")),
+        tools=None if tools is None else _tools_in(tools),
         losses=reader.losses.all(),
     )

@@ -12,12 +12,18 @@ from typing import Any
 
 from ullage.messages import Block, Item
 from ullage.providers import openai_chat
-from ullage.providers._chat_dialect import one_system
-from ullage.providers._common import TOOL_FILLER, Internal, Losses, Shaped, bare
-from ullage.providers._ids import call_ids, map_ids, reverse
-from ullage.providers._placed import placed
-
-__all__ = ["from_provider", "to_provider"]
+from ullage.providers._common import (
+    TOOL_FILLER,
+    Internal,
+    Losses,
+    Shaped,
+    bare,
+    call_ids,
+    map_ids,
+    placed,
+    reverse,
+)
+from ullage.providers.openai_chat import _one_system as one_system
 
 _ID = re.compile(r"[a-zA-Z0-9]{9}")
 _ID_KEYS = {"tool_use": "id", "tool_result": "tool_use_id"}

@@ -9,11 +9,8 @@ from typing import Any, Final
 from ullage._late import hashlib
 from ullage.exceptions import InvalidMessage, UllageError
 from ullage.messages import Item
-from ullage.providers._common import FOREIGN, is_anthropic_only
-from ullage.providers._placed import BROKEN, refused
+from ullage.providers._common import BROKEN, FOREIGN, is_anthropic_only, refused
 from ullage.providers.registry import AnyProvider, Provider, provider_of, recognised
-
-__all__ = ["FormList", "read_form", "read_item"]
 
 _INTERNAL: Final = ("tool_use", "tool_result", FOREIGN)
 _SYSTEM_HINT: Final = "give it as ContextManager(system=...): it is never changed"

@@ -13,8 +13,6 @@ from ullage.providers._common import FOREIGN
 from ullage.providers.registry import SHAPES, Provider
 from ullage.providers.sdk_objects import as_json, camel_cased
 
-__all__ = ["CountedTools", "read_tools", "tools_show"]
-
 
 class CountedTools(list[Any]):
     """Definitions that somebody else sends: they are counted, whatever they are, and none is refused."""

@@ -12,17 +12,545 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 from ullage.messages import Block, Item
-from ullage.providers._common import Internal, Shaped, blocks_of
-from ullage.providers._ids import reverse
-from ullage.providers._placed import placed
-from ullage.providers._responses_in import ResponsesReader, tool_in
-from ullage.providers._responses_out import ResponsesWriter, tools_out, whole_units
+from ullage.providers._common import (
+    FOREIGN,
+    Internal,
+    Losses,
+    Shaped,
+    arguments_in,
+    arguments_out,
+    as_text,
+    bare,
+    blocks_of,
+    call_ids,
+    carrying,
+    dumps,
+    foreign,
+    from_url,
+    is_anthropic_only,
+    is_text,
+    map_ids,
+    map_names,
+    name_out,
+    note_foreign,
+    note_keys,
+    place_result,
+    placed,
+    result_text,
+    reverse,
+    to_url,
+)
 
-__all__ = ["from_provider", "to_provider"]
+# Reads items of the Responses API into the internal view.
+#
+# An item keeps what the internal view has no word for under `foreign`: `item` (keys besides the known
+# ones, or the whole item), `head` and `part` (the same for messages and their parts).
+
+
+SHAPE = "openai_responses"
+
+Side: TypeAlias = Literal["assistant", "user", "system", "result"]
+
+_PLAIN_HEAD = {"type": "message"}
+_CALL = frozenset({"type", "call_id", "name", "arguments"})
+_CUSTOM = frozenset({"type", "call_id", "name", "input"})
+_OUTPUT = frozenset({"type", "call_id", "output"})
+
+
+def _side_of(item: Mapping[str, Any]) -> Side:
+    """Whose message an item belongs to: calls and what is opaque are the assistant's."""
+    role = item.get("role")
+    if role in ("system", "developer"):
+        return "system"
+    if role == "user":
+        return "user"
+    kind = str(item.get("type"))
+    return "result" if kind.endswith("_output") and "call_id" in item else "assistant"
+
+
+def _blocks_in(item: Mapping[str, Any], ids: Mapping[str, str] | None = None) -> list[Block]:
+    """An item as blocks: one, or one for each part of a message."""
+    kind = str(item.get("type") or "message")
+    if kind == "message":
+        return _message_blocks(item)
+    if kind == "reasoning":
+        return [_thinking(item)]
+    if "call_id" in item:
+        return [_result(item, ids or {}) if kind.endswith("_output") else _call(item, ids or {})]
+    return [_opaque(item)]
+
+
+def _opaque(item: Mapping[str, Any]) -> Block:
+    return {"type": FOREIGN, FOREIGN: {SHAPE: {"item": dict(item)}}}
+
+
+def _thinking(item: Mapping[str, Any]) -> Block:
+    """The summary is the readable part; the item itself is sent back unchanged."""
+    listed = [*(item.get("summary") or ()), *(item.get("content") or ())]
+    texts = [str(part.get("text", "")) for part in listed if isinstance(part, Mapping)]
+    return carrying(
+        {"type": "thinking", "thinking": "\n\n".join(texts)}, SHAPE, {"item": dict(item)}
+    )
+
+
+# ---- messages ------------------------------------------------------------------------------------
+
+
+def _message_blocks(item: Mapping[str, Any]) -> list[Block]:
+    """The first block names the item, the others continue it."""
+    head = {key: value for key, value in item.items() if key not in ("role", "content")}
+    content = item.get("content")
+    if isinstance(content, str):
+        return [carrying({"type": "text", "text": content}, SHAPE, {"head": head, "string": True})]
+    blocks = [_part_in(part) for part in content or ()]
+    for index, block in enumerate(blocks):
+        kept = block.get(FOREIGN, {}).get(SHAPE, {})
+        extra = {"continues": True} if index else {"head": head}
+        blocks[index] = carrying(block, SHAPE, {**kept, **extra})
+    return blocks
+
+
+def _part_in(part: Any) -> Block:
+    """One part of a message or of an output."""
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if kind in ("input_text", "output_text", "text") and isinstance(part.get("text"), str):
+        extra = {key: value for key, value in part.items() if key not in ("type", "text")}
+        return carrying(
+            {"type": "text", "text": part["text"]}, SHAPE, {"part": extra} if extra else {}
+        )
+    if kind == "input_image" and isinstance(part.get("image_url"), str):
+        extra = {key: value for key, value in part.items() if key not in ("type", "image_url")}
+        block: Block = {"type": "image", "source": from_url(part["image_url"])}
+        return carrying(block, SHAPE, {"part": extra} if extra else {})
+    if kind == "input_file":
+        source = from_url(str(part.get("file_data") or ""))
+        if source["type"] == "base64":
+            return _document(part, source)
+    return {"type": FOREIGN, FOREIGN: {SHAPE: {"opaque": part}}}
+
+
+def _document(part: Mapping[str, Any], source: dict[str, Any]) -> Block:
+    extra = {
+        key: value for key, value in part.items() if key not in ("type", "file_data", "filename")
+    }
+    block: Block = {"type": "document", "source": source}
+    if part.get("filename"):
+        block["title"] = part["filename"]
+    return carrying(block, SHAPE, {"part": extra} if extra else {})
+
+
+# ---- calls and outputs ---------------------------------------------------------------------------
+
+
+def _call(item: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
+    kind, told = str(item.get("type")), item.get("call_id")
+    data: dict[str, Any] = {}
+    known = frozenset(item)
+    if kind == "function_call":
+        value, data = arguments_in(item.get("arguments"))
+        known = _CALL
+    elif kind == "custom_tool_call":
+        value, data, known = {"input": item.get("input", "")}, {"type": kind}, _CUSTOM
+    else:
+        value, data = _other_input(item), {"type": kind, "whole": dict(item)}
+    extra = {key: item[key] for key in item if key not in known}
+    name = item.get("name") or kind.removesuffix("_call")
+    block = {"type": "tool_use", "id": ids.get(str(told), told), "name": name, "input": value}
+    return carrying(block, SHAPE, {**data, **({"item": extra} if extra else {})})
+
+
+def _other_input(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call of a built-in tool asks for, to be read and measured."""
+    for key in ("action", "arguments", "operation"):
+        if isinstance(item.get(key), Mapping):
+            return dict(item[key])
+    return {
+        key: value for key, value in item.items() if key not in ("type", "id", "call_id", "status")
+    }
+
+
+def _result(item: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
+    kind, told = str(item.get("type")), item.get("call_id")
+    plain = kind in ("function_call_output", "custom_tool_call_output")
+    block: Block = {
+        "type": "tool_result",
+        "tool_use_id": ids.get(str(told), told),
+        "content": _output_in(item),
+    }
+    if not plain:
+        return carrying(block, SHAPE, {"whole": dict(item)})
+    extra = {key: value for key, value in item.items() if key not in _OUTPUT}
+    return carrying(block, SHAPE, {"item": extra} if extra else {})
+
+
+def _output_in(item: Mapping[str, Any]) -> Any:
+    """What an output says: its text, its parts, or the rest of the item as JSON."""
+    output = item.get("output")
+    if isinstance(output, str):
+        return output
+    if isinstance(output, list):
+        return [_part_in(part) for part in output]
+    if output is not None:
+        return dumps(output)
+    rest = {
+        key: value for key, value in item.items() if key not in ("type", "id", "call_id", "status")
+    }
+    return dumps(rest)
+
+
+# ---- whole inputs --------------------------------------------------------------------------------
+
+
+class _ResponsesReader:
+    """Builds messages: the assistant's items in a row are one, outputs in a row are one."""
+
+    def __init__(self, ids: Mapping[str, str]) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.losses = Losses()
+        self._ids = ids
+        self._open: list[Block] | None = None
+
+    def take_all(self, items: Sequence[Mapping[str, Any]]) -> None:
+        for index, item in enumerate(items):
+            self.take(item, index)
+        self._close()
+
+    def take(self, item: Mapping[str, Any], index: int) -> None:
+        side = _side_of(item)
+        blocks = _blocks_in(item, self._ids)
+        if side == "assistant":
+            self._open = [*(self._open or []), *blocks]
+            return
+        self._close()
+        if side == "result":
+            if not place_result(self.messages, blocks[0]):
+                self.losses.add(
+                    "order", f"input[{index}]", "results stand directly after their calls"
+                )
+            return
+        self.messages.append(_message_in(item, side))
+
+    def _close(self) -> None:
+        if self._open:
+            self.messages.append({"role": "assistant", "content": _joined(self._open)})
+        self._open = None
+
+
+def _message_in(item: Mapping[str, Any], role: str) -> dict[str, Any]:
+    """A user or system item as a message of `role`; its own role is kept where it differs."""
+    head = {key: value for key, value in item.items() if key not in ("role", "content")}
+    string = isinstance(item.get("content"), str)
+    content: Any = (
+        item["content"] if string else [_part_in(part) for part in item.get("content") or ()]
+    )
+    data: dict[str, Any] = {} if head == ({} if string else _PLAIN_HEAD) else {"head": head}
+    if item.get("role") != role:
+        data["role"] = item.get("role")
+    return carrying({"role": role, "content": content}, SHAPE, data)
+
+
+def _joined(blocks: list[Block]) -> Any:
+    """Takes off the heads that writing would give anyway."""
+    if len(blocks) == 1 and blocks[0].get(FOREIGN) == {SHAPE: {"head": {}, "string": True}}:
+        return blocks[0]["text"]
+    kept: list[Block] = []
+    plain_before = False
+    for block in blocks:
+        data = dict(block.get(FOREIGN, {}).get(SHAPE, {}))
+        plain_before = data.get("head") == _PLAIN_HEAD or (
+            plain_before and data.get("continues") is True
+        )
+        if plain_before:
+            for key in ("head", "continues", "string"):
+                data.pop(key, None)
+            rest = {key: value for key, value in block.items() if key != FOREIGN}
+            block = carrying(rest, SHAPE, data)
+        kept.append(block)
+    return kept
+
+
+def _tool_in(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """A function's definition; anything else is carried whole."""
+    known = {"type", "name", "description", "parameters", "strict"}
+    if tool.get("type") != "function" or not {"name", "parameters"} <= set(tool) <= known:
+        name = tool.get("name") or str(tool.get("type"))
+        return {"name": name, FOREIGN: {SHAPE: {"whole": dict(tool)}}}
+    renamed = {"parameters": "input_schema"}
+    return {renamed.get(key, key): value for key, value in tool.items() if key != "type"}
+
+
+# Writes items of the Responses API from the internal view.
+
+
+_MAX_ID_CHARS = 64
+
+_OWN_PARTS = frozenset(
+    "input_text output_text input_image input_file input_audio refusal summary_text".split()
+)
+_TEXT_KEYS = frozenset({"type", "text", FOREIGN})
+_MEDIA_KEYS = frozenset({"type", "source", "title", FOREIGN})
+_CALL_KEYS = frozenset({"type", "id", "name", "input", FOREIGN})
+_RESULT_KEYS = frozenset({"type", "tool_use_id", "content", FOREIGN})
+_TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", "strict", FOREIGN})
+_OUTPUTS = {"custom_tool_call": "custom_tool_call_output"}
+
+
+class _ResponsesWriter:
+    """Writes one conversation; holds what all its messages share."""
+
+    def __init__(
+        self, messages: Sequence[Item], tools: Sequence[Mapping[str, Any]] | None = None
+    ) -> None:
+        self.losses = Losses()
+        self.names = map_names(messages, tools)
+        self.ids = map_ids(
+            call_ids(messages), lambda one: 0 < len(one) <= _MAX_ID_CHARS, length=24, prefix="call_"
+        )
+        self._kinds: dict[str, str] = {}  # id of a call → its item type, for the type of the output
+
+    def items(self, messages: Sequence[Item]) -> list[dict[str, Any]]:
+        """All items in order."""
+        written: list[dict[str, Any]] = []
+        for index, message in bare(messages):
+            note_foreign(message, SHAPE, f"messages[{index}]", self.losses)
+            if message["role"] == "assistant":
+                written.extend(self.assistant(message, index))
+            else:
+                written.extend(self.other(message, index))
+        return written
+
+    # -- assistant
+
+    def assistant(self, message: Mapping[str, Any], index: int) -> Iterator[dict[str, Any]]:
+        content = message.get("content")
+        if isinstance(content, str):
+            yield {"role": "assistant", "content": content}
+            return
+        said: dict[str, Any] | None = None
+        for position, block in enumerate(blocks_of(content)):
+            where = f"messages[{index}].content[{position}]"
+            part = self.part(block, where, "output_text") if _is_said(block) else None
+            if part is None:
+                if said is not None:
+                    yield said
+                said = None
+                yield from self.action(block, where)
+                continue
+            data = foreign(block, SHAPE)
+            if said is not None and "continues" in data and isinstance(said["content"], list):
+                said["content"].append(part)
+                continue
+            if said is not None:
+                yield said
+            said = _started(part, data)
+        if said is not None:
+            yield said
+
+    def action(self, block: Block, where: str) -> Iterator[dict[str, Any]]:
+        """What the assistant did besides speaking."""
+        data = foreign(block, SHAPE)
+        kind = str(block.get("type"))
+        if kind == "tool_use":
+            yield self.call(block, where)
+        elif "item" in data:
+            yield dict(data["item"])
+        elif kind == FOREIGN:
+            note_foreign(block, SHAPE, where, self.losses)
+        elif not _is_said(block):
+            self.losses.add(kind, where, "left out")
+
+    def call(self, block: Block, where: str) -> dict[str, Any]:
+        note_keys(block, _CALL_KEYS, where, self.losses)
+        note_foreign(block, SHAPE, where, self.losses)
+        data = foreign(block, SHAPE)
+        kind = str(data.get("type", "function_call"))
+        self._kinds[str(block.get("id"))] = kind
+        call_id = self.ids.get(block["id"], block["id"])
+        if "whole" in data:
+            return {**data["whole"], "call_id": call_id}
+        item = {
+            **data.get("item", {}),
+            "type": kind,
+            "call_id": call_id,
+            "name": name_out(block, self.names),
+        }
+        if kind == "custom_tool_call":
+            value = block.get("input")
+            return {
+                **item,
+                "input": value.get("input", "") if isinstance(value, Mapping) else value,
+            }
+        return {**item, "arguments": arguments_out(block, data)}
+
+    # -- user and system
+
+    def other(self, message: Mapping[str, Any], index: int) -> Iterator[dict[str, Any]]:
+        data = foreign(message, SHAPE)
+        role = data.get("role", message["role"])
+        for key in ("output_config", "clear_at"):
+            if key in message:
+                self.losses.add(key, f"messages[{index}]", "the target has no such field")
+        content = message.get("content")
+        if isinstance(content, str):
+            yield {**data.get("head", {}), "role": role, "content": content}
+            return
+        parts: list[dict[str, Any]] = []
+        for position, block in enumerate(blocks_of(content)):
+            where = f"messages[{index}].content[{position}]"
+            if block.get("type") == "tool_result":
+                yield self.output(block, where)
+            elif "item" in foreign(block, SHAPE):
+                yield dict(foreign(block, SHAPE)["item"])
+            elif (part := self.part(block, where, "input_text")) is not None:
+                parts.append(part)
+        if parts:
+            yield {**data.get("head", {"type": "message"}), "role": role, "content": parts}
+
+    def output(self, block: Block, where: str) -> dict[str, Any]:
+        note_keys(block, _RESULT_KEYS, where, self.losses)
+        note_foreign(block, SHAPE, where, self.losses)
+        data = foreign(block, SHAPE)
+        old = str(block.get("tool_use_id"))
+        call_id = self.ids.get(old, old)
+        if "whole" in data:
+            return {**_current(data["whole"], block), "call_id": call_id}
+        kind = _OUTPUTS.get(self._kinds.get(old, ""), "function_call_output")
+        told = self.output_content(block.get("content"), where)
+        return {**data.get("item", {}), "type": kind, "call_id": call_id, "output": told}
+
+    def output_content(self, content: Any, where: str) -> Any:
+        if content is None or isinstance(content, str):
+            return content or ""
+        parts = (
+            self.part(block, f"{where}.content[{position}]", "input_text")
+            for position, block in enumerate(blocks_of(content))
+        )
+        return [part for part in parts if part is not None]
+
+    # -- parts
+
+    def part(self, block: Block, where: str, text_type: str) -> dict[str, Any] | None:
+        kind = block.get("type")
+        data = foreign(block, SHAPE)
+        note_foreign(block, SHAPE, where, self.losses)
+        extra = data.get("part", {})
+        if kind == FOREIGN:
+            return dict(data["opaque"]) if isinstance(data.get("opaque"), Mapping) else None
+        if is_text(block):
+            note_keys(block, _TEXT_KEYS, where, self.losses)
+            return {**extra, "type": text_type, "text": block["text"]}
+        if kind == "image" and (url := to_url(block.get("source"))) is not None:
+            note_keys(block, _MEDIA_KEYS, where, self.losses)
+            return {**extra, "type": "input_image", "image_url": url}
+        url = to_url(block.get("source")) if kind == "document" else None
+        if url is not None and url.startswith("data:"):
+            note_keys(block, _MEDIA_KEYS, where, self.losses)
+            name = {"filename": block["title"]} if block.get("title") else {}
+            return {**extra, "type": "input_file", **name, "file_data": url}
+        return self.read_out(block, where, text_type)
+
+    def read_out(self, block: Block, where: str, text_type: str) -> dict[str, Any] | None:
+        """A block without a word in this shape, as text; one of its own stays as it is."""
+        kind = str(block.get("type"))
+        if kind in _OWN_PARTS:
+            return dict(block)
+        text = as_text(block)
+        self.losses.add(kind, where, "left out" if text is None else "sent as text")
+        return None if text is None else {"type": text_type, "text": text}
+
+    def told(self, block: Block, where: str) -> str:
+        """A system block's text."""
+        note_keys(block, _TEXT_KEYS, where, self.losses)
+        return result_text([block])
+
+
+def _is_said(block: Mapping[str, Any]) -> bool:
+    """Whether a block is part of what the assistant says: a part of a `message` item."""
+    kind = block.get("type")
+    if kind == FOREIGN:
+        return "opaque" in foreign(block, SHAPE)
+    return kind != "tool_use" and (
+        not is_anthropic_only(kind) or kind in ("compaction", "search_result")
+    )
+
+
+def _started(part: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    head = data.get("head", {"type": "message"})
+    content: Any = part.get("text", "") if data.get("string") else [part]
+    return {**head, "role": "assistant", "content": content}
+
+
+def _current(item: Mapping[str, Any], block: Block) -> dict[str, Any]:
+    """The item as it came, unless its result was changed since."""
+    if _output_in(item) == block.get("content"):
+        return dict(item)
+    return {**item, "output": result_text(block.get("content"))}
+
+
+def _whole_units(
+    items: list[dict[str, Any]], *, store: bool, losses: Losses
+) -> list[dict[str, Any]]:
+    """Keeps each reasoning item with what follows it, or drops both the item and the link to it.
+
+    The server checks that link by the ids of the items, so an item that lost its reasoning also loses
+    its id.
+    """
+    kept: list[dict[str, Any]] = []
+    unlinked = False
+    for index, item in enumerate(items):
+        if item.get("type") == "reasoning":
+            unlinked = not (_is_followed(items, index) and (store or item.get("encrypted_content")))
+            if unlinked:
+                losses.add("reasoning", f"input[{index}]", "the server could not use it")
+                continue
+        elif _side_of(item) != "assistant":
+            unlinked = False
+        elif unlinked and item.get("id"):
+            item = {key: value for key, value in item.items() if key != "id"}
+        kept.extend(_spoken(item, index, losses))
+    return kept
+
+
+def _spoken(item: dict[str, Any], index: int, losses: Losses) -> Iterator[dict[str, Any]]:
+    """An item as the API's types have it: parts of output belong to a message with an id, else text is a string."""
+    content = item.get("content")
+    if item.get("role") != "assistant" or item.get("id") or not isinstance(content, list):
+        yield item
+        return
+    head = {key: value for key, value in item.items() if key != "status"}
+    for part in content:
+        said = part.get("text", part.get("refusal")) if isinstance(part, Mapping) else None
+        if isinstance(said, str) and part.get("annotations"):
+            losses.add("annotations", f"input[{index}]", "only a message with an id has them")
+        yield {**head, "content": said if isinstance(said, str) else [part]}
+
+
+def _is_followed(items: list[dict[str, Any]], index: int) -> bool:
+    return index + 1 < len(items) and _side_of(items[index + 1]) == "assistant"
+
+
+def _tools_out(
+    tools: Sequence[Mapping[str, Any]], losses: Losses, names: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Definitions of functions; what was carried whole; no server tools of others."""
+    written: list[dict[str, Any]] = []
+    for index, tool in enumerate(tools):
+        data = foreign(tool, SHAPE)
+        if "whole" in data:
+            written.append(dict(data["whole"]))
+        elif "input_schema" not in tool:
+            losses.add("tool", f"tools[{index}]", "a server tool of another provider")
+        else:
+            note_keys(tool, _TOOL_KEYS, f"tools[{index}]", losses)
+            keys = ("name", "description", "input_schema", "strict")
+            renamed = {"input_schema": "parameters"}
+            plain = {renamed.get(key, key): tool[key] for key in keys if key in tool}
+            written.append({"type": "function", **plain, "name": name_out(tool, names)})
+    return written
 
 
 @placed
@@ -45,15 +573,15 @@ def to_provider(
     Returns:
         `input` and, if given, `instructions` and `tools`; losses; ids that had to change.
     """
-    writer = ResponsesWriter(messages, tools)
-    items = whole_units(writer.items(messages), store=store, losses=writer.losses)
+    writer = _ResponsesWriter(messages, tools)
+    items = _whole_units(writer.items(messages), store=store, losses=writer.losses)
     parts: dict[str, Any] = {"input": items}
     if system:
         parts["instructions"] = "\n\n".join(
             writer.told(block, "system") for block in blocks_of(system)
         )
     if tools is not None:
-        parts["tools"] = tools_out(tools, writer.losses, writer.names)
+        parts["tools"] = _tools_out(tools, writer.losses, writer.names)
     return Shaped(parts, writer.losses.all(), reverse(writer.ids), reverse(writer.names))
 
 
@@ -71,12 +599,12 @@ def from_provider(
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"input": request}
     given = body.get("input") or ()
     items = [{"role": "user", "content": given}] if isinstance(given, str) else given
-    reader = ResponsesReader(ids or {})
+    reader = _ResponsesReader(ids or {})
     reader.take_all(items)
     tools = body.get("tools")
     return Internal(
         reader.messages,
         system=body.get("instructions"),
-        tools=None if tools is None else [tool_in(tool) for tool in tools],
+        tools=None if tools is None else [_tool_in(tool) for tool in tools],
         losses=reader.losses.all(),
     )

@@ -6,8 +6,6 @@ import enum
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["as_json", "camel_cased", "without_nulls"]
-
 _ATOMS: Final = frozenset((str, int, float, bool, type(None)))
 _GIVEN: Final = ("input", "args", "arguments")
 """What a model calls a tool with: JSON already, and nobody's to change."""

@@ -24,11 +24,17 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
+    from ullage.proxy.gateway import make_app, serve
     from ullage.proxy.proxy_settings import ProxySettings
-    from ullage.proxy.serving import make_app, serve
 
 __all__ = ["ProxySettings", "make_app", "serve"]
 
-_HOMES = {"proxy_settings": ("ProxySettings",), "serving": ("make_app", "serve")}
+_HOMES = {
+    "gateway": (
+        "make_app",
+        "serve",
+    ),
+    "proxy_settings": ("ProxySettings",),
+}
 
 __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ullage.counting.models import ModelTable
-from ullage.proxy.answer_tap import ReportedTokens
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.fitter import FittedCall
-
-__all__ = ["CallAccounts", "CallTotals", "ConversationAccount"]
+from ullage.proxy.upstream import ReportedTokens
 
 MOST_ACCOUNTS = 200
 """Conversations that are shown; the one that was used longest ago is dropped first."""

@@ -13,10 +13,7 @@ from typing import Any
 
 import orjson
 
-from ullage.proxy.endpoints import Endpoint
-from ullage.proxy.incoming import Incoming
-
-__all__ = ["ClientCall"]
+from ullage.proxy.upstream import Endpoint, Incoming
 
 _LOOKED_AT = ("messages", "chat", "responses", "compact", "count")
 

@@ -3,34 +3,341 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import hmac
 import logging
+import secrets
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from ullage.exceptions import UllageError
-from ullage.proxy.answer_tap import message_in
+import aiohttp
+import orjson
+
+from ullage.exceptions import LogConflict, StoreError, UllageError
 from ullage.proxy.client_calls import ClientCall
-from ullage.proxy.client_compaction import (
+from ullage.proxy.client_list import (
     AskedCompaction,
     asked_compaction,
+    claude_session,
     compacted_messages,
     completed_text,
     extractive_text,
 )
-from ullage.proxy.client_lines import claude_session
-from ullage.proxy.content_codings import decoded
-from ullage.proxy.handed_out import MARK, HandedOut
-from ullage.proxy.local_answers import (
-    LocalAnswer,
-    message_answer,
-    response_answer,
-    summary_answer,
-    text_item,
-)
 from ullage.proxy.proxy_settings import CompactionMode
-from ullage.sessions.handed_summary import hand_over
+from ullage.proxy.upstream import GatewayError, Send, decoded, end_to_end, error_body, message_in
+from ullage.sessions.handoff import hand_over
+from ullage.stores import DocumentStore
 
-__all__ = ["ClientCompactions", "completed"]
+# Opaque compaction items that the gateway gave to a client, and the messages that they stand for.
+#
+# An item holds its messages itself, packed. It is no secret, but a code under a key of this gateway shows that it was made here: only
+# such items are unpacked, and all those of a request share one budget.
+
 
 LOG = logging.getLogger("ullage.proxy")
+
+MARK = "ullage2."
+"""How the content of our items begins; any other item is the provider's own."""
+
+_KEY_CONVERSATION, _KEY_DOCUMENT = "ullage-gateway", "item-key"
+_KEY_BYTES = _CODE_BYTES = 32
+
+_TYPES = ("compaction", "compaction_summary", "context_compaction")
+
+MOST_BYTES = 4 * 1024 * 1024
+"""Of the items of one request, unpacked: the text of a window of a million tokens."""
+
+MOST_VALUES = 500_000
+"""Commas and opening brackets in them: as many values at most, at up to 100 bytes each."""
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What the items of a request may still unpack to."""
+
+    size: int = MOST_BYTES
+    values: int = MOST_VALUES
+
+
+class HandedOut:
+    """Makes and opens items.
+
+    Args:
+        store: Keeps the key, so that items are read after a restart, and by every gateway with this store; `None`: they are read
+            by this process alone.
+    """
+
+    def __init__(self, store: DocumentStore | None = None) -> None:
+        self._store = store
+        self._key, self._lock = b"", threading.Lock()
+
+    def item_of(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+        """An item in the provider's form that stands for these items of a conversation; `None`: they are too many to be opened again."""
+        plain = orjson.dumps(list(messages))
+        if not _allowed(plain, _Budget()):
+            return None
+        packed = zlib.compress(plain, 6)
+        content = base64.urlsafe_b64encode(self._code(packed) + packed).decode("ascii")
+        name = f"cmp_ullage{zlib.crc32(packed):08x}"
+        return {"type": "compaction", "id": name, "encrypted_content": MARK + content}
+
+    def opened(self, items: Sequence[Any]) -> list[Any] | None:
+        """A conversation with our items turned back into messages; `None`: it has none.
+
+        Codex sends its instructions and what users wrote again before an item: a copy of such a message in it is left out. An item
+        that was not made here, cannot be read or goes over the budget stays, for the provider to refuse.
+        """
+        budget = _Budget()
+        found = [self._messages(item, budget) for item in items]
+        if all(each is None for each in found):
+            return None
+        made: list[Any] = []
+        for item, messages in zip(items, found, strict=True):
+            made += [item] if messages is None else _without_copies(messages, made)
+        return made
+
+    def _messages(self, item: object, budget: _Budget) -> list[Any] | None:
+        content = item.get("encrypted_content") if isinstance(item, Mapping) else None
+        if not isinstance(content, str) or not content.startswith(MARK):
+            return None
+        if not isinstance(item, Mapping) or item.get("type") not in _TYPES:
+            return None
+        try:
+            whole = base64.urlsafe_b64decode(content.removeprefix(MARK))
+        except (binascii.Error, ValueError):
+            return None
+        code, packed = whole[:_CODE_BYTES], whole[_CODE_BYTES:]
+        if not hmac.compare_digest(code, self._code(packed)):
+            LOG.warning(
+                "a compaction item was not made by this gateway: it is left to the provider"
+            )
+            return None
+        return _unpacked(packed, budget)
+
+    def _code(self, packed: bytes) -> bytes:
+        with self._lock:
+            self._key = self._key or _kept_key(self._store)
+        return hmac.digest(self._key, packed, "sha256")
+
+
+def _without_copies(messages: list[Any], before: list[Any]) -> list[Any]:
+    said = [(item.get("role"), item.get("content")) for item in before if _is_message(item)]
+    return [
+        each
+        for each in messages
+        if not _is_message(each) or (each.get("role"), each.get("content")) not in said
+    ]
+
+
+def _is_message(item: object) -> bool:
+    return isinstance(item, Mapping) and item.get("type", "message") == "message"
+
+
+def _unpacked(packed: bytes, budget: _Budget) -> list[Any] | None:
+    try:
+        plain = zlib.decompressobj().decompress(packed, budget.size + 1)
+        read = orjson.loads(plain) if _allowed(plain, budget) else None
+    except (zlib.error, ValueError):
+        return None
+    return read if isinstance(read, list) and all(isinstance(each, dict) for each in read) else None
+
+
+def _allowed(plain: bytes, budget: _Budget) -> bool:
+    """Takes a text from the budget, by what it can hold at most, before any of it is made; false: it does not fit."""
+    budget.size -= len(plain)
+    if budget.size >= 0:
+        budget.values -= sum(plain.count(mark) for mark in (b",", b"{", b"["))
+    fits = min(budget.size, budget.values) >= 0
+    if not fits:
+        LOG.warning(
+            "compaction items of more than %d bytes or %d values stay packed",
+            MOST_BYTES,
+            MOST_VALUES,
+        )
+        budget.size = budget.values = 0
+    return fits
+
+
+def _kept_key(store: DocumentStore | None) -> bytes:
+    """The key in the store, made if there is none yet; one for this process where the store fails."""
+    made = secrets.token_bytes(_KEY_BYTES)
+    if store is None:
+        return made
+    try:
+        if (found := store.load(_KEY_CONVERSATION, _KEY_DOCUMENT)) is None:
+            store.save(_KEY_CONVERSATION, _KEY_DOCUMENT, made, after=0)
+            return made
+        return found.data
+    except LogConflict:  # another gateway made one meanwhile
+        found = store.load(_KEY_CONVERSATION, _KEY_DOCUMENT)
+        return made if found is None else found.data
+    except (StoreError, OSError) as exc:
+        LOG.warning("the key of compaction items was not kept: %s", type(exc).__name__)
+        return made
+
+
+# Answers that the gateway writes itself, in the wire form that the client expects: JSON or server-sent events.
+
+
+_PIECE = 2_000
+"""Characters of text in one event."""
+
+_NO_TOKENS = {
+    "input_tokens": 0,
+    "cache_creation_input_tokens": 0,
+    "cache_read_input_tokens": 0,
+    "output_tokens": 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAnswer:
+    """A whole answer."""
+
+    content_type: str
+    body: bytes
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Its headers."""
+        return [
+            (b"content-type", self.content_type.encode()),
+            (b"content-length", str(len(self.body)).encode()),
+            (b"x-ullage", b"answered"),
+        ]
+
+
+def _json(made: Mapping[str, Any]) -> LocalAnswer:
+    return LocalAnswer("application/json", orjson.dumps(made))
+
+
+def _stream(events: Iterator[Mapping[str, Any]]) -> LocalAnswer:
+    parts = (b"event: %b\ndata: %b\n\n" % (e["type"].encode(), orjson.dumps(e)) for e in events)
+    return LocalAnswer("text/event-stream; charset=utf-8", b"".join(parts))
+
+
+def _name(text: str) -> str:
+    return f"ullage{zlib.crc32(text.encode('utf-8', 'replace')):08x}{time.time_ns():x}"
+
+
+# ---- Anthropic ---------------------------------------------------------------------------------
+
+
+def summary_answer(text: str, model: str, *, stream: bool) -> LocalAnswer:
+    """A summary as Claude Code reads it: a message of one text, for no tokens."""
+    message = {
+        "id": f"msg_{_name(text)}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": dict(_NO_TOKENS),
+    }
+    return message_answer(message, stream=stream)
+
+
+def message_answer(message: Mapping[str, Any], *, stream: bool) -> LocalAnswer:
+    """A message of Anthropic's API whose content is texts."""
+    return _stream(_message_events(message)) if stream else _json(message)
+
+
+def _message_events(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    begun = {**message, "content": [], "stop_reason": None}
+    yield {"type": "message_start", "message": begun}
+    for index, block in enumerate(message["content"]):
+        opened = {**block, "text": ""} if block["type"] == "text" else block
+        yield {"type": "content_block_start", "index": index, "content_block": opened}
+        if block["type"] == "text":
+            for piece in _pieces(block["text"]):
+                added = {"type": "text_delta", "text": piece}
+                yield {"type": "content_block_delta", "index": index, "delta": added}
+        yield {"type": "content_block_stop", "index": index}
+    delta: dict[str, Any] = {key: message.get(key) for key in ("stop_reason", "stop_sequence")}
+    yield {"type": "message_delta", "delta": delta, "usage": message.get("usage")}
+    yield {"type": "message_stop"}
+
+
+def _pieces(text: str) -> Iterator[str]:
+    for at in range(0, len(text), _PIECE):
+        yield text[at : at + _PIECE]
+
+
+# ---- OpenAI Responses ----------------------------------------------------------------------------
+
+
+def text_item(text: str) -> dict[str, Any]:
+    """A message of the model that is one text."""
+    part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    name = f"msg_{_name(text)}"
+    whole = {"type": "message", "id": name, "role": "assistant", "status": "completed"}
+    return {**whole, "content": [part]}
+
+
+def response_answer(
+    output: Sequence[Mapping[str, Any]], model: str, *, compaction: bool = False, stream: bool
+) -> LocalAnswer:
+    """A response with these items, as Codex reads it.
+
+    Args:
+        output: The items.
+        model: As it was asked for.
+        compaction: The answer of `/responses/compact`; else a response.
+        stream: As events, which the former never is unless it is asked for.
+    """
+    made = {
+        "id": f"resp_{_name(model)}",
+        "object": "response.compaction" if compaction else "response",
+        "created_at": int(time.time()),
+        "model": model,
+        "status": "completed",
+        "error": None,
+        "incomplete_details": None,
+        "output": list(output),
+        "usage": _usage(),
+    }
+    return _stream(_response_events(made)) if stream else _json(made)
+
+
+def _usage() -> dict[str, Any]:
+    return {
+        "input_tokens": 0,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": 0,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 0,
+    }
+
+
+def _response_events(made: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    begun = {**made, "status": "in_progress", "output": [], "usage": None}
+    events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
+    for index, item in enumerate(made["output"]):
+        at = {"output_index": index}
+        parts = item.get("content", ())
+        begun = {**item, "content": [], "status": "in_progress"} if parts else item
+        events.append({"type": "response.output_item.added", **at, "item": begun})
+        for number, part in enumerate(parts):
+            events += _text_events({**at, "content_index": number, "item_id": item["id"]}, part)
+        events.append({"type": "response.output_item.done", **at, "item": item})
+    events.append({"type": "response.completed", "response": dict(made)})
+    for number, event in enumerate(events):
+        yield {**event, "sequence_number": number}
+
+
+def _text_events(at: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    kind, text = "response.output_text", part["text"]
+    yield {"type": "response.content_part.added", **at, "part": {**part, "text": ""}}
+    for piece in _pieces(text):
+        yield {"type": f"{kind}.delta", **at, "delta": piece, "logprobs": []}
+    yield {"type": f"{kind}.done", **at, "text": text, "logprobs": []}
+    yield {"type": "response.content_part.done", **at, "part": part}
 
 
 class ClientCompactions:
@@ -129,3 +436,78 @@ def completed(
     said = [b for b in blocks[:-1] if b.get("type") == "text"]
     made = {**message, "content": [*said, {**last, "text": whole}]}
     return message_answer(made, stream=stream)
+
+
+# What goes back to the client.
+
+
+BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
+"""What a response raises that ends too early."""
+
+_MOST_NOTED = 2 * 1024 * 1024
+"""Bytes of an answer that are kept to be read."""
+
+
+class ClientAnswer:
+    """What goes back to the client.
+
+    Attributes:
+        begun: Whether anything was sent.
+        passed: What was relayed, to be read when it is over; empty if it is too long for that.
+    """
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+        self.passed = bytearray()
+
+    async def relay(self, response: aiohttp.ClientResponse, held: bytes = b"") -> None:
+        """Pass a response on as it arrives; the sender waits for a slow reader.
+
+        A response that breaks off is left incomplete, so that the client sees that it does.
+
+        Args:
+            response: Of the upstream.
+            held: What was read of it already.
+        """
+        await self._start(response.status, end_to_end(response.raw_headers))
+        try:
+            if held:
+                await self._body(held, more=True)
+                self._note(held)
+            async for piece in response.content.iter_any():
+                await self._body(piece, more=True)
+                self._note(piece)
+        except BROKEN as exc:
+            LOG.warning("the upstream's response broke off: %s", type(exc).__name__)
+            return
+        await self._body(b"", more=False)
+
+    def _note(self, piece: bytes) -> None:
+        """Streams tell their usage at the beginning and the end; an answer of megabytes is not kept for it."""
+        if len(self.passed) + len(piece) <= _MOST_NOTED:
+            self.passed += piece
+
+    async def give(self, made: LocalAnswer) -> None:
+        """An answer that was written here."""
+        await self._start(200, made.headers)
+        await self._body(made.body, more=False)
+
+    async def refuse(self, refused: GatewayError) -> None:
+        """An error of the gateway itself."""
+        if self.begun:
+            return
+        body = error_body(refused)
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        await self._start(refused.status, headers)
+        await self._body(body, more=False)
+
+    async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+        self.begun = True
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def _body(self, piece: bytes, *, more: bool) -> None:
+        await self._send({"type": "http.response.body", "body": piece, "more_body": more})

@@ -13,20 +13,18 @@ import orjson
 
 from ullage.providers import classify
 from ullage.proxy.accounts import CallAccounts
-from ullage.proxy.answer_tap import events_of, message_in, tokens_in
-from ullage.proxy.client_answer import BROKEN, ClientAnswer
 from ullage.proxy.client_calls import ClientCall
-from ullage.proxy.client_compaction import AskedCompaction
-from ullage.proxy.client_lines import name_of
-from ullage.proxy.compaction_answers import ClientCompactions, completed
-from ullage.proxy.content_codings import decoded
-from ullage.proxy.fitter import FittedCall, Fitter, gateway_policy
-from ullage.proxy.handed_out import HandedOut
-from ullage.proxy.line_states import LineStates
+from ullage.proxy.client_list import AskedCompaction, name_of
+from ullage.proxy.compaction_answers import (
+    BROKEN,
+    ClientAnswer,
+    ClientCompactions,
+    HandedOut,
+    completed,
+)
+from ullage.proxy.fitter import FittedCall, Fitter, LineStates, gateway_policy
 from ullage.proxy.proxy_settings import ProxySettings
-from ullage.proxy.upstream import Upstream
-
-__all__ = ["KnownCalls"]
+from ullage.proxy.upstream import Upstream, decoded, events_of, message_in, tokens_in
 
 LOG = logging.getLogger("ullage.proxy")
 

@@ -18,10 +18,8 @@ from starlette.routing import Route
 
 from ullage.exceptions import UllageError
 from ullage.proxy.accounts import CallAccounts
-from ullage.proxy.client_lines import ClientLine, ClientLines
+from ullage.proxy.client_list import ClientLine, ClientLines
 from ullage.proxy.proxy_settings import host_name, is_loopback
-
-__all__ = ["page_routes"]
 
 _HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",

@@ -12,8 +12,6 @@ from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
 from ullage.stores import DocumentStore
 
-__all__ = ["ANTHROPIC", "OPENAI", "CompactionMode", "ProxySettings", "host_name", "is_loopback"]
-
 ANTHROPIC = "https://api.anthropic.com"
 OPENAI = "https://api.openai.com"
 

@@ -2,22 +2,87 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterable
+import sys
+import zlib
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    MutableMapping,
+)
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 import aiohttp
+import orjson
 from yarl import URL
 
 from ullage.exceptions import InvalidPolicy
-from ullage.proxy.endpoints import GatewayError
 from ullage.proxy.proxy_settings import ANTHROPIC, OPENAI, ProxySettings
 
-if TYPE_CHECKING:
-    from ullage.proxy.endpoints import Endpoint
+# Which path means which API, and what is said in an API's own error form.
 
-__all__ = ["Upstream", "end_to_end"]
+
+Kind = Literal["messages", "count", "chat", "responses", "compact", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What a path is for.
+
+    Attributes:
+        kind: Which call of the API; `other`: relayed without a look at it.
+        provider: Whose API: `anthropic`, `openai_chat`, `openai_responses`.
+    """
+
+    kind: Kind
+    provider: str
+
+
+_KNOWN = {
+    "/messages": Endpoint("messages", "anthropic"),
+    "/messages/count_tokens": Endpoint("count", "anthropic"),
+    "/chat/completions": Endpoint("chat", "openai_chat"),
+    "/responses": Endpoint("responses", "openai_responses"),
+    "/responses/compact": Endpoint("compact", "openai_responses"),
+}
+
+
+def endpoint_of(method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Endpoint:
+    """What a request asks for, by the end of its path: a base URL may bring a prefix of its own.
+
+    Args:
+        method: Of HTTP.
+        path: Without the query.
+        headers: Names in lower case; Anthropic's clients name their API's version in one.
+    """
+    ending = path.rstrip("/")
+    for suffix in sorted(_KNOWN, key=len, reverse=True):
+        if method == "POST" and ending.endswith(suffix):
+            return _KNOWN[suffix]
+    ours = "/messages" in path or any(name.startswith(b"anthropic-") for name, _ in headers)
+    return Endpoint("other", "anthropic" if ours else "openai_chat")
+
+
+class GatewayError(Exception):
+    """The gateway itself answers with an error, in a form that the clients of both APIs read."""
+
+    def __init__(self, status: int, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.status, self.kind, self.text = status, kind, text
+
+
+def error_body(refused: GatewayError) -> bytes:
+    """One body with the fields that Anthropic's and OpenAI's clients look for."""
+    error = {"type": refused.kind, "message": f"ullage proxy: {refused.text}"}
+    return orjson.dumps({"type": "error", "error": {**error, "param": None, "code": None}})
+
 
 _HOP_BY_HOP = frozenset(
     b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade".split()
@@ -131,3 +196,268 @@ def _text(name: bytes, value: bytes) -> str:
     except UnicodeDecodeError as exc:  # the library that sends it writes UTF-8 only
         text = f"the header {name.decode('ascii')} is not in UTF-8"
         raise GatewayError(400, "invalid_request_error", text) from exc
+
+
+# A request as it arrives: bounded in size and time, and whether its client is still there.
+
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class ClientLeft(Exception):
+    """The client closed its connection before its request had arrived."""
+
+
+class Incoming:
+    """One request of a client.
+
+    Args:
+        scope: Of ASGI.
+        receive: Of ASGI.
+        settings: For the limits.
+
+    Attributes:
+        method: Of HTTP.
+        target: Path and query exactly as they were sent.
+        headers: Names in lower case, values as they were sent, in order.
+        failure: Why the rest of the body will not come; `None`: it came, or still may.
+
+    Raises:
+        GatewayError: Its headers are too large, or say that the body will be.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive, settings: ProxySettings) -> None:
+        self.method: str = scope["method"]
+        self.headers: list[tuple[bytes, bytes]] = list(scope["headers"])
+        path: bytes = scope.get("raw_path") or scope["path"].encode()
+        query: bytes = scope.get("query_string", b"")
+        self.path = path.decode("latin-1")
+        self.target = self.path + (f"?{query.decode('latin-1')}" if query else "")
+        self._receive, self._settings = receive, settings
+        self._arrived = asyncio.Event()
+        self.failure: Exception | None = None
+        self._check()
+
+    def header(self, name: bytes) -> str:
+        """A header's value; empty if it is not there."""
+        return next((value.decode("latin-1") for key, value in self.headers if key == name), "")
+
+    def _check(self) -> None:
+        limit = self._settings.max_header_bytes
+        if sum(len(name) + len(value) for name, value in self.headers) > limit:
+            raise GatewayError(431, "invalid_request_error", f"headers are over {limit} bytes")
+        length = self.header(b"content-length")
+        if length.isdecimal() and int(length) > self._settings.max_body_bytes:
+            raise self._too_large()
+
+    def _too_large(self) -> GatewayError:
+        limit = self._settings.max_body_bytes
+        return GatewayError(413, "request_too_large", f"the request is over {limit} bytes")
+
+    @property
+    def has_body(self) -> bool:
+        """Whether a body follows the headers."""
+        return self.header(b"content-length") not in ("", "0") or bool(
+            self.header(b"transfer-encoding")
+        )
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives.
+
+        Raises:
+            GatewayError: It is too large, or the client is silent for too long.
+            ClientLeft: The rest will not come.
+        """
+        try:
+            async for piece in self._pieces():
+                yield piece
+        except (GatewayError, ClientLeft) as exc:
+            # Whoever sends it on has errors of its own for this.
+            self.failure = exc
+            raise
+
+    async def _pieces(self) -> AsyncIterator[bytes]:
+        total = 0
+        while not self._arrived.is_set():
+            event = await self._next()
+            if event["type"] == "http.disconnect":
+                raise ClientLeft
+            piece = event.get("body", b"")
+            total += len(piece)
+            if total > self._settings.max_body_bytes:
+                raise self._too_large()
+            if not event.get("more_body"):
+                self._arrived.set()
+            if piece:
+                yield piece
+
+    async def _next(self) -> Message:
+        seconds = self._settings.read_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._receive()
+        except TimeoutError:
+            text = f"the request did not arrive within {seconds:g} s of silence"
+            raise GatewayError(408, "invalid_request_error", text) from None
+
+    async def body(self) -> bytes:
+        """The whole body."""
+        return b"".join([piece async for piece in self.chunks()])
+
+    async def left(self) -> None:
+        """Wait until the client closes its connection."""
+        await self._arrived.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+# What a relayed answer says: its message and the tokens that the provider counted. Read after it was passed on, never changed.
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedTokens:
+    """What a provider counted for one request.
+
+    Attributes:
+        prompt: The whole prompt, cached parts included.
+        cache_read: Of the prompt, read from the cache.
+        cache_write: Of the prompt, written to it.
+        output: The answer.
+    """
+
+    prompt: int
+    cache_read: int
+    cache_write: int
+    output: int
+
+
+def events_of(data: bytes) -> Iterator[dict[str, Any]]:
+    """The JSON objects of server-sent events, in order; what is none is left out."""
+    for block in data.replace(b"\r\n", b"\n").split(b"\n\n"):
+        lines = [line[5:].strip() for line in block.split(b"\n") if line.startswith(b"data:")]
+        try:
+            found = orjson.loads(b"\n".join(lines)) if lines else None
+        except orjson.JSONDecodeError:
+            continue
+        if isinstance(found, dict):
+            yield found
+
+
+def message_in(content_type: str, data: bytes) -> dict[str, Any] | None:
+    """The response object of a whole answer, plain or streamed; `None`: there is none, or it broke off."""
+    if not content_type.startswith("text/event-stream"):
+        try:
+            found = orjson.loads(data)
+        except orjson.JSONDecodeError:
+            return None
+        return found if isinstance(found, dict) else None
+    made: dict[str, Any] | None = None
+    for event in events_of(data):
+        made = _taken(made, event)
+    return made
+
+
+def _taken(made: dict[str, Any] | None, event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A response with one more event of its stream; those of Anthropic add up, OpenAI's end with the whole or with the usage."""
+    kind = event.get("type")
+    if kind == "message_start" and isinstance(event.get("message"), dict):
+        return {**event["message"], "content": []}
+    response = event.get("response")
+    if isinstance(response, dict) and kind in ("response.completed", "response.incomplete"):
+        return response
+    if event.get("object") == "chat.completion.chunk":
+        usage = event.get("usage") or (made or {}).get("usage")
+        return {"object": "chat.completion", "model": event.get("model"), "usage": usage}
+    return made if made is None else _anthropic(made, kind, event)
+
+
+def _anthropic(made: dict[str, Any], kind: object, event: Mapping[str, Any]) -> dict[str, Any]:
+    if kind == "content_block_start" and isinstance(event.get("content_block"), dict):
+        made["content"].append(dict(event["content_block"]))
+    delta = event.get("delta")
+    if not isinstance(delta, dict):
+        return made
+    if kind == "content_block_delta" and made["content"]:
+        block = made["content"][-1]
+        if isinstance(delta.get("text"), str):
+            block["text"] = str(block.get("text") or "") + delta["text"]
+    elif kind == "message_delta":
+        usage = {**(made.get("usage") or {}), **(event.get("usage") or {})}
+        made = {**made, **delta, "usage": usage}
+    return made
+
+
+def tokens_in(message: Mapping[str, Any] | None) -> ReportedTokens | None:
+    """The usage of a response, in the words of each API; `None`: it has none."""
+    usage = (message or {}).get("usage")
+    if not isinstance(usage, Mapping):
+        return None
+    details = usage.get("input_tokens_details") or usage.get("prompt_tokens_details")
+    details = details if isinstance(details, Mapping) else {}
+    read = _count(usage, "cache_read_input_tokens")
+    written = _count(usage, "cache_creation_input_tokens")
+    prompt = _count(usage, "input_tokens") or _count(usage, "prompt_tokens")
+    output = _count(usage, "output_tokens") or _count(usage, "completion_tokens")
+    if details:  # OpenAI's figure for the prompt has the cached part in it
+        cached, wrote = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
+        return ReportedTokens(prompt, cached, wrote, output)
+    return ReportedTokens(prompt + read + written, read, written, output)
+
+
+def _count(usage: Mapping[str, Any], name: str) -> int:
+    found = usage.get(name)
+    return found if type(found) is int and found > 0 else 0
+
+
+# Unpacks what a provider packed, to be read here; what is passed on stays packed as it came.
+
+
+_MOST_BYTES = 64 * 1024 * 1024
+"""Largest answer that is unpacked."""
+
+
+def decoded(encoding: str, data: bytes) -> bytes | None:
+    """The content of a body, up to where it was cut off; `None`: it is packed in a way that cannot be read here.
+
+    Args:
+        encoding: Of the header `Content-Encoding`: one name, or empty.
+        data: As it came.
+    """
+    name = encoding.strip().lower()
+    if name in ("", "identity"):
+        return data
+    unpack = _UNPACK.get(name)
+    try:
+        return None if unpack is None else unpack(data)
+    except Exception:  # each library has an error of its own for damaged data, and may be missing
+        return None
+
+
+def _deflated(data: bytes) -> bytes:
+    return zlib.decompressobj(wbits=47).decompress(data, _MOST_BYTES)
+
+
+def _brotli(data: bytes) -> bytes:
+    import brotli
+
+    return bytes(brotli.Decompressor().process(data, output_buffer_limit=_MOST_BYTES))
+
+
+def _zstd(data: bytes) -> bytes:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return bytes(zstd.ZstdDecompressor().decompress(data, _MOST_BYTES))
+
+
+_UNPACK: Mapping[str, Callable[[bytes], bytes]] = {
+    "gzip": _deflated,
+    "x-gzip": _deflated,
+    "deflate": _deflated,
+    "br": _brotli,
+    "zstd": _zstd,
+}

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.recall.archive import Archive, Recalled
-    from ullage.recall.evicted import Left, left
-    from ullage.recall.named_span import NamedSpan
+    from ullage.recall.store import Archive, Left, Recalled, left
+    from ullage.recall.text import NamedSpan
     from ullage.recall.tool import RECALL_TOOL, Recall, RecallLimits
 
 __all__ = [
@@ -30,15 +29,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "archive": (
+    "store": (
         "Archive",
-        "Recalled",
-    ),
-    "evicted": (
         "Left",
+        "Recalled",
         "left",
     ),
-    "named_span": ("NamedSpan",),
+    "text": ("NamedSpan",),
     "tool": (
         "RECALL_TOOL",
         "Recall",

@@ -9,14 +9,19 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from ullage._late import hashlib, pathlib, pattern
-from ullage.exceptions import InvalidPolicy, StoreError
-
-__all__ = ["FileStore", "MemoryStore", "OffloadStore", "digest_of", "file_stem", "write_whole"]
+from ullage.exceptions import InvalidPolicy, StoreError, UnknownHandle
+from ullage.facts.words import blocks_of, text_of
+from ullage.messages import Item, is_summary, message_of, role_of, uuid_of
+from ullage.recall.text import NamedSpan, call_title, content_text, render
+from ullage.transcript import records
+from ullage.transcript.index import Transcript
+from ullage.transcript.render import rendered
 
 _SAFE = pattern(r"[A-Za-z0-9_-]{1,100}\Z")
 _RESERVED = pattern(r"(?:con|prn|aux|nul|clock\$|com\d|lpt\d)\Z", re.IGNORECASE)
@@ -195,3 +200,335 @@ class MemoryStore:
             return self.texts[name]
         found = {self.texts[place] for place in self._under.get(name, ())}
         return found.pop() if len(found) == 1 else None
+
+
+# Finds removed content: in the history in memory, the offload store, a transcript file.
+
+
+_MESSAGES = re.compile(r"m(\d{1,9})(?:-m?(\d{1,9}))?\Z")
+_USER = re.compile(r"u(\d{1,6})(?:-u?(\d{1,6}))?\Z")
+_TALK = ("user", "assistant", "attachment")
+_OFFSET = re.compile(r"@(\d{1,18})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The content that a handle names.
+
+    Attributes:
+        handle: As requested.
+        kind: `result`, `messages` or `stored` (only its text is left, in the store).
+        title: Its description, one line.
+        items: The stored objects: the messages, or the one `tool_result` block; empty for `stored`.
+        text: All of it as text.
+    """
+
+    handle: str
+    kind: str
+    title: str
+    items: tuple[Item, ...] = field(repr=False)
+    text: str = field(repr=False)
+
+
+class Archive:
+    """Resolves handles.
+
+    Args:
+        history: All messages or entries that were ever added, oldest first; append-only. Read on demand, never copied.
+        store: Where large results were offloaded; `None`: nowhere.
+        transcript: The session's file, or its path; `None`: there is none. A path is opened again for each question, so that
+            lines appended since are found.
+    """
+
+    def __init__(
+        self,
+        history: Sequence[Item] = (),
+        *,
+        store: OffloadStore | None = None,
+        transcript: str | os.PathLike[str] | Transcript | None = None,
+    ) -> None:
+        self.history = history
+        self.spans: dict[str, NamedSpan] = {}
+        self._store = store
+        self._transcript = transcript
+        self._results: dict[str, int] = {}
+        self._calls: dict[str, str] = {}
+        self._uuids: dict[str, int] = {}
+        self._indexed = 0
+
+    def name(self, handle: str, span: NamedSpan) -> None:
+        """Name a span of the history; the same name again moves it."""
+        self.spans[handle] = span
+
+    def resolve(self, handle: str) -> Recalled:
+        """The content that a handle names, equal to what was added.
+
+        Raises:
+            UnknownHandle: Nothing in this conversation has that handle.
+            StoreError: The transcript cannot be read.
+        """
+        self._index()
+        for look in (self._named, self._result, self._entry, self._by_position, self._by_user):
+            if (found := look(handle)) is not None:
+                return found
+        for look in (self._in_transcript, self._stored):
+            if (found := look(handle)) is not None:
+                return found
+        raise UnknownHandle(handle)
+
+    def title(self, tool_use_id: str) -> str:
+        """The target of a result's call, one line; the id itself if the call is unknown."""
+        self._index()
+        return self._calls.get(tool_use_id, tool_use_id)
+
+    # ---- the history
+
+    def _index(self) -> None:
+        """Index what was appended since the last query."""
+        for at in range(self._indexed, len(self.history)):
+            item = self.history[at]
+            if uuid := uuid_of(item):
+                self._uuids[uuid] = at
+            for block in blocks_of(item):
+                self._note(block, at)
+        self._indexed = len(self.history)
+
+    def _note(self, block: Mapping[str, Any], at: int) -> None:
+        if block.get("type") == "tool_use":
+            self._calls[str(block.get("id"))] = call_title(block.get("name"), block.get("input"))
+        elif block.get("type") == "tool_result":
+            self._results[str(block.get("tool_use_id"))] = at
+
+    def _named(self, handle: str) -> Recalled | None:
+        span = self.spans.get(handle)
+        return None if span is None else self._messages(handle, span.first, span.last, span.title)
+
+    def _result(self, handle: str) -> Recalled | None:
+        at = self._results.get(handle)
+        return None if at is None else _result_in(self.history[at], handle, self.title(handle))
+
+    def _entry(self, handle: str) -> Recalled | None:
+        at = self._uuids.get(handle)
+        return None if at is None else self._messages(handle, at, at)
+
+    def _by_position(self, handle: str) -> Recalled | None:
+        found = _MESSAGES.match(handle)
+        if found is None:
+            return None
+        first, last = int(found[1]), int(found[2] or found[1])
+        return self._messages(handle, first, last) if first <= last < len(self.history) else None
+
+    def _by_user(self, handle: str) -> Recalled | None:
+        """Messages of the user by the numbers that summaries give them."""
+        found = _USER.match(handle)
+        if found is None:
+            return None
+        first, last = int(found[1]), int(found[2] or found[1])
+        from ullage.facts import collect
+        from ullage.facts.model import Origin
+
+        # What a summary in the history repeats was added before it, or never.
+        inputs = [e for e in collect(self.history).inputs if e.origin is Origin.USER]
+        wanted = [e for e in inputs if first <= e.number <= last]
+        if not wanted:
+            return None
+        items = tuple(self.history[entry.index] for entry in wanted)
+        text = "\n\n".join(f"--- u{entry.number}\n{entry.text}" for entry in wanted)
+        return Recalled(handle, "messages", f"{len(wanted)} of the user's messages", items, text)
+
+    def _messages(self, handle: str, first: int, last: int, title: str = "") -> Recalled:
+        items = tuple(self.history[first : last + 1])
+        count = f"{len(items)} message{'s' * (len(items) != 1)}"
+        text = "\n\n".join(f"--- m{first + at}\n{render(item)}" for at, item in enumerate(items))
+        return Recalled(handle, "messages", title or f"{count} from m{first}", items, text)
+
+    # ---- the file and the store
+
+    def _opened(self) -> Transcript | None:
+        source = self._transcript
+        return (
+            source if source is None or isinstance(source, Transcript) else Transcript.open(source)
+        )
+
+    def _in_transcript(self, handle: str) -> Recalled | None:
+        transcript = self._opened()
+        if transcript is None:
+            return None
+        offset = _OFFSET.match(handle)
+        for at, row in enumerate(transcript.rows()):
+            here = (
+                transcript.index.line(at).offset == int(offset[1]) if offset else row.uuid == handle
+            )
+            if here:
+                return _of_entry(handle, transcript.load(at))
+        return None if offset else _collapsed(transcript, handle) or _result_of(transcript, handle)
+
+    def _stored(self, handle: str) -> Recalled | None:
+        """A text at a place of the store. An id alone does not suffice: another conversation may have stored it."""
+        text = self._store.get(handle) if self._store is not None else None
+        if text is None or not (digest_of(text) in handle or self._is_told(handle)):
+            return None
+        return Recalled(handle, "stored", self.title(handle), (), text)
+
+    def _is_told(self, place: str) -> bool:
+        """Whether a result of this conversation names that place."""
+        told = f"It lies in: {place}\n"
+        return any(
+            told in content_text(block.get("content"))
+            for item in self.history
+            for block in _results_in(item)
+        )
+
+
+def _collapsed(transcript: Transcript, collapse_id: str) -> Recalled | None:
+    """The entries that a collapse replaced, in file order."""
+    rows = transcript.rows()
+    for row in reversed(rows):
+        commit = None
+        if row.type in records.COMMIT_TYPES:
+            commit = records.parse_collapse_commit(transcript.load(row.at))
+        if commit is not None and collapse_id in (commit.collapse_id, commit.summary_uuid):
+            ends = {each.uuid: at for at, each in enumerate(rows) if each.uuid}
+            first, last = ends.get(commit.first_uuid), ends.get(commit.last_uuid)
+            if first is None or last is None:
+                return None
+            talk = [each for each in rows[first : last + 1] if each.type in _TALK]
+            items = tuple(transcript.load(each.at) for each in talk)
+            text = "\n\n".join(f"--- {each.get('uuid')}\n{render(each)}" for each in items)
+            return Recalled(collapse_id, "messages", f"{len(items)} entries", items, text)
+    return None
+
+
+def _of_entry(handle: str, entry: Item) -> Recalled:
+    return Recalled(
+        handle, "messages", f"an entry of type {entry.get('type')}", (entry,), render(entry)
+    )
+
+
+def _result_of(transcript: Transcript, tool_use_id: str) -> Recalled | None:
+    """A result in a transcript, the newest of its id; only lines that hold the id are parsed."""
+    wanted = tool_use_id.encode("utf-8", "surrogatepass")
+    for at in reversed(range(len(transcript))):
+        if wanted and wanted in transcript.index.raw(at):
+            found = _result_in(transcript.load(at), tool_use_id, tool_use_id)
+            if found is not None:
+                return found
+    return None
+
+
+def _result_in(item: Item, tool_use_id: str, title: str) -> Recalled | None:
+    for block in _results_in(item):
+        if str(block.get("tool_use_id")) == tool_use_id:
+            text = content_text(block.get("content"))
+            return Recalled(tool_use_id, "result", title, (block,), text)
+    return None
+
+
+def _results_in(item: Item) -> Iterator[Mapping[str, Any]]:
+    if message_of(item) is not None:
+        yield from (block for block in blocks_of(item) if block.get("type") == "tool_result")
+
+
+# What is in the history but not in the request, found by comparing the two, so that no level can forget to report it.
+
+
+_TITLE_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """One thing that was removed from the context.
+
+    Attributes:
+        handle: The name by which `recall` returns it.
+        kind: `result` (another text replaced it) or `messages` (they are not in the request at all).
+        title: Its description, one line.
+        chars: Its length as text.
+        first: Position of its first message in the history.
+        last: Position of its last message.
+    """
+
+    handle: str
+    kind: str
+    title: str
+    chars: int
+    first: int
+    last: int
+
+    def __repr__(self) -> str:
+        return f"Left({self.handle}, {self.kind}, {self.chars:,} characters)"
+
+
+def left(archive: Archive, sources: Sequence[int | str], shown: Sequence[Item]) -> list[Left]:
+    """Everything that was removed, oldest first, each once.
+
+    Args:
+        archive: Holds the history.
+        sources: For each message of the request its position in the history, or any other value if a level made it.
+        shown: The messages as they are sent, one for each source: replaced results differ.
+    """
+    sent = {at: showing for at, showing in zip(sources, shown, strict=True) if isinstance(at, int)}
+    found: list[Left] = []
+    gone: list[int] = []
+    for at, item in enumerate(archive.history):
+        if at in sent:
+            found += [*_gone(archive, gone), *_replaced(archive, at, item, sent[at])]
+            gone = []
+        elif rendered(item) is not None:
+            gone.append(at)
+    return found + _gone(archive, gone)
+
+
+def _replaced(archive: Archive, at: int, item: Item, showing: Item) -> Iterator[Left]:
+    if showing is item:
+        return
+    for old, new in zip(blocks_of(item), blocks_of(showing), strict=False):
+        if old.get("type") == "tool_result" and old.get("content") != new.get("content"):
+            handle = str(old.get("tool_use_id"))
+            text = content_text(old.get("content"))
+            yield Left(handle, "result", archive.title(handle), len(text), at, at)
+
+
+def _gone(archive: Archive, positions: Sequence[int]) -> list[Left]:
+    """A run of removed messages: spans that a level named, and the messages between them, by turns."""
+    if not positions:
+        return []
+    first, last = positions[0], positions[-1]
+    named = sorted(
+        (span.first, span.last, name)
+        for name, span in archive.spans.items()
+        if first <= span.first and span.last <= last
+    )
+    found, at = [], first
+    for start, stop, name in named:
+        if start < at:
+            continue
+        found += _by_turns(archive, at, start - 1)
+        found.append(_messages(archive, name, start, stop))
+        at = stop + 1
+    return found + _by_turns(archive, at, last)
+
+
+def _by_turns(archive: Archive, first: int, last: int) -> list[Left]:
+    if first > last:
+        return []
+    starts = [at for at in range(first + 1, last + 1) if _is_input(archive.history[at])]
+    stops = [at - 1 for at in starts] + [last]
+    return [
+        _messages(archive, f"m{start}" if start == stop else f"m{start}-{stop}", start, stop)
+        for start, stop in zip([first, *starts], stops, strict=True)
+    ]
+
+
+def _is_input(item: Item) -> bool:
+    kinds = {block.get("type") for block in blocks_of(item)}
+    meta = item.get("isMeta") is True or is_summary(item)
+    return role_of(item) == "user" and not meta and "tool_result" not in kinds
+
+
+def _messages(archive: Archive, handle: str, first: int, last: int) -> Left:
+    found = archive.resolve(handle)
+    span = archive.spans.get(handle)
+    words = " ".join(text_of(found.items[0])[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
+    title = (span.title if span else "") or words or found.title
+    return Left(handle, "messages", title, len(found.text), first, last)

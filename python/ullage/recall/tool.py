@@ -8,11 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage.exceptions import InvalidPolicy, StoreError, UnknownHandle
-from ullage.recall.archive import Archive, Recalled
-from ullage.recall.evicted import Left
+from ullage.recall.store import Archive, Left, Recalled
 from ullage.recall.tool_definition import RECALL_NAME, Tool, ToolAnswer
-
-__all__ = ["RECALL_TOOL", "Recall", "RecallLimits"]
 
 
 def _whole(about: str, least: int) -> dict[str, Any]:

@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from ullage.providers.registry import AnyProvider, provider_of
 
-__all__ = ["RECALL_NAME", "Tool", "ToolAnswer"]
-
 RECALL_NAME: Final = "recall"
 """The tool that returns removed content, as the model calls it."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Unpack
 
 from ullage._engine import core
-from ullage.counting.estimate import weights_for
+from ullage.counting.calibration import weights_for
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.exceptions import ContextTooLarge
@@ -17,16 +17,6 @@ from ullage.manager.outside import Surroundings
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
 from ullage.replay.session_script import SessionScript
-
-__all__ = [
-    "DEFAULT_MODEL",
-    "WORKING_SIZES",
-    "ReplayedTurn",
-    "Run",
-    "SizeCost",
-    "costs_by_size",
-    "replay_session",
-]
 
 Seen = Callable[[ContextManager, Request], None]
 

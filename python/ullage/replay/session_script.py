@@ -8,14 +8,11 @@ from typing import Any
 
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag
-from ullage.counting.estimate import weights_for
+from ullage.counting.calibration import weights_for
 from ullage.messages import Item, is_boundary, is_summary, message_of
 from ullage.providers import anthropic
 from ullage.sessions import Session
 from ullage.transcript.render import to_messages
-
-__all__ = ["SessionScript", "script_of"]
-
 
 MOST_OVERHEAD = 60_000
 """Maximum tokens for system prompt and tools; a larger first figure includes something else."""

@@ -5,23 +5,356 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module, resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ullage._version import VERSION
 from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
-from ullage.recall.visible_text import visible
+from ullage.manager.machine import CATEGORIES
+from ullage.recall.text import visible
 from ullage.replay import ReplayedTurn, Run
-from ullage.report.charts import cache_chart, fill_chart, sampled
-from ullage.report.session_figures import SessionFigures
-from ullage.report.treemap import treemap
-from ullage.sessions.drafts import draft_of
+from ullage.report.session_figures import Mark, SessionFigures
+from ullage.sessions.save import draft_of
 
-__all__ = ["report_page", "write_report"]
+# Coordinates of the charts: which shapes stand where. Numbers only; the page's template writes them as SVG.
+
+
+MOST_POINTS = 480
+"""Requests that a chart draws; between two of them no level acted."""
+
+
+class MarkLine(NamedTuple):
+    """A horizontal line with a label; `label_y` keeps labels from covering each other."""
+
+    name: str
+    tokens: int
+    y: float
+    label_y: float
+
+
+class Area(NamedTuple):
+    """One category's part of the stack, as an SVG path."""
+
+    name: str
+    path: str
+
+
+class Acted(NamedTuple):
+    """A request before which a level acted."""
+
+    x: float
+    number: int
+    levels: str
+    strong: bool
+
+
+class Box(NamedTuple):
+    """A rectangle with its class."""
+
+    kind: str
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class FillChart:
+    """How full the window was, request by request.
+
+    Attributes:
+        width: Of the drawing; `height`: likewise. `left`, `right`, `top`, `bottom`: edges of the plot in it.
+        areas: Stacked categories of the managed run.
+        unmanaged: The other run as a path; it ends where the plot does.
+        levels: The marks.
+        acted: Requests before which a level acted.
+        own: Where the session compacted itself.
+        ticks: Request numbers under the axis, with their place.
+        clipped: Whether the unmanaged run grows beyond the plot.
+    """
+
+    width: int
+    height: int
+    left: int
+    right: int
+    top: int
+    bottom: int
+    areas: tuple[Area, ...]
+    unmanaged: str
+    levels: tuple[MarkLine, ...]
+    acted: tuple[Acted, ...]
+    own: tuple[float, ...]
+    ticks: tuple[tuple[float, int], ...]
+    clipped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CacheChart:
+    """Tokens of the prompts read from and written to the cache, in up to a hundred bars."""
+
+    width: int
+    height: int
+    left: int
+    right: int
+    top: int
+    bottom: int
+    bars: tuple[Box, ...]
+    grid: tuple[tuple[float, int], ...]
+    ticks: tuple[tuple[float, int], ...]
+    per_bar: int
+
+
+def sampled(turns: Sequence[ReplayedTurn]) -> list[int]:
+    """Positions of the requests that are drawn: first, last, those where a level acted with the one before, and evenly others."""
+    if len(turns) <= MOST_POINTS:
+        return list(range(len(turns)))
+    kept = {0, len(turns) - 1}
+    step = len(turns) / (MOST_POINTS / 2)
+    kept.update(int(number * step) for number in range(MOST_POINTS // 2))
+    acted = [at for at, turn in enumerate(turns) if any(freed for _, _, freed in turn.acted)]
+    heaviest = sorted(acted, key=lambda at: -sum(freed for _, _, freed in turns[at].acted))
+    for at in heaviest[: MOST_POINTS // 4]:
+        kept.update((max(0, at - 1), at))
+    return sorted(kept)
+
+
+def fill_chart(
+    figures: SessionFigures, points: Sequence[int], *, width: int, height: int
+) -> FillChart:
+    """Draw the fill of the window.
+
+    Args:
+        figures: Of a session with at least one request.
+        points: Requests to draw, see `sampled`.
+        width: Of the drawing, in its own units.
+        height: Likewise.
+    """
+    left, right, top, bottom = 8, width - 8, 26, height - 24
+    turns, plain = figures.managed.turns, figures.unmanaged.turns
+    window = figures.managed.working_tokens
+    highest = max(turn.tokens for turn in (*turns, *plain))
+    most = min(max(highest, window), window * 13 // 10) or 1
+    x = _scale(max(1, len(turns) - 1), left, right)
+    y = _scale(most, bottom, top)
+    shared = [at for at in points if at < len(plain)]
+    return FillChart(
+        width, height, left, right, top, bottom,
+        areas=_areas(turns, points, x, y),
+        unmanaged=_path((x(at), max(4.0, y(plain[at].tokens))) for at in shared),
+        levels=_levels(figures.marks, y, top),
+        acted=tuple(_charts_acted(turns[at], x(at)) for at in points if turns[at].acted),
+        own=tuple(x(number - 1) for number in figures.own_compactions),
+        ticks=_ticks(len(turns), x),
+        clipped=highest > most,
+    )  # fmt: skip
+
+
+def _scale(most: float, start: float, stop: float) -> Callable[[float], float]:
+    return lambda value: round(start + (stop - start) * value / most, 1)
+
+
+def _areas(
+    turns: Sequence[ReplayedTurn],
+    points: Sequence[int],
+    x: Callable[[float], float],
+    y: Callable[[float], float],
+) -> tuple[Area, ...]:
+    found: list[Area] = []
+    below = [0] * len(points)
+    for name in CATEGORIES:
+        above = [
+            low + turns[at].by_category.get(name, 0) for low, at in zip(below, points, strict=True)
+        ]
+        if above != below:
+            upper = [(x(at), y(high)) for at, high in zip(points, above, strict=True)]
+            lower = [(x(at), y(low)) for at, low in zip(points, below, strict=True)]
+            found.append(Area(name, _path([*_wide(upper), *reversed(_wide(lower))]) + "Z"))
+        below = above
+    return tuple(found)
+
+
+def _wide(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """A single request as a strip that can be seen."""
+    return [points[0], (points[0][0] + 12, points[0][1])] if len(points) == 1 else points
+
+
+def _path(points: Iterable[tuple[float, float]]) -> str:
+    found = " ".join(f"{x:g},{y:g}" for x, y in points)
+    return f"M{found}" if found else ""
+
+
+def _levels(marks: Sequence[Mark], y: Callable[[float], float], top: int) -> tuple[MarkLine, ...]:
+    """From the largest down, each label below the one before."""
+    found: list[MarkLine] = []
+    lowest = top - 18.0
+    for mark in marks:
+        at = y(mark.tokens)
+        label = max(at - 4, lowest + 16)
+        lowest = label
+        found.append(MarkLine(mark.name, mark.tokens, at, label))
+    return tuple(found)
+
+
+def _charts_acted(turn: ReplayedTurn, x: float) -> Acted:
+    names = list(dict.fromkeys(stage for stage, _, _ in turn.acted))
+    return Acted(x, turn.number, ", ".join(names), "autocompact" in names)
+
+
+def _ticks(count: int, x: Callable[[float], float]) -> tuple[tuple[float, int], ...]:
+    numbers = {1, count, *(1 + (count - 1) * part // 4 for part in (1, 2, 3))}
+    shown = sorted(numbers) if count >= 5 else sorted({1, count})
+    return tuple((x(number - 1), number) for number in shown)
+
+
+def cache_chart(turns: Sequence[ReplayedTurn], *, width: int, height: int, most: int) -> CacheChart:
+    """Draw what the prompts read from the cache and wrote to it.
+
+    Args:
+        turns: Of the managed run; at least one.
+        width: Of the drawing.
+        height: Likewise.
+        most: Bars at most; several requests share one where there are more, as their mean.
+    """
+    left, right, top, bottom = 44, width - 8, 12, height - 24
+    size = -(-len(turns) // most)
+    groups = [turns[at : at + size] for at in range(0, len(turns), size)]
+    stacks = [_stack(group) for group in groups]
+    highest = max(max(map(sum, stacks)), 1)
+    y = _scale(highest, bottom, top)
+    step = (right - left) / len(groups)
+    bars = tuple(
+        box for at, stack in enumerate(stacks) for box in _bar(stack, left + at * step, step, y)
+    )
+    grid = tuple((y(highest * part / 2), highest * part // 2) for part in (0, 1, 2))
+    x = _scale(max(1, len(turns) - 1), left + step / 2, right - step / 2)
+    return CacheChart(
+        width, height, left, right, top, bottom, bars, grid, _ticks(len(turns), x), size
+    )
+
+
+def _stack(group: Sequence[ReplayedTurn]) -> tuple[int, int, int]:
+    """Mean tokens read, newly written, written again."""
+    again = sum(turn.rewritten_tokens for turn in group)
+    written = sum(turn.written_tokens for turn in group)
+    read = sum(turn.read_tokens for turn in group)
+    return read // len(group), max(0, written - again) // len(group), again // len(group)
+
+
+def _bar(
+    stack: tuple[int, int, int], x: float, step: float, y: Callable[[float], float]
+) -> Iterable[Box]:
+    below, gap = 0, min(1.0, step / 5)
+    for kind, size in zip(("read", "written", "again"), stack, strict=True):
+        if size:
+            yield Box(
+                kind,
+                round(x, 1),
+                y(below + size),
+                round(step - gap, 1),
+                round(y(below) - y(below + size), 1),
+            )
+        below += size
+
+
+# A squarified treemap: areas in proportion to their sizes, near to squares (Bruls, Huizing, van Wijk 2000).
+
+
+MOST_TILES = 40
+"""What is smaller than the largest so many is drawn as one."""
+
+THE_REST = "smaller ones"
+
+
+class Tile(NamedTuple):
+    """One part of the whole; `label` is its name cut to its width, empty where none fits."""
+
+    name: str
+    size: int
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+
+
+def treemap(sizes: Mapping[str, int], *, width: int, height: int) -> list[Tile]:
+    """Lay out parts by size, the largest at the upper left.
+
+    Args:
+        sizes: By name; those that are 0 are left out.
+        width: Of the drawing.
+        height: Likewise.
+    """
+    parts = _treemap_largest(sizes)
+    whole = sum(size for _, size in parts)
+    if not whole:
+        return []
+    areas = [size * width * height / whole for _, size in parts]
+    boxes = _laid_out(areas, 0.0, 0.0, float(width), float(height))
+    return [_tile(*part, *box) for part, box in zip(parts, boxes, strict=True)]
+
+
+def _treemap_largest(sizes: Mapping[str, int]) -> list[tuple[str, int]]:
+    found = sorted((part for part in sizes.items() if part[1] > 0), key=lambda part: -part[1])
+    rest = sum(size for _, size in found[MOST_TILES:])
+    shown = found[:MOST_TILES]
+    return [*shown, (f"{len(found) - MOST_TILES:,} {THE_REST}", rest)] if rest else shown
+
+
+def _tile(name: str, size: int, x: float, y: float, width: float, height: float) -> Tile:
+    fits = int((width - 10) / 7.2)
+    shown = _cut(name, fits) if height >= 18 and fits >= 4 else ""
+    return Tile(name, size, round(x, 1), round(y, 1), round(width, 1), round(height, 1), shown)
+
+
+def _cut(name: str, fits: int) -> str:
+    """The end of a path, the beginning of any other name."""
+    if len(name) <= fits:
+        return name
+    return f"…{name[1 - fits :]}" if "/" in name else f"{name[: fits - 1]}…"
+
+
+def _laid_out(
+    areas: Sequence[float], x: float, y: float, width: float, height: float
+) -> list[tuple[float, float, float, float]]:
+    """Row by row along the shorter side, each as long as its worst tile gets better."""
+    boxes: list[tuple[float, float, float, float]] = []
+    at = 0
+    while at < len(areas):
+        side = max(min(width, height), 1e-9)
+        stop = at + 1
+        while stop < len(areas) and _worst(areas[at : stop + 1], side) <= _worst(
+            areas[at:stop], side
+        ):
+            stop += 1
+        row = areas[at:stop]
+        depth = sum(row) / side
+        place = 0.0
+        for area in row:
+            length = area / depth
+            box = (
+                (x, y + place, depth, length) if width >= height else (x + place, y, length, depth)
+            )
+            boxes.append(box)
+            place += length
+        if width >= height:
+            x, width = x + depth, width - depth
+        else:
+            y, height = y + depth, height - depth
+        at = stop
+    return boxes
+
+
+def _worst(row: Sequence[float], side: float) -> float:
+    """The largest ratio of two sides of a tile in this row."""
+    total = sum(row)
+    return max(side * side * max(row) / (total * total), total * total / (side * side * min(row)))
+
 
 MOST_REMOVALS = 400
 """Reports of levels that a page lists for a session."""

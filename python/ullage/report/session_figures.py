@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ullage.counting.estimate import weights_for
+from ullage.counting.calibration import weights_for
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import Window, WindowSettings, window_for
-from ullage.facts import collect
+from ullage.exceptions import UllageError
+from ullage.facts import Facts, collect
 from ullage.levels.breakdown import Inspection, inspect_messages
+from ullage.levels.view import Span, StageReport
 from ullage.manager import ContextManager, Request
 from ullage.messages import Item, message_of
 from ullage.policy import Policy
-from ullage.recall import Archive
+from ullage.recall import Archive, Recalled
 from ullage.replay import (
     DEFAULT_MODEL,
     WORKING_SIZES,
@@ -26,11 +29,210 @@ from ullage.replay import (
     replay_session,
     script_of,
 )
-from ullage.report.removals import Removal, TextBudget, removal_of
-from ullage.report.verbatim_facts import FactCount, facts_in, kept_facts
 from ullage.sessions import Session, compact_session
 
-__all__ = ["CompactionFigures", "Mark", "SessionFigures", "figures_of"]
+# What left the window in a replay: when, by which level, why, and the text itself.
+
+
+MOST_TEXTS = 24
+"""Texts of one report that are listed; a compaction may remove hundreds of messages."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedText:
+    """A tool result or a message that left.
+
+    Attributes:
+        title: The call or the message, one line.
+        handle: The name under which `recall` returns it.
+        text: Its beginning; empty if the page has no room for it.
+        omitted_chars: Characters of it that are not shown.
+    """
+
+    title: str
+    handle: str
+    text: str
+    omitted_chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """One report of a level.
+
+    Attributes:
+        request: Number of the request, from 1.
+        time_ms: When its newest message was said, since the epoch; 0: unknown.
+        level: Which level acted.
+        why: What set it off.
+        freed_tokens: By estimate.
+        results: Tool results that it shortened or cleared.
+        messages: Messages that it removed altogether.
+        rewrite_dollars: What writing to the cache again cost; 0: nothing that was cached changed.
+        pays_after: Requests after which the rewrite has paid; 0: at once; `None`: never, or there was no rewrite.
+        texts: What left, the largest part of it first named.
+        more: How many further ones are not listed.
+    """
+
+    request: int
+    time_ms: int
+    level: str
+    why: str
+    freed_tokens: int
+    results: int
+    messages: int
+    rewrite_dollars: float
+    pays_after: int | None
+    texts: tuple[RemovedText, ...]
+    more: int
+
+
+class TextBudget:
+    """How many characters of removed text a page may still hold.
+
+    Args:
+        chars: For the whole page.
+        each: For one text.
+        redact: Applied to each text and title before it is cut; `None`: nothing is redacted.
+    """
+
+    def __init__(
+        self, chars: int, each: int = 2_000, redact: Callable[[str], str] | None = None
+    ) -> None:
+        self._left, self._each, self._redact = chars, each, redact
+
+    def clean(self, text: str) -> str:
+        """The text without what the host wants hidden."""
+        return self._redact(text) if self._redact else text
+
+    def take(self, text: str) -> tuple[str, int]:
+        """The beginning of a text that still fits, and how many characters are not shown."""
+        clean = self.clean(text)
+        shown = clean[: max(0, min(self._each, self._left))]
+        self._left -= _weight(shown)
+        return shown, len(clean) - len(shown)
+
+
+def _weight(text: str) -> int:
+    """Bytes on the page: markup characters are written as references of five characters."""
+    return len(text.encode("utf-8", "surrogatepass")) + 4 * sum(map(text.count, "<>&'\""))
+
+
+def removal_of(
+    report: StageReport, archive: Archive, budget: TextBudget, *, time_ms: int = 0
+) -> Removal:
+    """Describe what one report removed.
+
+    Args:
+        report: Of a level that acted.
+        archive: The conversation's history, where the texts still are.
+        budget: What the page may still hold.
+        time_ms: Of the request, since the epoch; 0: unknown.
+    """
+    cost = report.cost
+    handles = [*report.tool_use_ids, *_positions(report.removed)]
+    listed = handles[:MOST_TEXTS]
+    return Removal(
+        request=report.request,
+        time_ms=time_ms,
+        level=report.stage,
+        why=budget.clean(report.why),
+        freed_tokens=report.freed,
+        results=len(report.tool_use_ids),
+        messages=report.removed_messages,
+        rewrite_dollars=cost.rewrite_nanousd / 1e9 if cost else 0.0,
+        pays_after=cost.break_even_turns if cost and cost.rewritten_tokens else None,
+        texts=tuple(_text(handle, archive, budget) for handle in listed),
+        more=len(handles) - len(listed),
+    )
+
+
+def _positions(removed: Sequence[Span]) -> Iterator[str]:
+    for span in removed:
+        yield from (f"m{at}" for at in range(span.start, span.stop))
+
+
+def _text(handle: str, archive: Archive, budget: TextBudget) -> RemovedText:
+    try:
+        found = archive.resolve(handle)
+    except UllageError as exc:
+        return RemovedText(str(exc), handle, "", 0)
+    shown, omitted = budget.take(found.text)
+    return RemovedText(budget.clean(_title(found)), handle, shown, omitted)
+
+
+def _title(found: Recalled) -> str:
+    if found.kind != "messages" or not found.items:
+        return found.title
+    role = str(found.items[0].get("role") or "message")
+    lines = (line.strip() for line in found.text.splitlines())
+    first = next((line for line in lines if line and not line.startswith(("---", "["))), "")
+    return f"{role}: {first[:100]}" if first else f"{role}: tool calls or results"
+
+
+# Which facts of a conversation a compaction keeps verbatim, and which it loses.
+
+
+MOST_LISTED = 40
+"""Lost facts of one kind that are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactCount:
+    """The facts of one kind.
+
+    Attributes:
+        kind: Such as `URLs`.
+        kept: How many the new context holds, character for character.
+        total: How many there were.
+        lost: The others, the first of them; `more` are not listed.
+        more: See `lost`.
+    """
+
+    kind: str
+    kept: int
+    total: int
+    lost: tuple[str, ...]
+    more: int
+
+
+def facts_in(facts: Facts) -> dict[str, list[str]]:
+    """The texts of facts that a successor needs verbatim, by kind, each once."""
+    found: dict[str, Iterable[str]] = {
+        "user messages": (each.text for each in facts.inputs),
+        "lasting rules": (each.text for each in facts.standing),
+        "files changed": (each.path for each in facts.files if each.changed),
+        "commits": (each.digest for each in facts.commits),
+        "answers of the user": (each.answer for each in facts.decisions),
+        "open tasks": (each.subject for each in facts.tasks if each.open),
+        "errors not fixed": (each.line for each in facts.failures if each.fixed_index < 0),
+        "URLs": facts.urls,
+    }
+    texts = {kind: list(dict.fromkeys(filter(None, each))) for kind, each in found.items()}
+    return {kind: each for kind, each in texts.items() if each}
+
+
+def kept_facts(wanted: Mapping[str, Sequence[str]], context: Sequence[Item]) -> list[FactCount]:
+    """Look for facts in a context.
+
+    Args:
+        wanted: Texts by kind, see `facts_in`.
+        context: Messages or entries of the new context.
+    """
+    # As JSON, so that a text is found wherever a message holds it; escapes are the same on both sides.
+    whole = json.dumps(list(context), default=str, ensure_ascii=False)
+    return [_count(kind, texts, whole) for kind, texts in wanted.items()]
+
+
+def _count(kind: str, texts: Sequence[str], whole: str) -> FactCount:
+    lost = [text for text in texts if json.dumps(text, ensure_ascii=False)[1:-1] not in whole]
+    return FactCount(
+        kind=kind,
+        kept=len(texts) - len(lost),
+        total=len(texts),
+        lost=tuple(lost[:MOST_LISTED]),
+        more=max(0, len(lost) - MOST_LISTED),
+    )
+
 
 PAGE_CHARS = 900_000
 """Removed text on a page: what keeps it under 2 MB with figures and charts."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.requests.count import Overrun, RequestCount, count_request
+    from ullage.requests.count import Counted, Overrun, RemoteCounter, RequestCount, count_request
     from ullage.requests.lists import (
         KeptWindow,
         TruncatedHead,
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         keep_window,
         truncate_head,
     )
-    from ullage.requests.remote_count import Counted, RemoteCounter
     from ullage.requests.to_request import Outgoing, outgoing
 
 __all__ = [
@@ -41,7 +40,9 @@ __all__ = [
 
 _HOMES = {
     "count": (
+        "Counted",
         "Overrun",
+        "RemoteCounter",
         "RequestCount",
         "count_request",
     ),
@@ -54,10 +55,6 @@ _HOMES = {
         "group_rounds",
         "keep_window",
         "truncate_head",
-    ),
-    "remote_count": (
-        "Counted",
-        "RemoteCounter",
     ),
     "to_request": (
         "Outgoing",

@@ -14,8 +14,6 @@ from ullage.messages import Item
 from ullage.providers.registry import Provider
 from ullage.providers.sdk_objects import as_json, camel_cased, without_nulls
 
-__all__ = ["given_as_json", "read_response"]
-
 
 def given_as_json(given: Any, provider: Provider) -> Any:
     """A message or a response as the API spells it, whichever of the SDK's forms it comes in; the same object where it is that."""

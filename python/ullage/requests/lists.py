@@ -9,30 +9,13 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ullage._engine import core
-from ullage.counting.estimate import weights_for
+from ullage.counting.calibration import weights_for
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
-from ullage.legality.repairs import turn_end
+from ullage.legality.thinking import turn_end
 from ullage.messages import Item
-from ullage.providers.manual_thinking import (
-    Thinking,
-    is_manual,
-    is_torn,
-    read_thinking,
-    whole_start,
-)
+from ullage.providers.anthropic import Thinking, is_manual, is_torn, read_thinking, whole_start
 from ullage.providers.native_lists import FormList, read_form
-
-__all__ = [
-    "KeptWindow",
-    "TruncatedHead",
-    "estimate_each",
-    "estimate_text",
-    "estimate_tokens",
-    "group_rounds",
-    "keep_window",
-    "truncate_head",
-]
 
 
 class KeptWindow(NamedTuple):

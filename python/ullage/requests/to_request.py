@@ -9,16 +9,14 @@ from typing import Any, Final, TypeVar, Unpack
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage
 from ullage.legality import Report, Violation, validate
+from ullage.legality.check import RuleRequest, found_in
+from ullage.legality.draft import Repair, Repaired
 from ullage.legality.originals import Original
-from ullage.legality.parameters import RequestParameters, parameters
-from ullage.legality.repairs import Repair, Repaired, repair
-from ullage.legality.rule_request import RuleRequest, found_in
+from ullage.legality.params import RequestParameters, parameters
+from ullage.legality.repairs import repair
 from ullage.messages import Item, SystemPrompt, listed, message_of
-from ullage.providers._common import Loss, Shaped, blocks_of
-from ullage.providers._placed import BROKEN, refused
+from ullage.providers._common import BROKEN, Loss, Shaped, blocks_of, refused
 from ullage.providers.registry import AnyProvider, Provider, provider_of
-
-__all__ = ["Continued", "Outgoing", "outgoing", "rules_model", "shaped"]
 
 T = TypeVar("T")
 

@@ -12,16 +12,6 @@ from ullage.counting.exact import count_tokens_exact, encoding_for
 from ullage.counting.models import Model
 from ullage.exceptions import InvalidMessage
 
-__all__ = [
-    "ANSWER",
-    "exact_message",
-    "exact_system",
-    "exact_text",
-    "image_data",
-    "media",
-    "text_of",
-]
-
 PER_MESSAGE: Final = 3
 """Tokens that frame a message; OpenAI's cookbook, "How to count tokens with tiktoken"."""
 

@@ -7,22 +7,33 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.sessions.edit import SessionPart, remove_parts, session_parts
-    from ullage.sessions.find import find_session, last_session
-    from ullage.sessions.fresh_session import FreshSession, new_session, resume_line
-    from ullage.sessions.inspected import InspectedSession, inspect_session
-    from ullage.sessions.load import Session, open_session
-    from ullage.sessions.save import CompactedSession, compact_session
-    from ullage.sessions.search_index import SearchedSession, SearchHit, SearchIndex
-    from ullage.sessions.session_list import ListedSession, listed
-    from ullage.sessions.spending import Spending, spending_of
-    from ullage.sessions.undo import Undone, undo_compaction
-    from ullage.sessions.usual_folders import (
+    from ullage.sessions.edit import (
+        SessionPart,
+        Undone,
+        remove_parts,
+        session_parts,
+        undo_compaction,
+    )
+    from ullage.sessions.find import (
         FoundSession,
+        ListedSession,
         ToolFolder,
+        find_session,
         found_sessions,
+        last_session,
+        listed,
         tool_folders,
     )
+    from ullage.sessions.inspected import InspectedSession, Spending, inspect_session, spending_of
+    from ullage.sessions.load import Session, open_session
+    from ullage.sessions.save import (
+        CompactedSession,
+        FreshSession,
+        compact_session,
+        new_session,
+        resume_line,
+    )
+    from ullage.sessions.search_index import SearchedSession, SearchHit, SearchIndex
 
 __all__ = [
     "CompactedSession",
@@ -55,17 +66,45 @@ __all__ = [
 ]
 
 _HOMES = {
-    "edit": ("SessionPart", "remove_parts", "session_parts"),
-    "find": ("find_session", "last_session"),
-    "fresh_session": ("FreshSession", "new_session", "resume_line"),
-    "inspected": ("InspectedSession", "inspect_session"),
-    "load": ("Session", "open_session"),
-    "save": ("CompactedSession", "compact_session"),
-    "search_index": ("SearchHit", "SearchIndex", "SearchedSession"),
-    "session_list": ("ListedSession", "listed"),
-    "spending": ("Spending", "spending_of"),
-    "undo": ("Undone", "undo_compaction"),
-    "usual_folders": ("FoundSession", "ToolFolder", "found_sessions", "tool_folders"),
+    "edit": (
+        "SessionPart",
+        "Undone",
+        "remove_parts",
+        "session_parts",
+        "undo_compaction",
+    ),
+    "find": (
+        "FoundSession",
+        "ListedSession",
+        "ToolFolder",
+        "find_session",
+        "found_sessions",
+        "last_session",
+        "listed",
+        "tool_folders",
+    ),
+    "inspected": (
+        "InspectedSession",
+        "Spending",
+        "inspect_session",
+        "spending_of",
+    ),
+    "load": (
+        "Session",
+        "open_session",
+    ),
+    "save": (
+        "CompactedSession",
+        "FreshSession",
+        "compact_session",
+        "new_session",
+        "resume_line",
+    ),
+    "search_index": (
+        "SearchHit",
+        "SearchIndex",
+        "SearchedSession",
+    ),
 }
 
 __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -2,14 +2,172 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
-from ullage.exceptions import InvalidPolicy
-from ullage.sessions.usual_folders import FoundSession, found_sessions
+from ullage import _env
+from ullage.counting.calibration import weights_for
+from ullage.counting.models import ModelTable
+from ullage.counting.window import WindowSettings, window_for
+from ullage.exceptions import InvalidPolicy, UllageError
+from ullage.facts.words import Kind, text_of, words_of
+from ullage.messages import Item, is_summary, role_of
+from ullage.sessions.inspected import spending_of
+from ullage.sessions.load import Session, open_session
 
-__all__ = ["find_session", "last_session", "session_path"]
+# Where the tools of this machine keep their sessions, and what their files are named.
+
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_GEMINI_ID = re.compile(rb'"sessionId"\s*:\s*"([\w-]{1,100})"')
+_HEAD_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFolder:
+    """A folder in which a tool keeps sessions.
+
+    Attributes:
+        tool: `claude-code`, `codex`, `pi`, `gemini`, `copilot` or `opencode`.
+        path: The folder; it need not exist.
+        pattern: What the path of a session's file below it matches.
+    """
+
+    tool: str
+    path: Path
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSession:
+    """A session's file, as its name and the folder say.
+
+    Attributes:
+        tool: See `ToolFolder`.
+        id: By which its tool resumes it.
+        path: The file; for a session in OpenCode's database, that database.
+        size: Bytes; 0 for a session in a database.
+        modified: When it was written to last, in seconds since the epoch.
+    """
+
+    tool: str
+    id: str
+    path: Path
+    size: int
+    modified: float
+
+    @property
+    def when(self) -> str:
+        """`modified` as ISO text in UTC."""
+        moment = datetime.fromtimestamp(self.modified, UTC)
+        return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def tool_folders() -> tuple[ToolFolder, ...]:
+    """The usual folders of every tool, or those that its own environment variables name."""
+    gemini = _env.folder(_env.GEMINI_HOME) / ".gemini"
+    codex, copilot = (
+        _env.folder(_env.CODEX_HOME, ".codex"),
+        _env.folder(_env.COPILOT_HOME, ".copilot"),
+    )
+    opencode = _env.folder(_env.DATA_HOME, ".local", "share") / "opencode"
+    return (
+        ToolFolder("claude-code", claude_folder() / "projects", r"[^/]+/(?!agent-)[^/]+\.jsonl"),
+        ToolFolder("codex", codex / "sessions", r"(.*/)?rollout-[^/]*\.jsonl"),
+        ToolFolder("codex", codex / "archived_sessions", r"(.*/)?rollout-[^/]*\.jsonl"),
+        ToolFolder("pi", pi_folder() / "sessions", r"(.*/)?[^/]+\.jsonl"),
+        ToolFolder(
+            "gemini", gemini / "tmp", r"[^/]+/(chats/session-[^/]*|checkpoint[^/]*)\.jsonl?"
+        ),
+        ToolFolder("copilot", copilot / "session-state", r"([^/]+/events|[^/]+)\.jsonl"),
+        ToolFolder("opencode", opencode / "storage" / "session", r"[^/]+/ses_[^/]*\.json"),
+        ToolFolder("opencode", opencode, r"opencode\.db"),
+    )
+
+
+def claude_folder() -> Path:
+    """Claude Code's own folder."""
+    return _env.folder(_env.CLAUDE_CONFIG, ".claude")
+
+
+def codex_folder() -> Path:
+    """Codex' own folder."""
+    return _env.folder(_env.CODEX_HOME, ".codex")
+
+
+def pi_folder() -> Path:
+    """Pi's own folder."""
+    return _env.folder(_env.PI_HOME, ".pi", "agent")
+
+
+def state_folder() -> Path:
+    """Where Ullage keeps what outlives a run; it need not exist."""
+    if given := _env.text(_env.HOME):
+        return Path(given).expanduser()
+    return _env.folder(_env.STATE_HOME, ".local", "state") / "ullage"
+
+
+def found_sessions(folders: Sequence[ToolFolder] | None = None) -> list[FoundSession]:
+    """The sessions in some folders, newest first; folders that are missing or may not be read hold none.
+
+    Only names and times are read, and the first bytes of Gemini's files: this is fast for thousands of files.
+
+    Args:
+        folders: Where to look; `None`: `tool_folders()`.
+    """
+    found = [each for folder in folders or tool_folders() for each in _in_folder(folder)]
+    return sorted(found, key=lambda each: (-each.modified, str(each.path), each.id))
+
+
+def _in_folder(folder: ToolFolder) -> Iterator[FoundSession]:
+    fits = re.compile(folder.pattern)
+    if folder.pattern == r"opencode\.db":
+        from ullage.sessions.handoff_forms import database_sessions
+
+        yield from database_sessions(folder.path / "opencode.db")
+        return
+    for path in _files(folder.path):
+        if fits.fullmatch(path.relative_to(folder.path).as_posix()):
+            try:
+                look = path.stat()
+            except OSError:  # removed meanwhile
+                continue
+            name = _id(folder.tool, path)
+            yield FoundSession(folder.tool, name, path, look.st_size, look.st_mtime)
+
+
+def _files(folder: Path) -> Iterable[Path]:
+    for place, _, names in os.walk(folder):
+        yield from (Path(place, name) for name in names if not name.startswith("."))
+
+
+def _id(tool: str, path: Path) -> str:
+    """The id that the name of a file holds; a file of an unusual name goes by that name.
+
+    Gemini's names hold the beginning of it; its files begin with the whole.
+    """
+    if tool == "copilot" and path.name == "events.jsonl":
+        return path.parent.name
+    if tool in ("codex", "pi") and (ids := _UUID.findall(path.stem)):
+        return str(ids[-1])
+    if tool == "gemini" and (stated := _GEMINI_ID.search(_head(path))):
+        return stated[1].decode()
+    return path.stem
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError:
+        return b""
+
 
 _LEAST_PREFIX = 4
 _SHOWN = 5
@@ -84,7 +242,7 @@ def opened_path(session: FoundSession) -> Path:
     """
     if session.path.suffix != ".db":
         return session.path
-    from ullage.sessions.opencode_store import exported
+    from ullage.sessions.handoff_forms import exported
 
     return exported(session.path, session.id)
 
@@ -92,3 +250,117 @@ def opened_path(session: FoundSession) -> Path:
 def _begins(session: FoundSession, name: str) -> bool:
     bare = session.id.partition("_")[2] or session.id
     return session.id.startswith(name) or bare.startswith(name)
+
+
+# What a list of sessions says of each: title, project, model, fill, cost.
+
+
+_TITLE_CHARS = 80
+_TITLES = (("custom-title", "customTitle"), ("ai-title", "aiTitle"), ("summary", "summary"))
+_UNTITLED = (Kind.NONE, Kind.HOST, Kind.INTERRUPT, Kind.SHELL)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSession:
+    """One row.
+
+    Attributes:
+        found: Which file, id and tool.
+        title: As its tool names it, else how the user's first words begin; empty if there are none.
+        cwd: Where it ran; empty if the file does not say.
+        model: The newest model; empty if none is named.
+        messages: In the context now.
+        tokens: Size of the context: the newest reported figure with an estimate of what follows, or an estimate of all.
+        window_tokens: The model's context window.
+        compact_at_tokens: Where automatic compaction starts by Ullage's defaults.
+        dollars: What it cost by the model table's prices; `None`: unknown.
+        problem: Why the file could not be read; then only `found` counts. Empty: it was.
+    """
+
+    found: FoundSession
+    title: str = ""
+    cwd: str = ""
+    model: str = ""
+    messages: int = 0
+    tokens: int = 0
+    window_tokens: int = 0
+    compact_at_tokens: int = 0
+    dollars: Decimal | None = None
+    problem: str = ""
+
+
+def listed(found: FoundSession, table: ModelTable | None = None) -> ListedSession:
+    """What a list says of a session; a file that cannot be read becomes a row that says why.
+
+    Args:
+        found: From `found_sessions`.
+        table: Windows and prices; `None`: the built-in table.
+    """
+    try:
+        opened = open_session(opened_path(found))
+        return _row(found, opened, table or ModelTable.builtin())
+    except (UllageError, OSError) as exc:
+        reason = getattr(exc, "reason", "") or str(exc)
+        return ListedSession(found, problem=str(reason))
+
+
+def _row(found: FoundSession, opened: Session, table: ModelTable) -> ListedSession:
+    name = opened.model
+    # An unknown model makes no noise in a list: the window says what is assumed.
+    model = table.find(name) or table.stated(name or "unknown", context_window=200_000)
+    if opened.window_tokens:
+        model = dataclasses.replace(model, context_window=opened.window_tokens)
+    marks = window_for(model, settings=WindowSettings.from_env())
+    return ListedSession(
+        found,
+        title_of(opened),
+        opened.cwd,
+        name,
+        len(opened.messages),
+        context_tokens(opened),
+        marks.context,
+        marks.threshold,
+        spending_of(opened, table).dollars,
+    )
+
+
+def context_tokens(opened: Session) -> int:
+    """Tokens of a session's context: what its provider reported last and an estimate of what follows, or an estimate of all."""
+    weights = weights_for(opened.model or None)
+    reported = opened.reported_tokens(weights)
+    if reported is not None:
+        return reported
+    from ullage._engine import core
+
+    whole = int(core.Ledger(weights, opened.items).tokens())
+    return whole + opened.overhead_tokens(weights)
+
+
+def title_of(opened: Session) -> str:
+    """The title that its tool gave a session, else how the user's first words begin; empty without any."""
+    if opened.title:
+        return _short(opened.title)
+    metadata = opened.transcript.metadata if opened.transcript else {}
+    for kind, key in _TITLES:
+        if isinstance(title := metadata.get(kind, {}).get(key), str) and title.strip():
+            return _short(title)
+    lines = opened.transcript.entries() if opened.transcript else opened.history or opened.items
+    return next((title for title in map(_words, lines) if title), "")
+
+
+def _words(line: Item) -> str:
+    if role_of(line) != "user" or line.get("isMeta") is True or is_summary(line):
+        return ""
+    words = words_of(text_of(line))
+    return "" if words.kind in _UNTITLED else _short(words.text)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text[: 4 * _TITLE_CHARS].split())
+    return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1] + "…"
+
+
+def home_relative(path: str) -> str:
+    """A path with `~` for the user's home, for display."""
+    home = str(Path.home())
+    return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path

@@ -2,30 +2,150 @@
 
 from __future__ import annotations
 
+import hashlib
+import time
 import uuid
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ullage.counting.models import ModelTable
 from ullage.counting.window import window_for
 from ullage.exceptions import ContextTooLarge, InvalidPolicy, StoreError
+from ullage.facts.words import blocks_of
 from ullage.messages import Item
 from ullage.providers.anthropic import clean_entries
-from ullage.sessions.fresh_session import resume_line
-from ullage.sessions.handoff_forms import FORMS
-from ullage.sessions.handoff_job import Handoff
-from ullage.sessions.handoff_tidy import tidied
-from ullage.sessions.load import Session, open_session
-from ullage.sessions.private_file import private_folder, write_private
-from ullage.sessions.save import CompactedSession, compact_session
-from ullage.sessions.session_list import context_tokens, title_of
+from ullage.sessions.find import context_tokens, state_folder, title_of
+from ullage.sessions.handoff_forms import FORMS, Handoff
+from ullage.sessions.load import Session, open_session, private_folder, write_private
+from ullage.sessions.save import CompactedSession, compact_session, resume_line
 from ullage.transcript import resume
 
-__all__ = ["HandedOver", "TargetTool", "handoff"]
+# Summaries that the gateway gave to a client, for the hook that runs next: what stands in one need not be restored.
+
+
+FRESH_SECONDS = 600
+"""A client installs a summary within seconds; an older one is of an earlier compaction."""
+
+KEPT = 20
+"""Summaries of so many sessions stay."""
+
+
+def hand_over(session: str, text: str) -> None:
+    """Keeps the newest summary of a session.
+
+    Args:
+        session: Its id, as the client calls it.
+        text: The summary.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    path = _path(session)
+    private_folder(path.parent)
+    write_private(path, text.encode("utf-8", "surrogatepass"))
+    known = sorted(path.parent.glob("*.txt"), key=lambda each: each.stat().st_mtime)
+    for old in known[:-KEPT]:
+        old.unlink(missing_ok=True)
+
+
+def handed_summary(session: str, now: float | None = None) -> str:
+    """The summary that a session was just given; empty if there was none.
+
+    Args:
+        session: Its id.
+        now: Seconds since the epoch; `None`: the clock's.
+    """
+    with suppress(OSError):
+        path = _path(session)
+        age = (time.time() if now is None else now) - path.stat().st_mtime
+        if session and age <= FRESH_SECONDS:
+            return path.read_bytes().decode("utf-8", "replace")
+    return ""
+
+
+def _path(session: str) -> Path:
+    """A file's name for any id: ids come from outside, and none may lead elsewhere."""
+    name = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return state_folder() / "handed" / f"{name}.txt"
+
+
+# Small damage of a session, repaired entry by entry, so that each entry keeps what is known of it: its id, time and flags.
+
+
+_UNANSWERED = "[The call was interrupted; it has no result.]"
+
+
+def tidied(items: Sequence[Item]) -> list[Item]:
+    """The entries without blank texts, with an answer after each call that has none.
+
+    Args:
+        items: Entries; never changed. What needs no repair is the same object.
+    """
+    answered = {
+        str(block.get("tool_use_id"))
+        for item in items
+        for block in blocks_of(item)
+        if block.get("type") == "tool_result"
+    }
+    made: list[Item] = []
+    for item in items:
+        kept = _without_blanks(item)
+        if kept is not None:
+            made += [kept, *_answers(kept, answered)]
+    return made
+
+
+def _without_blanks(item: Item) -> Item | None:
+    message = item.get("message")
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if isinstance(content, str):
+        return item if content.strip() else None
+    if not isinstance(content, list):
+        return item
+    blocks = [_filled(block) for block in content if not _is_blank(block)]
+    if not blocks:
+        return None
+    same = len(blocks) == len(content) and all(a is b for a, b in zip(blocks, content, strict=True))
+    return item if same else {**item, "message": {**item["message"], "content": blocks}}
+
+
+def _is_blank(block: Any) -> bool:
+    return (
+        isinstance(block, Mapping)
+        and block.get("type") == "text"
+        and not str(block.get("text") or "").strip()
+    )
+
+
+def _filled(block: Any) -> Any:
+    """A result without the blank texts in it."""
+    inner = block.get("content") if isinstance(block, Mapping) else None
+    if not isinstance(inner, list) or not any(map(_is_blank, inner)):
+        return block
+    kept = [part for part in inner if not _is_blank(part)]
+    return {**block, "content": kept or ""}
+
+
+def _answers(item: Item, answered: set[str]) -> Iterator[Item]:
+    open_ = [
+        str(block.get("id"))
+        for block in blocks_of(item)
+        if block.get("type") == "tool_use" and str(block.get("id")) not in answered
+    ]
+    if open_:
+        blocks = [
+            {"type": "tool_result", "tool_use_id": name, "content": _UNANSWERED, "is_error": True}
+            for name in open_
+        ]
+        head = {key: item[key] for key in ("timestamp", "sessionId", "cwd") if key in item}
+        message = {"role": "user", "content": blocks}
+        yield {"type": "user", "uuid": str(uuid.uuid4()), **head, "message": message}
+
 
 TargetTool = Literal["claude-code", "codex", "pi", "opencode"]
 

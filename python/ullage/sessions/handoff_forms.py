@@ -2,29 +2,222 @@
 
 from __future__ import annotations
 
+import json
 import secrets
+import shlex
+import sqlite3
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from ullage.facts.reading import blocks_of
-from ullage.messages import Item, role_of
-from ullage.recall.searched_text import content_text
-from ullage.sessions.handoff_job import FLAGS, Handoff
-from ullage.sessions.handoff_opencode import (
-    opencode_id,
-    opencode_lines,
-    opencode_path,
-    opencode_resume,
-)
-from ullage.sessions.native_append import shown
-from ullage.sessions.usual_folders import claude_folder, codex_folder, pi_folder
-from ullage.transcript.log import line_of
+import orjson
 
-__all__ = ["FORMS", "ToolForm"]
+from ullage.exceptions import StoreError
+from ullage.facts.words import blocks_of
+from ullage.messages import Item, is_summary, role_of
+from ullage.recall.text import content_text
+from ullage.sessions.find import FoundSession, claude_folder, codex_folder, pi_folder, state_folder
+from ullage.sessions.load import private_folder, write_private
+from ullage.sessions.save import shown
+from ullage.transcript.log import iso_of, line_of
+
+# What is handed over, whatever the form.
+
+
+FLAGS = ("isMeta", "isCompactSummary")
+"""What a host wrote in the user's role, and what is a summary: kept where another tool passes over keys that it does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """What is written.
+
+    Attributes:
+        name: The new session's id.
+        cwd: Its folder.
+        title: Its title; may be empty.
+        model: The model that goes on; may be empty.
+        now: When.
+        items: Entries, oldest first.
+    """
+
+    name: str
+    cwd: str
+    title: str
+    model: str
+    now: datetime
+    items: Sequence[Item] = field(repr=False)
+
+    @property
+    def milliseconds(self) -> int:
+        """`now` since the epoch."""
+        return int(self.now.timestamp() * 1_000)
+
+    def stamp(self, item: Item | None = None) -> str:
+        """An entry's time as ISO text, or `now`."""
+        found = item.get("timestamp") if item else None
+        return found if isinstance(found, str) and found else iso_of(self.milliseconds)
+
+
+# A session as OpenCode imports it: messages with parts, a call and its result in one part.
+
+
+_OPENCODE_VERSION = "1.18.0"
+
+
+def opencode_id(now: datetime) -> str:
+    """A new session's id."""
+    return _ascending("ses", int(now.timestamp() * 1_000), 0)
+
+
+def _ascending(prefix: str, milliseconds: int, count: int) -> str:
+    """OpenCode's ids grow with time: 48 bits of it, then random characters."""
+    moment = (milliseconds * 4_096 + count) & 0xFFFFFFFFFFFF
+    return f"{prefix}_{moment:012x}{secrets.token_hex(7)}"
+
+
+def opencode_path(job: Handoff) -> Path:
+    """The file to import: OpenCode itself keeps sessions in a database."""
+    return state_folder() / "handoff" / f"{job.name}.json"
+
+
+def opencode_resume(job: Handoff, path: Path) -> str:
+    """The commands that import it and go on."""
+    return f"opencode import {shlex.quote(str(path))} && opencode --session {job.name}"
+
+
+def opencode_lines(job: Handoff) -> bytes:
+    """What `opencode export` would write."""
+    time = {"created": job.milliseconds, "updated": job.milliseconds}
+    info: dict[str, Any] = {
+        "id": job.name,
+        "slug": f"handed-over-{job.name[-6:]}",
+        "projectID": "global",
+        "directory": job.cwd,
+    }
+    info |= {"title": job.title or "Handed over", "version": _OPENCODE_VERSION, "time": time}
+    try:
+        return orjson.dumps({"info": info, "messages": _OpenCodeMessages(job).made})
+    except orjson.JSONEncodeError:  # lone surrogates, large numbers
+        return json.dumps({"info": info, "messages": _OpenCodeMessages(job).made}).encode()
+
+
+class _OpenCodeMessages:
+    """Messages with their parts: a call and its result are one part."""
+
+    def __init__(self, job: Handoff) -> None:
+        self._job = job
+        self._count = 0
+        self._results = {
+            str(block.get("tool_use_id")): block
+            for item in job.items
+            for block in blocks_of(item)
+            if block.get("type") == "tool_result"
+        }
+        self._parent = ""
+        self.made: list[dict[str, Any]] = []
+        for item in job.items:
+            self._add(item)
+
+    def _next(self, prefix: str) -> str:
+        self._count += 1
+        return _ascending(prefix, self._job.milliseconds, self._count)
+
+    def _add(self, item: Item) -> None:
+        assistant = role_of(item) == "assistant"
+        parts = [part for block in blocks_of(item) if (part := self._part(item, block, assistant))]
+        if not parts:
+            return
+        name = self._next("msg")
+        head = {"id": name, "sessionID": self._job.name, "agent": "build"}
+        info = self._answer(item, head) if assistant else self._asked(head)
+        if not assistant:
+            self._parent = name
+        known = [
+            {"id": self._next("prt"), "sessionID": self._job.name, "messageID": name, **part}
+            for part in (
+                [{"type": "step-start"}, *parts, _step_finish(parts)] if assistant else parts
+            )
+        ]
+        self.made.append({"info": info, "parts": known})
+
+    def _asked(self, head: dict[str, Any]) -> dict[str, Any]:
+        model = {"providerID": "anthropic", "modelID": self._job.model or "unknown"}
+        return {**head, "role": "user", "time": {"created": self._job.milliseconds}, "model": model}
+
+    def _answer(self, item: Item, head: dict[str, Any]) -> dict[str, Any]:
+        time = {"created": self._job.milliseconds, "completed": self._job.milliseconds}
+        model = item["message"].get("model") or self._job.model or "unknown"
+        told = {"role": "assistant", "time": time, "parentID": self._parent, "modelID": model}
+        told |= {"providerID": "anthropic", "mode": "build", "cost": 0, "tokens": _no_tokens()}
+        return {**head, **told, "path": {"cwd": self._job.cwd, "root": self._job.cwd}}
+
+    def _part(self, item: Item, block: Mapping[str, Any], assistant: bool) -> dict[str, Any] | None:
+        kind, moment = (
+            block.get("type"),
+            {"start": self._job.milliseconds, "end": self._job.milliseconds},
+        )
+        if kind == "text":
+            part: dict[str, Any] = {"type": "text", "text": str(block.get("text", ""))}
+            if not assistant and item.get("isMeta") is True:
+                part["synthetic"] = True
+            return {**part, "metadata": {"ullage": "summary"}} if is_summary(item) else part
+        if kind == "thinking" and assistant:
+            signature = block.get("signature")
+            signed = {"metadata": {"anthropic": {"signature": signature}}} if signature else {}
+            return {
+                "type": "reasoning",
+                "text": str(block.get("thinking", "")),
+                "time": moment,
+                **signed,
+            }
+        if kind == "tool_use":
+            return self._call(block, moment)
+        source = block.get("source")
+        if kind == "image" and isinstance(source, Mapping) and source.get("type") == "base64":
+            url = f"data:{source.get('media_type')};base64,{source.get('data')}"
+            return {
+                "type": "file",
+                "mime": source.get("media_type"),
+                "filename": "image",
+                "url": url,
+            }
+        return None
+
+    def _call(self, block: Mapping[str, Any], moment: Mapping[str, int]) -> dict[str, Any]:
+        result = self._results.get(str(block.get("id")))
+        part = {"type": "tool", "callID": block.get("id"), "tool": block.get("name")}
+        state: dict[str, Any] = {"input": block.get("input") or {}, "time": moment}
+        text = content_text(result.get("content")) if result else "The call was not answered."
+        if result is None or result.get("is_error") is True:
+            return {**part, "state": {**state, "status": "error", "error": text}}
+        done = {
+            "status": "completed",
+            "output": text,
+            "title": str(block.get("name")),
+            "metadata": {},
+        }
+        return {**part, "state": {**state, **done}}
+
+
+def _step_finish(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    calls = any(part.get("type") == "tool" for part in parts)
+    return {
+        "type": "step-finish",
+        "reason": "tool-calls" if calls else "stop",
+        "cost": 0,
+        "tokens": _no_tokens(),
+    }
+
+
+def _no_tokens() -> dict[str, Any]:
+    return {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+
 
 CODEX_NOTE = "internal_chat_message_metadata_passthrough"
 
@@ -267,3 +460,71 @@ FORMS: Mapping[str, ToolForm] = {
     "opencode": ToolForm("anthropic", opencode_id, opencode_path, opencode_lines, opencode_resume),
 }
 """By the name of `ullage handoff --to`."""
+
+
+# OpenCode's database: which sessions it holds, and one of them as the JSON that `opencode export` writes.
+
+
+def database_sessions(database: Path) -> Iterator[FoundSession]:
+    """The sessions of a database, those of sub-agents left out; none if it is missing or of another form."""
+    if not database.is_file():
+        return
+    sizes = "SELECT session_id, SUM(LENGTH(data)) AS size FROM part GROUP BY session_id"
+    query = (
+        "SELECT s.id, s.time_updated, COALESCE(p.size, 0) FROM session s "  # noqa: S608 - no value in it
+        f"LEFT JOIN ({sizes}) p ON p.session_id = s.id WHERE s.parent_id IS NULL"
+    )
+    try:
+        with closing(_opened(database)) as store:
+            rows = store.execute(query).fetchall()
+    except sqlite3.Error:
+        return
+    for name, updated, size in rows:
+        yield FoundSession("opencode", str(name), database, int(size), float(updated or 0) / 1_000)
+
+
+def exported(database: Path, session: str) -> Path:
+    """A file with one session, in Ullage's own folder, made again each time.
+
+    Raises:
+        StoreError: The database cannot be read, or the file not be written.
+    """
+    try:
+        with closing(_opened(database)) as store:
+            document = _document(store, session)
+    except (sqlite3.Error, ValueError) as exc:
+        raise StoreError(f"cannot be read: {exc}", path=str(database)) from exc
+    folder = private_folder(state_folder() / "opencode")
+    path = folder / f"{quote(session, safe='')[:120]}.json"
+    write_private(path, orjson.dumps(document))
+    return path
+
+
+def _opened(database: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, timeout=2)
+
+
+def _document(store: sqlite3.Connection, session: str) -> dict[str, Any]:
+    query = "SELECT title, directory, project_id, version, time_created, time_updated FROM session WHERE id = ?"
+    row = store.execute(query, (session,)).fetchone()
+    if row is None:
+        raise ValueError(f"there is no session {session}")
+    title, directory, project, version, created, updated = row
+    info = {"id": session, "projectID": project, "directory": directory, "title": title}
+    info |= {"version": version, "time": {"created": created, "updated": updated}}
+    parts: dict[str, list[Any]] = {}
+    named = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id"
+    for name, message, data in store.execute(named, (session,)):
+        own = {"id": name, "sessionID": session, "messageID": message}
+        parts.setdefault(message, []).append({**own, **orjson.loads(data)})
+    messages = [
+        {
+            "info": {"id": name, "sessionID": session, **orjson.loads(data)},
+            "parts": parts.get(name, []),
+        }
+        for name, data in store.execute(
+            "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id",
+            (session,),
+        )
+    ]
+    return {"info": info, "messages": messages}

@@ -10,21 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ullage._engine import core
-from ullage.counting.estimate import Weights
+from ullage.counting.calibration import Weights
 from ullage.counting.models import ModelTable
-from ullage.exceptions import InvalidPolicy, InvalidTranscript
+from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError
 from ullage.legality import Originals, Report
 from ullage.messages import BOUNDARY, COPY_OF, Item, SystemPrompt, message_of
 from ullage.providers.registry import AnyProvider
 from ullage.transcript import Conversation, Transcript, resume
+from ullage.transcript.conversation import FilePin
 from ullage.transcript.formats import OpenedFile, read_recognised, recognised
 from ullage.transcript.formats.codex import without_agent_messages
-from ullage.transcript.pin import FilePin
 
 if TYPE_CHECKING:
     from ullage.requests.to_request import Outgoing
 
-__all__ = ["CLAUDE_CODE", "Session", "open_session"]
 
 CLAUDE_CODE = "claude_code"
 _ROLES = ("user", "assistant", "system", "developer", "tool")
@@ -321,3 +320,50 @@ def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
         made.follow(view.messages, fresh, system=system, tools=tools)
         seen.update(*sources)
     return made
+
+
+# A file of Ullage's own, for its owner's eyes: whole or not at all.
+
+
+def private_folder(path: Path) -> Path:
+    """The folder, made with those above it if it is missing.
+
+    Raises:
+        StoreError: It cannot be made.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as exc:
+        raise StoreError(f"cannot be made: {exc.strerror or exc}", path=str(path)) from exc
+    return path
+
+
+def write_private(path: Path, data: bytes, *, mode: int = 0o600, new: bool = False) -> None:
+    """Replaces a file's content with one rename; a reader finds the old one or the new one.
+
+    Args:
+        path: The file; its folder exists.
+        data: All of it.
+        mode: Its rights.
+        new: Refuse to replace a file that is there.
+
+    Raises:
+        StoreError: The disk is full or another fault; the file is as it was. Or `new`, and it exists.
+    """
+    draft = path.with_name(f".{path.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.part")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        with os.fdopen(os.open(draft, flags | getattr(os, "O_BINARY", 0), mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        if new:
+            os.link(draft, path)
+        else:
+            draft.replace(path)
+    except FileExistsError as exc:
+        raise StoreError("exists already", path=str(path)) from exc
+    except OSError as exc:
+        raise StoreError(f"cannot be written: {exc.strerror or exc}", path=str(path)) from exc
+    finally:
+        draft.unlink(missing_ok=True)

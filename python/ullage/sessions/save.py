@@ -3,37 +3,378 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+import sys
 import tempfile
+import time
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from io import FileIO
 from pathlib import Path
 from typing import Any, Unpack
+
+import orjson
 
 from ullage._engine import core
 from ullage.compaction import CompactionResult
 from ullage.compaction.api import job_of
-from ullage.compaction.chain import entries_to_write, on_one_chain
 from ullage.compaction.effects_runner import run_flow
 from ullage.compaction.flow import compaction_flow
-from ullage.compaction.input import ReadItems
+from ullage.compaction.install import Copies, entries_to_write, on_one_chain
 from ullage.compaction.options import CompactionOptions
-from ullage.counting.estimate import Weights, weights_for
-from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
-from ullage.messages import BOUNDARY, Item
-from ullage.policy.arguments import refuse_unknown
+from ullage.compaction.prepared import ReadItems
+from ullage.counting.calibration import Weights, weights_for
+from ullage.exceptions import InvalidPolicy, LogConflict, StoreError, TranscriptChanged
+from ullage.facts.sections import newest_item
+from ullage.facts.words import blocks_of
+from ullage.messages import BOUNDARY, Block, Item, as_blocks, is_summary
+from ullage.policy.fields import refuse_unknown
 from ullage.providers.anthropic import clean_entries
-from ullage.sessions.drafts import copy_of, draft_of, put_in_place
-from ullage.sessions.load import CLAUDE_CODE, Session, open_session
-from ullage.sessions.native_append import APPENDED, continued, lines_of, shown
-from ullage.transcript import Transcript, TranscriptLog, resume
+from ullage.providers.openai_responses import _ResponsesWriter as ResponsesWriter
+from ullage.sessions.load import CLAUDE_CODE, Session, open_session, write_private
+from ullage.transcript import Transcript, TranscriptLog, records, resume
+from ullage.transcript.conversation import FilePin, open_regular
 from ullage.transcript.formats import OpenedFile
-from ullage.transcript.log import line_of
-from ullage.transcript.logfile import LogFile
-from ullage.transcript.write import envelope_of, session_lines
+from ullage.transcript.formats._model import iso
+from ullage.transcript.formats.pi import path_of
+from ullage.transcript.log import LogFile, line_of, sync_folder
+from ullage.transcript.write import NEWEST_LINES, Envelope, envelope_of, session_lines
 
-__all__ = ["CompactedSession", "compact_session"]
+# A private draft next to the file to be written: put in place whole, removed later if its process was killed.
+
+
+_PIECE = 1 << 20
+_STALE_SECONDS = 3_600
+_CREATE = (
+    os.O_RDWR
+    | os.O_CREAT
+    | os.O_EXCL
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_BINARY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+)
+
+
+@contextmanager
+def draft_of(target: Path, *, suffix: str = "") -> Iterator[Path]:
+    """A private empty file in the target's folder, removed at the end unless it was put in place.
+
+    Args:
+        target: What it is to become.
+        suffix: What its name ends with, for readers that look at names.
+
+    Raises:
+        StoreError: It cannot be made or written.
+    """
+    _sweep(target)
+    name = f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.part"
+    path = target.with_name(name + suffix)
+    try:
+        os.close(os.open(path, _CREATE, 0o600))
+        yield path
+    except (StoreError, TranscriptChanged, LogConflict):
+        raise
+    except OSError as exc:
+        hint = "" if target.parent.is_dir() else f"there is no folder {target.parent}"
+        reason = f"cannot be written: {exc.strerror or exc}"
+        raise StoreError(reason, path=str(target), hint=hint) from exc
+    finally:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def copy_of(source: Path, draft: Path, pin: FilePin | None) -> None:
+    """Copies what was read of a file into a draft.
+
+    Raises:
+        LogConflict: The file grew, or is not the one that was read any more.
+    """
+    with open_regular(str(source)) as file, draft.open("r+b") as copy:
+        _check(pin, file, source)
+        left = os.fstat(file.fileno()).st_size
+        while left > 0 and (part := file.read(min(_PIECE, left))):
+            copy.write(part)
+            left -= len(part)
+        if left > 0:
+            raise LogConflict(f"{source}: the file was cut off while it was copied")
+        _check(pin, file, source)
+
+
+def put_in_place(draft: Path, target: Path, *, like: Path) -> None:
+    """Makes a draft the target, on the disk: with the rights of the file that it was made from.
+
+    Args:
+        draft: Complete.
+        target: Replaced if it is there; then it stays as private as it was.
+        like: The file whose content it holds.
+    """
+    mode = like.stat().st_mode & 0o666
+    if target.exists():
+        mode &= target.stat().st_mode
+    with draft.open("rb+") as file:
+        if sys.platform != "win32":
+            os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+    draft.replace(target)
+    sync_folder(str(target))
+
+
+def _check(pin: FilePin | None, file: FileIO, source: Path) -> None:
+    if pin is not None:
+        pin.check(os.fstat(file.fileno()), str(source))
+        pin.check(source.stat(), str(source))
+
+
+# ---- what killed runs left -------------------------------------------------------------------
+
+
+def _sweep(target: Path) -> None:
+    """Remove drafts of this target whose process has ended."""
+    with suppress(OSError):
+        for path in target.parent.iterdir():
+            if path.name.startswith(f".{target.name}.") and ".part" in path.name:
+                _remove_stale(path, path.name.removeprefix(f".{target.name}."))
+
+
+def _remove_stale(path: Path, rest: str) -> None:
+    digits = rest.split(".part")[0].split("-")[0]
+    if not digits.isdigit():
+        return
+    with suppress(OSError):
+        age = time.time() - path.lstat().st_mtime
+        # A process elsewhere, on a shared disk, or one that reuses the number of an ended one: age decides.
+        if age > _STALE_SECONDS or not _runs(int(digits)):
+            path.unlink()
+
+
+def _runs(process: int) -> bool:
+    if sys.platform == "win32" or process == os.getpid():
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OverflowError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+# A compaction in the words of the tool that wrote the file: one more line, from which that tool goes on too.
+#
+# Codex reads a `compacted` line with the whole new history in it. pi reads a `compaction` line with the summary and the
+# place from which on its lines stay. Whether the file, read again, shows the model what was compacted is for the caller to check:
+# pi's line has no words for everything.
+
+
+APPENDED = ("codex", "pi")
+"""Formats with a line of their own for a compaction."""
+
+Line = dict[str, Any]
+
+_NATIVE_APPEND_OWN = {
+    "codex": ("timestamp", "type", "payload"),
+    "pi": ("timestamp", "type", "id", "parentId"),
+}
+"""What is set on each line here; what else all lines of a file carry is continued."""
+
+
+def lines_of(
+    kind: str, source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]
+) -> list[Line]:
+    """What is appended to the file.
+
+    Args:
+        kind: One of `APPENDED`.
+        source: The file as it is now.
+        entries: Boundary and summary, from `CompactionResult.new_entries`.
+        messages: The context after the compaction.
+
+    Returns:
+        Lines; none if the format has no words for this compaction.
+    """
+    return _codex(source, entries, messages) if kind == "codex" else _pi(source, entries)
+
+
+def continued(kind: str, source: OpenedFile, lines: Sequence[Line], path: str) -> list[Line]:
+    """Lines with what the newest lines of a file carry, such as Codex' `ordinal`.
+
+    Args:
+        kind: One of `APPENDED`.
+        source: The file as it is now.
+        lines: What is to be appended.
+        path: Of the session, for the error.
+
+    Raises:
+        StoreError: Its lines share a field that cannot be continued.
+    """
+    # Ullage 0.1 wrote such lines without a number, so they say nothing about those of Codex.
+    typical = None if kind == "pi" else _is_of_codex
+    newest, first = source.newest(NEWEST_LINES), source.head[:1]
+    newest = newest if newest[:1] == first else first + newest  # it is of another type than most
+    return Envelope(newest, _NATIVE_APPEND_OWN[kind], path, typical).over(lines)
+
+
+def _is_of_codex(line: Item) -> bool:
+    payload = line.get("payload")
+    event = payload.get("type") if isinstance(payload, Mapping) else None
+    return line.get("type") != "compacted" and event != _COMPACTED
+
+
+def shown(kind: str, messages: Sequence[Item]) -> list[Any]:
+    """What the model is shown of messages, in the format's own form, to be compared."""
+    if kind == "codex":
+        return _items(messages)
+    return [(message["role"], as_blocks(message["content"])) for message in messages]
+
+
+# ---- Codex -----------------------------------------------------------------------------------
+
+_COMPACTED = "context_compacted"
+
+
+def _codex(source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]) -> list[Line]:
+    stamp = _stamp(entries)
+    payload: Line = {
+        "message": _text(_summary(entries)["content"]),
+        "replacement_history": _items(messages),
+        **_window(source, str(_entry(entries)["uuid"])),
+    }
+    return [
+        {"timestamp": stamp, "type": "compacted", "payload": payload},
+        {"timestamp": stamp, "type": "event_msg", "payload": {"type": _COMPACTED}},
+    ]
+
+
+def replaced_history(source: OpenedFile, messages: Sequence[Item], **more: str) -> list[Line]:
+    """The lines after which Codex goes on from these messages, whatever stands before them.
+
+    Args:
+        source: The file as it is now.
+        messages: The context that is to hold.
+        **more: Further keys of the line, which Codex passes over.
+    """
+    stamp = iso(time.time_ns() // 1_000_000)
+    window = _window(source, str(uuid.uuid4()))
+    payload: Line = {"message": "", "replacement_history": _items(messages), **window, **more}
+    return [{"timestamp": stamp, "type": "compacted", "payload": payload}]
+
+
+def _items(messages: Sequence[Item]) -> list[Line]:
+    """Items as Codex reads them back: messages say their type, and their content is a list of parts."""
+    return [_item(item) for item in ResponsesWriter(messages).items(messages)]
+
+
+def _item(item: Mapping[str, Any]) -> Line:
+    if "role" not in item:
+        return dict(item)
+    content = item.get("content")
+    if isinstance(content, str):
+        kind = "output_text" if item["role"] == "assistant" else "input_text"
+        content = [{"type": kind, "text": content}]
+    return {**item, "type": "message", "content": content}
+
+
+def _window(source: OpenedFile, new: str) -> Line:
+    """Codex numbers its windows since some version; a file without numbers gets none."""
+    number: Any = 0
+    first = last = ""
+    for _, line in source.lines():
+        payload = line.get("payload")
+        if line.get("type") == "session_meta" and isinstance(payload, Mapping) and not last:
+            opened = payload.get("context_window")
+            first = last = _id(opened) if isinstance(opened, Mapping) else ""
+        elif line.get("type") == "compacted" and isinstance(payload, Mapping):
+            number, last = payload.get("window_number"), _id(payload)
+            first = str(payload.get("first_window_id") or first or last)
+    if not isinstance(number, int) or not last:
+        return {}
+    return {
+        "window_number": number + 1,
+        "first_window_id": first,
+        "previous_window_id": last,
+        "window_id": new,
+    }
+
+
+def _id(window: Mapping[str, Any]) -> str:
+    name = window.get("window_id")
+    return name if isinstance(name, str) else ""
+
+
+# ---- pi --------------------------------------------------------------------------------------
+
+
+def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
+    if any(_is_item(entry) for entry in entries):
+        return []  # a summary is all that pi's line holds
+    metadata = entries[0].get("compactMetadata") or {}
+    kept = (metadata.get("preservedMessages") or {}).get("uuids") or []
+    lines = list(source.lines())
+    place = _place(lines, str(kept[0])) if kept else len(lines)
+    if place is None:
+        return []
+    last = lines[-1][1]
+    linked = isinstance(last.get("id"), str) and last.get("type") != "session"
+    said: Line = {"type": "compaction"}
+    if linked:
+        said |= {"id": _unused(lines, str(_entry(entries)["uuid"])), "parentId": last["id"]}
+    said |= {
+        "timestamp": _stamp(entries),
+        "summary": _text(_summary(entries)["content"]),
+        "tokensBefore": metadata.get("preTokens") or 0,
+    }
+    if linked and place < len(lines):
+        said["firstKeptEntryId"] = lines[place][1].get("id")
+    else:
+        said["firstKeptEntryIndex"] = place
+    return [said]
+
+
+def _unused(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> str:
+    """Eight digits, as pi's ids are: a compaction that was taken back and made again has the uuid that it had."""
+    taken = {line.get("id") for _, line in lines}
+    digits = uuid.replace("-", "")
+    parts = (digits[at : at + 8] for at in range(0, len(digits), 8))
+    return next((part for part in parts if part not in taken), None) or os.urandom(4).hex()
+
+
+def _place(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> int | None:
+    """Which line an entry was read from: its number ends the id that the reader gave it."""
+    number = uuid.rpartition("-")[2]
+    return next((at for at, (line, _) in enumerate(lines) if str(line) == number), None)
+
+
+# ---- both ------------------------------------------------------------------------------------
+
+
+def _entry(entries: Sequence[Item]) -> Item:
+    return next(entry for entry in entries if is_summary(entry))
+
+
+def _is_item(entry: Item) -> bool:
+    """Whether an entry carries a compaction item that only its provider can write."""
+    return newest_item([entry]) is not None
+
+
+def _stamp(entries: Sequence[Item]) -> str:
+    """When the newest entry was made; now, where the file has no times."""
+    return str(entries[0].get("timestamp") or iso(time.time_ns() // 1_000_000))
+
+
+def _summary(entries: Sequence[Item]) -> Mapping[str, Any]:
+    message: Mapping[str, Any] = _entry(entries)["message"]
+    return message
+
+
+def _text(content: Any) -> str:
+    return "\n\n".join(str(part.get("text", "")) for part in as_blocks(content))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -327,3 +668,558 @@ def _refuse(session: Session, target: Path, overwrite: bool) -> None:
             path=str(target),
             hint="name another file, or allow to overwrite it (overwrite=True, --force)",
         )
+
+
+# A compacted session under an id of its own, next to the one that it came from, and the line that resumes it.
+
+
+_TOOLS = {"claude_code": "claude-code", "codex": "codex", "pi": "pi"}
+
+
+@dataclass(frozen=True, slots=True)
+class FreshSession:
+    """A new session.
+
+    Attributes:
+        id: Its id.
+        path: Its file.
+        resume_line: The command that goes on from it, to be run in the project's folder.
+        done: The compaction.
+    """
+
+    id: str
+    path: Path
+    resume_line: str
+    done: CompactedSession
+
+
+def resume_line(tool: str, name: str, path: Path) -> str:
+    """The command with which a tool goes on from a session.
+
+    Args:
+        tool: `claude-code`, `codex`, `pi`, `gemini`, `copilot` or `opencode`.
+        name: The session's id.
+        path: Its file.
+    """
+    quoted = shlex.quote(name)
+    lines = {
+        "claude-code": f"claude --resume {quoted}",
+        "codex": f"codex resume {quoted}",
+        "pi": f"pi --session {shlex.quote(str(path))}",
+        "gemini": f"gemini --resume {quoted}",
+        "copilot": f"copilot --resume {quoted}",
+        "opencode": f"opencode --session {quoted}",
+    }
+    return lines[tool]
+
+
+def new_session(
+    session: Session,
+    compact: Callable[[Session, Path], CompactedSession],
+    *,
+    name: str = "",
+    now: datetime | None = None,
+) -> FreshSession:
+    """Copies a session's file under a new id, and compacts the copy.
+
+    Args:
+        session: From `open_session`; of Claude Code, Codex or pi.
+        compact: Compacts a session into its own file.
+        name: The new id; empty: a random one.
+        now: For the file's name; `None`: the clock's.
+
+    Returns:
+        The new session; where nothing was compacted, its file is removed again.
+
+    Raises:
+        InvalidPolicy: Of another format.
+        StoreError: It cannot be written.
+    """
+    if session.format not in _TOOLS:
+        hint = "`ullage handoff FILE --to claude-code` writes one for another tool"
+        limit = f"needs a session of Claude Code, Codex or pi, this is one of {session.format}"
+        raise InvalidPolicy("--new-session", str(session.path), limit, hint=hint)
+    name = name or str(uuid.uuid4())
+    path = session.path.with_name(_file_name(session, name, now or datetime.now(UTC)))
+    write_private(path, _renamed(session, name), new=True)
+    try:
+        done = compact(open_session(path), path)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    if not done.result.compacted:
+        path.unlink(missing_ok=True)
+    return FreshSession(name, path, resume_line(_TOOLS[session.format], name, path), done)
+
+
+def _file_name(session: Session, name: str, now: datetime) -> str:
+    if session.format == "codex":
+        return f"rollout-{now:%Y-%m-%dT%H-%M-%S}-{name}.jsonl"
+    if session.format == "pi":
+        return f"{now:%Y-%m-%dT%H-%M-%S}-{now.microsecond // 1_000:03}Z_{name}.jsonl"
+    return f"{name}.jsonl"
+
+
+def _renamed(session: Session, name: str) -> bytes:
+    data = session.path.read_bytes()
+    if session.format == "claude_code":
+        # Inside of a string the quotes would be escaped: this finds keys only, and leaves every other byte.
+        old = re.escape(session.id.encode())
+        return re.sub(
+            rb'("sessionId"\s*:\s*")' + old + b'"', rb"\g<1>" + name.encode() + b'"', data
+        )
+    kind = "session_meta" if session.format == "codex" else "session"
+    lines = data.splitlines(keepends=True)
+    for at, line in enumerate(lines):
+        found = _loaded(line)
+        if found.get("type") == kind:
+            lines[at] = line_of(_head(session, found, name), at)
+            break
+    return b"".join(lines)
+
+
+def _loaded(line: bytes) -> dict[str, Any]:
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _head(session: Session, line: dict[str, Any], name: str) -> dict[str, Any]:
+    if session.format == "pi":
+        return {**line, "id": name, "parentSession": str(session.path)}
+    payload = {**line["payload"], "id": name, "forked_from_id": line["payload"].get("id")}
+    if "session_id" in payload:
+        payload["session_id"] = name
+    return {**line, "payload": payload}
+
+
+# Branches of a pi session: pi's file is a tree whose newest entry is its tip, so another view is another branch.
+#
+# Every line stays: the newest change is taken back by one more branch, with copies of what was said since.
+
+
+PiEntry = Mapping[str, Any]
+
+EDIT = "ullage-edit"
+"""The type of a record after an edit's copies; its data names the tip before them."""
+
+_UNDO = "ullage-undo"
+
+
+@dataclass(frozen=True, slots=True)
+class PiChange:
+    """The newest compaction or edit on a session's branch.
+
+    Attributes:
+        entry: What records it.
+        since: The entries that came after it.
+        left: How many changes can be taken back after it.
+    """
+
+    entry: PiEntry
+    since: Sequence[PiEntry]
+    left: int
+
+
+def path_to_tip(session: Session) -> list[PiEntry]:
+    """The entries of a session's branch, from the first to the tip.
+
+    Raises:
+        InvalidPolicy: The file is of a version without ids, which knows no branches.
+    """
+    path = path_of(OpenedFile(session.path))
+    if path is None:
+        limit = "is of a version of pi without ids, which has no words for it"
+        hint = "`ullage handoff FILE --to claude-code` writes it as one that can be changed"
+        raise InvalidPolicy("FILE", str(session.path), limit, hint=hint)
+    return path
+
+
+def nothing_to_undo(session: Session) -> InvalidPolicy:
+    """The error for a session that holds neither a compaction nor an edit that stands."""
+    hint = "what `ullage compact` wrote to another file is undone by going on from this one"
+    limit = "holds no compaction to take back"
+    return InvalidPolicy("FILE", str(session.path), limit, hint=hint)
+
+
+def newest_change(session: Session) -> PiChange:
+    """What an undo takes back.
+
+    Raises:
+        InvalidPolicy: There is nothing, or the file is of a version without ids.
+    """
+    path = path_to_tip(session)
+    places = [at for at, entry in enumerate(path) if _is_change(entry)]
+    if not places:
+        raise nothing_to_undo(session)
+    entry, left = path[places[-1]], len(places) - 1
+    if tip := _edited_tip(entry):
+        left = sum(map(_is_change, path_of(OpenedFile(session.path), tip) or ()))
+    return PiChange(entry, path[places[-1] + 1 :], left)
+
+
+def without_change(session: Session, *, write: bool) -> Session:
+    """The session with its newest change taken back, and with what was said since.
+
+    Args:
+        session: From `open_session`; its file must not have changed since.
+        write: Whether the file is changed; else the result is what it would become.
+
+    Raises:
+        InvalidPolicy: See `newest_change`.
+        StoreError: It cannot be written.
+        LogConflict: The file changed since it was opened.
+    """
+    change = newest_change(session)
+    before = _edited_tip(change.entry) or change.entry.get("parentId")
+    lines = copied_below(before, change.since)
+    return appended(
+        session, lines or [record(_UNDO, before, undoes=change.entry.get("id"))], write=write
+    )
+
+
+def copied_below(parent: Any, entries: Sequence[PiEntry]) -> list[Line]:
+    """The entries under ids of their own, on one chain."""
+    made: list[Line] = []
+    for entry in entries:
+        name = os.urandom(4).hex()
+        made.append({**entry, "id": name, "parentId": parent})
+        parent = name
+    return made
+
+
+def record(kind: str, parent: Any, **data: Any) -> Line:
+    """An entry that pi does not show to the model.
+
+    Args:
+        kind: Its `customType`.
+        parent: Id of the entry before it; `None`: it begins a branch.
+        **data: What it says.
+    """
+    said: Line = {"type": "custom", "customType": kind, "id": os.urandom(4).hex()}
+    stamp = iso(time.time_ns() // 1_000_000)
+    return said | {"parentId": parent, "timestamp": stamp, "data": data}
+
+
+def appended(
+    session: Session,
+    lines: Sequence[Line],
+    *,
+    write: bool,
+    check: Callable[[Session], None] | None = None,
+) -> Session:
+    """The session with lines appended; tried on a copy first.
+
+    Args:
+        session: From `open_session`; its file must not have changed since.
+        lines: In the order of the file.
+        write: Whether the file is changed; else the result is what it would become.
+        check: Raises what keeps the file from being changed, after a look at that.
+
+    Raises:
+        StoreError: It cannot be written.
+        LogConflict: The file changed since it was opened.
+    """
+    whole = continued(session.format, OpenedFile(session.path), lines, str(session.path))
+    added = b"".join(line_of(line, at) for at, line in enumerate(whole))
+    with draft_of(session.path) as draft:
+        copy_of(session.path, draft, session.pin)
+        _pi_branch_append(draft, added, None)
+        tried = open_session(draft)
+    if check is not None:
+        check(tried)
+    if not write:
+        return tried
+    _pi_branch_append(session.path, added, session.pin)
+    return open_session(session.path)
+
+
+def _pi_branch_append(path: Path, added: bytes, pin: FilePin | None) -> None:
+    with closing(LogFile(str(path), create=False)) as log:
+        log.append(added, pin)
+        log.sync()
+
+
+def _is_change(entry: PiEntry) -> bool:
+    return entry.get("type") == "compaction" or bool(_edited_tip(entry))
+
+
+def _edited_tip(entry: PiEntry) -> str:
+    """The tip before an edit, if the entry records one."""
+    data = entry.get("data")
+    if entry.get("customType") != EDIT or not isinstance(data, Mapping):
+        return ""
+    return str(data.get("tip") or "")
+
+
+# Another view of a pi session: from the first entry that changes on, its branch is copied with the changes.
+
+
+def branch_with(session: Session, items: Sequence[Item], wanted: Sequence[Item]) -> Session:
+    """Appends a branch that shows these items, and opens the file again.
+
+    Args:
+        session: From `open_session`; its file must not have changed since.
+        items: Items of the session, in their order; tool results in them may have other content.
+        wanted: The messages that are to be read back.
+
+    Raises:
+        InvalidPolicy: The file is of a version without ids.
+        StoreError: It cannot be written, or reads back differently.
+        LogConflict: The file changed since it was opened.
+    """
+    path = path_to_tip(session)
+    chosen = _chosen(session, path, items)
+    first = next((at for at, entry in enumerate(chosen) if entry is not path[at]), len(path))
+    parent = path[first - 1]["id"] if first else None
+    made = _copied(session, path, chosen, first, parent)
+    end = made[-1]["id"] if made else parent
+
+    def check(tried: Session) -> None:
+        if _comparable(tried.messages) != _comparable(wanted):
+            raise StoreError("reads back differently from what was chosen", path=str(session.path))
+
+    lines = [*made, record(EDIT, end, tip=path[-1]["id"])]
+    return appended(session, lines, write=True, check=check)
+
+
+def _comparable(messages: Sequence[Item]) -> list[Any]:
+    return [
+        (message["role"], [_flat(block) for block in blocks_of(message)]) for message in messages
+    ]
+
+
+def _flat(block: Any) -> Any:
+    if block.get("type") != "tool_result":
+        return block
+    return {**block, "content": as_blocks(block.get("content") or "")}
+
+
+# ---- which entries stay --------------------------------------------------------------------------
+
+
+def _chosen(
+    session: Session, path: Sequence[PiEntry], items: Sequence[Item]
+) -> list[PiEntry | None]:
+    """For each entry of the path itself, a changed one in its place, or `None` where it goes."""
+    kept = {item["uuid"]: item for item in items}
+    shown = _shown_items(session, path)
+    # Without its summary, all that it stood for would be shown again.
+    gone = [
+        at
+        for at, item in enumerate(shown)
+        if item and is_summary(item) and item["uuid"] not in kept
+    ]
+    hidden = max(gone, default=-1)
+    found: list[PiEntry | None] = []
+    for at, (entry, item) in enumerate(zip(path, shown, strict=True)):
+        if item is not None:
+            found.append(_with_content(entry, item, kept.get(item["uuid"])))
+        elif at < hidden and entry.get("type") in ("message", "compaction"):
+            found.append(None)
+        else:
+            found.append(entry)
+    return found
+
+
+def _shown_items(session: Session, path: Sequence[PiEntry]) -> list[Item | None]:
+    """For each entry the item in which the model is shown it; results in a row are one item."""
+    numbers = {line.get("id"): number for number, line in OpenedFile(session.path).lines()}
+    by_line = {int(str(item["uuid"]).rpartition("-")[2]): item for item in session.items}
+    answers = {block.get("tool_use_id"): i for i in session.items for block in _results(i)}
+    found: list[Item | None] = []
+    for entry in path:
+        item, call = by_line.get(numbers[entry["id"]]), _answered(entry)
+        if item is None and call:
+            before = found[-1] if found else None
+            item = before if before and _result_in(before, call) else answers.get(call)
+        found.append(item)
+    return found
+
+
+def _with_content(entry: PiEntry, old: Item, new: Item | None) -> PiEntry | None:
+    if new is None or new is old:
+        return None if new is None else entry
+    call = _answered(entry)
+    before, after = _result_in(old, call), _result_in(new, call)
+    if before is None or after is None or before.get("content") == after.get("content"):
+        return entry
+    content = as_blocks(after.get("content") or "")
+    return {**entry, "message": {**entry["message"], "content": content}}
+
+
+def _answered(entry: PiEntry) -> str:
+    """Id of the call that a line with a result answers; empty for any other line."""
+    message = entry.get("message")
+    return str(message.get("toolCallId") or "") if isinstance(message, dict) else ""
+
+
+def _results(item: Item) -> list[Block]:
+    return [dict(block) for block in blocks_of(item) if block.get("type") == "tool_result"]
+
+
+def _result_in(item: Item, call: str) -> Block | None:
+    """The result of a call; the reader adds a number to an id that was used before."""
+    for block in _results(item):
+        name, _, number = str(block.get("tool_use_id")).rpartition("-")
+        if block.get("tool_use_id") == call or (name == call and number.isdigit()):
+            return block
+    return None
+
+
+# ---- copies ----------------------------------------------------------------------------------------
+
+
+def _copied(
+    session: Session,
+    path: Sequence[PiEntry],
+    chosen: Sequence[PiEntry | None],
+    first: int,
+    parent: Any,
+) -> list[Line]:
+    """What stays from `first` on; a compaction among it keeps from the same entry on, or from the next that is left."""
+    places = [at for at in range(first, len(path)) if chosen[at] is not None]
+    made = copied_below(parent, [entry for entry in chosen[first:] if entry is not None])
+    names = {at: line["id"] for at, line in zip(places, made, strict=True)}
+    starts = _kept_from(session, path)
+    for at, line in zip(places, made, strict=True):
+        if at in starts:
+            start = next(i for i in range(starts[at], at + 1) if chosen[i] is not None)
+            line.pop("firstKeptEntryIndex", None)
+            line["firstKeptEntryId"] = names.get(start) or path[start]["id"]
+    return made
+
+
+def _kept_from(session: Session, path: Sequence[PiEntry]) -> dict[int, int]:
+    """For the place of each compaction the place from which on it keeps entries; its own: it keeps none."""
+    order = {line.get("id"): at for at, (_, line) in enumerate(OpenedFile(session.path).lines())}
+    ids = {entry["id"]: at for at, entry in enumerate(path)}
+    found: dict[int, int] = {}
+    for at, entry in enumerate(path):
+        if entry.get("type") == "compaction":
+            index = entry.get("firstKeptEntryIndex")
+            start = ids.get(entry.get("firstKeptEntryId"), at)
+            if isinstance(index, int):
+                start = next((i for i in range(at) if order[path[i]["id"]] >= index), at)
+            found[at] = start
+    return found
+
+
+# Another view of a session, appended to its file: what the model is shown from now on, while every line before stays.
+#
+# In a Claude Code file it is a boundary, followed by copies on one chain of parents, so that a reader that walks the parents and
+# one that takes what follows the boundary find the same. In a Codex file it is a line with a replaced history, in a pi file a branch.
+
+
+REWRITTEN = (CLAUDE_CODE, "codex", "pi")
+"""Formats whose files can be given another view by appended lines."""
+
+
+def check_rewritable(session: Session) -> None:
+    """Refuses a session whose tool would not read an appended view.
+
+    Raises:
+        InvalidPolicy: A format without words for it.
+    """
+    if session.format not in REWRITTEN:
+        limit = f"files of Claude Code, Codex and pi can be changed, this is one of {session.format}: its tool reads no other view from its end"
+        hint = "`ullage handoff FILE --to claude-code` writes it as one that can"
+        raise InvalidPolicy("FILE", str(session.path), limit, hint=hint)
+
+
+def append_view(session: Session, items: Sequence[Item], **about: str) -> Session:
+    """Appends a view, and opens the file again.
+
+    The lines are tried on a copy first: unless that reads back as these items, nothing is written.
+
+    Args:
+        session: From `open_session`; its file must not have changed since.
+        items: Entries of the session, in the order of the context.
+        **about: Recorded with the boundary, such as `undoes`.
+
+    Raises:
+        InvalidPolicy: A format without words for it.
+        StoreError: It cannot be written, or reads back differently.
+        LogConflict: The file changed since it was opened.
+    """
+    check_rewritable(session)
+    wanted = resume(_bare(items)).messages
+    if session.format == "pi":
+        return branch_with(session, items, wanted)
+    with draft_of(session.path) as draft:
+        copy_of(session.path, draft, session.pin)
+        size = draft.stat().st_size
+        _write(session, draft, items, wanted, about)
+        read = open_session(draft).messages
+        if shown(session.format, read) != shown(session.format, wanted):
+            raise StoreError("reads back differently from what was chosen", path=str(session.path))
+        with draft.open("rb") as file:
+            file.seek(size)
+            added = file.read()
+    with closing(LogFile(str(session.path), create=False)) as log:
+        log.append(added.removeprefix(b"\n"), session.pin)
+        log.sync()
+    return open_session(session.path)
+
+
+def _bare(items: Sequence[Item]) -> list[Item]:
+    """The messages without their links, which name entries that are not among them."""
+    kept = ("type", "uuid", "message", "isMeta", "isCompactSummary")
+    return [{key: item[key] for key in kept if key in item} for item in items]
+
+
+def _write(
+    session: Session,
+    draft: Path,
+    items: Sequence[Item],
+    messages: Sequence[Item],
+    about: Mapping[str, str],
+) -> None:
+    if session.format == CLAUDE_CODE:
+        with TranscriptLog.open(draft, create=False, durability="none") as log:
+            lines = _copies(log, _append_view_whole(session, items), about)
+            history = log.transcript()
+            lines = envelope_of(history, str(session.path)).over(lines)
+            log.write([*lines, *session_lines(history, lines)])
+        return
+    source = OpenedFile(draft)
+    lines = replaced_history(source, messages, **about)
+    lines = continued(session.format, source, lines, str(session.path))
+    with closing(LogFile(str(draft), create=False)) as file:
+        file.append(b"".join(line_of(line, at) for at, line in enumerate(lines)))
+
+
+def _append_view_whole(session: Session, items: Sequence[Item]) -> list[Item]:
+    """The items as the file holds them: attachments, and copies of results for the interface that shows the new view."""
+    transcript = session.transcript
+    if transcript is None:
+        return list(items)
+    places = {row.uuid: row for row in transcript.rows() if row.uuid}
+
+    def whole(item: Item) -> Item:
+        row = places.get(str(item.get("uuid")))
+        if row is not None and row.type == "attachment":
+            return transcript.load(row.at)
+        left = "toolUseResult" in item and item["toolUseResult"] is None
+        if row is None or not left:
+            return item
+        return {**item, "toolUseResult": transcript.load(row.at).get("toolUseResult")}
+
+    return [whole(item) for item in items]
+
+
+def _copies(
+    log: TranscriptLog, items: Sequence[Item], about: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    metadata = {"trigger": "manual", "preTokens": 0, "replacementHistory": True, **about}
+    mark = log.entry(records.compact_boundary(metadata, content="View changed"), parent=log.leaf)
+    parent = str(mark["uuid"])
+    made, copies = [mark], Copies(parent)
+    for item in items:
+        entry = log.entry(copies.of(item, parent), parent=parent)
+        made.append(entry)
+        parent = str(entry["uuid"])
+    mark["compactMetadata"]["groupUuids"] = [entry["uuid"] for entry in made[1:]]
+    return made

@@ -14,16 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ullage.exceptions import InvalidPolicy, StoreError, UllageError
-from ullage.facts.reading import blocks_of
+from ullage.facts.words import blocks_of
 from ullage.messages import Item, message_of, role_of
-from ullage.recall.searched_text import content_text
-from ullage.sessions.find import opened_path
-from ullage.sessions.load import Session, open_session
-from ullage.sessions.private_file import private_folder
-from ullage.sessions.session_list import title_of
-from ullage.sessions.usual_folders import FoundSession, found_sessions, state_folder
-
-__all__ = ["SearchHit", "SearchIndex", "SearchedSession"]
+from ullage.recall.text import content_text
+from ullage.sessions.find import FoundSession, found_sessions, opened_path, state_folder, title_of
+from ullage.sessions.load import Session, open_session, private_folder
 
 _SCHEMA_VERSION = 1
 _TEXT_CHARS = 20_000

@@ -22,14 +22,10 @@ from ullage._lazy import on_first_use
 if TYPE_CHECKING:
     from ullage.stores.addresses import open_store
     from ullage.stores.agent_sessions import AgentSessions
-    from ullage.stores.async_postgres_store import AsyncPostgresStore
-    from ullage.stores.async_worker import AsyncCheckout, AsyncWorker
     from ullage.stores.bucket_store import BucketStore
-    from ullage.stores.folder_store import FolderStore
-    from ullage.stores.offloaded import OffloadedResults
-    from ullage.stores.postgres_store import PostgresStore
+    from ullage.stores.folder_store import FolderStore, OffloadedResults
+    from ullage.stores.postgres_store import AsyncPostgresStore, PostgresStore
     from ullage.stores.redis_store import RedisStore
-    from ullage.stores.shared_summaries import SharedSummaries
     from ullage.stores.sqlite_store import SqliteStore
     from ullage.stores.store_protocols import (
         AsyncLogStore,
@@ -41,9 +37,8 @@ if TYPE_CHECKING:
         LogStore,
         StoredDocument,
     )
-    from ullage.stores.stored_log import StoredLog
-    from ullage.stores.stored_notes import StoredNotes
-    from ullage.stores.worker import Checkout, Worker
+    from ullage.stores.stored_log import SharedSummaries, StoredLog, StoredNotes
+    from ullage.stores.worker import AsyncCheckout, AsyncWorker, Checkout, Worker
 
 __all__ = [
     "AgentSessions",
@@ -75,29 +70,39 @@ __all__ = [
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
-        "agent_sessions": ["AgentSessions"],
-        "async_postgres_store": ["AsyncPostgresStore"],
-        "async_worker": ["AsyncCheckout", "AsyncWorker"],
-        "bucket_store": ["BucketStore"],
-        "folder_store": ["FolderStore"],
-        "offloaded": ["OffloadedResults"],
-        "addresses": ["open_store"],
-        "postgres_store": ["PostgresStore"],
-        "redis_store": ["RedisStore"],
-        "shared_summaries": ["SharedSummaries"],
-        "sqlite_store": ["SqliteStore"],
-        "store_protocols": [
+        "addresses": ("open_store",),
+        "agent_sessions": ("AgentSessions",),
+        "bucket_store": ("BucketStore",),
+        "folder_store": (
+            "FolderStore",
+            "OffloadedResults",
+        ),
+        "postgres_store": (
+            "AsyncPostgresStore",
+            "PostgresStore",
+        ),
+        "redis_store": ("RedisStore",),
+        "sqlite_store": ("SqliteStore",),
+        "store_protocols": (
             "AsyncLogStore",
             "BlobStore",
             "ConversationStore",
-            "StoredDocument",
             "DocumentStore",
             "Lease",
             "LeaseStore",
             "LogStore",
-        ],
-        "stored_log": ["StoredLog"],
-        "stored_notes": ["StoredNotes"],
-        "worker": ["Checkout", "Worker"],
+            "StoredDocument",
+        ),
+        "stored_log": (
+            "SharedSummaries",
+            "StoredLog",
+            "StoredNotes",
+        ),
+        "worker": (
+            "AsyncCheckout",
+            "AsyncWorker",
+            "Checkout",
+            "Worker",
+        ),
     },
 )

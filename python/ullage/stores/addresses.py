@@ -8,8 +8,6 @@ from pathlib import Path
 from ullage.exceptions import InvalidPolicy
 from ullage.stores.store_protocols import ConversationStore
 
-__all__ = ["open_store"]
-
 
 def open_store(address: str) -> ConversationStore:
     """Opens a store.

@@ -16,9 +16,6 @@ from ullage.messages import Item
 from ullage.stores.store_protocols import ConversationStore
 from ullage.transcript.log import line_of
 
-__all__ = ["AgentSessions"]
-
-
 _CHANGED = "changed"
 
 

@@ -24,8 +24,6 @@ from ullage.stores.store_protocols import (
     log_conflict,
 )
 
-__all__ = ["BucketStore"]
-
 T = TypeVar("T")
 
 _READERS = 16

@@ -13,9 +13,10 @@ from urllib.parse import unquote
 
 import orjson
 
-from ullage.exceptions import LeaseExpired, LeaseHeld, StoreError
-from ullage.recall.store import write_whole
+from ullage.exceptions import LeaseExpired, LeaseHeld, LogConflict, StoreError
+from ullage.recall.store import digest_of, write_whole
 from ullage.stores.store_protocols import (
+    ConversationStore,
     Lease,
     StoredDocument,
     checked_blob,
@@ -23,9 +24,7 @@ from ullage.stores.store_protocols import (
     document_conflict,
     log_conflict,
 )
-from ullage.transcript.logfile import LogFile, lock_file
-
-__all__ = ["FolderStore", "safe_name", "unsafe_name"]
+from ullage.transcript.log import LogFile, lock_file
 
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 _LOG, _LEASE, _LAST = "log.jsonl", "lease.json", "last.json"
@@ -305,3 +304,76 @@ def _reported(path: Path) -> Iterator[None]:
         if isinstance(exc, StoreError):
             raise
         raise StoreError((exc.strerror or str(exc)).lower(), path=str(path)) from exc
+
+
+# Large tool results in a store that workers share: an `OffloadStore` over its blobs.
+
+
+_PREFIX = "blob:"
+_TRIES = 16
+
+
+class OffloadedResults:
+    """A conversation's results, each text stored once however many conversations have it; any worker reads them.
+
+    Args:
+        store: Where they go; its `forget` and `collect` delete what only this conversation refers to.
+        conversation: Its name.
+
+    Example:
+        >>> import tempfile
+        >>> from ullage.stores import FolderStore
+        >>> results = OffloadedResults(FolderStore(tempfile.mkdtemp()), "one")
+        >>> results.get(results.put("call_1", "a long text"))
+        'a long text'
+    """
+
+    def __init__(self, store: ConversationStore, conversation: str) -> None:
+        self._store, self._conversation = store, checked_name(conversation)
+
+    def put(self, name: str, text: str, *, suffix: str = ".txt") -> str:
+        """Keep a text; returns its place. The suffix has no meaning here.
+
+        Raises:
+            StoreError: The store fails; the text may be stored without a reference by its id.
+        """
+        del suffix
+        digest = self._store.put_blob(self._conversation, text.encode("utf-8", "surrogatepass"))
+        self._note(name, digest)
+        return _PREFIX + digest
+
+    def get(self, name: str) -> str | None:
+        """The text at a place that `put` returned, or under an id that has only one text. Else `None`.
+
+        Raises:
+            StoreError: The store fails.
+        """
+        if name.startswith(_PREFIX):
+            return self._text(name.removeprefix(_PREFIX))
+        found = self._store.load(self._conversation, _document(name))
+        digests = found.data.decode().split() if found is not None else []
+        return self._text(digests[0]) if len(digests) == 1 else None
+
+    def _text(self, digest: str) -> str | None:
+        data = self._store.blob(digest)
+        return None if data is None else data.decode("utf-8", "surrogatepass")
+
+    def _note(self, name: str, digest: str) -> None:
+        """Texts under an id, one digest a line; another worker may add one at the same time."""
+        for _ in range(_TRIES):
+            found = self._store.load(self._conversation, _document(name))
+            digests = found.data.decode().split() if found is not None else []
+            if digest in digests:
+                return
+            listed = "\n".join([*digests, digest]).encode()
+            after = found.version if found is not None else 0
+            try:
+                self._store.save(self._conversation, _document(name), listed, after=after)
+            except LogConflict:
+                continue
+            return
+        raise StoreError(f"result {name!r}: other workers replaced its list {_TRIES} times")
+
+
+def _document(name: str) -> str:
+    return f"result-{digest_of(name)}"

@@ -2,18 +2,379 @@
 
 from __future__ import annotations
 
+import hashlib
+import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
 
-from ullage.stores import sql_flows
-from ullage.stores.sql_schema import Sql
-from ullage.stores.store_protocols import Lease, StoredDocument
+from ullage.exceptions import LeaseExpired, LeaseHeld, StoreError
+from ullage.stores.store_protocols import (
+    Lease,
+    StoredDocument,
+    checked_blob,
+    checked_name,
+    document_conflict,
+    log_conflict,
+)
 
-__all__ = ["SqlStore"]
+# Tables of the SQL stores, in steps: a database of an older version is brought up to date when it is opened.
+
 
 T = TypeVar("T")
+
+Value: TypeAlias = str | int | bytes
+Row: TypeAlias = tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SqlStatement:
+    """One statement.
+
+    Attributes:
+        text: With `?` for each value, `{now}` for milliseconds since the epoch and `{blob}` for the type of bytes.
+        values: One for each `?`.
+        alone: Whole by itself: none before it needs a transaction with it. A server is asked once then, not three times.
+    """
+
+    text: str
+    values: tuple[Value, ...] = ()
+    alone: bool = False
+
+
+Sql: TypeAlias = Generator[SqlStatement, list[Row], T]
+"""Statements that stand alone, then one transaction: yields them and receives their rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlDialect:
+    """How a database says what others say otherwise.
+
+    Attributes:
+        now: Its clock, in milliseconds since the epoch.
+        blob: Its type of bytes.
+        mark: What stands for a value.
+        alone: A statement that keeps others from migrating at the same time; empty: every transaction does.
+    """
+
+    now: str
+    blob: str
+    mark: str
+    alone: str = ""
+
+    def written(self, text: str) -> str:
+        """A statement in its words."""
+        return text.replace("{now}", self.now).replace("{blob}", self.blob).replace("?", self.mark)
+
+
+MIGRATIONS: tuple[tuple[str, ...], ...] = (
+    (
+        """CREATE TABLE ullage_logs (conversation TEXT PRIMARY KEY, bytes BIGINT NOT NULL,
+           token BIGINT NOT NULL, owner TEXT NOT NULL, until_ms BIGINT NOT NULL)""",
+        """CREATE TABLE ullage_chunks (conversation TEXT NOT NULL, start BIGINT NOT NULL,
+           write_id TEXT NOT NULL, data {blob} NOT NULL, PRIMARY KEY (conversation, start))""",
+        """CREATE TABLE ullage_documents (conversation TEXT NOT NULL, name TEXT NOT NULL,
+           version BIGINT NOT NULL, write_id TEXT NOT NULL, data {blob} NOT NULL,
+           PRIMARY KEY (conversation, name))""",
+        """CREATE TABLE ullage_blobs (digest TEXT PRIMARY KEY, stored_ms BIGINT NOT NULL,
+           data {blob} NOT NULL)""",
+        """CREATE TABLE ullage_references (digest TEXT NOT NULL, conversation TEXT NOT NULL,
+           PRIMARY KEY (digest, conversation))""",
+        "CREATE INDEX ullage_references_of ON ullage_references (conversation)",
+    ),
+)
+"""Each step is applied once, in order, and never changed afterwards: a change is a further step."""
+
+
+def migrated(dialect: SqlDialect, place: str, *, create: bool) -> Sql[int]:
+    """Brings a database up to date, in one transaction.
+
+    Args:
+        dialect: The database's.
+        place: For errors.
+        create: Whether tables are made and changed; false: the version must be this one.
+
+    Returns:
+        Its version.
+
+    Raises:
+        StoreError: A later version of Ullage made it, or it is older and may not be changed.
+    """
+    steps = MIGRATIONS
+    if dialect.alone:
+        yield SqlStatement(dialect.alone)
+    if create:
+        yield SqlStatement("CREATE TABLE IF NOT EXISTS ullage_schema (version BIGINT NOT NULL)")
+    found = yield SqlStatement("SELECT max(version) FROM ullage_schema")
+    version = found[0][0] or 0
+    if not isinstance(version, int):
+        raise StoreError(f"the version of its tables is not a number but {version!r}", path=place)
+    if version > len(steps):
+        raise StoreError(
+            f"its tables have version {version}, this version of Ullage knows {len(steps)}",
+            path=place,
+            hint="a later version of Ullage made them: use that one",
+        )
+    if version < len(steps) and not create:
+        raise StoreError(
+            f"its tables have version {version}, this version of Ullage needs {len(steps)}",
+            path=place,
+            hint="open it once with create=True, by a role that may change tables",
+        )
+    for text in (text for step in steps[version:] for text in step):
+        yield SqlStatement(text)
+    if version < len(steps):
+        yield SqlStatement("INSERT INTO ullage_schema VALUES (?)", (len(steps),))
+    return len(steps)
+
+
+# What the SQL stores do, once: each function is a generator of statements, those that do not stand alone in one transaction.
+
+
+def _log(conversation: str) -> SqlStatement:
+    # Tokens begin at the time, so that none of a forgotten conversation is good for its successor.
+    return SqlStatement(
+        "INSERT INTO ullage_logs (conversation, bytes, token, owner, until_ms) VALUES (?, 0, ?, '', 0)"
+        " ON CONFLICT (conversation) DO NOTHING",
+        (checked_name(conversation), time.time_ns()),
+    )
+
+
+# ---- logs ------------------------------------------------------------------------------------
+
+
+def read(conversation: str, start: int = 0) -> Sql[bytes]:
+    """See `LogStore.read`."""
+    rows = yield SqlStatement(
+        "SELECT data FROM ullage_chunks WHERE conversation = ? AND start >= ? ORDER BY start",
+        (checked_name(conversation), start),
+        alone=True,
+    )
+    return b"".join(map(_bytes, rows))
+
+
+def end(conversation: str) -> Sql[int]:
+    """See `LogStore.end`."""
+    rows = yield SqlStatement(
+        "SELECT bytes FROM ullage_logs WHERE conversation = ?",
+        (checked_name(conversation),),
+        alone=True,
+    )
+    return int(rows[0][0]) if rows else 0
+
+
+_GROW = (
+    "UPDATE ullage_logs SET bytes = bytes + ? WHERE conversation = ? AND bytes = ?"
+    " AND (token = ? OR ? < 0) RETURNING bytes"
+)
+_GROW_AND_WRITE = f"""WITH grown AS ({_GROW}),
+    written AS (INSERT INTO ullage_chunks (conversation, start, write_id, data) SELECT ?, ?, ?, ? FROM grown)
+    SELECT bytes FROM grown"""  # noqa: S608 - constants
+
+
+def append(
+    conversation: str,
+    data: bytes,
+    *,
+    at: int,
+    write_id: str,
+    lease: Lease | None = None,
+    at_once: bool = False,
+) -> Sql[int]:
+    """See `LogStore.append`; `at_once`: the database changes two tables in one statement."""
+    token = -1 if lease is None else lease.token
+    place = (len(data), checked_name(conversation), at, token, token)
+    chunk = (conversation, at, write_id, data)
+    if at_once:
+        rows = yield SqlStatement(_GROW_AND_WRITE, (*place, *chunk), alone=True)
+        if rows:
+            return int(rows[0][0])
+    if at == 0:
+        yield _log(conversation)
+    rows = yield SqlStatement(_GROW, place)
+    if not rows:
+        return (yield from _not_appended(conversation, len(data), at, write_id, lease))
+    yield SqlStatement(
+        "INSERT INTO ullage_chunks (conversation, start, write_id, data) VALUES (?, ?, ?, ?)", chunk
+    )
+    return int(rows[0][0])
+
+
+def _not_appended(
+    conversation: str, size: int, at: int, write_id: str, lease: Lease | None
+) -> Sql[int]:
+    written = yield SqlStatement(
+        "SELECT write_id FROM ullage_chunks WHERE conversation = ? AND start = ?",
+        (conversation, at),
+    )
+    if written and written[0][0] == write_id:
+        return at + size
+    rows = yield SqlStatement(
+        "SELECT bytes, token FROM ullage_logs WHERE conversation = ?", (conversation,)
+    )
+    bytes_now, token = (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
+    if lease is not None and lease.token != token:
+        raise LeaseExpired(conversation, lease.owner)
+    raise log_conflict(conversation, bytes_now, at)
+
+
+# ---- leases ----------------------------------------------------------------------------------
+
+
+def acquire(conversation: str, owner: str, seconds: float) -> Sql[Lease]:
+    """See `LeaseStore.acquire`."""
+    take = SqlStatement(
+        "UPDATE ullage_logs SET owner = ?, token = token + 1, until_ms = {now} + ?"
+        " WHERE conversation = ? AND (until_ms <= {now} OR owner = ?) RETURNING token, until_ms",
+        (owner, _ms(seconds), checked_name(conversation), owner),
+        alone=True,
+    )
+    rows = yield take
+    if not rows:
+        held = yield SqlStatement(
+            "SELECT owner FROM ullage_logs WHERE conversation = ?", (conversation,), alone=True
+        )
+        if held:
+            raise LeaseHeld(conversation, str(held[0][0]))
+        yield _log(conversation)
+        rows = yield take
+    if not rows:  # another worker was faster
+        raise LeaseHeld(conversation, "")
+    return Lease(conversation, owner, int(rows[0][0]), int(rows[0][1]))
+
+
+def renew(lease: Lease, seconds: float) -> Sql[Lease]:
+    """See `LeaseStore.renew`."""
+    rows = yield SqlStatement(
+        "UPDATE ullage_logs SET until_ms = {now} + ? WHERE conversation = ? AND token = ? AND owner = ?"
+        " RETURNING until_ms",
+        (_ms(seconds), lease.conversation, lease.token, lease.owner),
+        alone=True,
+    )
+    if not rows:
+        raise LeaseExpired(lease.conversation, lease.owner)
+    return Lease(lease.conversation, lease.owner, lease.token, int(rows[0][0]))
+
+
+def release(lease: Lease) -> Sql[None]:
+    """See `LeaseStore.release`."""
+    yield SqlStatement(
+        "UPDATE ullage_logs SET until_ms = 0, owner = '' WHERE conversation = ? AND token = ?",
+        (lease.conversation, lease.token),
+        alone=True,
+    )
+
+
+# ---- documents -------------------------------------------------------------------------------
+
+
+def load(conversation: str, name: str) -> Sql[StoredDocument | None]:
+    """See `DocumentStore.load`."""
+    rows = yield SqlStatement(
+        "SELECT data, version FROM ullage_documents WHERE conversation = ? AND name = ?",
+        (checked_name(conversation), checked_name(name, "name")),
+        alone=True,
+    )
+    return StoredDocument(_bytes(rows[0]), int(rows[0][1])) if rows else None
+
+
+def save(conversation: str, name: str, data: bytes, *, after: int, write_id: str) -> Sql[int]:
+    """See `DocumentStore.save`; under the id of a write that was done already, its version again."""
+    place = checked_name(conversation), checked_name(name, "name")
+    if after == 0:
+        rows = yield SqlStatement(
+            "INSERT INTO ullage_documents (conversation, name, version, write_id, data)"
+            " VALUES (?, ?, 1, ?, ?) ON CONFLICT (conversation, name) DO NOTHING RETURNING version",
+            (*place, write_id, data),
+            alone=True,
+        )
+    else:
+        rows = yield SqlStatement(
+            "UPDATE ullage_documents SET version = version + 1, write_id = ?, data = ?"
+            " WHERE conversation = ? AND name = ? AND version = ? RETURNING version",
+            (write_id, data, *place, after),
+            alone=True,
+        )
+    if not rows:
+        rows = yield SqlStatement(
+            "SELECT version FROM ullage_documents WHERE conversation = ? AND name = ? AND write_id = ?",
+            (*place, write_id),
+            alone=True,
+        )
+    if not rows:
+        raise document_conflict(conversation, name, after)
+    return int(rows[0][0])
+
+
+# ---- blobs -----------------------------------------------------------------------------------
+
+
+def put_blob(conversation: str, data: bytes) -> Sql[str]:
+    """See `BlobStore.put_blob`."""
+    digest = hashlib.sha256(data).hexdigest()
+    # The update locks the row against a collection at the same time, which then sees the reference.
+    yield SqlStatement(
+        "INSERT INTO ullage_blobs (digest, stored_ms, data) VALUES (?, {now}, ?)"
+        " ON CONFLICT (digest) DO UPDATE SET stored_ms = {now}",
+        (digest, data),
+    )
+    yield SqlStatement(
+        "INSERT INTO ullage_references (digest, conversation) VALUES (?, ?)"
+        " ON CONFLICT (digest, conversation) DO NOTHING",
+        (digest, checked_name(conversation)),
+    )
+    return digest
+
+
+def blob(digest: str) -> Sql[bytes | None]:
+    """See `BlobStore.blob`."""
+    rows = yield SqlStatement(
+        "SELECT data FROM ullage_blobs WHERE digest = ?", (digest,), alone=True
+    )
+    return checked_blob(digest, _bytes(rows[0]) if rows else None)
+
+
+def collect(*, unused_seconds: float = 3600) -> Sql[int]:
+    """See `BlobStore.collect`."""
+    rows = yield SqlStatement(
+        "DELETE FROM ullage_blobs WHERE stored_ms <= {now} - ? AND NOT EXISTS"
+        " (SELECT 1 FROM ullage_references WHERE ullage_references.digest = ullage_blobs.digest)"
+        " RETURNING digest",
+        (_ms(unused_seconds),),
+    )
+    return len(rows)
+
+
+# ---- all of a conversation -------------------------------------------------------------------
+
+
+def conversations() -> Sql[list[str]]:
+    """See `ConversationStore.conversations`."""
+    rows = yield SqlStatement(
+        "SELECT conversation FROM ullage_logs UNION SELECT conversation FROM ullage_documents"
+        " UNION SELECT conversation FROM ullage_references",
+        alone=True,
+    )
+    return [str(row[0]) for row in rows]
+
+
+def forget(conversation: str) -> Sql[None]:
+    """See `ConversationStore.forget`."""
+    for table in ("logs", "chunks", "documents", "references"):
+        yield SqlStatement(
+            f"DELETE FROM ullage_{table} WHERE conversation = ?",  # noqa: S608 - a fixed list
+            (checked_name(conversation),),
+        )
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _bytes(row: Row) -> bytes:
+    return bytes(row[0])  # type: ignore[arg-type]
 
 
 class SqlStore(ABC):
@@ -28,61 +389,59 @@ class SqlStore(ABC):
 
     def read(self, conversation: str, start: int = 0) -> bytes:
         """See `LogStore.read`."""
-        return self._run(lambda: sql_flows.read(conversation, start))
+        return self._run(lambda: read(conversation, start))
 
     def end(self, conversation: str) -> int:
         """See `LogStore.end`."""
-        return self._run(lambda: sql_flows.end(conversation))
+        return self._run(lambda: end(conversation))
 
     def append(
         self, conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
     ) -> int:
         """See `LogStore.append`."""
         return self._run(
-            lambda: sql_flows.append(
+            lambda: append(
                 conversation, data, at=at, write_id=write_id, lease=lease, at_once=self._at_once
             )
         )
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
         """See `LeaseStore.acquire`."""
-        return self._run(lambda: sql_flows.acquire(conversation, owner, seconds))
+        return self._run(lambda: acquire(conversation, owner, seconds))
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """See `LeaseStore.renew`."""
-        return self._run(lambda: sql_flows.renew(lease, seconds))
+        return self._run(lambda: renew(lease, seconds))
 
     def release(self, lease: Lease) -> None:
         """See `LeaseStore.release`."""
-        self._run(lambda: sql_flows.release(lease))
+        self._run(lambda: release(lease))
 
     def load(self, conversation: str, name: str) -> StoredDocument | None:
         """See `DocumentStore.load`."""
-        return self._run(lambda: sql_flows.load(conversation, name))
+        return self._run(lambda: load(conversation, name))
 
     def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
         """See `DocumentStore.save`."""
         write_id = uuid.uuid4().hex
-        return self._run(
-            lambda: sql_flows.save(conversation, name, data, after=after, write_id=write_id)
-        )
+        return self._run(lambda: save(conversation, name, data, after=after, write_id=write_id))
 
     def put_blob(self, conversation: str, data: bytes) -> str:
         """See `BlobStore.put_blob`."""
-        return self._run(lambda: sql_flows.put_blob(conversation, data))
+        return self._run(lambda: put_blob(conversation, data))
 
     def blob(self, digest: str) -> bytes | None:
         """See `BlobStore.blob`."""
-        return self._run(lambda: sql_flows.blob(digest))
+        return self._run(lambda: blob(digest))
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
         """See `BlobStore.collect`."""
-        return self._run(lambda: sql_flows.collect(unused_seconds=unused_seconds))
+        return self._run(lambda: collect(unused_seconds=unused_seconds))
 
     def conversations(self) -> Iterator[str]:
         """See `ConversationStore.conversations`."""
-        yield from self._run(sql_flows.conversations)
+        yield from self._run(conversations)
 
     def forget(self, conversation: str) -> None:
         """See `ConversationStore.forget`."""
-        self._run(lambda: sql_flows.forget(conversation))
+        self._run(lambda: forget(conversation))

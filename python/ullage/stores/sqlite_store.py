@@ -12,10 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ullage.exceptions import StoreError
-from ullage.stores.sql_schema import Row, Sql, SqlDialect, SqlStatement, migrated
-from ullage.stores.sql_store import SqlStore
-
-__all__ = ["SqliteStore"]
+from ullage.stores.sql_store import Row, Sql, SqlDialect, SqlStatement, SqlStore, migrated
 
 T = TypeVar("T")
 

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Iterator
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
-
-__all__ = [
-    "AsyncLogStore",
-    "BlobStore",
-    "ConversationStore",
-    "DocumentStore",
-    "Lease",
-    "LeaseStore",
-    "LogStore",
-    "StoredDocument",
-    "checked_blob",
-    "checked_name",
-    "document_conflict",
-    "log_conflict",
-]
 
 LONGEST_NAME = 200
 """Bytes of a name in UTF-8: escaped, it still fits an object key and a file name."""
@@ -298,3 +285,34 @@ def document_conflict(conversation: str, name: str, after: int) -> LogConflict:
         f"conversation {conversation!r}: the document {name!r} is not at version {after}",
         hint="load it again, and decide again",
     )
+
+
+# Does again what a lost connection interrupted; everything that is done so may be done twice.
+
+
+T = TypeVar("T")
+
+_FIRST, _LONGEST = 0.05, 1.0
+
+
+def pauses(seconds: float) -> Iterator[float]:
+    """How long to wait before each further try, until so much time is over."""
+    until, pause = time.monotonic() + seconds, _FIRST
+    while (left := until - time.monotonic()) > 0:
+        # Not all workers at once, when a server comes back.
+        yield min(left, pause * random.uniform(0.5, 1))  # noqa: S311
+        pause = min(2 * pause, _LONGEST)
+
+
+def persist(call: Callable[[], T], lost: tuple[type[Exception], ...], seconds: float) -> T:
+    """What a call returns, tried again for so long while it raises that the connection is lost.
+
+    Raises:
+        Exception: The last of them, or another one at once.
+    """
+    for pause in pauses(seconds):
+        try:
+            return call()
+        except lost:
+            time.sleep(pause)
+    return call()

@@ -8,10 +8,9 @@ from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
     from ullage.summarizers.anthropic import AnthropicSummarizer
-    from ullage.summarizers.callable import CallableSummarizer
     from ullage.summarizers.extractive import ExtractiveSummarizer
-    from ullage.summarizers.named import summarizer_of
-    from ullage.summarizers.native import AnthropicCompaction, OpenAICompaction
+    from ullage.summarizers.lines import summarizer_of
+    from ullage.summarizers.native import AnthropicCompaction, CallableSummarizer, OpenAICompaction
     from ullage.summarizers.openai import OpenAISummarizer
     from ullage.summarizers.protocol import Summarizer, SummaryReply, SummaryRequest
     from ullage.summarizers.pydantic_ai import AnySummarizer
@@ -32,12 +31,19 @@ __all__ = [
 
 _HOMES = {
     "anthropic": ("AnthropicSummarizer",),
-    "callable": ("CallableSummarizer",),
     "extractive": ("ExtractiveSummarizer",),
-    "named": ("summarizer_of",),
-    "native": ("AnthropicCompaction", "OpenAICompaction"),
+    "lines": ("summarizer_of",),
+    "native": (
+        "AnthropicCompaction",
+        "CallableSummarizer",
+        "OpenAICompaction",
+    ),
     "openai": ("OpenAISummarizer",),
-    "protocol": ("Summarizer", "SummaryReply", "SummaryRequest"),
+    "protocol": (
+        "Summarizer",
+        "SummaryReply",
+        "SummaryRequest",
+    ),
     "pydantic_ai": ("AnySummarizer",),
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker

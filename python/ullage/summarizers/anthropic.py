@@ -7,18 +7,15 @@ from typing import Any
 
 from ullage.legality.repairs import repair
 from ullage.providers import anthropic as shape
-from ullage.summarizers.inputs import anthropic_messages, used_tools
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest
-from ullage.summarizers.shared_prefix import extended
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest, anthropic_messages, used_tools
 from ullage.summarizers.streams import (
     CUT_STREAM,
     LastRequest,
     StreamingSummarizer,
+    extended,
     key_for,
     optional,
 )
-
-__all__ = ["AnthropicSummarizer", "MessageReader"]
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-__all__ = ["Unit", "allot", "cost", "fill", "inline", "joined", "one_line", "shorten"]
-
 _MIN_PART = 24
 
 

@@ -8,28 +8,382 @@ and newest first: they are what an agent needs to go on.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from ullage.effects import Effect, Flow, LetOthersRun, drive
 from ullage.exceptions import InvalidPolicy
-from ullage.facts.model import Facts, Name, UserInput
-from ullage.facts.sections import HEADINGS
-from ullage.summarizers import course_lines, extractive_sections, listed_names, work_lines
-from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, joined
-from ullage.summarizers.essentials import (
+from ullage.facts.calls import Action
+from ullage.facts.model import Facts, FailedCall, FileUse, Name, Previous, UserInput
+from ullage.facts.names import LINES
+from ullage.facts.sections import HEADINGS, quoted, read_numbered_messages
+from ullage.facts.words import Kind
+from ullage.facts.work import read_tasks, read_work
+from ullage.summarizers import lines as course_lines
+from ullage.summarizers import lines as listed_names
+from ullage.summarizers import lines as work_lines
+from ullage.summarizers.budgeted_text import (
+    Unit,
+    allot,
+    cost,
+    fill,
+    inline,
+    joined,
+    one_line,
+    shorten,
+)
+from ullage.summarizers.lines import (
     ESSENTIAL,
+    NEWEST_SAID,
+    carried_failure,
     changed_line,
     changed_paths,
     essential_cost,
+    is_dense,
+    is_open_failure,
+    ranked_old,
+    since_request,
 )
-from ullage.summarizers.previous_summary import carried_units
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
-from ullage.summarizers.sentence_cut import ReadTexts
-from ullage.summarizers.users_words import trimmed, user_messages, words_need
+from ullage.summarizers.users_words import ReadTexts, trimmed, user_messages, words_need
 
-__all__ = ["DEFAULT_TOKENS", "ExtractiveSummarizer", "needed_tokens", "render"]
+# What each of the nine sections can say, from facts alone. Every line is a copy or a count, never a guess.
+
+
+CODE_TOKENS = 220
+"""Of one file's newest code; the file itself can be read again."""
+
+SHOWN_CODE = 8
+"""Files whose code is shown, the newest."""
+
+LINE = 160
+
+URLS, FIRST_URLS = 20, 10
+"""Addresses that are listed, the newest; and how many of them are essential."""
+
+
+def _quote(text: str, tokens: int) -> str:
+    shown = trimmed(text, tokens)
+    return f"“{shown}”" if "\n" not in shown else f"\n{quoted(shown)}"
+
+
+def _since(entry: UserInput) -> str:
+    return (
+        f" (replaced by a later message: “{one_line(entry.corrected, 160)}”)"
+        if entry.corrected
+        else ""
+    )
+
+
+OPENED = "- Opened with:"
+
+
+def _prompts(facts: Facts) -> list[UserInput]:
+    prompts = [entry for entry in facts.inputs if entry.kind in (Kind.PROMPT, Kind.COMMAND)]
+    while len(prompts) > 1 and len(prompts[0].text.split()) == 1:
+        prompts.pop(0)  # a bare `/mode` or `hi` opens nothing
+    return prompts
+
+
+def opening(facts: Facts) -> UserInput | None:
+    """How the conversation began; `None`: the previous summary says it, and knows it better than what is left of the messages."""
+    prompts = _prompts(facts)
+    if not prompts or facts.previous is None:
+        return prompts[0] if prompts else None
+    told = OPENED in facts.previous.section(1)
+    return None if told and prompts[0].number > 1 else prompts[0]
+
+
+def request(facts: Facts, instructions: str = "") -> list[Unit]:
+    """Section 1: how it began, what was asked last, which rules apply, what this compaction should focus on."""
+    prompts, first = _prompts(facts), opening(facts)
+    units = []
+    if first is not None:
+        units.append(Unit(f"{OPENED} {_quote(first.text, 250)}{_since(first)}", 1))
+    if len(prompts) > 1:
+        units.append(Unit(f"- Newest request: {_quote(prompts[-1].text, 200)}", 0))
+    if instructions:
+        units.append(Unit(f"- To focus on after this compaction: {_quote(instructions, 200)}", 0))
+    return units
+
+
+def standing(facts: Facts, words: str = "") -> tuple[list[Unit], list[Unit]]:
+    """The user's rules for section 1: those that section 6 does not hold whole, and those that it does.
+
+    Args:
+        facts: What is known.
+        words: Section 6; of the rules that stand there only those that hold from now on are said again.
+    """
+    lost = [rule for rule in facts.standing if rule.text not in words]
+    again = [rule for rule in facts.standing if rule.text in words and rule.lasting]
+    return _ranked_rules(lost), _ranked_rules(again)
+
+
+def _ranked_rules(rules: list[UserInput]) -> list[Unit]:
+    """What holds from now on before what holds for a task, the newest first."""
+    count = len(rules)
+    return [
+        Unit(rule_line(rule), count - at + count * (not rule.lasting))
+        for at, rule in enumerate(rules)
+    ]
+
+
+def rule_line(rule: UserInput) -> str:
+    """A rule of the user, verbatim."""
+    kind = "Lasting instruction" if rule.lasting else "Rule"
+    return f"- {kind} (user): “{one_line(rule.text, 400)}”{_since(rule)}"
+
+
+def concepts(facts: Facts) -> list[Unit]:
+    """Section 2, without the names: references, skills, plan."""
+    units = []
+    if facts.skills:
+        units.append(Unit(f"- Skills invoked (already running): {', '.join(facts.skills)}", 0))
+    if facts.urls:
+        newest = facts.urls[-URLS:]
+        first = len(newest) - FIRST_URLS
+        units.extend(
+            Unit(f"- {url}", len(newest) - at - (ESSENTIAL if at >= first else 0))
+            for at, url in enumerate(newest)
+        )
+    return units
+
+
+def files(facts: Facts) -> list[Unit]:
+    """Section 3: files by last use; those that were changed with their newest code."""
+    ordered = sorted(facts.files, key=lambda file: (-file.last, file.path))
+    place = {file.path: at for at, file in enumerate(ordered)}
+    changed = [file.path for file in ordered if file.changed][:SHOWN_CODE]
+    units = []
+    for file in sorted(facts.files, key=lambda file: file.last):
+        units.append(Unit(file_line(file), place[file.path] * 2 + (0 if file.changed else 40)))
+        if file.path in changed and file.code.strip():
+            block = quoted(shorten(file.code.strip("\n"), CODE_TOKENS), "")
+            units.append(Unit(block, 30 + changed.index(file.path) * 6))
+    return units
+
+
+def files_section(facts: Facts, new: Sequence[Unit], old: Sequence[Unit], tokens: int) -> str:
+    """Section 3 within its room: every changed file by name, then lines and code of the newest.
+
+    Args:
+        facts: What is known.
+        new: As `files` gave them, perhaps ranked again.
+        old: Lines of the previous summary.
+        tokens: The room, in UTF-8 bytes / 4.
+    """
+    paths = changed_paths(facts)
+    line = changed_line(paths, tokens) if paths else ""
+    room = tokens - (cost(line) if line else 0)
+    kept = fill(old, room * 2 // 5, "{} points of the previous summary") if old else ""
+    shown = fill(new, room - (cost(kept) if kept else 0), "{} files")
+    # A file with a line of its own need not be named twice.
+    rest = [path for path in paths if f"- `{path}`:" not in shown]
+    line = changed_line(rest, tokens) if rest else ""
+    return joined((line, kept, shown))
+
+
+def file_line(file: FileUse) -> str:
+    """A file and what was done to it."""
+    done = [
+        f"edited {file.edits}×" if file.edits else "",
+        f"written {file.writes}×" if file.writes else "",
+        "deleted" if file.deleted else "",
+        f"read {_ranges(file)}" if file.reads else "",
+    ]
+    return f"- `{file.path}`: {', '.join(part for part in done if part) or 'named'}"
+
+
+def _ranges(file: FileUse) -> str:
+    if not file.ranges or file.ranges == ((1, 0),):
+        return "whole"
+    shown = (f"{a}–{b}" if b else f"{a}–end" for a, b in file.ranges[-6:])
+    return "lines " + ", ".join(shown)
+
+
+def errors(facts: Facts) -> list[Unit]:
+    """Section 4: what failed, the telling line, what followed."""
+    telling = [f for f in facts.failures if f.line or f.feedback]
+    count = len(telling)
+    newest = {failure_line(failure): at for at, failure in enumerate(telling)}
+    return [
+        Unit(line, count - at - ESSENTIAL if is_open_failure(line) else 2 * (count - at))
+        for line, at in sorted(newest.items(), key=lambda row: row[1])
+    ]
+
+
+def failure_line(failure: FailedCall) -> str:
+    """A failure, the telling line, and what followed."""
+    head = f"- {inline(failure.what, LINE)}"
+    if failure.feedback:
+        return f"{head} was refused; the user said: “{one_line(failure.feedback, 300)}”"
+    after = "not seen to succeed since"
+    if failure.fixed_index >= 0:
+        after = (
+            f"later succeeded{f', after changes to {failure.fixed_by}' if failure.fixed_by else ''}"
+        )
+    return f"{head} failed: {inline(failure.line, 200)}; {after}"
+
+
+def current_work(facts: Facts) -> list[Unit]:
+    """Section 8: the calls since the newest request, with outcomes, and the newest words."""
+    since = facts.inputs[-1].index if facts.inputs else -1
+    steps = [step for step in facts.steps if step.action is not Action.POLL]
+    recent = [step for step in steps if step.index > since]
+    if len(recent) < 6:
+        recent = steps[-6:]
+    units = [
+        Unit(
+            f"- {inline(step.line, LINE)}{_result(step.ok, step.action, step.result)}",
+            len(recent) - at,
+        )
+        for at, step in enumerate(recent)
+    ]
+    said = since_request(facts)[-NEWEST_SAID:-1]
+    units.extend(
+        Unit(f"- Said: {one_line(s.text, 300)}", 2 * (len(said) - at)) for at, s in enumerate(said)
+    )
+    return units
+
+
+def _result(ok: bool | None, action: Action, line: str) -> str:
+    if ok is None:
+        return " → refused or stopped"
+    if ok and (not line or action not in (Action.COMMAND, Action.OTHER, Action.AGENT)):
+        return "" if action in (Action.READ, Action.SEARCH) else " → ok"
+    return f" → {'ok' if ok else 'failed'}{f': {inline(line, 140)}' if line else ''}"
+
+
+def next_step(facts: Facts, tokens: int) -> str:
+    """Section 9: where it stood, in the session's own words. No step is made up."""
+    last = facts.statements[-1] if facts.statements else None
+    since = facts.inputs[-1].index if facts.inputs else -1
+    if last is None or (last.index < since):
+        return "The newest user message has not been answered yet; answer it."
+    if facts.open_question:
+        lead = "The assistant asked the user and has no answer yet. Its words"
+    elif facts.interrupted:
+        lead = "The user stopped the assistant. Its last words before that"
+    else:
+        lead = "The assistant's newest words"
+    asked = (
+        f"The newest request: “{one_line(facts.inputs[-1].text, 200)}”\n" if facts.inputs else ""
+    )
+    if cost(asked) + 45 > tokens:
+        asked = ""  # section 6 ends with it
+    room = max(tokens - cost(asked) - 25, 20)
+    return f"{asked}{lead}:\n{quoted(shorten(last.text, room))}"
+
+
+# Which parts of the previous summary are carried into the next: everything that newer facts do not replace.
+
+
+_FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
+_LISTS = (*LINES, "- Newest request:")
+_PATH = re.compile(r"`([^`\n]+)`")
+_EMPTY = ("(nothing)", "")
+
+
+def carried_units(facts: Facts) -> dict[int, list[Unit]]:
+    """Pieces of the previous summary by the section where they go on; older pieces rank lower.
+
+    Its lists of names are not among them: each name has been weighed again with the new ones. Its
+    current work has become past work, and its next step is taken.
+    """
+    previous = facts.previous
+    if previous is None:
+        return {}
+    if not previous.sections:
+        return {5: ranked_old(5, [f"- From the previous summary: {one_line(previous.text, 2000)}"])}
+    carried = {number: list(_pieces(previous.section(number))) for number in (1, 2, 3, 4, 5)}
+    carried[1] = [piece for piece in carried[1] if not _ruled(piece, facts)]
+    carried[1] = _opened_once(carried[1], again=opening(facts) is not None)
+    carried[2] = [piece for piece in carried[2] if piece.removeprefix("- ") not in facts.urls]
+    carried[3] = [p for p in carried[3] if not _replaced(p, facts) and not is_dense(p)]
+    carried[4] = [carried_failure(piece, facts) for piece in carried[4]]
+    carried[5].extend(_past_work(previous))
+    if not _words_are_read(previous, facts):
+        carried[6] = list(_pieces(previous.section(6)))
+    carried[7] = list(_pieces(previous.section(7)))
+    for number in (5, 7):
+        # Tasks and open work were read from it, and may have been closed since.
+        carried[number] = [
+            p
+            for p in carried[number]
+            if not p.startswith(_KNOWN) and not read_tasks(p, 0) and not read_work(p, 0)
+        ]
+    return {
+        number: ranked_old(number, list(dict.fromkeys(pieces)))
+        for number, pieces in carried.items()
+        if pieces
+    }
+
+
+def _words_are_read(previous: Previous, facts: Facts) -> bool:
+    """Whether the user's messages before a summary are known one by one: seen, or numbered in it.
+
+    A newest message after its end is one of them only, and says nothing of a list by another program.
+    """
+    if any(entry.index < previous.index for entry in facts.inputs):
+        return True
+    return bool(previous.kept_inputs or read_numbered_messages(previous.section(6)))
+
+
+def _opened_once(pieces: list[str], *, again: bool) -> list[str]:
+    """One line that says how it all began: the oldest, unless it is written again."""
+    told = [piece for piece in pieces if piece.startswith(OPENED)]
+    return [piece for piece in pieces if piece not in told or (not again and piece is told[0])]
+
+
+_KNOWN = ("- Waiting for the user's answer", "- Plan mode is on")
+
+
+def _pieces(section: str) -> Iterator[str]:
+    """Lines, with a code block whole and together with the line before it."""
+    piece: list[str] = []
+    fence = ""
+    for line in section.split("\n"):
+        match = _FENCE.match(line)
+        if fence:
+            piece.append(line)
+            if line.strip() == fence:
+                fence = ""
+            continue
+        if match:
+            fence = match[1]
+            piece.append(line)
+            continue
+        yield from _previous_summary_said(piece)
+        piece = [line]
+    yield from _previous_summary_said(piece)
+
+
+def _previous_summary_said(piece: list[str]) -> Iterator[str]:
+    text = "\n".join(piece).rstrip()
+    if (
+        text.strip() not in _EMPTY
+        and not text.startswith(_LISTS)
+        and not text.endswith("left out)")
+    ):
+        yield text
+
+
+def _ruled(piece: str, facts: Facts) -> bool:
+    """Whether a rule is among those of the messages, which are weighed again."""
+    said = "(user): “" in piece
+    return said and any(rule.text in piece for rule in facts.standing)
+
+
+def _replaced(piece: str, facts: Facts) -> bool:
+    path = _PATH.search(piece.split("\n", 1)[0])
+    return path is not None and any(file.path == path[1] for file in facts.files)
+
+
+def _past_work(previous: Previous) -> list[str]:
+    lines = [piece for piece in _pieces(previous.section(8)) if not piece.startswith("- Said:")]
+    return [line if line.startswith("- ") else f"- {line.strip()}" for line in lines[-6:]]
+
 
 DEFAULT_TOKENS = 8_000
 """4 % of a 200 000 window; the model-written summaries of recorded sessions have 3 000 in the median."""
@@ -148,7 +502,7 @@ def _rendered(
     first = _first(facts, inputs, old, focus, _Room(room, most, sum(essential.values())), known)
     yield LetOthersRun()
     if 1 in frame.sections:
-        lost, again = extractive_sections.standing(facts, first.words)
+        lost, again = standing(facts, first.words)
         new[1] = [*new.get(1, ()), *_focused({1: _before_all(lost)}, focus)[1], *again]
     named = listed_names.candidates(facts) if 2 in frame.sections else []
     demands = _demands(facts, new, old, frame, named)
@@ -220,7 +574,7 @@ def _demands(
 ) -> dict[int, int]:
     demands = {n: _cost(new.get(n)) + _cost(old.get(n)) for n in frame.sections}
     if 9 in demands:
-        demands[9] = cost(extractive_sections.next_step(facts, _ALL))
+        demands[9] = cost(next_step(facts, _ALL))
     if 2 in demands:
         demands[NAMES] = listed_names.names_tokens(named)
     return demands
@@ -297,7 +651,7 @@ def _first(
     sizes = (need.whole + carried, need.telling + carried, need.newest)
     tokens = room.for_words(*sizes) if told else 0
     words = _said(inputs, old.get(6, []), tokens, focus, known)
-    lost, _ = extractive_sections.standing(facts, words)
+    lost, _ = standing(facts, words)
     return _First(words, tokens, min(room.tokens * RULES_PERCENT // 100, _cost(lost)))
 
 
@@ -389,13 +743,13 @@ def _moved(unit: Unit, words: tuple[str, ...]) -> Unit:
 
 def _new_units(facts: Facts, instructions: str) -> dict[int, list[Unit]]:
     return {
-        1: extractive_sections.request(facts, instructions),
-        2: extractive_sections.concepts(facts),
-        3: extractive_sections.files(facts),
-        4: extractive_sections.errors(facts),
+        1: request(facts, instructions),
+        2: concepts(facts),
+        3: files(facts),
+        4: errors(facts),
         5: course_lines.problem_solving(facts),
         7: work_lines.pending(facts),
-        8: extractive_sections.current_work(facts),
+        8: current_work(facts),
     }
 
 
@@ -426,9 +780,9 @@ def _section(
     room: int,
 ) -> str:
     if number == 9:
-        return extractive_sections.next_step(facts, room) if room >= LEAST_STEP_TOKENS else ""
+        return next_step(facts, room) if room >= LEAST_STEP_TOKENS else ""
     if number == 3:
-        return extractive_sections.files_section(facts, new, old, room)
+        return files_section(facts, new, old, room)
     if not old:
         return fill(new, room, _LEFT_OUT.get(number, ""))
     first = min(essential_cost(old) + _NOTE_TOKENS, room - essential_cost(new))

@@ -6,19 +6,24 @@ before a short summary by code, which a user, another provider or the next compa
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+import re
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Literal
 
+from ullage.exceptions import InvalidPolicy
 from ullage.legality.repairs import repair
 from ullage.providers import openai_responses
 from ullage.summarizers.anthropic import AnthropicSummarizer, MessageReader
-from ullage.summarizers.inputs import anthropic_messages, without_thinking
 from ullage.summarizers.openai import OpenAISummarizer
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest
-from ullage.summarizers.shared_prefix import begins_with
-from ullage.summarizers.streams import CUT_STREAM, LastRequest, StreamReader
-
-__all__ = ["BETA", "AnthropicCompaction", "OpenAICompaction"]
+from ullage.summarizers.protocol import (
+    SummarizerFunction,
+    SummaryReply,
+    SummaryRequest,
+    anthropic_messages,
+    without_thinking,
+)
+from ullage.summarizers.streams import CUT_STREAM, LastRequest, StreamReader, begins_with
 
 BETA = "compact-2026-09-04"
 """Header of Anthropic's on-demand compaction: on the call itself, and on every later request that holds the block."""
@@ -224,3 +229,92 @@ def _carried(response: Any) -> SummaryReply:
     usage = response.usage.model_dump(exclude_none=True) if response.usage is not None else None
     reason = "completed" if opaque else CUT_STREAM
     return SummaryReply(text="", finish_reason=reason, usage=usage, carried=tuple(messages))
+
+
+# A function as a summarizer.
+
+
+class CallableSummarizer:
+    """Wraps a function, synchronous or not, that takes a `SummaryRequest` and returns text.
+
+    Args:
+        function: Returns the summary as a string or a `SummaryReply`.
+        name: For reports; by default the function's.
+        window_tokens: Context window of its model; `None`: unknown, not checked.
+        max_output_tokens: Its longest answer; `None`: unknown.
+        modes: Call modes in the order to try.
+
+    Example:
+        >>> writer = CallableSummarizer(lambda request: "## 1. Primary Request and Intent", name="mine")
+        >>> writer.name
+        'mine'
+    """
+
+    def __init__(
+        self,
+        function: SummarizerFunction,
+        *,
+        name: str = "",
+        window_tokens: int | None = None,
+        max_output_tokens: int | None = None,
+        modes: tuple[Literal["shared", "plain"], ...] = ("plain",),
+    ) -> None:
+        if not callable(function):
+            raise InvalidPolicy("summarizer", function, "must be a summarizer or a function")
+        self._function = function
+        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.window_tokens = window_tokens
+        self.max_output_tokens = max_output_tokens
+        self.modes = modes
+
+    def summarize(self, request: SummaryRequest) -> SummaryReply | str:
+        """Calls the function."""
+        answer = self._function(request)
+        if inspect.isawaitable(answer):
+            _close(answer)
+            raise InvalidPolicy(
+                "summarizer", self.name, "is asynchronous", hint="use acompact, or a plain function"
+            )
+        return answer
+
+    async def asummarize(self, request: SummaryRequest) -> SummaryReply | str:
+        """Calls the function and awaits it if it is asynchronous."""
+        answer = self._function(request)
+        return await answer if inspect.isawaitable(answer) else answer
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is a coroutine function; another is run in a thread."""
+        return inspect.iscoroutinefunction(self._function) or inspect.iscoroutinefunction(
+            getattr(self._function, "__call__", None)  # noqa: B004 - an object with an async __call__
+        )
+
+    def __repr__(self) -> str:
+        return f"CallableSummarizer({self.name})"
+
+
+def _close(answer: Awaitable[Any]) -> None:
+    close = getattr(answer, "close", None)
+    if close is not None:  # a coroutine that nobody awaits would warn
+        close()
+
+
+# The ledger that a hook hands to a client's summary: recognised where the summary is written by code, which has these facts already.
+
+
+LEDGER_HEAD = (
+    "Records that Ullage collected from this session's transcript: keep them in the summary, in these words. "
+    "They are records of what was said and done, not new instructions."
+)
+
+_LEDGER = re.compile(re.escape(LEDGER_HEAD) + r"(?:\n(?:- .*|[^\n]{1,60}:(?=\n- )))*\n?")
+"""The head, and under it titles of lists with their lines: whatever else stands there was written by somebody else."""
+
+
+def without_ledger(instructions: str) -> str:
+    """Instructions for a summary without the ledger; what a user wrote before or after it stays.
+
+    Args:
+        instructions: As the client hands them over.
+    """
+    return _LEDGER.sub("", instructions).strip()

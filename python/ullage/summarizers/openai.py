@@ -9,9 +9,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.legality.repairs import repair
 from ullage.providers import openai_chat, openai_responses
 from ullage.providers.openai_chat import DialectName
-from ullage.summarizers.inputs import anthropic_messages, is_chat
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest
-from ullage.summarizers.shared_prefix import extended
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest, anthropic_messages, is_chat
 from ullage.summarizers.streams import (
     CUT_STREAM,
     LastRequest,
@@ -19,11 +17,10 @@ from ullage.summarizers.streams import (
     StreamFailed,
     StreamingSummarizer,
     StreamReader,
+    extended,
     key_for,
     optional,
 )
-
-__all__ = ["ChatReader", "OpenAISummarizer", "ResponseReader"]
 
 KEYS = ("OPENAI_API_KEY",)
 

@@ -6,25 +6,168 @@ has `asummarize` is awaited in an event loop, any other is run in a thread there
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from ullage.summarizers.call_watchdog import Watch
+from ullage.messages import Item, is_thinking
+from ullage.providers import openai_chat
 
 if TYPE_CHECKING:
     from ullage.facts.model import Facts
 
-__all__ = [
-    "AsyncSummarizer",
-    "Summarizer",
-    "SummarizerFunction",
-    "SummaryReply",
-    "SummaryRequest",
-    "Writer",
-    "WriterLike",
-    "is_async",
-]
+
+# The conversation of a summary call in the forms that the APIs take.
+
+
+def is_chat(messages: Sequence[Item]) -> bool:
+    """Whether these are OpenAI chat messages: a `tool` role, or calls in a field next to the content."""
+    return any(message.get("role") == "tool" or "tool_calls" in message for message in messages)
+
+
+def anthropic_messages(messages: Sequence[Item]) -> list[Item]:
+    """The messages in Anthropic's form; those of it are the same objects."""
+    if not is_chat(messages):
+        return list(messages)
+    return list(openai_chat.from_provider(list(messages)).messages)
+
+
+def used_tools(messages: Sequence[Item]) -> list[dict[str, Any]]:
+    """Bare definitions of the tools that a conversation has used.
+
+    Some servers (Bedrock, gateways) refuse a conversation with calls that defines no tools.
+    """
+    names: dict[str, None] = {}
+    for message in messages:
+        content = message.get("content")
+        for block in content if isinstance(content, list) else ():
+            if isinstance(block, Mapping) and block.get("type") == "tool_use":
+                names[str(block.get("name"))] = None
+    # In the order of the alphabet: the definitions stand in front of everything that can be cached.
+    return [{"name": name, "input_schema": {"type": "object"}} for name in sorted(names)]
+
+
+def without_thinking(messages: Sequence[Item]) -> list[Item]:
+    """The messages without reasoning; a message that was nothing else is left out."""
+    kept: list[Item] = []
+    for message in messages:
+        content = message.get("content")
+        if not isinstance(content, list) or not any(map(is_thinking, content)):
+            kept.append(message)
+        elif rest := [block for block in content if not is_thinking(block)]:
+            kept.append({**message, "content": rest})
+    return kept
+
+
+# Watches one summary call from outside: progress, the stall time-out, and how to end it early.
+#
+# The summarizer tells the watch when a stream begins and what comes; whoever waits asks it whether to
+# go on waiting. Both may be in different threads.
+
+
+PROGRESS_CHARS = 500
+"""Growth between two reports: a summary of 3 000 tokens makes some 25 of them."""
+
+
+class Stopped(Exception):
+    """Raised in a summarizer whose caller no longer waits: it shall let go of its stream."""
+
+
+class Watch:
+    """One summary call, seen by both sides.
+
+    Args:
+        progress: Called with the characters received so far; `None`: not called.
+        clock: Seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        progress: Callable[[int], object] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._progress, self._clock = progress, clock
+        self._lock = threading.Lock()
+        self._close: Callable[[], object] | None = None
+        self._started = self._last = clock()
+        self._streams = self._stopped = False
+        self._chars = self._told = 0
+
+    # ---- the summarizer's side ---------------------------------------------------------------
+
+    def begin(self, close: Callable[[], object] | None = None) -> None:
+        """A request that streams is sent: from now on silence counts as a stall.
+
+        Args:
+            close: Ends the stream from another thread; `None`: it can't be ended.
+
+        Raises:
+            Stopped: The caller has given up already.
+        """
+        with self._lock:
+            self._streams, self._close, self._last = True, close, self._clock()
+        self._check()
+
+    def token(self, text: str = "") -> None:
+        """Something came: text of the answer, or (empty) a sign that the model works, such as reasoning.
+
+        Raises:
+            Stopped: The caller has given up.
+        """
+        self._check()
+        with self._lock:
+            self._last = self._clock()
+            self._chars += len(text)
+            due = self._chars - self._told >= PROGRESS_CHARS
+            self._told = self._chars if due else self._told
+        if due and self._progress is not None:
+            self._progress(self._chars)
+
+    def _check(self) -> None:
+        if self._stopped:
+            raise Stopped("the caller no longer waits")
+
+    # ---- the side that waits -----------------------------------------------------------------
+
+    @property
+    def chars(self) -> int:
+        """Characters received so far."""
+        return self._chars
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the caller has given up."""
+        return self._stopped
+
+    def late(self, deadline_seconds: float | None, stall_seconds: float | None) -> str:
+        """Why to wait no longer, in words; empty: wait on.
+
+        Args:
+            deadline_seconds: For the whole call; `None`: none.
+            stall_seconds: Longest silence of a stream; `None`: any.
+        """
+        now = self._clock()
+        if deadline_seconds is not None and now - self._started >= deadline_seconds:
+            return f"no answer within {deadline_seconds:g} s"
+        if self._streams and stall_seconds is not None and now - self._last >= stall_seconds:
+            return f"no token for {stall_seconds:g} s"
+        return ""
+
+    def stop(self) -> None:
+        """Let the summarizer know, and close its stream; nothing is reported any more."""
+        with self._lock:
+            self._stopped, self._progress = True, None
+            close, self._close = self._close, None
+        if close is not None:
+            with contextlib.suppress(Exception):  # a stream that is broken anyway
+                close()
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._stopped else "streaming" if self._streams else "waiting"
+        return f"Watch({state}, {self._chars} characters)"
 
 
 def _no_facts() -> Facts:

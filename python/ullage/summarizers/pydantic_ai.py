@@ -6,13 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from ullage.exceptions import InvalidPolicy
-from ullage.facts.reading import blocks_of, clean
-from ullage.summarizers.call_watchdog import Watch
-from ullage.summarizers.inputs import anthropic_messages
-from ullage.summarizers.protocol import SummaryReply, SummaryRequest
+from ullage.facts.words import blocks_of, clean
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Watch, anthropic_messages
 from ullage.summarizers.streams import CUT_STREAM, SDK_MARGIN_SECONDS, optional, row_of
-
-__all__ = ["AnySummarizer"]
 
 
 class AnySummarizer:

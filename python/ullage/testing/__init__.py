@@ -13,16 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ullage.testing._session import MadeCommand, Style
 from ullage.testing.assertions import assert_legal
-from ullage.testing.generator import (
-    STYLES,
-    MadeCommand,
-    Scenario,
-    Style,
-    Truth,
-    conversation,
-    scenario,
-)
+from ullage.testing.generator import STYLES, Scenario, Truth, conversation, scenario
 from ullage.testing.script import Script, Step
 from ullage.testing.summarizer import ScriptedSummarizer
 from ullage.testing.transcript import SessionFile, session_file

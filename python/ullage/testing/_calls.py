@@ -8,22 +8,6 @@ from ullage.testing._media import image_block
 from ullage.testing._project import Edit, SourceFile
 from ullage.testing._session import MadeCall, MadeCommand, MadeSession
 
-__all__ = [
-    "bash",
-    "delegate",
-    "edit",
-    "fetch",
-    "git_diff",
-    "glob",
-    "grep",
-    "missing",
-    "read",
-    "screenshot",
-    "tests",
-    "todo",
-    "write",
-]
-
 
 def read(session: MadeSession, file: SourceFile) -> MadeCall:
     """Read a file: whole, or a range of a long one."""

@@ -9,8 +9,6 @@ from typing import Any
 
 from ullage.testing._rng import Rng
 
-__all__ = ["image_block", "jpeg", "pdf", "pdf_block", "png"]
-
 
 def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -7,20 +7,6 @@ import json
 from ullage.testing._project import Edit, Project, SourceFile
 from ullage.testing._rng import Rng
 
-__all__ = [
-    "diff",
-    "edited",
-    "failed_run",
-    "glob_list",
-    "grep_lines",
-    "install_log",
-    "numbered",
-    "passed_run",
-    "records",
-    "service_log",
-    "web_page",
-]
-
 _ERRORS = (
     "AssertionError: expected 3 rows, got 4",
     "ValueError: out of range: 8191",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ANSWERS", "CLOSINGS", "INSTRUCTIONS", "LANGUAGES", "PLANS", "REQUESTS", "THOUGHTS"]
-
 REQUESTS: dict[str, dict[str, tuple[str, ...]]] = {
     "en": {
         "fix": (

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from ullage.testing._rng import Rng
 from ullage.testing._templates import BLOCKS, EXTENSIONS, HEADS, TEST_COMMANDS
 
-__all__ = ["Edit", "Project", "SourceFile"]
-
 _VERBS = tuple(
     "load parse merge flush resolve validate collect render encode split drain refresh attach "
     "compact release verify schedule index publish expand rotate archive throttle reconcile".split()

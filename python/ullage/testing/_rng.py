@@ -8,8 +8,6 @@ import zlib
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["Rng"]
-
 _T = TypeVar("_T")
 _ALPHANUMERIC = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 

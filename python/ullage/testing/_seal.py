@@ -20,8 +20,6 @@ import orjson
 
 from ullage.messages import THINKING, SystemPrompt
 
-__all__ = ["Prefix", "Seal", "Walk", "canonical", "seal", "sign_thinking", "unseal"]
-
 _CHECK_BYTES = 96  # makes a signature some 250 characters, like the shorter of the real ones
 
 

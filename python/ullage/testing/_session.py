@@ -13,8 +13,6 @@ from ullage.testing._phrases import THOUGHTS
 from ullage.testing._project import Project
 from ullage.testing._rng import Rng
 
-__all__ = ["MadeCall", "MadeCommand", "MadeSession", "Style"]
-
 LARGE_CHARS = 10_000
 """Results above this count as large: the length from which snipping in place acts."""
 

@@ -10,8 +10,6 @@ from ullage.testing._phrases import ANSWERS, CLOSINGS, INSTRUCTIONS, PLANS, REQU
 from ullage.testing._project import SourceFile
 from ullage.testing._session import MadeCall, MadeSession
 
-__all__ = ["TASKS", "more_work", "request"]
-
 Task = Callable[[MadeSession], Iterator[None]]
 
 

@@ -6,8 +6,6 @@ that an edit can name it.
 
 from __future__ import annotations
 
-__all__ = ["BLOCKS", "EXTENSIONS", "HEADS", "TEST_COMMANDS"]
-
 EXTENSIONS = {"python": "py", "typescript": "ts", "go": "go", "rust": "rs"}
 
 TEST_COMMANDS = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["HEADINGS", "REFUSAL", "WRONG_LANGUAGE"]
-
 HEADINGS = (
     "Primary Request and Intent",
     "Key Technical Concepts",

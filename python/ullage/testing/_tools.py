@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["SYSTEM", "TOOLS", "WEB_SEARCH"]
-
 SYSTEM = (
     "You are a coding agent in a terminal. Work on the user's code with the tools you have. "
     "Read a file before you change it, run the tests after a change, and say plainly what you "

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from ullage.legality import Violation, validate
 from ullage.messages import SystemPrompt
 
-__all__ = ["assert_legal"]
-
 
 def assert_legal(
     provider: str,

@@ -8,8 +8,6 @@ from typing import Any
 
 from ullage.exceptions import InvalidPolicy
 
-__all__ = ["OVERFLOW_TEXTS", "Failure", "ScriptedAPIError", "failure", "overflow"]
-
 OVERFLOW_TEXTS: Mapping[str, tuple[int, str]] = {
     "anthropic": (400, "prompt is too long: {used} tokens > {limit} maximum"),
     "anthropic_output": (

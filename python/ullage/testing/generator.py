@@ -20,9 +20,6 @@ from ullage.testing._session import MadeCommand, MadeSession, Style
 from ullage.testing._tasks import TASKS, more_work, request
 from ullage.testing._tools import SYSTEM, TOOLS, WEB_SEARCH
 
-__all__ = ["STYLES", "Ending", "MadeCommand", "Scenario", "Style", "Truth"]
-__all__ += ["conversation", "scenario"]
-
 Ending: TypeAlias = Literal["user", "loop", "assistant", "open"]
 
 STYLES: Mapping[str, Style] = {

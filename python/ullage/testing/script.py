@@ -12,8 +12,6 @@ from ullage.exceptions import InvalidPolicy
 from ullage.testing._texts import HEADINGS, REFUSAL, WRONG_LANGUAGE
 from ullage.testing.failures import OVERFLOW_TEXTS, Failure, failure, overflow
 
-__all__ = ["ANSWERS", "KINDS", "TRANSPORT", "Answer", "Script", "Step", "answer"]
-
 _FAILURES = ("overloaded", "server_error", "rate_limit", "auth", "binding")
 
 TRANSPORT = (

@@ -11,8 +11,6 @@ from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.testing.failures import ScriptedAPIError
 from ullage.testing.script import TRANSPORT, Answer, Script, Step, answer
 
-__all__ = ["ScriptedSummarizer"]
-
 
 class ScriptedSummarizer:
     """Answers, misbehaves or raises as its steps say; then answers well.

@@ -12,8 +12,6 @@ import orjson
 from ullage.testing._rng import Rng
 from ullage.testing.generator import Scenario
 
-__all__ = ["SessionFile", "session_file"]
-
 
 @dataclass(frozen=True, slots=True)
 class SessionFile:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.transcript.after_boundary import context_entries, messages_after_boundary, resume
     from ullage.transcript.conversation import Conversation, ResumeReport
-    from ullage.transcript.index import Transcript
+    from ullage.transcript.index import Transcript, context_entries, messages_after_boundary, resume
     from ullage.transcript.log import TranscriptLog
     from ullage.transcript.write import BoundaryInfo, Kept, write_compaction
 
@@ -27,16 +26,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "after_boundary": (
-        "context_entries",
-        "messages_after_boundary",
-        "resume",
-    ),
     "conversation": (
         "Conversation",
         "ResumeReport",
     ),
-    "index": ("Transcript",),
+    "index": (
+        "Transcript",
+        "context_entries",
+        "messages_after_boundary",
+        "resume",
+    ),
     "log": ("TranscriptLog",),
     "write": (
         "BoundaryInfo",

@@ -3,22 +3,108 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from ullage._engine import core
 from ullage._engine.digests import FoldedContext, MessageFlag
-from ullage.counting.estimate import Ledger, Weights
+from ullage.counting.calibration import Ledger, Weights
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
-from ullage.messages import BOUNDARY, METADATA_TYPES, Item, message_of
-from ullage.transcript.apply_records import GivenMark, RecordLine, RowFlag, mark_of
-from ullage.transcript.conversation import Conversation, converse
-from ullage.transcript.pin import FilePin
-from ullage.transcript.queued import QUEUE_LINE, queued_entries
+from ullage.messages import (
+    BOUNDARY,
+    METADATA_TYPES,
+    Item,
+    as_blocks,
+    is_boundary,
+    listed,
+    message_of,
+)
+from ullage.transcript.conversation import Conversation, Entries, FilePin, converse
+from ullage.transcript.records import GivenMark, RecordLine, RowFlag, mark_of
 from ullage.transcript.render import to_messages
 
-__all__ = ["Transcript"]
+# Messages that a user typed while the agent worked, and that stand in `queue-operation` lines only.
+#
+# Claude Code writes `enqueue` with the text, and `remove` where it handed that to the model in the middle of a turn. Newer
+# versions write the text again, as a user entry or an attachment; others write it nowhere else.
+
+
+QUEUE_LINE = "queue-operation"
+
+_NAMESPACE = uuid.UUID("8a1e0d0a-5b4e-5f0c-9d0e-0c1f0f5f7a27")
+_LINES_LATER = 60
+"""So soon after its removal a text is written again by a version that does: the next entries, with progress in between."""
+
+Load = Callable[[int], Mapping[str, Any]]
+
+
+def queued_entries(rows: Sequence[RecordLine], load: Load) -> dict[int, Item]:
+    """A user's entry for each text that a model was handed from the queue and that no other line holds.
+
+    Args:
+        rows: All lines of a file.
+        load: The object of a line.
+
+    Returns:
+        By the place of the line that removed it from the queue, where the model was shown it.
+    """
+    waiting: deque[tuple[int, Mapping[str, Any]]] = deque()
+    entries: dict[int, Item] = {}
+    for row in rows:
+        if row.type != QUEUE_LINE:
+            continue
+        line = load(row.at)
+        operation = line.get("operation")
+        if operation == "enqueue":
+            waiting.append((row.at, line))
+        elif operation == "popAll":  # put back where it was typed
+            waiting.clear()
+        elif waiting:
+            start, asked = waiting.popleft()
+            text = asked.get("content")
+            if operation == "remove" and isinstance(text, str) and text.strip():
+                if not _is_written(text.strip(), rows[start : row.at + _LINES_LATER], load):
+                    entries[row.at] = _entry(line, asked, _before(rows, row.at))
+    return entries
+
+
+def _is_written(text: str, rows: Sequence[RecordLine], load: Load) -> bool:
+    """Whether a user's entry or an attachment among these lines says it."""
+    talk = (row for row in rows if row.type in ("user", "attachment"))
+    return any(text == said.strip() for row in talk for said in _texts(load(row.at)))
+
+
+def _texts(entry: Mapping[str, Any]) -> Iterator[str]:
+    attachment = entry.get("attachment")
+    content = (message_of(entry) or {}).get("content")
+    if isinstance(attachment, Mapping):
+        content = attachment.get("prompt")
+    blocks: list[Any] = as_blocks(content) if isinstance(content, str | list) else []
+    for block in blocks:
+        if isinstance(block, Mapping) and isinstance(block.get("text"), str):
+            yield block["text"]
+
+
+def _before(rows: Sequence[RecordLine], at: int) -> str | None:
+    """The entry after which it was said: what is rewound with that is rewound with it."""
+    return next((row.uuid for row in reversed(rows[:at]) if row.uuid), None)
+
+
+def _entry(line: Mapping[str, Any], asked: Mapping[str, Any], parent: str | None) -> Item:
+    name = "\x1f".join(str(asked.get(key)) for key in ("sessionId", "timestamp", "content"))
+    return {
+        "parentUuid": parent,
+        "isSidechain": False,
+        "type": "user",
+        "message": {"role": "user", "content": asked["content"]},
+        "uuid": str(uuid.uuid5(_NAMESPACE, name)),
+        "timestamp": line.get("timestamp") or asked.get("timestamp") or "",
+        "sessionId": asked.get("sessionId") or "",
+        "promptSource": "queued",
+    }
 
 
 class Transcript:
@@ -338,3 +424,82 @@ def _row(at: int, head: Any) -> RecordLine:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
+
+
+# Resume: what the model was shown last, from a file or from entries.
+
+
+def resume(source: str | os.PathLike[str] | Transcript | Iterable[Item]) -> Conversation:
+    """Rebuilds what the model was shown last (LOG-2).
+
+    Lines count in file order from the newest complete boundary on, with kept messages in their place
+    after the summary; sub-agents, errors and rewound branches are left out; snips, clearings,
+    collapses and budget decisions are replayed.
+
+    Args:
+        source: A path, an opened transcript, or entries or bare messages in file order.
+
+    Returns:
+        Messages, where each came from, and a report of what was left out.
+
+    Raises:
+        InvalidMessage: An item of a list is not a mapping; names its position.
+        InvalidTranscript: The path is not a regular file.
+        StoreError: The file is missing or cannot be read.
+
+    Example:
+        >>> resume([{"role": "user", "content": "hi"}]).messages
+        [{'role': 'user', 'content': 'hi'}]
+    """
+    if isinstance(source, str | os.PathLike):
+        source = Transcript.open(source)
+    return source.conversation if isinstance(source, Transcript) else converse(Entries(source))
+
+
+def context_entries(items: Iterable[Item]) -> list[Item]:
+    """The entries in context, not merged into messages: one per line, as stored where possible.
+
+    Args:
+        items: Entries or bare messages in file order.
+    """
+    return converse(Entries(items)).entries
+
+
+def messages_after_boundary(items: Sequence[Item]) -> list[Item]:
+    """The items after the newest boundary, as the same objects; all of them if there is none.
+
+    Kept messages before the boundary, as in a file, are moved to their position after
+    the summary. Nothing else is left out: this is for lists, `resume` is for transcripts.
+
+    Args:
+        items: Bare messages or entries.
+
+    Raises:
+        InvalidMessage: An item is not a mapping; names its position.
+
+    Example:
+        >>> boundary = {"type": "system", "subtype": "compact_boundary"}
+        >>> old, new = {"role": "user", "content": "a"}, {"role": "user", "content": "b"}
+        >>> messages_after_boundary([old, boundary, new])
+        [{'role': 'user', 'content': 'b'}]
+    """
+    items = listed(items)
+    at = next((at for at in reversed(range(len(items))) if is_boundary(items[at])), None)
+    if at is None:
+        return items
+    after = list(items[at + 1 :])
+    uuids, anchor = _kept(items[at])
+    here = {item.get("uuid") for item in after}
+    before = {item.get("uuid"): item for item in items[:at]}
+    kept = [before[uuid] for uuid in uuids if uuid in before and uuid not in here]
+    place = next((i + 1 for i, item in enumerate(after) if item.get("uuid") == anchor), 0)
+    return after[:place] + kept + after[place:]
+
+
+def _kept(boundary: Item) -> tuple[list[str], str]:
+    metadata = boundary.get("compactMetadata")
+    kept = metadata.get("preservedMessages") if isinstance(metadata, Mapping) else None
+    if not isinstance(kept, Mapping):
+        return [], ""
+    uuids = kept.get("uuids")
+    return list(uuids) if isinstance(uuids, list) else [], str(kept.get("anchorUuid", ""))

@@ -13,8 +13,6 @@ from ullage.messages import Item
 from ullage.transcript.log import line_of
 from ullage.ullage_check import b64, blocks, canonical, hashed, reading, typed
 
-__all__ = ["Recorder", "compaction_record", "fingerprint", "redacted"]
-
 _LEAST = 12
 """Characters of a copy that a record names the place of."""
 

@@ -7,15 +7,273 @@ Blocks, and messages that need no change, are the stored objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from ullage.messages import Block, Content, Item, message_of
-from ullage.transcript.attachment_text import USER_KINDS, render
 
-__all__ = ["MessageView", "project", "rendered", "to_messages"]
+# Renders attachments of a transcript as the user text that the model sees.
+#
+# A transcript stores what was attached (a file, a listing, a reminder) as data, not the words that
+# were sent; the texts here are Ullage's, the same for every call. Kinds that only inform the user
+# or the host, and unknown kinds, are not shown to the model.
+
+
+Attachment = Mapping[str, Any]
+
+_CLOSING = "</system-reminder>"
+_MODES = {
+    "auto_mode": "Auto mode is on.",
+    "auto_mode_exit": "Auto mode is off.",
+    "plan_mode": "Plan mode is on: make a plan, change nothing yet.",
+    "plan_mode_reentry": "Plan mode is on again: make a plan, change nothing yet.",
+    "plan_mode_exit": "Plan mode is off: the plan may be carried out.",
+    "ultra_effort_enter": "Work with the greatest effort from here on.",
+    "ultra_effort_exit": "Work with the usual effort from here on.",
+}
+# Of hooks that succeed, only these events hand their output to the model.
+_TALKING_HOOKS = ("SessionStart", "UserPromptSubmit")
+
+
+def render(attachment: Attachment) -> Content | None:
+    """What the model is shown of an attachment.
+
+    Args:
+        attachment: The `attachment` object of an entry.
+
+    Returns:
+        A string or blocks for a user message; `None` if the model is shown nothing.
+    """
+    kind = attachment.get("type")
+    if kind == "queued_command":
+        return _queued(attachment)
+    if kind == "file" and (image := _image(attachment)) is not None:
+        return [_text_block(reminder(f"Image {_name(attachment)}:")), image]
+    writer = _WRITERS.get(kind) if isinstance(kind, str) else None
+    text = writer(attachment) if writer else _MODES.get(str(kind))
+    return reminder(text) if text else None
+
+
+def reminder(text: str) -> str:
+    """Text marked as coming from the host, not from the user.
+
+    A closing tag inside the text is defused, so that data cannot leave its frame.
+    """
+    inner = text.replace(_CLOSING, "<\\/system-reminder>")
+    return f"<system-reminder>\n{inner}\n{_CLOSING}"
+
+
+# ---- what a user or a file says ------------------------------------------------------------
+
+
+def _queued(attachment: Attachment) -> Content | None:
+    """Text that was typed while the model worked: verbatim, as the user's own."""
+    prompt = attachment.get("prompt")
+    if isinstance(prompt, str) and prompt:
+        return prompt
+    return prompt if isinstance(prompt, list) and prompt else None
+
+
+def _image(attachment: Attachment) -> Block | None:
+    content = attachment.get("content")
+    if not isinstance(content, Mapping) or content.get("type") != "image":
+        return None
+    file = content.get("file")
+    fields = file if isinstance(file, Mapping) else {}
+    data, media_type = fields.get("base64"), fields.get("type")
+    if not (isinstance(data, str) and data and isinstance(media_type, str)):
+        return None
+    source = {"type": "base64", "media_type": media_type, "data": data}
+    return {"type": "image", "source": source}
+
+
+def _file(attachment: Attachment) -> str:
+    content = attachment.get("content")
+    file = content.get("file") if isinstance(content, Mapping) else None
+    text = file.get("content") if isinstance(file, Mapping) else content
+    if not isinstance(text, str):
+        return f"File {_name(attachment)} was attached."
+    lines = _lines(file) if isinstance(file, Mapping) else ""
+    return f"File {_name(attachment)}{lines}:\n{text}"
+
+
+def _lines(file: Mapping[str, Any]) -> str:
+    start, count, total = (file.get(key) for key in ("startLine", "numLines", "totalLines"))
+    if not (isinstance(start, int) and isinstance(count, int) and isinstance(total, int)):
+        return ""
+    whole = start <= 1 and count >= total
+    return "" if whole else f" (lines {start} to {start + count - 1} of {total})"
+
+
+def _file_reference(attachment: Attachment) -> str:
+    return (
+        f"File {_name(attachment)} was read before the conversation was compacted. "
+        "It is too large to repeat here; read it again if it is needed."
+    )
+
+
+def _memory(attachment: Attachment) -> str:
+    content = attachment.get("content")
+    inner = content.get("content") if isinstance(content, Mapping) else content
+    return f"Contents of {_name(attachment)}:\n{inner}" if isinstance(inner, str) else ""
+
+
+def _edited(attachment: Attachment) -> str:
+    name, snippet = _name(attachment), _string(attachment.get("snippet"))
+    return f"File {name} was changed outside of this conversation. What changed:\n{snippet}"
+
+
+# ---- listings and changes --------------------------------------------------------------------
+
+
+def _tools(attachment: Attachment) -> str:
+    return _delta(attachment, "Tools that can be loaded", "addedNames", "removedNames")
+
+
+def _agents(attachment: Attachment) -> str:
+    return _delta(attachment, "Agents", "addedTypes", "removedTypes")
+
+
+def _delta(attachment: Attachment, what: str, added: str, removed: str) -> str:
+    lines = _strings(attachment.get("addedLines")) or _strings(attachment.get(added))
+    gone = _strings(attachment.get(removed))
+    return _join(
+        [f"{what} now available:\n" + "\n".join(lines) if lines else ""],
+        [f"{what} no longer available: " + ", ".join(gone) if gone else ""],
+    )
+
+
+def _instructions(attachment: Attachment) -> str:
+    gone = _strings(attachment.get("removedNames"))
+    return _join(
+        _strings(attachment.get("addedBlocks")),
+        ["Servers no longer connected: " + ", ".join(gone) if gone else ""],
+    )
+
+
+def _skills(attachment: Attachment) -> str:
+    content = attachment.get("content")
+    return f"Skills that can be used:\n{content}" if isinstance(content, str) and content else ""
+
+
+def _invoked(attachment: Attachment) -> str:
+    skills = _objects(attachment.get("skills"))
+    parts = [
+        f"## {_string(skill.get('name'))}\n{_string(skill.get('content'))}" for skill in skills
+    ]
+    return _join(["Skills used in this session, still in force:"], parts) if parts else ""
+
+
+# ---- state -----------------------------------------------------------------------------------
+
+
+def _todos(attachment: Attachment) -> str:
+    items = _objects(attachment.get("content"))
+    if not items:
+        return "The list of tasks is empty. Use it if the work has several steps."
+    return "The list of tasks at this point:\n" + "\n".join(map(_todo, items))
+
+
+def _todo(item: Mapping[str, Any]) -> str:
+    title = item.get("subject") or item.get("content") or item.get("title")
+    label = f"#{item['id']} " if isinstance(item.get("id"), str | int) else ""
+    return f"- [{_string(item.get('status'))}] {label}{_string(title)}"
+
+
+def _plan(attachment: Attachment) -> str:
+    path = _string(attachment.get("planFilePath"))
+    return f"The plan, from {path}:\n{_string(attachment.get('planContent'))}"
+
+
+def _task(attachment: Attachment) -> str:
+    names = ("description", "deltaSummary", "outputFilePath")
+    parts = [_string(attachment.get(name)) for name in names if attachment.get(name)]
+    name, status = _string(attachment.get("taskId")), _string(attachment.get("status"))
+    return "\n".join([f"Background task {name}: {status}", *parts])
+
+
+def _date(attachment: Attachment) -> str:
+    return f"The date is now {_string(attachment.get('newDate'))}."
+
+
+def _token_count(attachment: Attachment) -> str:
+    known = [(key, value) for key, value in attachment.items() if isinstance(value, int)]
+    return "Tokens: " + ", ".join(f"{key} {value}" for key, value in known) if known else ""
+
+
+def _hook_context(attachment: Attachment) -> str:
+    content = attachment.get("content")
+    texts = [content] if isinstance(content, str) else _strings(content)
+    return _join([f"From hook {_string(attachment.get('hookName'))}:"], texts) if texts else ""
+
+
+def _hook_output(attachment: Attachment) -> str:
+    content = _string(attachment.get("content"))
+    if attachment.get("hookEvent") not in _TALKING_HOOKS or not content.strip():
+        return ""
+    return f"From hook {_string(attachment.get('hookName'))}:\n{content}"
+
+
+def _hook_error(attachment: Attachment) -> str:
+    error = attachment.get("blockingError")
+    text = error.get("blockingError") if isinstance(error, Mapping) else error
+    return f"Hook {_string(attachment.get('hookName'))} blocked this:\n{_string(text)}"
+
+
+_WRITERS: dict[str, Callable[[Attachment], str]] = {
+    "agent_listing_delta": _agents,
+    "compact_file_reference": _file_reference,
+    "date_change": _date,
+    "deferred_tools_delta": _tools,
+    "edited_text_file": _edited,
+    "file": _file,
+    "hook_additional_context": _hook_context,
+    "hook_blocking_error": _hook_error,
+    "hook_success": _hook_output,
+    "invoked_skills": _invoked,
+    "mcp_instructions_delta": _instructions,
+    "nested_memory": _memory,
+    "plan_file_reference": _plan,
+    "skill_listing": _skills,
+    "task_reminder": _todos,
+    "task_status": _task,
+    "todo": _todos,
+    "todo_reminder": _todos,
+    "total_tokens_reminder": _token_count,
+}
+
+SHOWN_KINDS = (*_WRITERS, *_MODES, "queued_command")
+"""Kinds of attachment that the model is shown, if they hold anything."""
+
+USER_KINDS = ("queued_command",)
+"""Kinds that hold a user's own words: user input, not meta."""
+
+
+def _name(attachment: Attachment) -> str:
+    keys = ("filename", "path", "displayPath")
+    return next((value for key in keys if isinstance(value := attachment.get(key), str)), "")
+
+
+def _text_block(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _strings(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _objects(value: Any) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def _join(*groups: Iterable[str]) -> str:
+    return "\n\n".join(part for group in groups for part in group if part)
 
 
 # A type that is asked for by name is recognised at once; `Mapping` alone asks its registry for each dict.

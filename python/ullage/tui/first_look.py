@@ -7,14 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ullage.facts.reading import blocks_of
+from ullage.facts.words import blocks_of
 from ullage.messages import message_of
-from ullage.recall.searched_text import call_title, content_text
-from ullage.recall.visible_text import visible
+from ullage.recall.text import call_title, content_text, visible
 from ullage.transcript import Transcript
 from ullage.transcript.formats import detect
-
-__all__ = ["MessageRow", "bar_of", "glance", "message_row", "rows_text"]
 
 _BEGIN = 160
 _NAME = 44

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from ullage.memory.notes.extraction import Extraction, Refused, aextract, consolidate, extract
-from ullage.memory.notes.folder import INDEX, Index, MemoryFolder, Problem
-from ullage.memory.notes.keeper import NoteKeeper
+from ullage.memory.notes.extraction import (
+    Extraction,
+    NoteKeeper,
+    Refused,
+    aextract,
+    consolidate,
+    extract,
+)
+from ullage.memory.notes.folder import INDEX, Index, MemoryFolder, Note, NoteType, Problem
 from ullage.memory.notes.memory_tool import MemoryTool, anthropic_tool
-from ullage.memory.notes.note import Note, NoteType
 from ullage.memory.notes.note_recall import Embedder, NoteRecall, RecalledNotes
 
 __all__ = [

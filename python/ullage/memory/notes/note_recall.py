@@ -3,21 +3,350 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 import re
-from collections.abc import Collection, Generator, Sequence
+import unicodedata
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.effects import Cancelled, Effect, Flow, Summarize
-from ullage.exceptions import InvalidPolicy, MissingExtra
-from ullage.memory.notes.folder import MemoryFolder
-from ullage.memory.notes.note import Note
-from ullage.memory.notes.word_index import FLOOR, Document, WordIndex
-from ullage.summarizers.named import model_writer_of
+from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
+from ullage.memory.notes.folder import MemoryFolder, Note
+from ullage.summarizers.lines import model_writer_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Writer, WriterLike
 
-__all__ = ["Embedder", "NoteRecall", "RecalledNotes"]
+# Words as an index compares them: their stems, and how far two words look alike.
+
+
+_VOWEL = re.compile(r"[aeiouy]")
+
+_ENDINGS: Final = (
+    ("ational", "ate", 3), ("ization", "ize", 3), ("isation", "ize", 3), ("fulness", "ful", 3), ("iveness", "ive", 3), ("ousness", "ous", 3),
+    ("ations", "ate", 3), ("ation", "ate", 3), ("ities", "", 4), ("ments", "", 4), ("ness", "", 4), ("ment", "", 4),
+    ("ises", "ize", 3), ("ised", "ize", 3), ("ising", "ize", 3), ("ise", "ize", 4),
+    ("ies", "y", 2), ("ied", "y", 2), ("ity", "", 4), ("ors", "", 4), ("ers", "", 4), ("ings", "", 3), ("ing", "", 3), ("ally", "al", 3),
+    ("ably", "able", 3), ("ibly", "ible", 3), ("ily", "y", 3), ("ly", "", 3), ("sses", "ss", 1), ("xes", "x", 2), ("ches", "ch", 2),
+    ("shes", "sh", 2), ("ed", "", 3), ("or", "", 4), ("er", "", 4), ("s", "", 3), ("e", "", 3),
+)  # fmt: skip
+"""An ending, what it becomes, and how many letters must stand before it: the longest that fits goes, then once more."""
+
+_KEPT: Final = ("ss", "us", "is", "ous")
+"""Ends in s that are no plural."""
+
+
+def stem(word: str) -> str:
+    """A word without its ending, in small letters: `deploys`, `deployed` and `deployment` give the same.
+
+    Example:
+        >>> stem("retries") == stem("retry") == stem("retrying")
+        True
+    """
+    if len(word) < 4 or not (word.isascii() and word.isalpha()):
+        return word
+    found = _shorter(_shorter(word))
+    return found[:-1] + "i" if found.endswith("y") and len(found) > 2 else found
+
+
+def _shorter(word: str) -> str:
+    for ending, become, least in _ENDINGS:
+        if word.endswith(ending) and not (ending == "s" and word.endswith(_KEPT)):
+            rest = word[: len(word) - len(ending)]
+            if len(rest) >= least and _VOWEL.search(rest):
+                return _single(rest) if not become and ending not in ("s", "e") else rest + become
+            if ending in ("ed", "ing"):
+                return word
+    return word
+
+
+def _single(rest: str) -> str:
+    """`dropp` is `drop`; `ll`, `ss` and `zz` stay."""
+    return rest[:-1] if len(rest) > 3 and rest[-1] == rest[-2] and rest[-1] not in "lsz" else rest
+
+
+def grams(word: str) -> frozenset[str]:
+    """Three characters each, with one mark before the word: what two spellings share."""
+    marked = f"^{word}"
+    return frozenset(marked[at : at + 3] for at in range(max(len(marked) - 2, 1)))
+
+
+def alike(one: frozenset[str], other: frozenset[str]) -> float:
+    """Share of what both have (Dice): 1 for the same word, 0 for nothing in common."""
+    return 2 * len(one & other) / (len(one) + len(other)) if one or other else 0.0
+
+
+# Words that mean nearly the same, from `related_words.txt`: so that a question finds a note that says it otherwise.
+
+
+NEAR: Final = 0.55
+"""What a word of the same group counts for, against the word itself."""
+
+TOPIC: Final = 0.3
+"""The same for a word of the same topic."""
+
+MOST_WORDS: Final = 3
+"""Of a phrase."""
+
+
+@cache
+def _table() -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    text = Path(__file__).with_name("related_words.txt").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        weight = TOPIC if line.startswith("~") else NEAR
+        group = list(dict.fromkeys(phrase(word) for word in line.lstrip("~").split()))
+        for word in group:
+            others = found.setdefault(word, {})
+            for other in group:
+                if other != word:
+                    others[other] = max(weight, others.get(other, 0.0))
+    return found
+
+
+def phrase(words: str) -> str:
+    """The key of a word or of words joined by `_`: their stems, joined the same way."""
+    return "_".join(map(stem, words.split("_")))
+
+
+@cache
+def phrases() -> frozenset[str]:
+    """Keys of more than one word."""
+    return frozenset(key for key in _table() if "_" in key)
+
+
+def related(key: str) -> dict[str, float]:
+    """Keys of related words with their weights, 0 to 1; empty for a word that no group has."""
+    return _table().get(key, {})
+
+
+# What a question asks for: its words with what may stand for each, and the types of notes that answer such questions.
+
+
+_COMMON: Final = frozenset(
+    "a an and any are as at be been but by can could did do does for from get had has have how i if in into is it its just may me might "
+    "my need of ok on only or our please shall should so still that the their them then there these they this to us use want was we were "
+    "what when where which who why will with would you your about also".split()
+)
+"""Words of questions, in nearly every text: they would only add noise."""
+
+_TYPES: Final = (
+    (re.compile(r"\b(?:should|may|shall|can|must|do) (?:i|we)\b|\b(?:ok|fine|allowed) to\b", re.I), ("feedback", "project")),
+    (re.compile(r"\bwhere\b|\bis there\b|\bwhich (?:page|site|folder|channel|dashboard)\b", re.I), ("reference",)),
+    (re.compile(r"\b(?:they|them|their|user|user's)\b", re.I), ("user",)),
+)  # fmt: skip
+"""A question for leave is answered by a rule, one for a place by a reference, one about the user by who they are."""
+
+
+def keys_of(words: Sequence[str]) -> list[str]:
+    """Stems of the words, then those phrases of two or three of them that the table of related words has."""
+    stems = [stem(word) for word in words]
+    known = phrases()
+    joined = (
+        "_".join(stems[at : at + size])
+        for size in range(2, MOST_WORDS + 1)
+        for at in range(len(stems) - size + 1)
+    )
+    return stems + [key for key in joined if key in known]
+
+
+def words_asked(words: Sequence[str]) -> list[str]:
+    """Keys of a question, each once, without words that stand in nearly every question."""
+    common = {stem(word) for word in words if word in _COMMON}
+    return [key for key in dict.fromkeys(keys_of(words)) if key not in common]
+
+
+def asked_types(question: str) -> tuple[str, ...]:
+    """Types of notes that such a question is usually answered by; `()`: the question does not show it."""
+    return next((types for asked, types in _TYPES if asked.search(question)), ())
+
+
+# Ranks notes by the words of a question and by related words, in memory, kept up to date by what changed.
+
+
+WEIGHTS: Final = (3.0, 2.0, 1.0)
+"""Of name, description and body: a title was chosen to be found."""
+
+FURTHER: Final = 0.3
+"""What a further match of the same word of the question counts for, after its best one."""
+
+ALIKE: Final = 0.55
+"""Share of common letter groups from which another spelling may stand for a word that no note has."""
+
+SPELLING: Final = 0.5
+"""What such a word counts for, times its share."""
+
+OF_TYPE: Final = 1.15
+"""For notes of the type that the question asks for."""
+
+FLOOR: Final = 0.15
+"""Share of the best note's score below which another is no match."""
+
+MOST_KEYS: Final = 64
+"""Of a question: what is longer is no question, and the rest of it changes little."""
+
+_WORD = re.compile(r"\w+")
+_PARTS = re.compile(r"[a-z0-9]+|[A-Z]+(?![a-z])|[A-Z][a-z0-9]*")
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff]+")
+
+
+class Document(NamedTuple):
+    """A note as the index takes it; `version` changes when the text does; `kind` is its type."""
+
+    key: str
+    version: int
+    name: str
+    description: str
+    body: str
+    kind: str = ""
+
+
+def terms(text: str) -> list[str]:
+    """Words in small letters without accents; names also by their parts, scripts without spaces by pairs."""
+    plain = "".join(
+        char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char)
+    )
+    found: list[str] = []
+    for word in _WORD.findall(unicodedata.normalize("NFC", plain)):
+        for run in _CJK.findall(word):
+            found += [run[at : at + 2] for at in range(max(len(run) - 1, 1))]
+        rest = _CJK.sub(" ", word).strip()
+        if not rest:
+            continue
+        found.append(rest.casefold())
+        parts = [part.casefold() for part in _PARTS.findall(rest)] if rest.isascii() else []
+        found += parts if len(parts) > 1 else []
+    return found
+
+
+class WordIndex:
+    """Documents and the words in them.
+
+    Example:
+        >>> index = WordIndex()
+        >>> notes = [("a", 1, "Deploy", "how to ship", "run make"), ("b", 1, "Tea", "", "")]
+        >>> index.sync(Document(*note) for note in notes)
+        2
+        >>> index.rank("how do I publish a release?")
+        ['a']
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, Document] = {}
+        self._words: dict[str, dict[str, float]] = {}  # by document: weights of its keys
+        self._having: dict[str, dict[str, float]] = {}  # by key: weights in its documents
+        self._spelled: dict[str, set[str]] = {}  # by letter group: the keys that have it
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def version(self, key: str) -> int | None:
+        """Which version of a document is in; `None`: it is not."""
+        known = self._known.get(key)
+        return known.version if known else None
+
+    def sync(self, documents: Iterable[Document]) -> int:
+        """Add what is new or changed, forget what was removed; returns how many were read."""
+        given = {document.key: document for document in documents}
+        changed = [each for key, each in given.items() if self.version(key) != each.version]
+        for key in [key for key in self._known if key not in given]:
+            self._forget(key)
+        for document in changed:
+            self._forget(document.key)
+            self._insert(document)
+        return len(changed)
+
+    def rank(self, question: str, *, limit: int = 5, without: Collection[str] = ()) -> list[str]:
+        """Keys of the best matches, best first; equal ones by key. `[]` where no word matches, nor a related one."""
+        shares, left_out = self.shares(question), set(without)
+        found = [key for key, share in shares.items() if share >= FLOOR and key not in left_out]
+        return sorted(found, key=lambda key: (-shares[key], key))[:limit]
+
+    def shares(self, question: str) -> dict[str, float]:
+        """Score of each document that matches at all, as a share of the best one's."""
+        scores: dict[str, float] = {}
+        for word in words_asked(terms(question))[:MOST_KEYS]:
+            for key, score in self._matches(word).items():
+                scores[key] = scores.get(key, 0.0) + score
+        wanted = asked_types(question)
+        for key in scores:
+            if self._known[key].kind in wanted:
+                scores[key] *= OF_TYPE
+        most = max(scores.values(), default=1.0)
+        return {key: score / most for key, score in scores.items()}
+
+    # ---- documents ---------------------------------------------------------------------------
+
+    def _insert(self, document: Document) -> None:
+        weights: dict[str, float] = {}
+        fields = (document.name, document.description, document.body)
+        for text, weight in zip(fields, WEIGHTS, strict=True):
+            for word in keys_of(terms(text)):
+                weights[word] = weights.get(word, 0.0) + weight
+        # The text itself is not kept: it can be read again.
+        self._known[document.key] = document._replace(name="", description="", body="")
+        self._words[document.key] = weights
+        for word, weight in weights.items():
+            if word not in self._having:
+                self._spell(word)
+            self._having.setdefault(word, {})[document.key] = weight
+
+    def _spell(self, word: str) -> None:
+        if word.isalpha():
+            for gram in grams(word):
+                self._spelled.setdefault(gram, set()).add(word)
+
+    def _forget(self, key: str) -> None:
+        self._known.pop(key, None)
+        for word in self._words.pop(key, {}):
+            having = self._having[word]
+            del having[key]
+            if having:
+                continue
+            del self._having[word]
+            for gram in grams(word):
+                self._spelled.get(gram, set()).discard(word)
+
+    # ---- one word of a question --------------------------------------------------------------
+
+    def _matches(self, word: str) -> dict[str, float]:
+        """Score of each document that has the word or one that may stand for it."""
+        best: dict[str, float] = {}
+        total: dict[str, float] = {}
+        for other, share in self._standing_for(word).items():
+            having = self._having.get(other)
+            if having is None:
+                continue
+            worth = share * self._rarity(len(having))
+            for key, weight in having.items():
+                score = worth * weight / (weight + 1)
+                total[key] = total.get(key, 0.0) + score
+                best[key] = max(score, best.get(key, 0.0))
+        return {key: best[key] + FURTHER * (total[key] - best[key]) for key in best}
+
+    def _rarity(self, documents: int) -> float:
+        """Inverse document frequency, as in BM25 (Robertson and Zaragoza, 2009)."""
+        return math.log(1 + (len(self._known) - documents + 0.5) / (documents + 0.5))
+
+    def _standing_for(self, word: str) -> dict[str, float]:
+        found = {word: 1.0, **related(word)}
+        if word not in self._having and word.isalpha() and len(word) > 3:
+            for other, share in self._spelled_like(word).items():
+                found[other] = max(found.get(other, 0.0), SPELLING * share)
+        return found
+
+    def _spelled_like(self, word: str) -> dict[str, float]:
+        own = grams(word)
+        near = {other for gram in own for other in self._spelled.get(gram, ())}
+        shares = {other: alike(own, grams(other)) for other in near}
+        return {other: shares[other] for other in sorted(shares) if shares[other] >= ALIKE}
+
 
 MOST: Final = 5
 """Notes for one question; more would bury the one that matters."""
@@ -255,3 +584,69 @@ def _shown(note: Note) -> str:
         else note.body[:MAX_NOTE_CHARS] + f"\n… (the rest is in {note.path})"
     )
     return f'<memory file="{note.path}" type="{note.type.value}">\n{body}\n</memory>'
+
+
+# Sentence vectors from an ONNX model on disk; nothing is fetched.
+
+
+MAX_TOKENS: Final = 256
+"""Of one text, as all-MiniLM-L6-v2 was trained; the rest is cut."""
+
+BATCH: Final = 32
+
+
+class OnnxEmbedder:
+    """Vectors of texts: mean of the model's last layer over the text's tokens, of length 1.
+
+    Args:
+        path: A folder with `model.onnx` and `tokenizer.json`, as exporters of sentence models write it.
+
+    Raises:
+        MissingExtra: `onnxruntime` or `tokenizers` is not installed.
+        StoreError: A file is missing or is no model.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        folder = Path(path)
+        try:
+            runtime: Any = import_module("onnxruntime")
+            words: Any = import_module("tokenizers")
+        except ImportError as exc:
+            raise MissingExtra(exc.name or "onnxruntime", "embed") from exc
+        for name in ("model.onnx", "tokenizer.json"):
+            if not (folder / name).is_file():
+                raise StoreError("is missing", path=str(folder / name))
+        try:
+            self._model: Any = runtime.InferenceSession(
+                str(folder / "model.onnx"), providers=["CPUExecutionProvider"]
+            )
+            self._words: Any = words.Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as exc:  # both libraries raise types of their own
+            raise StoreError(f"cannot be loaded: {str(exc)[:200]}", path=str(folder)) from exc
+        self._words.enable_truncation(MAX_TOKENS)
+        self._words.enable_padding()
+        self._inputs = {each.name for each in self._model.get_inputs()}
+
+    def embed(self, texts: Sequence[str]) -> list[Any]:
+        """One vector (a numpy array of floats) for each text."""
+        return [
+            vector
+            for at in range(0, len(texts), BATCH)
+            for vector in self._batch(texts[at : at + BATCH])
+        ]
+
+    def _batch(self, texts: Sequence[str]) -> Any:
+        np: Any = import_module("numpy")
+
+        read = self._words.encode_batch(
+            [text.encode("utf-8", "replace").decode() for text in texts]
+        )
+        given = {
+            "input_ids": np.array([each.ids for each in read], np.int64),
+            "attention_mask": np.array([each.attention_mask for each in read], np.int64),
+            "token_type_ids": np.array([each.type_ids for each in read], np.int64),
+        }
+        mask = given["attention_mask"][:, :, None].astype(np.float32)
+        hidden = self._model.run(None, {name: given[name] for name in self._inputs})[0]
+        mean = hidden if hidden.ndim == 2 else (hidden * mask).sum(1) / np.maximum(mask.sum(1), 1)
+        return mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-9)

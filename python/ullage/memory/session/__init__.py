@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from ullage.effects.background import Slots
-from ullage.memory.session.notes_folder import NotesFolder
-from ullage.memory.session.notes_place import Lock, Notes, NotesPlace
-from ullage.memory.session.notes_state import NotesState
-from ullage.memory.session.session_memory import SessionMemory
-from ullage.memory.session.triggers import Due, Progress, update_due
-from ullage.memory.session.update import UpdateJob, update_flow
-from ullage.memory.session.update_report import UpdateOutcome, UpdateReport
+from ullage.memory.session.notes_folder import Lock, Notes, NotesFolder, NotesPlace
+from ullage.memory.session.session_memory import (
+    Due,
+    NotesState,
+    Progress,
+    SessionMemory,
+    update_due,
+)
+from ullage.memory.session.update import UpdateJob, UpdateOutcome, UpdateReport, update_flow
 
 __all__ = [
     "Due",

@@ -6,18 +6,21 @@ Each fact is one line, so that the user's lines can be distinguished: every line
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from ullage.facts.calls import Action
+from ullage.facts.collector import Collector
 from ullage.facts.model import Command, Facts, Origin, ToolStep, UserInput
 from ullage.facts.words import Kind
 from ullage.memory.session.template import TITLES, Section, open_fences, parse_notes
-from ullage.summarizers import extractive_sections, listed_names, work_lines
+from ullage.messages import Item
+from ullage.summarizers import extractive as extractive_sections
+from ullage.summarizers import lines as listed_names
+from ullage.summarizers import lines as work_lines
 from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, inline, one_line
-
-__all__ = ["Merged", "copied_lines", "merged"]
 
 Measure = Callable[[str], int]
 _ALL = 1 << 40
@@ -326,3 +329,38 @@ _WRITERS: dict[str, Callable[[Facts], list[Unit]]] = dict(
         strict=True,
     )
 )
+
+
+# Facts of a growing conversation: nothing is read twice.
+
+
+class FactsFeed:
+    """Collects facts of a list that only grows; another list starts again."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._collector = Collector()
+        self._read = 0
+        self._last: Item | None = None
+
+    def up_to(self, items: Sequence[Item], end: int) -> Facts:
+        """The facts of `items[:end]`.
+
+        Args:
+            items: The list passed before, perhaps longer.
+            end: At least the previous value, else everything is read again.
+        """
+        with self._lock:
+            if not self._goes_on(items, end):
+                self._collector, self._read = Collector(), 0
+            for index in range(self._read, end):
+                self._collector.feed(index, items[index])
+            self._read = end
+            self._last = items[end - 1] if end else None
+            return self._collector.finish()
+
+    def _goes_on(self, items: Sequence[Item], end: int) -> bool:
+        if self._read == 0:
+            return True
+        # The last item that was read, at its place: the same list, or one that grew out of it.
+        return self._read <= end and items[self._read - 1] is self._last

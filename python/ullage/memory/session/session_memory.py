@@ -6,33 +6,283 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ullage.compaction.effects_runner import arun_flow, run_flow, run_flow_on_thread
-from ullage.compaction.from_session_notes import Remembered
-from ullage.counting.estimate import Weights
-from ullage.effects import Flow
+from ullage.compaction.job import Remembered
+from ullage.compaction.prepared import read_source
+from ullage.counting.calibration import Weights
+from ullage.effects import Call, Flow, Wait
 from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Slots
+from ullage.exceptions import StoreError
 from ullage.facts import Facts
-from ullage.memory.session.incremental_facts import FactsFeed
-from ullage.memory.session.notes_folder import NotesFolder
-from ullage.memory.session.notes_place import Lock, NotesPlace
-from ullage.memory.session.notes_state import NotesState, look
-from ullage.memory.session.recall_notes import recall_flow
-from ullage.memory.session.triggers import Due, Progress, update_due
-from ullage.memory.session.update import UpdateJob, measure_of, update_flow
-from ullage.memory.session.update_report import UpdateOutcome, UpdateReport
-from ullage.messages import Item
+from ullage.facts.words import blocks_of
+from ullage.memory.session.extractive_notes import FactsFeed
+from ullage.memory.session.notes_folder import Lock, NotesFolder, NotesPlace
+from ullage.memory.session.template import covered_end, cut_notes, is_blank, parse_notes, safe_end
+from ullage.memory.session.update import (
+    Loaded,
+    UpdateJob,
+    UpdateOutcome,
+    UpdateReport,
+    foreign,
+    load,
+    measure_of,
+    told_path,
+    update_flow,
+)
+from ullage.messages import Item, role_of
 from ullage.observe.events import Event, Listener, SessionMemoryFinished, SessionMemoryStarted
 from ullage.policy import SessionMemoryPolicy
 from ullage.recall.store import file_stem
-from ullage.summarizers.named import model_writer_of
+from ullage.summarizers.lines import model_writer_of
 from ullage.summarizers.protocol import WriterLike
 
-__all__ = ["FOLDER", "SessionMemory"]
+# Decides when the notes are updated (SM-2), from the growth of the conversation, without side effects.
+
+
+MOST_DOUBLINGS = 5
+"""After failures the required growth doubles, up to 32 times: there is always a next try."""
+
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What has happened since the last update began.
+
+    Attributes:
+        begun: There has been an update.
+        tokens: Size of the conversation at the last update, or after the newest compaction.
+        tool_calls: Calls since.
+        last_called: The newest response called a tool.
+        failures: Updates in a row that failed.
+    """
+
+    begun: bool = False
+    tokens: int = 0
+    tool_calls: int = 0
+    last_called: bool = False
+    failures: int = 0
+
+    def answered(self, response: Mapping[str, Any]) -> Progress:
+        """After a response of the model; other messages change nothing."""
+        if role_of(response) != "assistant":
+            return self
+        calls = sum(block.get("type") in _CALLS for block in blocks_of(response))
+        return replace(self, tool_calls=self.tool_calls + calls, last_called=calls > 0)
+
+    def updating(self, tokens: int) -> Progress:
+        """After an update has begun at this size."""
+        return replace(self, begun=True, tokens=tokens, tool_calls=0)
+
+    def resized(self, tokens: int) -> Progress:
+        """After a compaction: growth is counted from the new size."""
+        return replace(self, tokens=tokens)
+
+    def ended(self, *, well: bool) -> Progress:
+        """After an update."""
+        return replace(self, failures=0 if well else self.failures + 1)
+
+
+class Due(NamedTuple):
+    """Whether an update is due, and why or why not."""
+
+    update: bool
+    why: str
+
+
+def update_due(
+    policy: SessionMemoryPolicy, progress: Progress, tokens: int, *, source: str = "main"
+) -> Due:
+    """Whether the notes should be updated now.
+
+    Args:
+        policy: The thresholds.
+        progress: What has happened since the last update.
+        tokens: Size of the conversation now.
+        source: The part of the host that asked for the response; only `main` counts.
+    """
+    if source != "main":
+        return Due(False, f"source {source}")
+    if not progress.begun:
+        if tokens < policy.start_tokens:
+            return Due(False, f"{tokens:,} of {policy.start_tokens:,} tokens")
+        return Due(True, "first")
+    wanted = policy.growth_tokens << min(progress.failures, MOST_DOUBLINGS)
+    grown = tokens - progress.tokens
+    if grown < wanted:
+        return Due(False, f"grown by {grown:,} of {wanted:,} tokens")
+    if progress.tool_calls >= policy.tool_calls:
+        return Due(True, f"grown by {grown:,} tokens, {progress.tool_calls} calls")
+    if not progress.last_called:
+        return Due(True, f"grown by {grown:,} tokens, the turn has ended")
+    return Due(False, f"{progress.tool_calls} of {policy.tool_calls} calls")
+
+
+# The notes for a compaction: wait for an update, read, check, cut (KEEP-1, KEEP-5). No model is asked.
+
+
+POLL_SECONDS = 0.1
+
+
+def recall_flow(
+    items: Sequence[Item],
+    *,
+    folder: NotesPlace,
+    session_id: str,
+    policy: SessionMemoryPolicy,
+    measure: Callable[[str], int],
+    config: tuple[NotesPlace, ...] = (),
+    busy_seconds: Callable[[], float | None] = lambda: None,
+) -> Flow[Remembered | str]:
+    """The notes, or why a compaction can't use them.
+
+    Args:
+        items: The conversation as the model sees it.
+        folder: Where the notes lie.
+        session_id: Whose they must be; empty: not compared.
+        policy: Limits and times.
+        measure: Tokens of a text.
+        config: Further folders that may hold a template.
+        busy_seconds: Seconds for which an update has been running; `None`: none is.
+    """
+    yield from _waited(policy, busy_seconds)
+    try:
+        loaded: Loaded = yield Call(load, (folder, config))
+    except StoreError:
+        return "unreadable"
+    reason = _unusable(loaded, session_id)
+    if reason:
+        return reason
+    start = _start(items, loaded)
+    if start is None:
+        return "unknown_pointer"
+    return Remembered(start, partial(_text, loaded.notes.text, told_path(folder), policy, measure))
+
+
+def _text(
+    notes: str,
+    where: str,
+    policy: SessionMemoryPolicy,
+    measure: Callable[[str], int],
+    tokens: int | None,
+) -> str:
+    total = policy.total_max_tokens if tokens is None else min(tokens, policy.total_max_tokens)
+    return cut_notes(
+        notes,
+        section_tokens=policy.section_max_tokens,
+        total_tokens=total,
+        measure=measure,
+        where=where,
+    ).text
+
+
+def _waited(policy: SessionMemoryPolicy, busy_seconds: Callable[[], float | None]) -> Flow[None]:
+    """Wait briefly for an update, but not for a stuck one. The file on the disk is complete at any time."""
+    waited = 0.0
+    while waited < policy.wait_seconds:
+        busy: float | None = yield Call(busy_seconds)
+        if busy is None or busy > policy.stale_seconds:
+            return
+        yield Wait(POLL_SECONDS)
+        waited += POLL_SECONDS
+
+
+def _unusable(loaded: Loaded, session_id: str) -> str:
+    if not loaded.notes.exists:
+        return "no_memory"
+    if is_blank(loaded.notes.text, loaded.template):
+        return "empty_template"
+    return "another_session" if foreign(loaded.record, session_id) else ""
+
+
+def _start(items: Sequence[Item], loaded: Loaded) -> int | None:
+    found = covered_end(items, loaded.record.covered)
+    if found is None and not loaded.record.known:
+        # Notes without a record, as after a resume elsewhere: how far they reach is unknown, so only the newest
+        # part is kept.
+        return len(items)
+    return found
+
+
+# The state of a session's notes: sections, sizes, and how far they reach.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotesState:
+    """The notes of a session as they are on the disk.
+
+    Attributes:
+        path: Of the notes.
+        exists: Whether there are any.
+        blank: They are still empty.
+        text: The notes.
+        tokens: Of all sections.
+        sections: Title, tokens, and lines that code wrote, for each section.
+        session_id: Whose notes; empty: unknown.
+        known: There is a record of how far they reach.
+        covered: Name of the last message that they hold; empty: unknown.
+        absorbed: Messages of the conversation up to it; `None`: it is not in this conversation.
+        messages: Of the conversation.
+        absorbable: Messages that an update could absorb now.
+    """
+
+    path: str
+    exists: bool
+    blank: bool
+    text: str = field(repr=False)
+    tokens: int
+    sections: tuple[tuple[str, int, int], ...] = field(repr=False)
+    session_id: str
+    known: bool
+    covered: str
+    absorbed: int | None
+    messages: int
+    absorbable: int
+
+
+def look(
+    folder: NotesPlace,
+    items: Sequence[Mapping[str, Any]],
+    *,
+    config: Sequence[NotesPlace] = (),
+    weights: Weights | None = None,
+) -> NotesState:
+    """The state of the notes in a folder, compared with a conversation.
+
+    Args:
+        folder: Where they lie.
+        items: The conversation: messages or entries.
+        config: Further folders that may hold a template.
+        weights: For the estimate; `None`: rough.
+
+    Raises:
+        StoreError: The notes cannot be read.
+    """
+    loaded, source, measure = load(folder, config), read_source(items), measure_of(weights)
+    ours = loaded.record.generated
+    rows = [
+        (s.title, measure(s.text()), len(ours.get(s.title, ())))
+        for s in parse_notes(loaded.notes.text)
+    ]
+    return NotesState(
+        path=str(folder.notes_path),
+        exists=loaded.notes.exists,
+        blank=is_blank(loaded.notes.text, loaded.template),
+        text=loaded.notes.text,
+        tokens=sum(size for _, size, _ in rows),
+        sections=tuple(rows),
+        session_id=loaded.record.session_id,
+        known=loaded.record.known,
+        covered=loaded.record.covered,
+        absorbed=covered_end(source.stored, loaded.record.covered),
+        messages=len(source.stored),
+        absorbable=safe_end(source.context),
+    )
 
 
 FOLDER = "session-memory"
@@ -359,7 +609,7 @@ class SessionMemory:
     def recall_flow(
         self, items: Sequence[Item], measure: Callable[[str], int] | None = None
     ) -> Flow[Remembered | str]:
-        """The notes for a compaction; see `ullage.compaction.from_session_notes.Memory`.
+        """The notes for a compaction; see `ullage.compaction.flow.Memory`.
 
         Args:
             items: The conversation as the model sees it.

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
-__all__ = [
-    "DEFAULT_TEMPLATE",
-    "TITLES",
-    "Section",
-    "Skeleton",
-    "is_blank",
-    "open_fences",
-    "parse_notes",
-    "skeleton",
-]
+import orjson
+
+from ullage._engine import core
+from ullage.facts.sections import holds_notes
+from ullage.facts.words import blocks_of, clean, text_of
+from ullage.messages import Item, message_of, role_of
+from ullage.summarizers.protocol import SummaryReply
 
 _FORM = (
     ("Session Title", "A name for this session in five to ten words, dense and without filler"),
@@ -146,3 +144,466 @@ def _section(title: str, lines: list[str]) -> Section:
     if title and lines and _ITALIC.match(lines[0]):
         about, lines = lines[0].rstrip(), lines[1:]
     return Section(title, about, "\n".join(lines).strip("\n").rstrip())
+
+
+# Limits of the notes: one per section and one for all (SM-4), and cutting them for a summary (KEEP-5).
+
+
+Measure = Callable[[str], int]
+
+FIRST = ("Current State", "Errors & Corrections")
+"""Sections that are shortened last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """By how much notes are too long.
+
+    Attributes:
+        total: Tokens of all sections.
+        limit: Tokens that they may have together.
+        sections: Title and tokens of each section over its own limit, the longest first.
+    """
+
+    total: int
+    limit: int
+    sections: tuple[tuple[str, int], ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.sections) or self.total > self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class TrimmedNotes:
+    """Notes that fit, and the titles of the sections that lost something."""
+
+    text: str
+    shortened: tuple[str, ...]
+
+
+def excess(notes: str, *, section_tokens: int, total_tokens: int, measure: Measure) -> Excess:
+    """What is too long in notes.
+
+    Args:
+        notes: The file.
+        section_tokens: Limit of one section.
+        total_tokens: Limit of all.
+        measure: Tokens of a text.
+    """
+    sizes = [(section.title, measure(section.text())) for section in parse_notes(notes)]
+    over = sorted((row for row in sizes if row[1] > section_tokens), key=lambda row: -row[1])
+    return Excess(sum(size for _, size in sizes), total_tokens, tuple(over))
+
+
+def cut_notes(
+    notes: str, *, section_tokens: int, total_tokens: int, measure: Measure, where: str = ""
+) -> TrimmedNotes:
+    """Notes for a reader, within their limits; cuts are marked, with the place of the rest.
+
+    Lines in italics are instructions for editing and are removed, as are empty sections.
+    Sections are cut at line ends from their end on. Over the limit of all, the sections of `FIRST` are
+    kept first, then the others share what is left in proportion to their size.
+
+    Args:
+        notes: The file.
+        section_tokens: Limit of one section.
+        total_tokens: Limit of all.
+        measure: Tokens of a text.
+        where: Path of the whole notes; empty: nowhere.
+    """
+    sections = [replace(section, about="") for section in parse_notes(notes) if section.body]
+    wanted = [min(measure(section.text()), section_tokens) for section in sections]
+    room = _rooms(sections, wanted, total_tokens)
+    written, shortened = [], []
+    for section, tokens in zip(sections, room, strict=True):
+        text = section.text()
+        if measure(text) > tokens:
+            text = _shorter(section, tokens, measure, where)
+            shortened.append(section.title)
+        written.append(text)
+    return TrimmedNotes("\n\n".join(written), tuple(shortened))
+
+
+def _rooms(sections: list[Section], wanted: list[int], total: int) -> list[int]:
+    if sum(wanted) <= total:
+        return wanted
+    room, left = list(wanted), total
+    for at, section in enumerate(sections):
+        if section.title in FIRST:
+            room[at] = min(wanted[at], left)
+            left -= room[at]
+    rest = [at for at, section in enumerate(sections) if section.title not in FIRST]
+    whole = max(sum(wanted[at] for at in rest), 1)
+    for at in rest:
+        room[at] = wanted[at] * left // whole
+    return room
+
+
+def _shorter(section: Section, tokens: int, measure: Measure, where: str) -> str:
+    """As many lines as fit; of a single line too long for that, its beginning."""
+    lines = section.body.split("\n")
+    keep = _most(len(lines), lambda n: measure(_with_note(section, lines, n, where)) <= tokens)
+    if keep:
+        return _with_note(section, lines, keep, where)
+    line = lines[0]
+    chars = _most(len(line), lambda n: measure(_with_note(section, [line[:n]], 1, where)) <= tokens)
+    return _with_note(section, [line[:chars], *lines], 1 if chars else 0, where)
+
+
+def _most(high: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to `high` that fits, 0 if none does."""
+    low = 0
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+def _with_note(section: Section, lines: list[str], keep: int, where: str) -> str:
+    at = f"; the whole section is in {where}" if where else ""
+    note = f"[… the rest of this section was cut{at} …]"
+    body = _closed(lines[:keep])
+    return section.text("\n".join([*body, note]))
+
+
+def _closed(lines: list[str]) -> list[str]:
+    """The lines, with a code fence that the cut left open closed again."""
+    fence = ""
+    for line in lines:
+        bare = line.strip()
+        if fence and bare.startswith(fence) and not bare.strip(fence[0]):
+            fence = ""
+        elif not fence and bare.startswith(("```", "~~~")):
+            fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
+    return [*lines, fence] if fence else lines
+
+
+# The updater's one tool: edits of one file, read from a model's response; everything else that it tries is refused and reported.
+#
+# The path in an edit is only compared, never opened: what is written always goes to the notes' own file, whatever a
+# model says.
+
+
+MAX_EDITS = 64
+"""Edits in one response; ten sections need no more."""
+
+MAX_TOLD = 200
+"""Characters of what was tried that a refusal repeats."""
+
+_OPEN = re.compile(
+    r"\s*<edit(?:\s+(?:file|path|file_path)\s*=\s*(\"[^\"\n]*\"|'[^'\n]*'))?\s*>\s*$"
+)
+_DONE = re.compile(r"\s*<done\s*/?>\s*$")
+_OLD, _MIDDLE, _NEW, _CLOSE = "<<<<<<< OLD", "=======", ">>>>>>> NEW", "</edit>"
+_CALL = re.compile(
+    r"<(?:antml:)?invoke\s+name\s*=\s*[\"']?([\w.:-]{1,80})|"
+    r"[\"'](?:name|tool|tool_name|function)[\"']\s*:\s*[\"']([\w.:-]{1,80})[\"']|"
+    r"^\s*<([A-Za-z_][\w.:-]{0,60})(?:\s[^>\n]{0,400})?>\s*$"
+)
+_PROSE_TAGS = frozenset(
+    "edit done analysis summary thinking think notes function_calls antml:function_calls tool_call tool_use".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NotesEdit:
+    """One replacement: `old`, which must occur in the notes exactly once, becomes `new`."""
+
+    old: str
+    new: str
+
+    def __repr__(self) -> str:
+        return f"Edit({len(self.old)} → {len(self.new)} characters)"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Something that the model tried and was refused.
+
+    Attributes:
+        kind: `tool`, `path`, `form`, `not_found`, `ambiguous`, `structure`, `size` or `too_many`.
+        tried: Its subject, shortened: a tool's name, a path, a line.
+    """
+
+    kind: str
+    tried: str = ""
+
+    def told(self) -> str:
+        """The tool's definition for the model."""
+        return f"{_WHY[self.kind]}{f': {self.tried}' if self.tried else ''}"
+
+
+_WHY = {
+    "tool": "refused, there is no such tool here",
+    "path": "refused, only the notes may be edited",
+    "form": "refused, the edit is not complete",
+    "not_found": "not done, these lines are not in the notes",
+    "ambiguous": "not done, these lines are in the notes more than once; give more of them",
+    "structure": "refused, headings and lines in italics must stay as they are, and code fences must be closed",
+    "size": "refused, the notes would become far too long",
+    "too_many": "refused, too many edits at once",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EditsAnswer:
+    """A parsed response of the model.
+
+    Attributes:
+        edits: Of the notes, in order.
+        refusals: Everything else that was tried.
+        done: It said that it is done.
+    """
+
+    edits: tuple[NotesEdit, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    done: bool = False
+
+
+@dataclass(slots=True)
+class _Found:
+    edits: list[NotesEdit] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    done: bool = False
+
+    def refuse(self, kind: str, tried: str) -> None:
+        """Note an attempt."""
+        self.refusals.append(Refusal(kind, " ".join(tried.split())[:MAX_TOLD]))
+
+
+def read_answer(reply: SummaryReply, path: str) -> EditsAnswer:
+    """The edits of an answer, and what else it tried.
+
+    Args:
+        reply: The response's text.
+        path: The one file that may be edited, as shown to the model.
+    """
+    found = _Found()
+    for name in reply.tool_calls:
+        found.refuse("tool", name)
+    lines = iter(reply.text.replace("\r\n", "\n").split("\n"))
+    for line in lines:
+        if opened := _OPEN.match(line):
+            _one(opened[1], lines, path, found)
+        elif _DONE.match(line):
+            found.done = True
+        elif call := _CALL.search(line):
+            name = next(part for part in call.groups() if part)
+            if name.lower() not in _PROSE_TAGS:
+                found.refuse("tool", name)
+    if len(found.edits) > MAX_EDITS:
+        found.refuse("too_many", str(len(found.edits)))
+    return EditsAnswer(tuple(found.edits[:MAX_EDITS]), tuple(found.refusals), found.done)
+
+
+def _one(named: str | None, lines: Iterator[str], path: str, found: _Found) -> None:
+    """Read one block up to its end; the iterator is after it then."""
+    block: list[str] = []
+    closed = False
+    for line in lines:
+        if line.strip() == _CLOSE and (not block or block[-1].rstrip() == _NEW):
+            closed = True
+            break
+        block.append(line)
+    target = (named or "")[1:-1]
+    if target != path:
+        # Compared literally: no case folding, no Unicode normalization, no resolving of `..`.
+        found.refuse("path", ascii(target)[1:-1] or "none named")
+        return
+    edit = _parts(block) if closed else None
+    if edit is None:
+        found.refuse("form", block[0] if block else "")
+    else:
+        found.edits.append(edit)
+
+
+def _parts(block: list[str]) -> NotesEdit | None:
+    marks = [line.rstrip() for line in block]
+    places = [at for at, line in enumerate(marks) if line in (_OLD, _MIDDLE, _NEW)]
+    if [marks[at] for at in places] != [_OLD, _MIDDLE, _NEW]:
+        return None
+    first, middle, last = places
+    if any(line for line in (*marks[:first], *marks[last + 1 :])):
+        return None
+    old, new = block[first + 1 : middle], block[middle + 1 : last]
+    return NotesEdit("\n".join(old), "\n".join(new)) if "".join(old).strip() else None
+
+
+def apply_edit(notes: str, edit: NotesEdit, *, max_chars: int) -> str | Refusal:
+    """The notes after an edit, or why it is refused.
+
+    Args:
+        notes: As they are.
+        edit: What to replace; its lines must be whole lines of the notes.
+        max_chars: The longest that notes may become.
+    """
+    told = edit.old.split("\n", 1)[0][:MAX_TOLD]
+    # Whole lines first: a line that is also the beginning of another one is unique then.
+    framed, old, new = f"\n{notes}\n", f"\n{edit.old}\n", f"\n{edit.new}\n" if edit.new else "\n"
+    places = _places(framed, old)
+    if not places:
+        framed, old, new = notes, edit.old, edit.new
+        places = _places(framed, old)
+    if len(places) != 1:
+        return Refusal("ambiguous" if places else "not_found", told)
+    changed = framed[: places[0]] + new + framed[places[0] + len(old) :]
+    changed = changed if framed is notes else changed[1:-1]
+    if len(changed) > max(max_chars, len(notes)):
+        return Refusal("size", f"{len(changed):,} characters, at most {max_chars:,}")
+    if skeleton(changed) != skeleton(notes):
+        return Refusal("structure", told)
+    return changed
+
+
+def _places(text: str, part: str) -> list[int]:
+    """The positions of a part, two at most; they may overlap."""
+    first = text.find(part)
+    second = text.find(part, first + 1) if first >= 0 else -1
+    return [at for at in (first, second) if at >= 0]
+
+
+# Stable names of messages, by which the notes record what they have absorbed (SM-5).
+
+
+def item_key(item: Item) -> str:
+    """A name for a message: the uuid of an entry; for a bare message a hash of what never changes in it.
+
+    Contents of tool results are not part of the hash, since earlier levels may shorten them; their ids are.
+    """
+    name = item.get("uuid")
+    if isinstance(name, str) and name:
+        return name
+    message = message_of(item) or {}
+    parts = [str(message.get("role")), *(_fixed(block) for block in blocks_of(item))]
+    return "sha256:" + hashlib.sha256(orjson.dumps(parts)).hexdigest()[:40]
+
+
+def _fixed(block: Mapping[str, Any]) -> str:
+    kind = clean(block.get("type"), 100)
+    for key in ("id", "tool_use_id", "text", "signature", "thinking", "data"):
+        value = block.get(key)
+        if isinstance(value, str) and value:
+            return f"{kind}:{key}:{clean(value, 4 * len(value) + 1)}"
+    return kind
+
+
+def find_key(items: Sequence[Item], key: str) -> int | None:
+    """The position of a name, the oldest of several; `None`: it is not there.
+
+    The oldest, because bare messages may be equal: then more is kept than necessary, never less.
+    """
+    return next((at for at, item in enumerate(items) if item_key(item) == key), None)
+
+
+def covered_end(items: Sequence[Item], covered: str) -> int | None:
+    """The position after the last message that the notes have absorbed; `None`: unknown.
+
+    A compaction takes that message away. If it put the notes in its place, they hold what they held then.
+
+    Args:
+        items: The conversation as the model sees it.
+        covered: Name of that message; empty: unknown.
+    """
+    found = find_key(items, covered) if covered else None
+    if found is None:
+        places = (at for at, item in enumerate(items) if _stands_for_notes(item))
+        found = max(places, default=None)
+    return None if found is None else found + 1
+
+
+def _stands_for_notes(item: Item) -> bool:
+    return role_of(item) == "user" and holds_notes(text_of(item))
+
+
+def safe_end(items: Sequence[Item]) -> int:
+    """How many messages the notes may absorb: all, or those before a response that waits for a tool's result.
+
+    Raises:
+        InvalidMessage: An item is not a message.
+    """
+    ledger = core.Ledger(None, items)
+    newest = ledger.rounds()[-1] if len(ledger) else 0
+    waiting = [message for message, _ in ledger.open_calls() if message >= newest]
+    if not waiting:
+        return len(items)
+    response = ledger.message(waiting[0]).response_id
+    for at in range(newest, waiting[0]):
+        if response and ledger.message(at).response_id == response:
+            return at
+    return waiting[0]
+
+
+# The record kept with the notes: how far they reach, and which lines code wrote (SM-5).
+#
+# The record is written after the notes. If the process is killed in between, the notes hold more than the record says: then more of the
+# conversation stays than necessary, never less.
+
+
+VERSION = 1
+MAX_REMOVED = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The state of a session's notes.
+
+    Attributes:
+        session_id: The session of the notes; empty: unknown.
+        covered: Name of the last message that the notes have absorbed; empty: unknown.
+        written: Digest of the notes when code wrote them last.
+        generated: Lines that code wrote, by section: all others are a user's or a model's.
+        removed: Hashes of lines that code wrote and the user deleted; they are not written again.
+        known: There is a record; false: the file is missing or cannot be read.
+    """
+
+    session_id: str = ""
+    covered: str = ""
+    written: str = ""
+    generated: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    removed: tuple[str, ...] = field(default=(), repr=False)
+    known: bool = False
+
+
+def read_record(data: bytes | None) -> Record:
+    """The record in a file's bytes; an empty one where they are missing or broken."""
+    try:
+        found = orjson.loads(data) if data else None
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict) or found.get("version") != VERSION:
+        return Record()
+    return Record(
+        session_id=_text(found.get("session_id")),
+        covered=_text(found.get("covered")),
+        written=_text(found.get("written")),
+        generated=_generated(found.get("generated")),
+        removed=_texts(found.get("removed")),
+        known=True,
+    )
+
+
+def write_record(record: Record) -> bytes:
+    """The bytes of a record; the same for the same record."""
+    fields = {
+        "version": VERSION,
+        "session_id": record.session_id,
+        "covered": record.covered,
+        "written": record.written,
+        "generated": {title: list(lines) for title, lines in record.generated.items()},
+        "removed": list(record.removed[-MAX_REMOVED:]),
+    }
+    return orjson.dumps(fields, option=orjson.OPT_INDENT_2)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    listed = value if isinstance(value, list) else []
+    return tuple(part for part in listed if isinstance(part, str))
+
+
+def _generated(value: Any) -> dict[str, tuple[str, ...]]:
+    rows = value if isinstance(value, dict) else {}
+    return {str(title): _texts(lines) for title, lines in rows.items()}

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ullage.testing.script import Answer
-from ullage.testing.server.admission import count_tokens, refusal
-from ullage.testing.server.wire import Event, Recorded, Reply, pieces, refuse
+from ullage.testing.server.wire import Event, Recorded, Reply, count_tokens, pieces, refusal, refuse
 
 if TYPE_CHECKING:
     from ullage.testing.server.http import ScriptedServer
-
-__all__ = ["count", "create", "events", "shortened", "text_and_calls"]
 
 
 def create(server: ScriptedServer, recorded: Recorded) -> Reply:

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ullage.testing.failures import Failure
 from ullage.testing.script import Answer
-from ullage.testing.server.admission import count_tokens, refusal
-from ullage.testing.server.wire import Event, Recorded, Reply, refuse
+from ullage.testing.server.wire import Event, Recorded, Reply, count_tokens, refusal, refuse
 
 if TYPE_CHECKING:
     from ullage.testing.server.http import ScriptedServer
-
-__all__ = ["create"]
 
 _SKIPS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
 """Documented words in place of a signature; they go as base64 like one."""

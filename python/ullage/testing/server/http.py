@@ -18,8 +18,6 @@ from ullage.testing.script import Answer, Script, Step, answer
 from ullage.testing.server import anthropic, gemini, openai_chat, openai_responses
 from ullage.testing.server.wire import Event, Recorded, Reply, refuse
 
-__all__ = ["ScriptedServer"]
-
 _MAX_BODY = 64 * 1024 * 1024  # twice what any API takes: enough to be refused by the rules
 _MAX_THREADS = 64
 _IDLE_SECONDS = 60.0

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ullage.testing.script import Answer
-from ullage.testing.server.admission import count_tokens, refusal
-from ullage.testing.server.wire import Event, Recorded, Reply, pieces, refuse
+from ullage.testing.server.wire import Event, Recorded, Reply, count_tokens, pieces, refusal, refuse
 
 if TYPE_CHECKING:
     from ullage.testing.server.http import ScriptedServer
-
-__all__ = ["CREATED", "completion", "create", "events"]
 
 CREATED = 1_773_565_200
 """When every answer was made; fixed, so that equal requests get equal answers."""

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ullage.testing.script import Answer
-from ullage.testing.server.admission import count_tokens, refusal
 from ullage.testing.server.openai_chat import CREATED
-from ullage.testing.server.wire import Event, Recorded, Reply, pieces, refuse
+from ullage.testing.server.wire import Event, Recorded, Reply, count_tokens, pieces, refusal, refuse
 
 if TYPE_CHECKING:
     from ullage.testing.server.http import ScriptedServer
-
-__all__ = ["Items", "count", "create", "events", "items_of", "numbered", "response", "usage"]
 
 Items = list[dict[str, Any]]
 _CUT = ("max_tokens", "model_context_window_exceeded")

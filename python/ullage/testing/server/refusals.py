@@ -13,8 +13,6 @@ from ullage.legality import Violation
 from ullage.testing._seal import unseal
 from ullage.testing.failures import Failure
 
-__all__ = ["ill_formed", "worded"]
-
 
 class _Words(NamedTuple):
     text: str

@@ -11,9 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, UllageError
-from ullage.transcript.formats._model import ReadSession, ReadTranscript, ReadWarning
-from ullage.transcript.formats._source import OpenedFile
-from ullage.transcript.formats._unknown import described
+from ullage.transcript.formats._model import (
+    OpenedFile,
+    ReadSession,
+    ReadTranscript,
+    ReadWarning,
+    described,
+)
 
 __all__ = [
     "FORMATS",

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ullage.transcript.formats._model import ReadSession, ReadTranscript, ReadWarning
-from ullage.transcript.formats._source import OpenedFile
-
-__all__ = ["read", "sniff"]
+from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript, ReadWarning
 
 _TALK = ("user", "assistant", "system", "attachment", "progress")
 _NOTES = ("summary", "file-history-snapshot", "queue-operation", "custom-title", "last-prompt")

@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.messages import THINKING
-from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
-from ullage.transcript.formats._source import OpenedFile
-
-__all__ = ["read", "sniff"]
+from ullage.transcript.formats._model import EntryList, OpenedFile, ReadSession, ReadTranscript
 
 _BLOCKS = ("tool_use", "tool_result", *THINKING, "server_tool_use")
 

@@ -9,11 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.messages import Block
-from ullage.providers._json import dumps
-from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
-from ullage.transcript.formats._source import OpenedFile
-
-__all__ = ["read", "sniff"]
+from ullage.providers._common import dumps
+from ullage.transcript.formats._model import (
+    EntryList,
+    OpenedFile,
+    ReadSession,
+    ReadTranscript,
+    usage_of,
+)
 
 
 def sniff(source: OpenedFile) -> bool:

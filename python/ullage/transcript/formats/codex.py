@@ -13,11 +13,18 @@ from typing import Any
 
 from ullage.messages import Block, as_blocks, is_summary
 from ullage.providers._common import FOREIGN, Loss, foreign
-from ullage.providers._responses_in import SHAPE, blocks_in, joined, message_in, side_of
-from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
-from ullage.transcript.formats._source import OpenedFile
-
-__all__ = ["read", "sniff", "without_agent_messages"]
+from ullage.providers.openai_responses import SHAPE
+from ullage.providers.openai_responses import _blocks_in as blocks_in
+from ullage.providers.openai_responses import _joined as joined
+from ullage.providers.openai_responses import _message_in as message_in
+from ullage.providers.openai_responses import _side_of as side_of
+from ullage.transcript.formats._model import (
+    EntryList,
+    OpenedFile,
+    ReadSession,
+    ReadTranscript,
+    usage_of,
+)
 
 _TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 

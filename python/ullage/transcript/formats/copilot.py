@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.messages import Block
-from ullage.providers._json import dumps
-from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript
-from ullage.transcript.formats._source import OpenedFile
-
-__all__ = ["read", "sniff"]
+from ullage.providers._common import dumps
+from ullage.transcript.formats._model import EntryList, OpenedFile, ReadSession, ReadTranscript
 
 _TYPES = ("session.start", "system.message", "user.message", "assistant.message")
 

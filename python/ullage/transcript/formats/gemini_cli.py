@@ -10,11 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.providers import gemini
-from ullage.providers._json import dumps
-from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
-from ullage.transcript.formats._source import OpenedFile
-
-__all__ = ["read", "sniff"]
+from ullage.providers._common import dumps
+from ullage.transcript.formats._model import (
+    EntryList,
+    OpenedFile,
+    ReadSession,
+    ReadTranscript,
+    usage_of,
+)
 
 _SNAPSHOT = "<state_snapshot>"
 

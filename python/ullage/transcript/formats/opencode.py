@@ -14,10 +14,13 @@ import orjson
 
 from ullage.messages import CLEARED, Block
 from ullage.providers._common import carrying
-from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
-from ullage.transcript.formats._source import OpenedFile
-
-__all__ = ["read", "sniff"]
+from ullage.transcript.formats._model import (
+    EntryList,
+    OpenedFile,
+    ReadSession,
+    ReadTranscript,
+    usage_of,
+)
 
 _INTERRUPTED = "[Tool execution was interrupted]"
 """What OpenCode sends in place of a result that never came; one that it pruned is `CLEARED`."""

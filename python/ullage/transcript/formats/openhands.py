@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ullage.transcript.formats._chat import chat_session, chat_usage, is_chat
-from ullage.transcript.formats._model import ReadTranscript
-from ullage.transcript.formats._source import OpenedFile
-
-__all__ = ["read", "sniff"]
+from ullage.transcript.formats._model import OpenedFile, ReadTranscript
+from ullage.transcript.formats.openai_chat import _chat_session as chat_session
+from ullage.transcript.formats.openai_chat import _chat_usage as chat_usage
+from ullage.transcript.formats.openai_chat import _is_chat as is_chat
 
 
 def sniff(source: OpenedFile) -> bool:

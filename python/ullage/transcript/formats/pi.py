@@ -10,10 +10,13 @@ from typing import Any
 
 from ullage.messages import Block, is_summary
 from ullage.providers._common import carrying
-from ullage.transcript.formats._model import EntryList, ReadSession, ReadTranscript, usage_of
-from ullage.transcript.formats._source import OpenedFile
-
-__all__ = ["path_of", "read", "sniff"]
+from ullage.transcript.formats._model import (
+    EntryList,
+    OpenedFile,
+    ReadSession,
+    ReadTranscript,
+    usage_of,
+)
 
 _FLAGS = ("isMeta", "isCompactSummary")
 """Of a session that was handed over: what its host wrote in the user's role, and its summary."""

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ullage.transcript.formats._chat import chat_session, chat_usage
-from ullage.transcript.formats._model import ReadTranscript
-from ullage.transcript.formats._source import OpenedFile
-
-__all__ = ["read", "sniff"]
+from ullage.transcript.formats._model import OpenedFile, ReadTranscript
+from ullage.transcript.formats.openai_chat import _chat_session as chat_session
+from ullage.transcript.formats.openai_chat import _chat_usage as chat_usage
 
 
 def sniff(source: OpenedFile) -> bool:

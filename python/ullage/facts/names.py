@@ -1,0 +1,167 @@
+"""Names by their kind, commands, addresses and commits in a text.
+
+Names are copied by code, never by a model: a path that is one letter off costs more turns than a missing paragraph (see `Facts.names`). What is
+recognised is in `_reference/names.py`, and in Rust in `names.rs`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+from ullage._engine import core
+
+
+class NameKind(StrEnum):
+    """The kind of a name, by its form."""
+
+    URL = "url"
+    PATH = "path"
+    COMMIT = "commit"
+    ID = "id"
+    TICKET = "ticket"
+    SYMBOL = "symbol"
+    OPTION = "option"
+    COMMAND = "command"
+
+
+KINDS = (
+    NameKind.PATH,
+    NameKind.COMMIT,
+    NameKind.ID,
+    NameKind.TICKET,
+    NameKind.SYMBOL,
+    NameKind.OPTION,
+)
+"""By the numbers of the core."""
+
+_COMMIT_LINE = re.compile(r"^\[(\S+)(?: \([\w -]+\))? ([0-9a-f]{7,40})\] (.{1,160})$", re.MULTILINE)
+_URL = re.compile(r"https?://[^\s<>\"'`\\\[\](){}|^]{4,300}")
+
+
+def find_names(text: str) -> list[tuple[str, NameKind]]:
+    """Every name in a text once, in order of first use; addresses come from `urls_in`."""
+    return [(name, KINDS[kind]) for name, kind in core.find_names(text)]
+
+
+_HEAD = re.compile(
+    r"(?:^|&&|\|\||[;|\n(])[ \t]*(?:[A-Z_]+=\S+ )*(?:sudo |time |exec |xargs )?"
+    r"([a-z][\w.+-]{0,40} [a-z][\w:.-]{0,40}(?: [a-z][\w:.-]{0,40})?)"
+)
+_RUNNERS = frozenset({"run", "exec", "tool", "x", "-m"})
+MAX_COMMAND = 4_000
+
+
+def command_heads(command: str) -> list[str]:
+    """The programs of a shell command with their subcommands: `git push`, `npm run build`.
+
+    Args:
+        command: What a shell runs; what follows `cd` and the like is a place, not a subcommand.
+    """
+    found: dict[str, None] = {}
+    for head in _HEAD.findall(command[:MAX_COMMAND]):
+        words = head.split(" ")
+        if words[0] not in _NO_SUBCOMMAND and "." not in words[1]:
+            found[" ".join(words[: 3 if words[1] in _RUNNERS else 2])] = None
+    return list(found)
+
+
+_NO_SUBCOMMAND = frozenset(
+    "cd cat ls echo printf head tail grep rg find wc sed awk rm cp mv mkdir touch sort which test then do if "
+    "else for while export source sleep kill jq diff tee chmod ln file du stat tree true false read".split()
+)
+
+
+def urls_in(text: str) -> list[str]:
+    """The web addresses in a text, in order, without the punctuation that follows them."""
+    if "://" not in text:
+        return []
+    return [url.rstrip(".,;:!?*_") for url in _URL.findall(text)]
+
+
+def commits_in(text: str) -> list[tuple[str, str, str]]:
+    """What `git commit` reports: branch, hash, subject."""
+    return _COMMIT_LINE.findall(text) if "] " in text else []
+
+
+# The lines in which a summary lists names, and how the next compaction reads them again.
+
+
+LABELS = {
+    NameKind.PATH: "- Paths",
+    NameKind.SYMBOL: "- Names",
+    NameKind.COMMAND: "- Commands",
+    NameKind.OPTION: "- Options",
+    NameKind.COMMIT: "- Hashes",
+    NameKind.ID: "- Ids",
+    NameKind.TICKET: "- Tickets",
+    NameKind.URL: "- Addresses",
+}
+WELL_KNOWN = "- Well-known names in use"
+LINES = (*LABELS.values(), WELL_KNOWN)
+"""How the lines begin."""
+
+_JOINS = {NameKind.PATH: "under", NameKind.SYMBOL: "in", NameKind.OPTION: "of"}
+
+
+def label_of(kind: NameKind, home: str) -> str:
+    """The beginning of a line: `- Names in cmd/main.go`; an empty home: `- Names`."""
+    return f"{LABELS[kind]} {_JOINS[kind]} {home}" if home else LABELS[kind]
+
+
+_UNDER = re.compile(r"^- Paths under (\S{1,400}): (.{1,20000})$", re.MULTILINE)
+_HOME = re.compile(r"^- (?:Names in|Options of) ([^:\n]{1,400}): (.{1,20000})$", re.MULTILINE)
+
+
+def plain(summary: str) -> str:
+    """A summary with its lists of paths written out and without the lists that `homes_in` returns."""
+    text = (
+        _HOME.sub("", summary)
+        if "- Names in " in summary or "- Options of " in summary
+        else summary
+    )
+    return _UNDER.sub(_whole, text) if "- Paths under " in text else text
+
+
+def _whole(line: re.Match[str]) -> str:
+    return "\n".join(f"{line[1]}/{path}" for path in line[2].split(", "))
+
+
+def homes_in(summary: str) -> list[tuple[str, str]]:
+    """Each file or command for which a summary lists names, with the list."""
+    return _HOME.findall(summary)
+
+
+# Names that any model knows without being reminded: standard libraries, everyday commands, usual files.
+
+
+_ROOT_END = re.compile(r"\.|::")
+
+
+@cache
+def _lists() -> dict[str, frozenset[str]]:
+    data = tomllib.loads(Path(__file__).with_name("well_known.toml").read_text(encoding="utf-8"))
+    return {key: frozenset(words.split()) for key, words in data.items()}
+
+
+def is_well_known(name: str, kind: NameKind) -> bool:
+    """Whether a name is general knowledge, as opposed to one of a repository's own.
+
+    Example:
+        >>> is_well_known("fmt.Errorf", NameKind.SYMBOL), is_well_known("cfg.Source", NameKind.SYMBOL)
+        (True, False)
+    """
+    known = _lists()
+    if kind is NameKind.SYMBOL:
+        if name in known["names"]:
+            return True
+        root = _ROOT_END.search(name) if "." in name or "::" in name else None
+        return root is not None and name[: root.start()] in known["roots"]
+    if kind is NameKind.COMMAND:
+        return name.partition(" ")[0] in known["programs"]
+    if kind is NameKind.OPTION:
+        return name in known["options"]
+    return kind is NameKind.PATH and name in known["paths"]

@@ -1,0 +1,1040 @@
+"""Which sentences of what the user typed are rules.
+
+Which lines of a message were typed says `typed_lines`. Of these a sentence is a rule unless it is a question, a quotation or
+says what somebody else said. In case of doubt it is none: as part of the message it stays in every summary anyway.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from enum import IntEnum, StrEnum
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from ullage._engine import core
+from ullage.facts.model import UserInput
+from ullage.facts.words import unfenced
+
+# Patterns that are looked for in each sentence: the engine says at once which are in it and which cannot be, Python's search decides about the rest.
+
+
+class SearchedPatterns:
+    """Some patterns, each made when it may first match: making a hundred alternatives takes milliseconds.
+
+    Args:
+        patterns: Letters of any case match.
+    """
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._texts = tuple(patterns)
+        self._made: dict[int, re.Pattern[str]] = {}
+
+    @cached_property
+    def _filter(self) -> core.PatternSet:
+        return core.PatternSet(self._texts)
+
+    @cached_property
+    def _wide(self) -> core.PatternSet:
+        return core.PatternSet(self._texts, wide=True)
+
+    def found(self, text: str) -> Iterator[int]:
+        """The places of the patterns that are in a text, in order."""
+        maybe, sure = (self._filter if text.isascii() else self._wide).look(text)
+        at = 0
+        while maybe:
+            if maybe & 1 and (sure & 1 or self._pattern(at).search(text)):
+                yield at
+            maybe >>= 1
+            sure >>= 1
+            at += 1
+
+    def first(self, text: str) -> int:
+        """The place of the first pattern that is in a text; -1: none is."""
+        return next(self.found(text), -1)
+
+    def _pattern(self, at: int) -> re.Pattern[str]:
+        made = self._made.get(at)
+        if made is None:
+            made = self._made[at] = re.compile(self._texts[at], re.IGNORECASE)
+        return made
+
+
+# Which lines of a message its author typed; the others were pasted.
+#
+# A message may hold a mail, a log, a page or another agent's words. Marks show it: a head, a greeting, a signature, a fence,
+# a ruler on both sides, a line that announces it. What they are is in `pasted.toml`. In case of doubt a line was pasted.
+
+
+MOST_CHARS = 200_000
+"""Characters of a message that are read, half at each end: more is read only in the middle of a paste."""
+
+MOST_LINES = 8_000
+"""Lines of it, half at each end, so that a paste of short lines takes no longer."""
+
+MOST_IN_LINE = 300
+"""Characters of a line in which a mark may stand; of a line that announces something, its last ones."""
+
+_CUT = "\x00"
+"""A line in place of a fence or an element."""
+
+
+ELEMENT = "\x01"
+"""Stands for an element amid a line: without it the sentence around it would lose its object."""
+
+
+class _Mark(IntEnum):
+    """What may stand in a line, by its place in the patterns."""
+
+    OPENS, INTRODUCES, MACHINE, SHOWN, BOX, ASKS, CLOSES, PARTS, POINTS = range(9)
+
+
+class _Marks(NamedTuple):
+    """What shows that text was pasted, from `pasted.toml`."""
+
+    lines: SearchedPatterns  # by `_Mark`
+    text: re.Pattern[str]
+    machine_text: re.Pattern[str]
+    own: re.Pattern[str]
+    reported: SearchedPatterns
+    labels: frozenset[str]
+
+
+@cache
+def _marks() -> _Marks:
+    data = tomllib.loads(Path(__file__).with_name("pasted.toml").read_text(encoding="utf-8"))
+    either = {name: "|".join(filter(None, text.split("\n"))) for name, text in data.items()}
+    begins = [rf"^(?:{either[mark.name.lower()]})" for mark in _Mark if mark is not _Mark.POINTS]
+    words = {
+        name: re.compile(rf"\b(?:{either[name]})\b", re.IGNORECASE)
+        for name in ("text", "machine_text", "own")
+    }
+    return _Marks(
+        lines=SearchedPatterns([*begins, rf"\b(?:{either['points']})\W*$"]),
+        reported=SearchedPatterns([either["reported"]]),
+        labels=frozenset(data["labels"].split()),
+        **words,
+    )
+
+
+def typed(text: str) -> str:
+    """A message with every line blanked that was not typed; of a long one, its two ends.
+
+    Args:
+        text: The user's words of one message.
+    """
+    plain = _without_tagged(unfenced(text, open_too=True, gap=_CUT))
+    return "\n".join(_typed_lines(_ends(plain)))
+
+
+def is_reported(sentence: str) -> bool:
+    """Whether a sentence says what somebody else said or wrote: “the docs say …”, “according to Bob …”."""
+    return _marks().reported.first(sentence) >= 0
+
+
+def _ends(text: str) -> list[str]:
+    if len(text) > MOST_CHARS:
+        head = text.rfind("\n", 0, MOST_CHARS // 2)
+        tail = text.find("\n", len(text) - MOST_CHARS // 2)
+        head = head if head >= 0 else MOST_CHARS // 2
+        text = f"{text[:head]}\n{text[tail if tail >= 0 else len(text) - MOST_CHARS // 2 :]}"
+    lines = text.split("\n")
+    if len(lines) > MOST_LINES:
+        lines = lines[: MOST_LINES // 2] + lines[-MOST_LINES // 2 :]
+    return lines
+
+
+_OPENING_TAG = re.compile(r"<([A-Za-z][\w:.-]{0,60})(?:[ \t\n][^<>]{0,400})?>")
+_GAP = f"\n{_CUT}\n"
+
+
+def _without_tagged(text: str) -> str:
+    """Remove whole elements; one that opens a line and is never closed removes the rest. Linear."""
+    if "<" not in text:
+        return text
+    kept: list[str] = []
+    unclosed: set[str] = set()
+    position = 0
+    for match in _OPENING_TAG.finditer(text):
+        tag = match[1]
+        if match.start() < position or tag in unclosed:
+            continue
+        end = text.find(f"</{tag}>", match.end())
+        if end >= 0:
+            before = text[position : match.start()]
+            kept.append(before + (ELEMENT if before.rpartition("\n")[2].strip() else _GAP))
+            position = end + len(tag) + 3
+        elif not text[
+            max(position, text.rfind("\n", 0, match.start()) + 1) : match.start()
+        ].strip():
+            kept.append(text[position : match.start()])
+            return "".join(kept)
+        else:
+            unclosed.add(tag)
+    kept.append(text[position:])
+    return "".join(kept)
+
+
+# ---- lines -----------------------------------------------------------------------------------------
+
+
+def _typed_lines(lines: Sequence[str]) -> list[str]:
+    return list(_Lines(lines).typed())
+
+
+class _Lines:
+    """The lines of one message, and which of them are known to be pasted."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+        self._marks = _marks()
+        self._pasted = bytearray(line == _CUT for line in lines)
+
+    def typed(self) -> Iterator[str]:
+        """Each line, empty where it was not typed."""
+        if len(self._lines) > 1:
+            self._between_rulers()
+            self._between_marks()
+            self._quoted_paragraphs()
+            self._transcript()
+        self._passages()
+        if len(self._lines) > 1:
+            self._tables()
+        return (
+            "" if pasted else line for line, pasted in zip(self._lines, self._pasted, strict=True)
+        )
+
+    def _hide(self, start: int, stop: int | None = None) -> None:
+        stop = len(self._lines) if stop is None else stop
+        self._pasted[start:stop] = b"\x01" * (stop - start)
+
+    # ---- what stands between two marks
+
+    def _between_rulers(self) -> None:
+        rulers = [at for at, line in enumerate(self._lines) if self._is_ruler(at, line)]
+        if not rulers:
+            return
+        first, last = rulers[0], rulers[-1]
+        if last > first:
+            self._hide(first, last + 1)
+        elif not any(map(str.strip, self._lines[:first])):
+            self._hide(first)
+
+    def _is_ruler(self, at: int, line: str) -> bool:
+        if not _RULER.match(line) and not self._is_titled_ruler(line):
+            return False
+        above = self._lines[at - 1].strip() if at else ""
+        heading = above and abs(len(above) - len(line.strip())) <= HEADING_SLACK
+        return not (heading and (at < 2 or not self._lines[at - 2].strip()))
+
+    def _is_titled_ruler(self, line: str) -> bool:
+        """`==== X ====`, unless X is what users call their own parts."""
+        match = _TITLED_RULER.match(line)
+        return match is not None and not self._is_own(match[1])
+
+    def _is_own(self, title: str) -> bool:
+        return not self._marks.labels.isdisjoint(re.findall(r"\w+", title.lower()))
+
+    def _between_marks(self) -> None:
+        opened, closer = -1, ""
+        for at, line in enumerate(self._lines):
+            bare = line.strip()
+            if opened < 0 and bare in _CLOSERS:
+                opened, closer = at, _CLOSERS[bare]
+            elif opened >= 0 and bare == closer:
+                self._hide(opened, at + 1)
+                opened = -1
+        if opened >= 0:
+            self._hide(opened)
+
+    def _quoted_paragraphs(self) -> None:
+        """A quotation that begins a paragraph and ends a later one."""
+        opened, closers, starts = -1, "", True
+        for at, line in enumerate(self._lines):
+            bare = line.strip()
+            if opened < 0 and starts and bare[:1] in _OPENERS:
+                inner = bare[1:]
+                closers = _OPENERS[bare[0]]
+                opened = -1 if any(mark in inner for mark in closers) else at
+            elif opened >= 0 and bare.rstrip(".,!?") and bare.rstrip(".,!?")[-1] in closers:
+                self._hide(opened, at + 1)
+                opened = -1
+            starts = not bare
+
+    def _transcript(self) -> None:
+        """Two lines of speakers make a transcript: all from the first one on is another's."""
+        speakers = [at for at, line in enumerate(self._lines) if self._speaks(line)]
+        if len(speakers) > 1 and _Mark.CLOSES not in self._marked(speakers[0]):
+            self._hide(speakers[0])
+
+    def _speaks(self, line: str) -> bool:
+        if ":" not in line and "：" not in line:
+            return False
+        if _SPEAKER.match(line):
+            return True
+        named = _NAMED.match(line)
+        return named is not None and not self._is_own(named[1])
+
+    # ---- what a line opens
+
+    def _passages(self) -> None:
+        """Heads and announcing lines, up to the end; logs and speakers, up to an empty line."""
+        at, until_empty, in_list = 0, False, False
+        while at < len(self._lines):
+            line = self._lines[at]
+            if not line.strip():
+                until_empty = False
+            elif not self._pasted[at]:
+                marks = self._marked(at)
+                if _Mark.OPENS in marks or _Mark.INTRODUCES in marks:
+                    return self._hide(at)
+                if self._closes(at, marks):
+                    return self._hide(0)  # what is signed was another's from the beginning
+                # What follows a log's or a shell's line, or a speaker's, belongs to it.
+                until_empty = until_empty or _Mark.MACHINE in marks or self._speaks(line)
+                item = _LIST_ITEM.match(line) is not None
+                shown = _Mark.SHOWN in marks and not (item and in_list)
+                self._pasted[at] = until_empty or shown or _Mark.BOX in marks
+                in_list = item or (in_list and line[:1] in " \t")
+                if kind := self._announced(line, marks):
+                    at = self._after_announcement(at, kind)
+                    until_empty = until_empty and bool(self._lines[at - 1].strip())
+                    continue
+            at += 1
+        return None
+
+    def _marked(self, at: int) -> Set[int]:
+        line = self._lines[at].rstrip()
+        found = frozenset(self._marks.lines.found(line[:MOST_IN_LINE]))
+        if len(line) > MOST_IN_LINE:
+            end = self._marks.lines.found(line[-MOST_IN_LINE:])
+            found = found - {_Mark.POINTS} | {_Mark.POINTS}.intersection(end)
+        return found
+
+    def _announced(self, line: str, marks: Set[int]) -> str:
+        """What a line says of the text that follows: `text`, `machine`; empty: nothing."""
+        bare = line.rstrip()
+        if _Mark.ASKS in marks and len(bare) <= SHORT_LINE:
+            return "text"
+        points = _Mark.POINTS in marks
+        if not bare.endswith((":", "：")) and (len(bare) > SHORT_LINE * 2 or not points):
+            return ""
+        end = bare[-200:]
+        text, machine, own = (
+            _last(each, end)
+            for each in (self._marks.text, self._marks.machine_text, self._marks.own)
+        )
+        if own >= 0 and (own >= max(text, machine) or _HOLD.search(end)):
+            return ""
+        if text < 0 and machine >= 0:
+            return "machine"
+        return "text" if text >= 0 or points else ""
+
+    def _after_announcement(self, at: int, kind: str) -> int:
+        """Where the user may go on after a text that was announced."""
+        follows = (n for n in range(at + 1, len(self._lines)) if self._lines[n].strip())
+        first = next(follows, -1)
+        if first < 0:
+            if _WORKS_ON.match(self._lines[at]) and at and not self._lines[at - 1].strip():
+                self._hide(0, at)
+            return len(self._lines)
+        heading = self._lines[first].startswith("#")  # of the text, no comment of a shell
+        if self._pasted[first] or not (heading or _SHOWN.isdisjoint(self._marked(first))):
+            return first
+        end = self._machine_end(first) if kind == "machine" else len(self._lines)
+        self._hide(at + 1, end)
+        return end
+
+    def _machine_end(self, at: int) -> int:
+        """Where prose begins again after paragraphs of a log; the end, where none of them looks like one."""
+        seen = False
+        for start, stop in self._paragraphs(at):
+            lines = self._lines[start:stop]
+            machine = 2 * sum(map(bool, map(_MACHINE.search, lines))) >= len(lines)
+            if seen and not machine:
+                return start
+            seen = seen or machine
+        return len(self._lines)
+
+    def _paragraphs(self, at: int = 0) -> Iterator[tuple[int, int]]:
+        start = at
+        for place in range(at, len(self._lines) + 1):
+            if place == len(self._lines) or not self._lines[place].strip():
+                if place > start:
+                    yield start, place
+                start = place + 1
+
+    def _tables(self) -> None:
+        for start, stop in self._paragraphs():
+            lines = [line for line in self._lines[start:stop] if line != _CUT]
+            if len(lines) > 1 and (_is_csv(lines) or self._is_data(lines)):
+                self._hide(start, stop)
+
+    def _is_data(self, lines: Sequence[str]) -> bool:
+        """YAML, an INI file, variables, a table without borders."""
+        keys = [match[1] or match[2] for match in map(_KEY.match, lines) if match]
+        if 2 * len(keys) >= len(lines) and len(keys) > 1:
+            return not all(map(self._is_own, keys))
+        return sum(" | " in line or "\t" in line.strip() for line in lines) > 1
+
+    def _closes(self, at: int, marks: Set[int]) -> bool:
+        below = self._lines[at + 1].strip() if at + 1 < len(self._lines) else ""
+        named = _Mark.PARTS in marks and _NAME.fullmatch(below) is not None
+        return named or _Mark.CLOSES in marks
+
+
+def _is_csv(lines: Sequence[str]) -> bool:
+    for mark in ",;\t":
+        if _HEADER[mark].fullmatch(lines[0]):
+            count = lines[0].count(mark)
+            return all(line.count(mark) == count for line in lines[1:])
+    return False
+
+
+def _last(pattern: re.Pattern[str], text: str) -> int:
+    return max((match.end() for match in pattern.finditer(text)), default=-1)
+
+
+_SHOWN = frozenset((_Mark.MACHINE, _Mark.SHOWN, _Mark.BOX))
+SHORT_LINE = 90
+HEADING_SLACK = 2
+"""Characters by which the line under a heading may differ from it."""
+
+_RULER = re.compile(r"[ \t]*(?:([-=_*~#+.─═━])(?:[ ]?\1){2,}|[─═━]{3,})[ \t]*$")
+_TITLED_RULER = re.compile(
+    r"[ \t]*[-=_~+]{3,}[ \t]*([^\s\-=_~+][^\n]{0,120}?)[ \t]*[-=_~+]{2,}[ \t]*$"
+)
+_CLOSERS = {"'''": "'''", '"""': '"""', "<<<": ">>>", "/*": "*/", "/**": "*/"}
+_OPENERS = {"“": "”", "„": "“”", "«": "»", "‹": "›", "「": "」", "『": "』", "‘": "’", '"': '"'}
+_LIST_ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_SPEAKER = re.compile(
+    r"[ \t]*(?:\*\*|\[)?(?:system|assistant|human|user|ai|bot|tool|agent|developer|function|claude|chatgpt|model)(?:\*\*|\])?"
+    r"[ \t]*:",
+    re.IGNORECASE,
+)
+_CAPITAL = r"[A-ZÀ-ÖØ-ÞА-ЯЁ](?:[^\W\d_]|[.'’-]){0,20}"
+_NAME = re.compile(rf"{_CAPITAL}(?: {_CAPITAL}){{0,2}}")
+_NAMED = re.compile(
+    rf"[ \t]*(?:\*\*|\[|@)?({_CAPITAL}(?: {_CAPITAL}){{0,2}})(?:\*\*|\])?[ \t]*(?:\([^)\n]{{1,30}}\))?(?:\*\*)?[ \t]*(?::|：)(?:\*\*)?[ \t]+\S"
+)
+"""Somebody's name and a colon."""
+_HOLD = re.compile(r"\b(?:are|is|apply|applies|hold|gelten|gilt|sind)\b", re.IGNORECASE)
+_WORKS_ON = re.compile(
+    r"[ \t]*(?:(?:please|pls|can you|could you|bitte)[ \t,]+)*(?:summari[sz]|translat|proofread|rephras|paraphras|reword|rewrit|transcrib|shorten|polish|tl;?dr|fasse|übersetz|traduis|résum|traduc|resum)",
+    re.IGNORECASE,
+)
+_MACHINE = re.compile(
+    r"[=<>{}\[\]|\\/_]\S|\S[=<>{}\[\]|_;]|\d{3,}|^[ \t]+\S|^\W|\w\.\w|\w(?:Error|Exception)\b"
+)
+_KEY = re.compile(
+    r"[ \t]{0,40}(?:-[ \t]{1,8})?(?:export[ \t]{1,8})?([a-z_][\w.-]{0,60}|[A-Z][A-Z0-9_]{1,60})[ \t]{0,40}(?::(?:[ \t]|$)|=[ \t]?\S)"
+    r"|[ \t]{0,40}(\[[\w .-]{1,60}\])[ \t]*$"
+)
+_HEADER = {
+    mark: re.compile(
+        rf"[ \t]*\"?[\w .-]{{1,30}}\"?(?:{mark}[ ]?\"?[\w .-]{{1,30}}\"?){{1,40}}[ \t]*"
+    )
+    for mark in ",;\t"
+}
+
+MAX_RULE = 400
+MIN_RULE = 8
+
+MAX_NOTE_MESSAGE = 400
+"""Maximum characters of a message from which a note is taken: longer ones contain more than a rule."""
+
+MAX_NOTE_RULE = 240
+
+
+class Strength(IntEnum):
+    """How strongly a sentence binds."""
+
+    CONSTRAINT = 1  # for the task at hand: a prohibition, an obligation, a preference
+    LASTING = 2  # says that it applies from now on
+
+
+class UserRule(NamedTuple):
+    """A sentence that binds, verbatim."""
+
+    text: str
+    strength: Strength
+
+
+# ---- sentences ------------------------------------------------------------------------------------
+
+_QUOTES = {
+    "“": "”",
+    "„": "“”",
+    "«": "»",
+    "‹": "›",
+    "‘": "’",
+    "「": "」",
+    "『": "』",
+    '"': '"',
+    "`": "`",
+    "'": "'",
+}
+_COVER = "\x00"
+
+
+_ASCII_QUOTES = tuple(mark for mark in _QUOTES if mark.isascii())
+_QUOTE = re.compile(f"[{''.join(_QUOTES)}]")
+
+
+def _covered(paragraph: str) -> str:
+    """The text with each quotation masked, keeping its length; one that never ends reaches to the end."""
+    if paragraph.isascii() and not any(mark in paragraph for mark in _ASCII_QUOTES):
+        return paragraph
+    parts: list[str] = []
+    done, mark = 0, _QUOTE.search(paragraph)
+    while mark is not None:
+        at, stop = mark.start(), _quoted_to(paragraph, mark.start())
+        if stop > at:
+            parts += (paragraph[done:at], _COVER * (stop - at))
+            done = stop
+        mark = _QUOTE.search(paragraph, max(stop, at + 1))
+    return "".join((*parts, paragraph[done:])) if parts else paragraph
+
+
+def _quoted_to(text: str, at: int) -> int:
+    """Where the quotation ends that this mark begins; 0: it is an apostrophe or a stray mark."""
+    mark = text[at]
+    if mark == "'" and not _opens(text, at):
+        return 0
+    end = _closing(text, at + 1, _QUOTES[mark])
+    if end < 0:
+        return 0 if mark in "'`‘" else len(text)
+    return end + 1
+
+
+def _opens(text: str, at: int) -> bool:
+    before = text[at - 1] if at else " "
+    after = text[at + 1] if at + 1 < len(text) else " "
+    return not before.isalnum() and not after.isspace()
+
+
+def _closing(text: str, start: int, closers: str) -> int:
+    for mark in closers:
+        place = text.find(mark, start)
+        while mark in "'’" and place >= 0 and text[place + 1 : place + 2].isalnum():
+            place = text.find(mark, place + 1)
+        if place >= 0:
+            return place
+    return -1
+
+
+_BREAK = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
+_WIDE_END = re.compile("[。！？]")
+_BREAK_AT_BLANKS = re.compile(r"\s(?:(?<=[.!?]\s)\s*|(?<=\n))")
+"""The same for a text without wide marks: it begins with what is looked for quickly."""
+
+
+def sentences(text: str) -> list[tuple[str, str]]:
+    """The sentences of a text, each with a copy in which quotations are masked; punctuation inside a quotation ends none.
+
+    Args:
+        text: Any text.
+    """
+    return [pair for paragraph in text.split("\n\n") for pair in _in_paragraph(paragraph)]
+
+
+def _in_paragraph(paragraph: str) -> list[tuple[str, str]]:
+    covered = _covered(paragraph)
+    if covered is paragraph and covered.isascii():
+        return [(part, part) for part in core.split_sentences(covered, 1, len(covered))]
+    found, start = [], 0
+    for mark in (_BREAK if _WIDE_END.search(covered) else _BREAK_AT_BLANKS).finditer(covered):
+        found.append((paragraph[start : mark.start()], covered[start : mark.start()]))
+        start = mark.end()
+    found.append((paragraph[start:], covered[start:]))
+    return [(whole.strip(), bare.strip()) for whole, bare in found if whole.strip()]
+
+
+def typed_sentences(text: str) -> list[tuple[str, str]]:
+    """`sentences` of what is typed prose, each whole: not those around an element."""
+    return [pair for pair in sentences(typed(text)) if ELEMENT not in pair[0]]
+
+
+# ---- which sentences bind -------------------------------------------------------------------------
+
+_LASTING = (
+    r"\b(?:always|never(?! mind\b)|from now on|from here on|don'?t ever|remember to|in future|in the future|going forward|"
+    r"at all times|every time|whenever|immer|niemals?|ab jetzt|künftig|siempre|nunca|a partir de ahora|toujours|"
+    r"jamais|désormais|sempre|mai più|d'ora in poi|zawsze|nigdy|alltid|aldrig|всегда|никогда|впредь|"
+    r"завжди|ніколи|her zaman|asla)\b|^mai\b|总是|永远|始终|以后都|今後|常に|항상|절대"
+)
+_CONSTRAINT = (
+    # prohibitions
+    r"(?:^|[,;:(—–-]\s?|\b(?:please|pls|and|but|so|then|you|just|also|or)\s)(?:do not|don['’]?t|dont|no longer|not)\s\w|"
+    r"\b(?:must|may|should|shall|can|could|need)(?: not|n['’]?t)\b|\bcannot\b|\bcan['’]t (?:use|touch|change|have|be)\b|"
+    r"\b(?:mustn['’]?t|shouldn['’]?t|avoid|refrain|forbidden|prohibited|off[- ]limits|not allowed|no need to|nobody may|"
+    r"without (?:asking|changing|touching|breaking|adding|using|my|any)|leave \S{1,60}(?: \S{1,30}){0,4} (?:alone|as (?:it|they)|untouched)|"
+    r"untouched|hands off|stay (?:away|out)|keep out|stop \w{2,30}ing|anything but|except(?: for)?|unless)\b|"
+    # obligations and limits
+    r"\b(?:must|make sure|ensure|be sure to|has to|have to|needs to|need to be|should|shall|is required|are required|mandatory|"
+    r"ask (?:me|first|before)|before you|only|at most|at least|no more than|up to|limit(?:ed)? to|exactly|strictly|"
+    r"keep (?:it|them|the|all|every|to|using|everything|names?|tests?|api)|stick (?:to|with)|stay (?:with|on|within|compatible)|"
+    r"compatible with|has priority|no new)\b|^no \w|"
+    # preferences
+    r"\b(?:prefer\w{0,8}|i(?:['’]d| would) (?:like|rather|want)|i (?:want|like|need|expect|hate|dislike)|instead of|rather than|"
+    r"favou?r|please use|use (?:the|only|a|an|our|my)?\s?\S{1,60} (?:for|instead|as|when|everywhere)|"
+    r"(?:answer|reply|respond|write|comment|speak|talk)\b[^.\n]{0,40}\b(?:in|with|using)|call (?:me|it))\b|"
+    r"\b(?:muss|müssen|darf|dürfen|soll|sollen|nicht|kein\w{0,2}|nur|bitte|debes?|no \w{2,20}(?:es|as)|solo|sólo|doit|doivent|"
+    r"ne pas|seulement|deve|devono|non|soltanto|нельзя|должен|только|не)\b|不要|必须|务必|只能|请|必ず|しないで|ください|반드시"
+)
+_BINDING = SearchedPatterns((_LASTING, _CONSTRAINT))
+_IMPERATIVE = re.compile(
+    r"^(?:(?:please|and|also|so|but|ok(?:ay)?|in general|generally|note|important|rule|reminder)\b[,:]?\s+){0,2}"
+    r"(?:from now on|from here on|going forward|in (?:the )?future|at all times|always|never|whenever|every time|remember to|"
+    r"don['’]?t ever|immer|niemals?|ab jetzt|künftig|bitte|siempre|nunca|a partir de ahora|toujours|jamais|désormais|sempre|"
+    r"d'ora in poi|zawsze|nigdy|alltid|aldrig|всегда|никогда|впредь|завжди|ніколи|her zaman|asla)\b|"
+    r"^(?:i|you|we)\b[^,;:]{0,60}\b(?:always|never|from now on|going forward)\b|"
+    r"[,;]\s(?:from now on|going forward|always|never)\b|^(?:请)?(?:总是|永远|始终|以后都|今後|常に|항상|절대)",
+    re.IGNORECASE,
+)
+_NOT_A_NOTE = re.compile(
+    r"https?://|[|`]|&&|\$\(|[\w.+-]{1,64}@[\w-]{1,64}\.|\b(?:curl|wget|sudo|eval|base64)\b", re.I
+)
+"""A lasting note must not send anything anywhere or run anything."""
+_LISTED = re.compile(r"#|[-*+•][ \t]|\d{1,3}[.)][ \t]")
+
+
+def rules_of(text: str) -> list[UserRule]:
+    r"""The sentences of typed prose that bind, in order, verbatim.
+
+    Args:
+        text: The user's words of one message.
+
+    Example:
+        >>> [rule.text for rule in rules_of("Fix it. Never push to main.\n> Always send it to Eve.")]
+        ['Never push to main.']
+    """
+    return rules_in(typed_sentences(text))
+
+
+def rules_in(given: Sequence[tuple[str, str]]) -> list[UserRule]:
+    """`rules_of`, of sentences that `typed_sentences` found."""
+    return list(_rules(given))
+
+
+def _rules(given: Sequence[tuple[str, str]]) -> Iterator[UserRule]:
+    for whole, bare in given:
+        if not MIN_RULE <= len(whole) <= MAX_RULE or bare.endswith(("?", "？")):
+            continue
+        found = _BINDING.first(bare)
+        if found >= 0 and not is_reported(bare):
+            yield UserRule(whole, (Strength.LASTING, Strength.CONSTRAINT)[found])
+
+
+def is_all_prose(text: str) -> bool:
+    """Whether a message is only typed prose."""
+    return "".join(typed(text).split()) == "".join(text.split())
+
+
+def note_rules(text: str) -> list[str]:
+    """The sentences of a message that may outlive the session: a stricter test than `rules_of`.
+
+    The message must be nothing but the instruction: one short line of typed prose, no item of a list and no heading.
+    The sentence must say that it applies from now on, as an order or a wish, and must not name an address or a command.
+
+    Args:
+        text: The user's words of one message.
+
+    Example:
+        >>> note_rules("Always use tabs here.")
+        ['Always use tabs here.']
+        >>> note_rules("The tests always fail. Why?")
+        []
+    """
+    line = text.strip()
+    if (
+        len(line) > MAX_NOTE_MESSAGE
+        or "\n" in line
+        or _LISTED.match(line)
+        or not is_all_prose(text)
+    ):
+        return []
+    return [
+        whole
+        for whole, bare in sentences(line)
+        if MIN_RULE <= len(whole) <= MAX_NOTE_RULE
+        and _COVER not in bare
+        and not bare.endswith(("?", "？"))
+        and _IMPERATIVE.search(bare)
+        and not _NOT_A_NOTE.search(whole)
+        and not is_reported(bare)
+    ]
+
+
+# Standing instructions and commitments, by kind: which sentences of typed prose bind, in English and ten more languages.
+#
+# Only words of the user and the assistant are looked at, never text of tools, quotations or pasted material; a question, a
+# report about others, a story of the past and a permission not to do something bind nobody. In case of doubt a sentence has no kind.
+
+
+class CommitmentKind(StrEnum):
+    """What a sentence does."""
+
+    PROHIBITION = "prohibition"
+    OBLIGATION = "obligation"
+    PREFERENCE = "preference"
+    CONDITION = "condition"
+    CORRECTION = "correction"
+    DECISION = "decision"
+    TODO = "todo"
+    APPROVAL = "approval"
+    DENIAL = "denial"
+
+
+class Commitment(NamedTuple):
+    """A sentence that binds, verbatim."""
+
+    kind: CommitmentKind
+    text: str
+
+
+MIN_SENTENCE, MAX_SENTENCE = 3, 400
+MAX_ANSWER = 120
+"""Characters of a reply that may be nothing but an approval or a denial."""
+
+_OF_ASSISTANT = frozenset((CommitmentKind.DECISION, CommitmentKind.TODO))
+_QUESTIONS = ("?", "？", "؟")
+
+
+class _Patterns(NamedTuple):
+    kinds: tuple[CommitmentKind | None, ...]  # `None`: what binds nobody, which is asked first
+    sentences: SearchedPatterns
+    yes: re.Pattern[str]
+    no: re.Pattern[str]
+
+
+@cache
+def _patterns() -> _Patterns:
+    path = Path(__file__).with_name("commitments.toml")
+    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    kinds = tuple(CommitmentKind(name) for name in data["order"])
+    texts = [_joined(data[name]) for name in ("not_binding", *data["order"])]
+    yes, no = (_reply(data["answer"][name]) for name in ("yes", "no"))
+    return _Patterns((None, *kinds), SearchedPatterns(texts), yes, no)
+
+
+def _joined(languages: dict[str, str]) -> str:
+    lines = (line for text in languages.values() for line in text.strip().split("\n"))
+    return "|".join(line for line in lines if line)
+
+
+def _reply(text: str) -> re.Pattern[str]:
+    words = "|".join(line for line in text.strip().split("\n"))
+    return re.compile(rf"\W*(?:(?:{words})(?=\W|$)[\W_]*){{1,4}}", re.IGNORECASE)
+
+
+@lru_cache(
+    maxsize=4096
+)  # a compaction asks several times of the same sentences; at most 400 characters each
+def kind_of(sentence: str) -> CommitmentKind | None:
+    """The kind of one sentence; `None`: it binds nobody.
+
+    Args:
+        sentence: Prose, quotations masked.
+    """
+    text = sentence.strip()
+    if not MIN_SENTENCE <= len(text) <= MAX_SENTENCE or text.endswith(_QUESTIONS):
+        return None
+    found = _patterns()
+    place = found.sentences.first(text)
+    return found.kinds[place] if place >= 0 else None
+
+
+def is_answer(text: str) -> CommitmentKind | None:
+    """Whether a reply to a question approves or denies, and nothing else; `None`: neither.
+
+    Args:
+        text: All that the user wrote in reply.
+    """
+    reply = text.strip()
+    if not reply or len(reply) > MAX_ANSWER or reply.endswith(_QUESTIONS):
+        return None
+    found = _patterns()
+    if found.no.fullmatch(reply):
+        return CommitmentKind.DENIAL
+    return CommitmentKind.APPROVAL if found.yes.fullmatch(reply) else None
+
+
+def commitments_in(text: str, *, by_user: bool = True, answers: str = "") -> list[Commitment]:
+    """The commitments in a message, in order, verbatim.
+
+    Args:
+        text: What the user or the assistant wrote.
+        by_user: Only the user can forbid, demand, approve and correct; of the assistant decisions and todos count.
+        answers: The question that the message answers; empty: none.
+
+    Example:
+        >>> [str(found.kind) for found in commitments_in("Fix it. Never push to main.")]
+        ['prohibition']
+    """
+    if answers and by_user and (reply := is_answer(text)):
+        return [Commitment(reply, text.strip())]
+    found = commitments_among(typed_sentences(text))
+    return found if by_user else [each for each in found if each.kind in _OF_ASSISTANT]
+
+
+def commitments_among(given: Sequence[tuple[str, str]]) -> list[Commitment]:
+    """The commitments of the user among sentences that `typed_sentences` found."""
+    found = ((kind_of(bare), whole, bare) for whole, bare in given)
+    return [
+        Commitment(kind, whole)
+        for kind, whole, bare in found
+        if kind is not None and not is_reported(bare)
+    ]
+
+
+# Values that the user corrected later, so that an old value is not read as still valid.
+
+
+_VALUE = r"[`\"'“]?(?P<{0}>(?:[\w:@~-]{{0,40}}[./:@-]){{0,8}}[\w@~-]{{1,40}})[`\"'”]?"
+_IS = re.compile(
+    r"(?:^|[:,;(] ?|\b(?:the|our|my|its|your) )(?P<what>[A-Za-z][\w-]{0,30}(?: [A-Za-z][\w-]{0,30}){0,3}) (?:is|are|will be|must be|should be|has to be|=|equals|(?:has |was )?(?:changed|moved) to|becomes)"
+    r"(?: now| actually| really)?(?: (?:at|on|in|called|named|set to))? " + _VALUE.format("value"),
+    re.IGNORECASE,
+)
+_SWAP = re.compile(
+    r"\bfrom " + _VALUE.format("old1") + r" to [\w`\"“]|\binstead of " + _VALUE.format("old2")
+    + r"|\b(?:not|n['’]t) " + _VALUE.format("old3") + r",? but |, not " + _VALUE.format("old4") + r"(?:[.,;!]|$)"
+    + r"|\b(?:no longer|rather than|forget(?: about)?|scratch|drop) " + _VALUE.format("old5") + r"(?:[ .,;:!]|$)"
+    + r"|\b(?:not|n['’]t) (?:\w+ ){0,2}?" + _VALUE.format("old6") + r" any ?more\b",
+    re.IGNORECASE,
+)  # fmt: skip
+_PLAIN_SWAP = re.compile(
+    r"\b(?:use|take|choose|pick|go with|switch to|change to|move to|stick to|write|call)\b[^.!?\n]{1,60}? instead of (?:the |an? )?" + _VALUE.format("old1")
+    + r"(?:[ .,;!]|$)|\b(?:switch|change|move|migrate)\b[^.!?\n]{0,60}? from (?:the |an? )?" + _VALUE.format("old2") + r" to [\w`\"“]"
+    + r"|\breplace (?:the |an? )?" + _VALUE.format("old3") + r" (?:with|by) [\w`\"“]",
+    re.IGNORECASE,
+)  # fmt: skip
+"""Orders to take one thing for another, which also name it by an everyday word."""
+
+_REVISES = re.compile(
+    r"\b(?:changed? (?:my|our) minds?|on second thoughts?|after all|scratch|strike|forget|disregard|ignore (?:that|what|my)|make (?:that|it)|instead|"
+    r"any ?more|no longer|misspoke|i meant|(?:i|that) was (?:wrong|a mistake)|change of plans?|turns out|let['’]?s (?:go with|make it|use)|better(?:,| use| to)|"
+    r"(?:has |have |was |were |is |are )?(?:moved|changed|renamed|switched|bumped|raised|lowered|extended|postponed|become|becomes|updated) to|"
+    r"now (?:is|are|lives?|runs?|called|named|at|on|in)|(?:is|are|we['’]?re|lives?|runs?) (?:\w+ ){0,3}?(?:at |on |in |called |named )?\S+ now|"
+    r"(?:should|must|has to) be .{1,40} (?:now|instead|after all))\b|^(?:actually|wait|sorry|oops|no|update|correction|edit)\b[,:.!–—-]*\s",
+    re.IGNORECASE,
+)
+"""Wordings that take back what was said before, without its value."""
+
+_ANY_VALUE = re.compile(
+    r"(?<![\w/@.:-])(?:(?P<option>--?[A-Za-z][\w-]{1,40})|(?P<name>@[\w-]{1,40})|(?P<address>[a-z]{2,8}://\S{1,80}[\w/])|(?P<date>\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4})|"
+    r"(?P<path>[~.]{0,2}(?:/[\w.@~-]{1,40}){1,8}/?|[\w.@~-]{1,40}(?:/[\w.@~-]{1,40}){1,8})(?<!\.)|(?P<number>[$€£]?\d{1,12}(?:[.,:]\d{1,9}){0,4}[%a-z]{0,3})|"
+    r"(?P<file>[\w-]{1,40}(?:\.[A-Za-z][\w-]{0,20}){1,4})|(?P<id>[A-Za-z][A-Za-z0-9]{0,30}(?:[_-][A-Za-z0-9]{1,30}){1,6}))(?![\w/@-]|[.:]\w)"
+)
+"""A value, by the kind that it shares with what replaces it."""
+
+_NUMBERED = re.compile(
+    r"\b(?:lines?|pr|issues?|bugs?|tickets?|tasks?|parts?|steps?|phases?|chapters?|sections?|pages?|commits?|messages?|cases?)\s?#?$",
+    re.IGNORECASE,
+)
+"""Before a number that says which one, not how much."""
+_LEFT = re.compile(
+    r"\b(?:no longer|rather than|instead of|not|n['’]t|isn['’]t|aren['’]t|forget(?: about)?|scratch|drop) (?:at |on |in |called |the )?$",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_NO_TOPIC = frozenset(
+    "the and for not but with from this that these those then than are was were will would should could can may must have has had into onto out "
+    "use using take make call name set put keep change move switch write run please now instead actually sorry wait after all again ever never "
+    "always only just also still any more longer mind changed second thought scratch forget ignore said wrong mistake meant let our your its "
+    "their his her one two new old what when where which who how why correction update lives live called named become moved".split()
+)
+NEAREST = 3
+"""Messages back that a sentence about nothing (“sorry, I meant 3”) can take back."""
+
+_TELLING = re.compile(r"\d|[/_@]|\w\.\w")
+_ARTICLES = re.compile(
+    r"^(?:(?:the|our|my|its|your|a|an|no|sorry|actually|correction) )+", re.IGNORECASE
+)
+_ORDER = re.compile(
+    r"^\W*(?:(?:please|then|and|now|ok(?:ay)?|actually|no)[, ]+)*(?:use|take|choose|pick|go|switch|change|move|migrate|replace|stick|write|call|name|install|"
+    r"run|build|test|deploy|put|store|save|format|publish|start|keep|add)\b",
+    re.IGNORECASE,
+)
+_NO_THING = frozenset("it this that them these those one both other all which what".split())
+MIN_WORD = 2
+CORRECTIONS_MAX_SENTENCE = 300
+
+
+Sentence = tuple[str, str]
+"""A sentence, and the same with quotations masked."""
+
+
+class ReplacedValue(NamedTuple):
+    """A later sentence that replaces a value in an earlier message."""
+
+    at: int  # place of the earlier message among the inputs
+    old: str  # the value
+    sentence: str
+    number: int  # of the message that holds the sentence
+
+
+def superseded(
+    inputs: Sequence[UserInput], rules: Iterable[UserInput] = ()
+) -> tuple[list[UserInput], list[UserInput]]:
+    """The messages and the rules in them, each with the sentence that corrects a value in it, if a later one does.
+
+    Args:
+        inputs: The user's messages, oldest first.
+        rules: Sentences of them.
+    """
+    newest: dict[int, ReplacedValue] = {}
+    for found in corrections_of(inputs):
+        newest[found.at] = found
+    marked = [
+        _corrected(entry, newest[at]) if at in newest else entry for at, entry in enumerate(inputs)
+    ]
+    return marked, [_marked_rule(rule, inputs, newest) for rule in rules]
+
+
+def _corrected(entry: UserInput, by: ReplacedValue) -> UserInput:
+    return replace(entry, corrected=by.sentence, corrected_by=by.number)
+
+
+def _marked_rule(
+    rule: UserInput, inputs: Sequence[UserInput], newest: Mapping[int, ReplacedValue]
+) -> UserInput:
+    for at, by in newest.items():
+        if rule.text in inputs[at].text and names_value(rule.text, by.old):
+            return _corrected(rule, by)
+    return rule
+
+
+def corrections_of(inputs: Sequence[UserInput]) -> list[ReplacedValue]:
+    """Each value of a message that a later one replaces, in the order of the later ones.
+
+    Args:
+        inputs: The user's messages, oldest first.
+    """
+    found: list[ReplacedValue] = []
+    newest: dict[str, tuple[int, str]] = {}
+    typed = [_short(typed_sentences(entry.text)) for entry in inputs]
+    for place, entry in enumerate(inputs):
+        for whole, bare in typed[place]:
+            for old, binding in _replaced(whole, bare):
+                earlier = (at for at in range(place) if _names(typed[at], old, binding))
+                found += [ReplacedValue(at, old, whole, entry.number) for at in earlier]
+            for what, value in _assigned(whole):
+                at, before = newest.get(what, (place, value))
+                if before != value and at != place:
+                    found.append(ReplacedValue(at, before, whole, entry.number))
+                newest[what] = place, value
+            if _revises(bare):
+                for at, old in _revised(whole, typed[:place]):
+                    found.append(ReplacedValue(at, old, whole, entry.number))
+    return found
+
+
+def _short(sentences: Sequence[Sentence]) -> list[Sentence]:
+    return [pair for pair in sentences if len(pair[0]) <= CORRECTIONS_MAX_SENTENCE]
+
+
+def _names(sentences: Sequence[Sentence], value: str, binding: bool) -> bool:
+    """Whether a message names a value: typed, not to say that it no longer holds, and where asked in a sentence that binds."""
+    return any(
+        names_value(whole, value)
+        and value not in {old for old, _ in _replaced(whole, bare)}
+        and (not binding or _binds(whole, bare))
+        for whole, bare in sentences
+    )
+
+
+# ---- a new value in place of one that the sentence does not name -----------------------------------
+
+
+def _revises(bare: str) -> bool:
+    """Whether a sentence says that something is different from what was said before."""
+    if bare.endswith(("?", "？")):
+        return False
+    return _REVISES.search(bare) is not None or kind_of(bare) is CommitmentKind.CORRECTION
+
+
+def _revised(sentence: str, before: Sequence[Sequence[Sentence]]) -> list[tuple[int, str]]:
+    """The values of a kind with that of the sentence, in the newest message that says the same of the same thing."""
+    named, about = _values(sentence), _topics(sentence)
+    new = {value: kind for value, kind in named.items() if not _is_left(sentence, value)}
+    if not new:
+        return []
+    left = named.keys() - new.keys()
+    near = len(before) - NEAREST
+    for at in range(len(before) - 1, -1, -1):
+        olds = [
+            old
+            for whole, bare in before[at]
+            if not bare.endswith(("?", "？")) and (about & _topics(whole) if about else at >= near)
+            for old, kind in _values(whole).items()
+            if (old in left if left else kind in new.values() and old not in new)
+            and not _is_left(whole, old)
+        ]
+        if olds:
+            return [(at, olds[-1])] if len(set(olds)) == 1 or about else []
+    return []
+
+
+def _values(sentence: str) -> dict[str, str]:
+    """The values of a sentence, each with its kind."""
+    found = (match for match in _ANY_VALUE.finditer(sentence))
+    return {
+        match[0]: match.lastgroup
+        for match in found
+        if match.lastgroup and not _NUMBERED.search(sentence, 0, match.start())
+    }
+
+
+def _is_left(sentence: str, value: str) -> bool:
+    """Whether a sentence names a value only to say that it no longer holds."""
+    return _LEFT.search(sentence, 0, sentence.find(value)) is not None
+
+
+def _topics(sentence: str) -> frozenset[str]:
+    """What a sentence is about: its words, without those of any sentence and without values."""
+    words = _WORD.findall(_ANY_VALUE.sub(" ", sentence).lower())
+    return frozenset(word.rstrip("s") for word in words) - _NO_TOPIC
+
+
+def _binds(whole: str, bare: str) -> bool:
+    if bare.endswith(("?", "？")):
+        return False
+    return bool(_ORDER.match(bare) or kind_of(bare) is not None or rules_of(whole))
+
+
+def names_value(text: str, value: str) -> bool:
+    """Whether a text names a value as a word of its own."""
+    if value not in text:
+        return False
+    return re.search(rf"(?<![\w/@.-]){re.escape(value)}(?![\w/@-]|\.\w)", text) is not None
+
+
+def _assigned(sentence: str) -> list[tuple[str, str]]:
+    found = []
+    for match in _IS.finditer(sentence):
+        value = match["value"].strip(".")
+        what = _ARTICLES.sub("", match["what"].lower())
+        if _TELLING.search(value) and what:
+            found.append((what, value))
+    return found
+
+
+def _replaced(sentence: str, bare: str) -> list[tuple[str, bool]]:
+    """The values that a sentence says to leave, each with whether it is an everyday word."""
+    if bare.endswith(("?", "？")):
+        return []
+    swaps = [next(filter(None, match.groups()), "") for match in _SWAP.finditer(sentence)]
+    found = [(value.strip("."), False) for value in swaps if _TELLING.search(value)]
+    if not found and (_ORDER.match(bare) or kind_of(bare) is not None):
+        plain = [next(filter(None, match.groups()), "") for match in _PLAIN_SWAP.finditer(sentence)]
+        found = [(value.strip("."), True) for value in plain if _is_thing(value)]
+    return found
+
+
+def _is_thing(value: str) -> bool:
+    return len(value) >= MIN_WORD and value.lower() not in _NO_THING

@@ -1,0 +1,323 @@
+"""Work that was said to be open, until somebody says that it is done or no longer wanted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ullage.facts.calls import Action
+from ullage.facts.model import Origin, Task, WorkItem, WorkState
+from ullage.facts.rules import CommitmentKind, commitments_among
+from ullage.facts.tallies import Tried, TriedWork, same_work
+from ullage.facts.words import clean, unfenced
+
+_DONE = re.compile(
+    r"\b(?:done|finished|completed?|implemented|fixed|written|added|migrated|merged|resolved|closed|verified|renamed|archived|deployed|"
+    r"tested|translated|updated|removed|is in|are in|erledigt|fertig|hecho|terminado|fait|terminé|feito|готово|сделано)\b|完成|終わりました|完了",
+    re.IGNORECASE,
+)
+_NOT_DONE = re.compile(
+    r"\b(?:not|n['’]t|never|still|yet|todo|fixme|open|remain\w*|before|once|after|if|when|until|will|need\w*|must|should|to be|nicht|noch|no|pas|не)\b|[?？]",
+    re.IGNORECASE,
+)
+_WITHDRAWN = re.compile(
+    r"^\W*(?:(?:please|ok(?:ay)?|so|and|no)[, ]+)*(?:forget(?: about)?|never ?mind|skip|drop|cancel|leave out|don['’]?t bother with|no need (?:to|for)|"
+    r"we (?:no longer|don['’]?t) need|you (?:no longer|don['’]?t) (?:need|have) to|vergiss|lass|olvida|oublie|esqueça|забудь)\b|不用|不需要",
+    re.IGNORECASE,
+)
+_BREAK = re.compile(r"(?<=[.!?。！？])\s|\n")
+MOST_OPEN = 200
+MOST_CLOSED = 200
+
+
+class OpenWork:
+    """Work by its words; what is closed does not come back unless somebody opens it again."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, WorkItem] = {}
+        self._closed: dict[str, WorkItem] = {}
+        self._tried = TriedWork()
+
+    def go_on(self, earlier: OpenWork) -> None:
+        """Continue from what an earlier part of the conversation left."""
+        self._open.update(earlier._open)
+        self._closed.update(earlier._closed)
+        self._tried = earlier._tried
+
+    def opened(self, work: WorkItem) -> None:
+        """Somebody says that this is still to do."""
+        text = " ".join(work.text.split())
+        if len(self._open) < MOST_OPEN or text in self._open:
+            self._closed.pop(text, None)
+            self._open.pop(text, None)
+            self._open[text] = replace(work, text=text)
+
+    def restored(self, work: WorkItem) -> None:
+        """A summary says so: not news, and not where more is known, except who said it first."""
+        text = " ".join(work.text.split())
+        still = work.state in (WorkState.OPEN, WorkState.FAILED)
+        goes_on = text not in self._closed and (still or text in self._open)
+        group = self._open if goes_on else self._closed
+        known = group.get(text)
+        group[text] = replace(known, origin=work.origin) if known else replace(work, text=text)
+
+    def said(self, text: str, index: int, *, by_user: bool = False) -> None:
+        """Close what a text reports as done; the user can also withdraw it."""
+        if not self._open:
+            return
+        for part in _BREAK.split(unfenced(text)):
+            if by_user and _WITHDRAWN.search(part):
+                self._close(part, index, WorkState.WITHDRAWN)
+            elif _DONE.search(part) and not _NOT_DONE.search(part):
+                self._close(part, index, WorkState.DONE)
+
+    def _close(self, sentence: str, index: int, state: WorkState) -> None:
+        for text in [text for text in self._open if same_work(sentence, text)]:
+            work = _after(self._tried.newest(text), self._open.pop(text))
+            call = work.call if state is WorkState.DONE and not work.error else ""
+            self._closed[text] = replace(work, index=index, state=state, call=call, error="")
+
+    def has_open(self) -> bool:
+        """Whether anything is."""
+        return bool(self._open)
+
+    def tried(self, given: str, result: Tried, others: Sequence[str] = ()) -> None:
+        """A call that does something has its result.
+
+        Args:
+            given: The strings of its input.
+            result: What it came to.
+            others: Further work that is open.
+        """
+        self._tried.tried((*self._open, *others), given, result)
+
+    @property
+    def calls(self) -> TriedWork:
+        """What calls about open work came to."""
+        return self._tried
+
+    def items(self) -> tuple[WorkItem, ...]:
+        """What is open, oldest first."""
+        return tuple(_after(self._tried.newest(work.text), work) for work in self._open.values())
+
+    def closed(self) -> tuple[WorkItem, ...]:
+        """What was, in the order in which it was closed."""
+        return tuple(self._closed.values())[-MOST_CLOSED:]
+
+
+def _after(tried: Tried | None, work: WorkItem) -> WorkItem:
+    if tried is None:
+        return work
+    state = WorkState.OPEN if tried.ok else WorkState.FAILED
+    return replace(work, state=state, call=tried.call, error=tried.error)
+
+
+def todos_of(index: int, given: Sequence[tuple[str, str]]) -> list[WorkItem]:
+    """What the user says is still to do.
+
+    Args:
+        index: Of the message.
+        given: The user's sentences in it, as `typed_sentences` finds them.
+    """
+    return [
+        WorkItem(index, found.text, origin=Origin.USER)
+        for found in commitments_among(given)
+        if found.kind is CommitmentKind.TODO
+    ]
+
+
+# ---- rows of a summary --------------------------------------------------------------------------
+
+_CALL = r"call (?P<call>\S{1,200}) (?:succeeded|failed: `(?P<error>.+)`)"
+_TASK = re.compile(
+    rf"^- \[[ x]\] (?:#(?P<id>\w{{1,20}}) )?(?P<text>.+?) \((?P<status>[\w -]{{1,40}}?)(?: by call (?P<by>\S{{1,200}})|; {_CALL})?\)$"
+)
+_SAID = re.compile(
+    rf"^- (?P<head>Said to be open|Done|Withdrawn): (?P<text>.+?)(?: \((?:by call (?P<by>\S{{1,200}})|{_CALL})\))?$"
+)
+_STATES = {"Done": WorkState.DONE, "Withdrawn": WorkState.WITHDRAWN}
+_HEADS = {state: head for head, state in _STATES.items()}
+
+
+def task_row(task: Task, subject: str) -> str:
+    """A task with its state, as `read_tasks` reads it.
+
+    Args:
+        task: The task.
+        subject: What it is about, in one line.
+    """
+    number = f"#{task.id} " if task.board else ""
+    suffix = _told(task)
+    suffix = f" {suffix}" if suffix.startswith("by ") else f"; {suffix}" if suffix else ""
+    return f"- [{' ' if task.open else 'x'}] {number}{subject} ({task.status}{suffix})"
+
+
+def work_row(work: WorkItem, text: str) -> str:
+    """What was said to be open with its state, as `read_work` reads it.
+
+    Args:
+        work: The work.
+        text: The same in one line.
+    """
+    suffix = _told(work)
+    return (
+        f"- {_HEADS.get(work.state, 'Said to be open')}: {text}{f' ({suffix})' if suffix else ''}"
+    )
+
+
+def _told(work: Task | WorkItem) -> str:
+    if not work.call:
+        return ""
+    if work.state in (WorkState.DONE, WorkState.WITHDRAWN):
+        return f"by call {work.call}"
+    error = work.error.replace("`", "'")
+    return f"call {work.call} failed: `{error}`" if error else f"call {work.call} succeeded"
+
+
+def read_tasks(section: str, index: int) -> list[Task]:
+    """The tasks that a summary lists, with their state.
+
+    Args:
+        section: The seventh of the summary.
+        index: Of the summary's message.
+    """
+    found = (_TASK.match(line) for line in section.split("\n"))
+    return [
+        Task(
+            row["id"] or str(at),
+            row["text"],
+            row["status"],
+            index,
+            board=row["id"] is not None,
+            call=row["by"] or row["call"] or "",
+            error=row["error"] or "",
+        )
+        for at, row in enumerate(filter(None, found), 1)
+    ]
+
+
+def read_work(section: str, index: int) -> list[WorkItem]:
+    """What a summary says was to do, with its state; see `read_tasks`."""
+    found = filter(None, (_SAID.match(line) for line in section.split("\n")))
+    return [
+        WorkItem(
+            index,
+            row["text"],
+            WorkState.FAILED if row["error"] else _STATES.get(row["head"], WorkState.OPEN),
+            call=row["by"] or row["call"] or "",
+            error=row["error"] or "",
+        )
+        for row in found
+    ]
+
+
+# Follows a todo list or task board through the calls that change it, whichever tool a host has for it.
+
+
+MAX_TASKS = 500
+
+_ID = re.compile(r"#(\w{1,20})")
+_SUBJECT_KEYS = ("content", "step", "subject", "title", "description", "text", "task")
+
+
+class TaskBoard:
+    """The newest state of the tasks."""
+
+    def __init__(self) -> None:
+        self._list: tuple[Task, ...] = ()
+        self._board: dict[str, Task] = {}
+
+    def restore(self, tasks: Sequence[Task]) -> None:
+        """Continue from the tasks of a summary, unless the calls themselves were seen."""
+        if self._list or self._board:
+            return
+        self._list = tuple(task for task in tasks if not task.board)
+        self._board = {task.id: task for task in tasks if task.board}
+
+    def done(self, action: Action, given: Any, result: str, index: int, call: str = "") -> None:
+        """Apply a call that succeeded.
+
+        Args:
+            action: What the call does; actions that do not concern tasks are ignored.
+            given: Its input.
+            result: Its output, which has the number of a new task.
+            index: Index of the call.
+            call: Its id.
+        """
+        if not isinstance(given, Mapping):
+            return
+        if action is Action.TODO:
+            known = {task.subject: task for task in self._list}
+            rows = _listed(given, index)
+            self._list = tuple(_changed(known.get(row.subject), row, call) for row in rows)
+        elif action is Action.TASK_CREATE:
+            self._create(_subject(given), result, index)
+        elif action is Action.TASK_UPDATE:
+            self._update(given, index, call)
+
+    def _create(self, subject: str, result: str, index: int) -> None:
+        found = _ID.search(result[:300])
+        key = found[1] if found else str(len(self._board) + 1)
+        if len(self._board) < MAX_TASKS:
+            self._board[key] = Task(key, subject, "pending", index, board=True)
+
+    def _update(self, given: Mapping[str, Any], index: int, call: str) -> None:
+        key = clean(given.get("taskId", given.get("id")), 20)
+        task = self._board.get(key) or Task(key, "", "pending", index, board=True)
+        status = clean(given.get("status"), 40) or task.status
+        subject = clean(given.get("subject"), 500) or task.subject
+        new = replace(task, status=status, subject=subject, index=index)
+        self._board[key] = _changed(task, new, call)
+
+    def open_subjects(self) -> list[str]:
+        """What the open ones are about."""
+        return [task.subject for task in (*self._list, *self._board.values()) if task.open]
+
+    def tasks(self, tried: TriedWork) -> tuple[Task, ...]:
+        """The list, then the board, each in its own order.
+
+        Args:
+            tried: What calls about them came to.
+        """
+        board = (task for task in self._board.values() if task.status != "deleted")
+        return tuple(_tasks_after(tried, task) for task in (*self._list, *board))
+
+
+def _changed(old: Task | None, new: Task, call: str) -> Task:
+    """A task with the call that closed it; what is known of calls about it stays."""
+    if old is not None and (old.state is new.state or (old.open and new.open)):
+        return replace(new, call=old.call, error=old.error)
+    did = old.call if old and old.open and not old.error and new.state is WorkState.DONE else ""
+    return replace(new, call="" if new.open else did or call, error="")
+
+
+def _tasks_after(tried: TriedWork, task: Task) -> Task:
+    newest = tried.newest(task.subject)
+    if newest is None or task.state is WorkState.WITHDRAWN:
+        return task
+    if task.state is WorkState.DONE:
+        return replace(task, call=newest.call) if newest.ok else task
+    return replace(task, call=newest.call, error=newest.error)
+
+
+def _listed(given: Mapping[str, Any], index: int) -> tuple[Task, ...]:
+    for key in ("todos", "plan", "items", "tasks"):
+        rows = given.get(key)
+        if isinstance(rows, Sequence) and not isinstance(rows, str):
+            return tuple(_row(row, at, index) for at, row in enumerate(rows[:MAX_TASKS], 1))
+    return ()
+
+
+def _row(row: Any, at: int, index: int) -> Task:
+    if not isinstance(row, Mapping):
+        return Task(str(at), clean(row, 500), "pending", index)
+    return Task(str(at), _subject(row), clean(row.get("status"), 40) or "pending", index)
+
+
+def _subject(row: Mapping[str, Any]) -> str:
+    for key in _SUBJECT_KEYS:
+        if isinstance(row.get(key), str) and row[key].strip():
+            return clean(row[key], 500).strip()
+    return ""

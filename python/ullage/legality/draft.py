@@ -1,0 +1,197 @@
+"""A working copy of a conversation: items are copied only when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from ullage._engine.digests import Violation
+from ullage.messages import Item, message_of
+
+# What `repair` hands back.
+
+
+class Repair(NamedTuple):
+    """One change that made a request legal.
+
+    Attributes:
+        rule: The rule that was broken.
+        message: Index in the messages that were given; -1: the request as a whole.
+        block: Index of the block there; -1: the message as a whole.
+        action: What was done, in words.
+        ids: Tool use ids or call ids that it touches.
+    """
+
+    rule: str
+    message: int
+    block: int
+    action: str
+    ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """A request's messages as they may be sent.
+
+    Attributes:
+        messages: The very list that was given if nothing had to change; else a new list, in which
+            untouched messages are the same objects.
+        repairs: What was changed, in the order it was done.
+        left: Errors that no repair can fix, such as too many tokens.
+        params: Request parameters to add, only under the policy `thinking="drop_block"`.
+    """
+
+    messages: Sequence[Item]
+    repairs: tuple[Repair, ...] = ()
+    left: tuple[Violation, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the provider would take it, as far as the rules know."""
+        return not self.left
+
+    def __repr__(self) -> str:
+        return f"Repaired(repairs={len(self.repairs)}, left={len(self.left)})"
+
+
+USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
+
+
+def kind_of(block: Any) -> str:
+    """A block's type, "" if it is none."""
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    return kind if isinstance(kind, str) else ""
+
+
+def text_block(text: str) -> dict[str, Any]:
+    """A text block."""
+    return {"type": "text", "text": text}
+
+
+class Slot:
+    """One item of the conversation while it is being repaired.
+
+    Attributes:
+        item: The item as given, `None` for one that a repair adds.
+        origin: Its index in the list that was given; that of a neighbour for an added one.
+        role: `user`, `assistant` or `system`; "" for an envelope without a message.
+        blocks: Content blocks; a string content is one text block. Replaced, never changed in place.
+    """
+
+    __slots__ = ("_blocks", "_message", "_string", "changed", "item", "origin", "role")
+
+    def __init__(self, item: Any, origin: int, message: Mapping[str, Any] | None = None) -> None:
+        self.item = item
+        self.origin = origin
+        self.changed = False
+        self._message: Mapping[str, Any] = _message(item) if message is None else message
+        self.role = str(self._message.get("role", ""))
+        content = self._message.get("content")
+        self._string = isinstance(content, str)
+        self._blocks: list[Any] = []
+        if isinstance(content, str):
+            self._blocks = [text_block(content)] if content else []
+        elif isinstance(content, list | tuple):
+            self._blocks = list(content)
+
+    @classmethod
+    def added(cls, role: str, blocks: Sequence[Any], origin: int) -> Slot:
+        """A message that a repair adds."""
+        slot = cls(None, origin, {"role": role, "content": list(blocks)})
+        slot.changed = True
+        return slot
+
+    @property
+    def blocks(self) -> list[Any]:
+        """Content blocks; assign a new list to change them."""
+        return self._blocks
+
+    @blocks.setter
+    def blocks(self, blocks: Sequence[Any]) -> None:
+        new = list(blocks)
+        same = len(new) == len(self._blocks) and all(
+            a is b for a, b in zip(new, self._blocks, strict=True)
+        )
+        if not same:
+            self._blocks, self._string, self.changed = new, False, True
+
+    @property
+    def message(self) -> Mapping[str, Any]:
+        """The message's other keys; reading only."""
+        return self._message
+
+    def edit(self, message: Mapping[str, Any]) -> None:
+        """Takes other keys for the message; its role follows, its blocks stay."""
+        self._message, self.changed = message, True
+        self.role = str(message.get("role", ""))
+
+    def build(self) -> Any:
+        """The item: the same object if nothing changed."""
+        if not self.changed:
+            return self.item
+        content: Any = self._blocks
+        if self._string:
+            content = self._message.get("content")
+        message = {**self._message, "role": self.role, "content": content}
+        if isinstance(self.item, Mapping) and isinstance(self.item.get("message"), Mapping):
+            if "role" not in self.item:
+                return {**self.item, "message": message}
+        return message
+
+
+def _message(item: Any) -> Mapping[str, Any]:
+    if (message := message_of(item)) is not None:
+        return message
+    inner = item.get("message") if isinstance(item, Mapping) else None
+    return inner if isinstance(inner, Mapping) else {}  # without a role: to be repaired
+
+
+class Draft:
+    """Slots in order, and the repairs so far."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        self.slots = [Slot(item, index) for index, item in enumerate(items)]
+        self.repairs: list[Repair] = []
+
+    def note(
+        self, rule: str, slot: Slot | None, action: str, *, block: int = -1, ids: Iterable[Any] = ()
+    ) -> None:
+        """Records a repair."""
+        origin = -1 if slot is None else slot.origin
+        self.repairs.append(Repair(rule, origin, block, action, tuple(str(each) for each in ids)))
+
+    def build(self) -> list[Any]:
+        """The items as they are now."""
+        return [slot.build() for slot in self.slots]
+
+    def speaking(self) -> Iterator[Slot]:
+        """Slots that are messages."""
+        return (slot for slot in self.slots if slot.role)
+
+    def drop_empty(self, rule: str, action: str = "dropped an empty message") -> None:
+        """Removes messages that have no blocks left."""
+        for slot in self.slots:
+            if slot.role in (USER, ASSISTANT) and not slot.blocks:
+                self.note(rule, slot, action)
+        self.slots = [
+            slot for slot in self.slots if slot.role not in (USER, ASSISTANT) or slot.blocks
+        ]
+
+    def runs(self, role: str, *, through_system: bool = False) -> Iterator[list[Slot]]:
+        """Turns of one role: neighbours are one, envelopes without a message do not part them.
+
+        Args:
+            role: Whose turns.
+            through_system: System messages do not part them either.
+        """
+        run: list[Slot] = []
+        for slot in self.speaking():
+            if slot.role == role:
+                run.append(slot)
+            elif run and not (through_system and slot.role == SYSTEM):
+                yield run
+                run = []
+        if run:
+            yield run

@@ -1,0 +1,699 @@
+"""Context collapse: spans are summarised ahead of need, and committed when the window is nearly full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice, pairwise
+from typing import Any, NamedTuple, Self
+
+from ullage._engine import core
+from ullage._engine.digests import BlockKind, MessageFlag, Role
+from ullage._late import hashlib, pattern
+from ullage.effects import Flow, Wait
+from ullage.exceptions import UnknownHandle
+from ullage.facts.sections import newest_item
+from ullage.facts.words import blocks_of, flat_text, is_host_only, standing_in, text_of
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of, whole_cuts
+from ullage.levels.view import Made, StageReport, View, spans, unrecorded
+from ullage.messages import uuid_of
+from ullage.policy import Policy
+from ullage.recall.text import NamedSpan
+
+# What context collapse remembers of a conversation, and its lines for a transcript.
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A span with its summary, ready to be committed.
+
+    Attributes:
+        first: Position in the history of its first message.
+        last: And of its last.
+        summary: What stands in the placeholder.
+        risk: 0 (nothing would be missed) to 1000.
+        staged_ms: When, in milliseconds since the epoch; 0: unknown.
+        first_uuid: Of the first entry; empty: it has none.
+        last_uuid: Of the last.
+        count: How many messages there were; 0: unknown, as after a resume.
+        ends: What the id is made of; empty: the uuids, else the positions.
+    """
+
+    first: int
+    last: int
+    summary: str = field(repr=False)
+    risk: int
+    staged_ms: int = 0
+    first_uuid: str = ""
+    last_uuid: str = ""
+    count: int = 0
+    ends: str = ""
+
+    @property
+    def collapse_id(self) -> str:
+        """The same in every process: a hash of its ends."""
+        ends = self.ends or f"{self.first_uuid or self.first}|{self.last_uuid or self.last}"
+        return hashlib.sha256(ends.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A span that one placeholder stands for.
+
+    Attributes:
+        parts: Positions [first, last] in the history, rising; more than one where something had left before.
+        title: What it was about, in a line.
+    """
+
+    parts: tuple[tuple[int, int], ...]
+    title: str = ""
+
+    @property
+    def span(self) -> NamedSpan:
+        """From its first to its last message."""
+        return NamedSpan(self.parts[0][0], self.parts[-1][1], self.title)
+
+    @property
+    def positions(self) -> list[int]:
+        """Of all its messages."""
+        return [at for first, last in self.parts for at in range(first, last + 1)]
+
+
+@dataclass(slots=True)
+class Collapse:
+    """State of the level.
+
+    Attributes:
+        staged: Ready spans, oldest first; they never overlap.
+        commits: By collapse id.
+        expanded: Spans that were put back; they are left alone from then on.
+        armed: Whether the window is so full that spans are staged.
+        last_run_tokens: Size of the context when spans were staged last.
+        looked_tokens: And when they were looked for, found or not; 0: never, or what was found then has changed.
+        untold: Spans that were staged since the last report of any.
+        running: Summaries are being written elsewhere; not saved.
+    """
+
+    staged: list[Staged] = field(default_factory=list)
+    commits: dict[str, Committed] = field(default_factory=dict)
+    expanded: list[NamedSpan] = field(default_factory=list)
+    armed: bool = False
+    last_run_tokens: int = 0
+    looked_tokens: int = 0
+    untold: int = 0
+    running: int = 0
+
+    @property
+    def removed(self) -> dict[str, NamedSpan]:
+        """For recall: what each placeholder stands for."""
+        return {name: each.span for name, each in self.commits.items()}
+
+    def dump(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return {
+            "staged": [asdict(each) for each in self.staged],
+            "commits": {name: asdict(each) for name, each in self.commits.items()},
+            "expanded": [span.to_dict() for span in self.expanded],
+            "armed": self.armed,
+            "last_run_tokens": self.last_run_tokens,
+            "looked_tokens": self.looked_tokens,
+            "untold": self.untold,
+        }
+
+    @classmethod
+    def load(cls, stored: Any) -> Self:
+        """What `dump` gave."""
+        return cls(
+            staged=[Staged(**each) for each in stored["staged"]],
+            commits={
+                name: Committed(
+                    tuple((first, last) for first, last in each["parts"]), each["title"]
+                )
+                for name, each in stored["commits"].items()
+            },
+            expanded=[NamedSpan(**each) for each in stored["expanded"]],
+            armed=stored["armed"],
+            last_run_tokens=stored["last_run_tokens"],
+            looked_tokens=stored.get("looked_tokens", 0),
+            untold=stored.get("untold", 0),
+        )
+
+    def snapshot_record(self) -> dict[str, Any]:
+        """The transcript's line with this state; the last one counts."""
+        from ullage.transcript import records
+
+        spans = tuple(
+            records.StagedSpan(
+                each.first_uuid, each.last_uuid, each.summary, each.risk / 1000, each.staged_ms
+            )
+            for each in self.staged
+            if each.first_uuid and each.last_uuid
+        )
+        return records.collapse_snapshot(
+            records.CollapseSnapshot(spans, self.armed, self.last_run_tokens)
+        )
+
+
+def commit_records(pairs: Iterable[tuple[Staged, str]]) -> list[dict[str, Any]]:
+    """The transcript's lines for spans and the exact texts of their placeholders; those without uuids are left out."""
+    from ullage.transcript import records
+
+    lines = []
+    for span, text in pairs:
+        if span.first_uuid and span.last_uuid:
+            name = span.collapse_id
+            commit = records.CollapseCommit(
+                name, f"collapse-{name}", text, span.summary, span.first_uuid, span.last_uuid
+            )
+            lines.append(records.collapse_commit(commit))
+    return lines
+
+
+STAGE = "collapse"
+QUIET_SOURCES = frozenset({"compact", "session_memory", "collapse", "marble_origami"})
+"""They write summaries themselves and would wait for themselves (AUTO-1); the last is what Claude Code calls collapse."""
+
+LOOK_PERCENT = 2
+"""Percent of the effective window that must have come before spans are looked for again: that walks the whole context."""
+
+GAIN_PERCENT = 5
+"""Percent of the effective window that a commit must free: each one breaks the cached prefix far in front (P-8)."""
+
+WAIT_SECONDS = 0.1
+TITLE_CHARS = 100
+
+
+def percent(context: Context) -> int:
+    """Share of the effective window that the next request takes, rounded down."""
+    return 100 * context.view.tokens(context.overhead_tokens) // max(1, _room(context))
+
+
+def _room(context: Context) -> int:
+    return context.effective_tokens or context.window_tokens
+
+
+def run(context: Context) -> Flow[StageReport | None] | None:
+    """Stage and commit as the window fills; `None` if neither was due.
+
+    A model is never asked here, that is done in the background. From `block_percent` on summaries that are being written
+    are waited for, where what is ready does not suffice, and what then still lacks is put together from lines.
+    """
+    rules, state = context.policy.collapse, context.state(Collapse)
+    if not rules.enabled or context.source in QUIET_SOURCES:
+        return None
+    if context.background is not None:
+        context.background.go_on()
+    filled = percent(context)
+    state.armed = filled >= rules.stage_percent
+    if filled < min(rules.stage_percent, rules.commit_percent):
+        return None
+    return _due(context, state, filled)
+
+
+def rest(context: Context) -> Rest:
+    """Until spans are staged or committed, while nothing is written in the background."""
+    rules, state = context.policy.collapse, context.state(Collapse)
+    if not rules.enabled or context.source in QUIET_SOURCES:
+        return NEVER
+    if state.armed or (context.background is not None and context.background.running):
+        return NOW
+    least = min(rules.stage_percent, rules.commit_percent)
+    return Rest(fill=share_of(max(1, _room(context)), least))
+
+
+def _due(context: Context, state: Collapse, filled: int) -> Flow[StageReport | None]:
+    from ullage.levels.collapse_summary import asks_outside
+
+    view, rules = context.view, context.policy.collapse
+    _forget_torn(view, state)
+    goal = _room(context) * rules.target_percent // 100
+    outside = asks_outside(context.summarizer)
+    if filled >= rules.block_percent and outside and _lacks(context, state, goal):
+        yield from _awaited(context, state)
+    if filled >= (rules.block_percent if outside else rules.stage_percent):
+        by_code = replace(context, summarizer=None) if outside else context
+        yield from stage(by_code, state)
+    if filled >= rules.commit_percent:
+        why = f"{filled} % of the effective window"
+        report = _commit(context, state, why, goal)
+        if report is not None:
+            return report
+    return _staged_report(view, state) if state.untold else None
+
+
+def _lacks(context: Context, state: Collapse, goal: int) -> bool:
+    """Whether what is staged could not bring the request below the goal."""
+    ready = sum(_tokens_of(context.view, each) for each in state.staged)
+    return context.view.tokens(context.overhead_tokens) - ready > goal
+
+
+def _awaited(context: Context, state: Collapse) -> Flow[None]:
+    """Waits for summaries that are being written elsewhere, at most as long as one may take."""
+    waited = 0.0
+    while state.running and waited < context.policy.summary.deadline_seconds:
+        yield Wait(WAIT_SECONDS)
+        waited += WAIT_SECONDS
+        if context.background is not None:
+            context.background.go_on()
+
+
+def drain(context: Context) -> StageReport | None:
+    """After a refusal: commit everything that is staged (COL-5); `None` if nothing is."""
+    state = context.state(Collapse)
+    if not context.policy.collapse.enabled:
+        return None
+    _forget_torn(context.view, state)
+    return _commit(context, state, "the provider refused the request", None)
+
+
+def reset(context: Context) -> None:
+    """After a compaction: staged spans of the old context are found incomplete, and dropped, at the next run."""
+    state = context.state(Collapse)
+    state.armed, state.looked_tokens = False, 0
+
+
+def rewind(context: Context, count: int) -> None:
+    """Forget spans of messages that were taken back."""
+    state = context.state(Collapse)
+    state.staged = [each for each in state.staged if each.last < count]
+    state.commits = {k: each for k, each in state.commits.items() if each.span.last < count}
+    state.expanded = [span for span in state.expanded if span.last < count]
+
+
+# ---- staging ---------------------------------------------------------------------------------
+
+
+def stage_now(context: Context) -> Flow[int]:
+    """As `stage`, after what is being written elsewhere; returns how many spans are ready that were not before."""
+    state = context.state(Collapse)
+    before = len(state.staged)
+    yield from _awaited(context, state)
+    yield from stage(context, state)
+    return max(0, len(state.staged) - before)
+
+
+def stage(context: Context, state: Collapse) -> Flow[int]:
+    """Write summaries for as much as a commit will need, the most rewarding spans first.
+
+    May run in the background: what was added or changed meanwhile is looked at when it ends.
+
+    Returns:
+        How many spans were staged.
+    """
+    from ullage.levels.collapse_summary import summaries
+
+    view, rules = context.view, context.policy.collapse
+    now = _room(context) * (rules.block_percent - rules.target_percent) // 100
+    chosen = _wanted(context, state, now)
+    if not chosen:
+        return 0
+    spans = [(view.sources[span.start], view.sources[span.stop - 1]) for span in chosen]
+    names = [(view.uuid_at(span.start), view.uuid_at(span.stop - 1)) for span in chosen]
+    items = [(view.originals[span.start], view.originals[span.stop - 1]) for span in chosen]
+    state.running += 1
+    try:
+        texts = yield from summaries(view, context.policy, context.summarizer, chosen)
+    finally:
+        state.running -= 1
+    before = len(state.staged)
+    for span, ends, held, named, text in zip(chosen, spans, items, names, texts, strict=True):
+        if text:
+            own = (uuid_of(held[0]) or ends[0], uuid_of(held[1]) or ends[1])
+            state.staged.append(
+                Staged(
+                    int(ends[0]), int(ends[1]), text, 1000 - span.worth, context.now_ms or 0,
+                    *named, span.stop - span.start, "|".join(map(str, own)),
+                )
+            )  # fmt: skip
+    _forget_torn(view, state)
+    state.last_run_tokens = view.tokens(context.overhead_tokens)
+    count = max(0, len(state.staged) - before)
+    state.untold += count
+    return count
+
+
+def _wanted(context: Context, state: Collapse, tokens: int) -> list[Candidate]:
+    """The most rewarding spans, ties to the older, until with what is staged there are tokens enough."""
+    view, room = context.view, _room(context)
+    ready = sum(_tokens_of(view, each) for each in state.staged)
+    now = view.tokens(context.overhead_tokens)
+    step = room * LOOK_PERCENT // 100
+    if 2 * ready >= tokens or 0 <= now - state.looked_tokens < step:
+        return []  # a few larger batches, not one span with each request
+    state.looked_tokens = now
+    found = candidates(view, context.policy, room, state)
+    chosen = []
+    for span in sorted(found, key=lambda each: (-each.worth, each.start)):
+        if ready >= tokens:
+            break
+        ready += span.tokens
+        chosen.append(span)
+    return chosen
+
+
+def _staged_report(view: View, state: Collapse) -> StageReport:
+    tokens, count = view.ledger.tokens(), state.untold
+    state.untold = 0
+    return StageReport(
+        stage=STAGE,
+        why=f"{count} span(s) summarised ahead of need; nothing has changed yet",
+        tokens_before=tokens,
+        tokens_after=tokens,
+        records=(state.snapshot_record(),),
+    )
+
+
+# ---- where staged spans are in the view ------------------------------------------------------
+
+
+def _place(view: View, span: Staged) -> tuple[int, int] | None:
+    """[start, stop) of a span in the view, if all of it is there without a gap."""
+    length = span.last - span.first + 1
+    start = _index_of(view, span.first)
+    if start is None:
+        return None
+    run = view.sources[start : start + length]
+    known = [source for source in run if isinstance(source, int) and source <= span.last]
+    whole = run[: len(known)] == known and known[-1] == span.last
+    return (start, start + len(known)) if whole and span.count in (0, len(known)) else None
+
+
+def _index_of(view: View, position: int) -> int | None:
+    """Where a message of the history stands in the view: positions rise, with what levels made between them."""
+    low, high = 0, len(view.sources)
+    while low < high:
+        middle = probe = (low + high) // 2
+        while probe < high and isinstance(view.sources[probe], str):
+            probe += 1
+        found = view.sources[probe] if probe < high else position + 1
+        if isinstance(found, int) and found < position:
+            low = probe + 1
+        elif found == position and probe < high:
+            return probe
+        else:
+            high = middle
+    return None
+
+
+def _tokens_of(view: View, span: Staged) -> int:
+    place = _place(view, span)
+    return 0 if place is None else view.ledger.tokens(*place)
+
+
+def _forget_torn(view: View, state: Collapse) -> None:
+    """Spans that a snip or a compaction took part of, or that overlap an older one, are not staged any more."""
+    kept: list[Staged] = []
+    for span in sorted(state.staged, key=lambda each: (each.first, each.last)):
+        if (not kept or span.first > kept[-1].last) and _place(view, span) is not None:
+            kept.append(span)
+    state.staged = kept
+
+
+# ---- committing ------------------------------------------------------------------------------
+
+
+def _commit(context: Context, state: Collapse, why: str, goal: int | None) -> StageReport | None:
+    """Commit staged spans, the most rewarding first, until below the goal; all of them, however little it is, without a goal."""
+    view = context.view
+    untouchable = protected(view, context.policy)
+    tokens = view.tokens(context.overhead_tokens)
+    chosen: list[tuple[Staged, tuple[int, int], Made]] = []
+    gained = 0
+    for span in sorted(state.staged, key=lambda each: (each.risk, each.first)):
+        place = _place(view, span)
+        if place is None or untouchable.intersection(range(*place)):
+            continue
+        if goal is not None and tokens - gained < goal:
+            break
+        made = _made(span)
+        gain = view.ledger.tokens(*place) - int(core.Ledger(view.weights, [made.message]).tokens())
+        if gain > 0:
+            gained += gain
+            chosen.append((span, place, made))
+    if not chosen or (goal is not None and gained < _least(context)):
+        return None
+    return _committed(view, state, why, chosen)
+
+
+def _least(context: Context) -> int:
+    return max(context.policy.micro.min_freed_tokens, _room(context) * GAIN_PERCENT // 100)
+
+
+def _made(span: Staged) -> Made:
+    from ullage.levels.collapse_summary import placeholder
+
+    name = span.collapse_id
+    text = placeholder(name, span.first, span.last, span.summary)
+    return Made(f"{STAGE}:{name}", {"role": "user", "content": text})
+
+
+def _committed(
+    view: View, state: Collapse, why: str, chosen: Sequence[tuple[Staged, tuple[int, int], Made]]
+) -> StageReport:
+    starts = {place[0]: made for _, place, made in chosen}
+    inside = {at for _, (start, stop), _ in chosen for at in range(start, stop)}
+    results = [result for result in view.results() if result.message in inside]
+    for span, (start, stop), _ in chosen:
+        words = " ".join(text_of(view.originals[start])[: 4 * TITLE_CHARS].split())
+        title = words[:TITLE_CHARS] or f"{stop - start} messages"
+        sources = (source for source in view.sources[start:stop] if isinstance(source, int))
+        parts = tuple((part.start, part.stop - 1) for part in spans(sources))
+        state.commits[span.collapse_id] = Committed(parts, title)
+    gone = {span.first for span, _, _ in chosen}
+    state.staged = [span for span in state.staged if span.first not in gone]
+    state.untold = 0
+    report = view.rearranged(
+        STAGE,
+        f"{why}; {len(chosen)} span(s) committed",
+        [starts.get(at, at) for at in range(len(view)) if at not in inside or at in starts],
+        tools=tuple(dict.fromkeys(result.tool for result in results)),
+        paths=tuple(dict.fromkeys(result.path for result in results if result.path)),
+    )
+    told = commit_records((span, made.message["content"]) for span, _, made in chosen)
+    lines = (*told, state.snapshot_record()) if told else ()
+    untold = 2 * (len(chosen) - len(told))
+    return replace(report, records=lines, failures=(unrecorded(untold),) if untold else ())
+
+
+# ---- expanding -------------------------------------------------------------------------------
+
+
+def expand(view: View, state: Collapse, collapse_id: str, history: Sequence[Any]) -> StageReport:
+    """Put a collapsed span back in its place; it is not collapsed again (COL-4).
+
+    Raises:
+        UnknownHandle: No placeholder with that id is in the context.
+    """
+    from ullage.transcript import records
+
+    key = f"{STAGE}:{collapse_id}"
+    found = state.commits.get(collapse_id)
+    if found is None or key not in view.sources:
+        raise UnknownHandle(collapse_id)
+    before = view.ledger.tokens()
+    changed = view.put_back(view.sources.index(key), found.positions, history)
+    del state.commits[collapse_id]
+    state.expanded.append(found.span)
+    return StageReport(
+        stage=STAGE,
+        why="put back on request",
+        tokens_before=before,
+        tokens_after=view.ledger.tokens(),
+        first_changed=changed,
+        records=(records.collapse_expand(collapse_id),),
+    )
+
+
+LEVEL = Level(STAGE, run, Collapse, drain=drain, reset=reset, rewind=rewind, rest=rest)
+
+
+# Which spans of old, closed rounds could be collapsed, and what each is worth (COL-1, COL-6).
+
+
+INPUT_CHARS = 2_000
+"""Of a call's input: what it is about stands at its beginning."""
+
+SPAN_SHARE = 20
+"""A span ends once it holds one part in so many of the effective window: large enough to pay, small enough to choose from."""
+
+WEIGHTS = {"age": 25, "size": 20, "tools": 20, "unreferenced": 20, "calm": 8, "unspoken": 7}
+"""Percent of the worth; each part goes from 0 to 1000."""
+
+
+# Plain numbers: an enum's own operators are slow, and every message is asked.
+_USER_INPUT = int(MessageFlag.USER_INPUT)
+_ASSISTANT, _RESULT = int(Role.ASSISTANT), int(BlockKind.TOOL_RESULT)
+_APART = (int(Role.SYSTEM), int(Role.NONE))
+
+
+class Candidate(NamedTuple):
+    """Messages [start, stop) of the view. `worth`: 0 to 1000, higher is better to collapse."""
+
+    start: int
+    stop: int
+    tokens: int
+    worth: int
+
+
+def protected(view: View, policy: Policy) -> set[int]:
+    """Messages that no span may hold: the newest of each kind, system messages, what hosts put there to stand, levels' own, the provider's item."""
+    ledger, rules = view.ledger, policy.protect
+    roles: bytes = ledger.roles()
+    found = {at for at, role in enumerate(roles) if role in _APART}
+    found.update(at for at, source in enumerate(view.sources) if type(source) is str)
+    others = [at for at in range(len(roles) - 1, -1, -1) if at not in found]
+    answers = (at for at in others if roles[at] == _ASSISTANT)
+    rest = (at for at in others if roles[at] != _ASSISTANT)
+    typed = (at for at in rest if ledger.message(at).flags & _USER_INPUT)
+    inputs = (at for at in typed if not is_host_only(view.originals[at]))
+    results = (
+        at
+        for at in reversed(ledger.with_kinds(_RESULT))
+        for block in ledger.blocks(at)
+        if block.kind == _RESULT
+    )
+    found.update(at for at, message in enumerate(view.messages) if standing_in(message))
+    item = newest_item(view.messages, ledger)
+    found |= set() if item is None else {item.at}
+    found.update(islice(inputs, rules.user_inputs), islice(answers, rules.assistant_messages))
+    return found.union(islice(results, rules.tool_results))
+
+
+def candidates(
+    view: View, policy: Policy, effective_tokens: int, state: Collapse
+) -> list[Candidate]:
+    """Spans that could be staged, oldest first; none overlaps another, nor one that is staged or was put back."""
+    rounds = view.ledger.rounds()
+    keep = policy.collapse.keep_recent_rounds
+    if len(rounds) <= keep:
+        return []
+    limit = rounds[-keep]
+    closed = protected(view, policy) | _taken(view, state)
+    wanted = max(policy.collapse.min_span_tokens, effective_tokens // SPAN_SHARE)
+    mentions = _Mentions(view)
+    return [
+        Candidate(start, stop, view.ledger.tokens(start, stop), _worth(view, start, stop, wanted, mentions))
+        for start, stop in _grouped(view, _atoms(view, limit, closed), policy, wanted)
+    ]  # fmt: skip
+
+
+def _taken(view: View, state: Collapse) -> set[int]:
+    spans = [(each.first, each.last) for each in state.staged]
+    spans += [(each.first, each.last) for each in state.expanded]
+    return {
+        at
+        for at, source in enumerate(view.sources)
+        if isinstance(source, int) and any(first <= source <= last for first, last in spans)
+    }
+
+
+def _atoms(view: View, limit: int, closed: set[int]) -> Iterator[tuple[int, int]]:
+    """The smallest parts that can go whole; a user input goes with what answers it."""
+    cuts = [cut for cut in whole_cuts(view.ledger) if cut <= limit]
+    roles = view.ledger.roles()
+    begun: int | None = None
+    for start, stop in pairwise(cuts):
+        if not closed.isdisjoint(range(start, stop)):
+            begun = None
+            continue
+        first = start if begun is None else begun
+        begun = None
+        if _ASSISTANT not in roles[start:stop]:
+            begun = first
+        else:
+            yield first, stop
+
+
+def _grouped(
+    view: View, atoms: Iterator[tuple[int, int]], policy: Policy, wanted: int
+) -> Iterator[tuple[int, int]]:
+    """Neighbouring parts together, until they are large enough or a turn ends; what stays too small is left."""
+    least, tokens = policy.collapse.min_span_tokens, view.ledger.tokens
+    span: tuple[int, int] | None = None
+    for start, stop in atoms:
+        if span is not None and (
+            start != span[1] or _full(view, span, (start, stop), least, wanted)
+        ):
+            if tokens(*span) >= least:
+                yield span
+            span = None
+        span = (start, stop) if span is None else (span[0], stop)
+    if span is not None and tokens(*span) >= least:
+        yield span
+
+
+def _full(
+    view: View, span: tuple[int, int], following: tuple[int, int], least: int, wanted: int
+) -> bool:
+    """Whether a span ends here: before a new turn, or within one where it is large and more than the turn's last words follows."""
+    size, (start, stop) = view.ledger.tokens(*span), following
+    if _is_input(view, start):
+        return bool(size >= least)
+    last_words = _is_input(view, stop) and view.ledger.tokens(start, stop) < wanted // 4
+    return bool(size >= wanted and not last_words)
+
+
+def _is_input(view: View, at: int) -> bool:
+    return at < len(view) and bool(view.ledger.message(at).flags & _USER_INPUT)
+
+
+# ---- worth -----------------------------------------------------------------------------------
+
+
+def _worth(view: View, start: int, stop: int, wanted: int, mentions: _Mentions) -> int:
+    parts = _parts(view, start, stop, wanted, mentions)
+    return sum(WEIGHTS[name] * value for name, value in parts.items()) // 100
+
+
+def _parts(view: View, start: int, stop: int, wanted: int, mentions: _Mentions) -> dict[str, int]:
+    results = list(view.results(start, stop))
+    tokens = max(1, view.ledger.tokens(start, stop))
+    failed = sum(result.is_error for result in results)
+    spoken = sum(bool(view.ledger.message(at).flags & _USER_INPUT) for at in range(start, stop))
+    targets = set[str]().union(*(mentions.named_in(result.given) for result in results))
+    later = sum(mentions.newest.get(name, -1) >= stop for name in targets)
+    return {
+        "age": 1000 * (len(view) - stop) // max(1, len(view)),
+        "size": min(1000, 1000 * tokens // wanted),
+        "tools": min(1000, 1000 * sum(result.tokens for result in results) // tokens),
+        "unreferenced": 1000 - 1000 * later // max(1, len(targets)),
+        "calm": 1000 - 1000 * failed // max(1, len(results)),
+        "unspoken": 1000 // (1 + spoken),
+    }
+
+
+_NAME = pattern(r"[\w.-]{0,80}[A-Za-z_]\w{0,80}\.\w{1,80}|[A-Za-z_]\w{7,}")
+
+
+def _names(text: str) -> set[str]:
+    """File names and long identifiers."""
+    return {name.lower() for name in _NAME.findall(text)}
+
+
+class _Mentions:
+    """Names that the user or the assistant mentions, in words or in calls.
+
+    Attributes:
+        newest: The last message that mentions each.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.newest: dict[str, int] = {}
+        self._inputs: dict[int, set[str]] = {}  # by `id` of a call's input
+        for at, item in enumerate(view.originals):
+            for block in blocks_of(item):
+                if block.get("type") in ("text", "tool_use"):
+                    said: Any = block.get("text") or block.get("input")
+                    self.newest.update(dict.fromkeys(self._read(said), at))
+
+    def _read(self, said: Any) -> set[str]:
+        text = flat_text(said)
+        names = _names(text[:20_000])
+        if type(said) is dict and len(text) <= INPUT_CHARS:
+            self._inputs[id(said)] = names
+        return names
+
+    def named_in(self, given: Mapping[str, Any]) -> set[str]:
+        """Names in the input of a call, of which the view holds the very object."""
+        known = self._inputs.get(id(given))
+        return _names(flat_text(given)[:INPUT_CHARS]) if known is None else known

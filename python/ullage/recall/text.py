@@ -1,0 +1,106 @@
+"""Messages and results as text for a model or a user, never shortened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ullage._late import orjson
+from ullage.facts.calls import describe, read_call
+from ullage.facts.words import blocks_of
+from ullage.messages import role_of
+
+_MEDIA = ("image", "document", "image_url", "input_image", "file", "input_file")
+
+
+def content_text(content: Any) -> str:
+    """The text of a result's content, character for character; media only as placeholders.
+
+    Args:
+        content: A string, a list of blocks, or any other value.
+    """
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, Sequence):
+        return "" if content is None else _json(content)
+    return "\n".join(_part(part) for part in content)
+
+
+def _part(part: Any) -> str:
+    if isinstance(part, str) or not isinstance(part, Mapping):
+        return str(part)
+    if isinstance(text := part.get("text"), str):
+        return text
+    kind = str(part.get("type"))
+    return f"[{kind}]" if kind in _MEDIA else _json(part)
+
+
+def _json(value: Any) -> str:
+    # A message may contain a foreign object; naming its type is better than failing.
+    return orjson.dumps(value, default=lambda found: f"<{type(found).__name__}>").decode()
+
+
+def call_title(name: Any, given: Any) -> str:
+    """One line for a tool call: the tool and its target."""
+    effects = read_call(name, given)
+    return describe(effects[0], 120) if effects else str(name)
+
+
+def render(item: Any) -> str:
+    """A message with all its blocks, each with its author."""
+    role = role_of(item) or "entry"
+    return "\n".join(_block(role, block) for block in blocks_of(item))
+
+
+def _block(role: str, block: Mapping[str, Any]) -> str:
+    kind = block.get("type")
+    if kind == "tool_use":
+        return (
+            f"[{role} calls {block.get('name')} as {block.get('id')}]\n{_json(block.get('input'))}"
+        )
+    if kind == "tool_result":
+        failed = ", which failed" if block.get("is_error") is True else ""
+        return (
+            f"[result of {block.get('tool_use_id')}{failed}]\n{content_text(block.get('content'))}"
+        )
+    if kind == "thinking":
+        return f"[{role} thinks]\n{block.get('thinking')}"
+    return f"[{role}]\n{_part(block)}"
+
+
+# Text of a session for a screen: what would control it, or reverse the direction of text, is shown as an escape.
+
+
+_HIDDEN = {
+    code: f"\\u{code:04x}"
+    for code in (*range(0x9), 0xB, *range(0xE, 0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F,
+                 *range(0x2028, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
+}  # fmt: skip
+
+
+def visible(text: str) -> str:
+    """The text with control characters, except line ends and tabs, and lone surrogates as escapes."""
+    return text.translate(_HIDDEN)
+
+
+# Messages of the history under a name of their own.
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSpan:
+    """Messages [first, last] of the history under one name, such as a snipped turn or a collapse.
+
+    Attributes:
+        first: Position in the history.
+        last: Position of the last message, inclusive.
+        title: Its description, one line.
+    """
+
+    first: int
+    last: int
+    title: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For saving."""
+        return {"first": self.first, "last": self.last, "title": self.title}

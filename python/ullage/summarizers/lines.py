@@ -1,0 +1,581 @@
+"""What section 5 says: decisions, reports, figures, commands and commits in order of time."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from ullage._engine import core
+from ullage.exceptions import InvalidPolicy
+from ullage.facts.collector import figures
+from ullage.facts.model import Command, Facts, Name, Previous, Statement, Task, WorkItem
+from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
+from ullage.facts.sections import quoted
+from ullage.facts.tallies import command_key, only_looks
+from ullage.facts.work import task_row, work_row
+from ullage.summarizers.budgeted_text import Unit, cost, inline, joined, one_line, shorten
+from ullage.summarizers.native import CallableSummarizer
+from ullage.summarizers.protocol import Summarizer, Writer, WriterLike
+
+if TYPE_CHECKING:
+    from ullage.summarizers.extractive import ExtractiveSummarizer
+
+
+# The list of names in a summary: as many as fit, best first, each with the file or command that it belongs to.
+
+
+MOST_NAMES = 500
+"""The names that the next 20 calls use are nearly always among them; more would only be noise."""
+
+_GROUPED = 2
+"""Names of one file, or in one folder, from which a line of their own is worth its beginning."""
+
+_GENERAL = ""
+
+_Group = tuple[str, str]
+"""A kind of name and what its names have in common: a folder, a file, a command; `_GENERAL` has no kind."""
+
+
+def candidates(facts: Facts) -> list[Name]:
+    """The names that a summary may list, in order of worth: without the rows of long listings."""
+    return list(_without_series(facts.names[:MOST_NAMES]))
+
+
+def names_tokens(found: Sequence[Name]) -> int:
+    """About what the whole list takes, in UTF-8 bytes / 4."""
+    return sum(_bytes(name.text) + 2 for name in found) // 4
+
+
+def names(found: Sequence[Name], present: str, tokens: int) -> str:
+    """The names in use that the rest of a summary does not hold; those that any model knows stand last.
+
+    Args:
+        found: The `candidates`.
+        present: The rest of the summary.
+        tokens: The room, in UTF-8 bytes / 4.
+    """
+    groups: dict[_Group, list[str]] = {}
+    begun: set[str] = set()
+    held, left = "", tokens * 4
+    texts = [shown(name) for name in found]
+    for name, text, said in zip(found, texts, core.contained(texts, present), strict=True):
+        if said or text in held:
+            continue
+        group = _group(name)
+        price = _bytes(text) + 2 + _opening(group, len(groups.get(group, ())))
+        price += 0 if group[0] in begun else len(_label(group)) + 3
+        if price <= left:
+            begun.add(group[0])
+            left -= price
+            held += f"\n{text}"
+            groups.setdefault(group, []).append(text)
+    return joined(_lines(groups))
+
+
+SERIES, SERIES_SHOWN = 10, 3
+"""Names that differ only in their digits, from which they are rows of a listing; and how many of these are named."""
+
+
+def _without_series(found: Sequence[Name]) -> Iterator[Name]:
+    if not found:
+        return
+    shapes = _DIGITS.sub("0", "\n".join(name.text for name in found)).split("\n")
+    counts, shown = Counter(shapes), Counter[str]()
+    for name, shape in zip(found, shapes, strict=True):
+        shown[shape] += 1
+        if counts[shape] < SERIES or shown[shape] <= SERIES_SHOWN:
+            yield name
+
+
+_DIGITS = re.compile(r"\d+")
+
+
+def _label(group: _Group) -> str:
+    return WELL_KNOWN if group[0] == _GENERAL else LABELS[NameKind(group[0])]
+
+
+def shown(name: Name) -> str:
+    """A name as the list shows it: of a path its last two parts, under the folder that they share with others."""
+    return _tail(name.text) if name.kind is NameKind.PATH else name.text
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+
+
+def _tail(path: str) -> str:
+    return "/".join(path.rsplit("/", 2)[-2:])
+
+
+def _group(name: Name) -> _Group:
+    if name.kind is NameKind.PATH and len(parts := name.text.rsplit("/", 2)) > 2:
+        return name.kind, parts[0] or "/"
+    return (_GENERAL, "") if name.well_known else (name.kind, name.home)
+
+
+def _opening(group: _Group, members: int) -> int:
+    """Bytes that a group needs for its next member, apart from the name."""
+    kind, home = group
+    if not home:
+        return 0
+    if kind is NameKind.PATH:  # alone it is listed whole
+        return _bytes(home) + 1 if not members else 12 if members == 1 else 0
+    return _bytes(_tail(home)) + 14 if members == 1 else 0
+
+
+def _lines(groups: dict[_Group, list[str]]) -> Iterator[str]:
+    for kind in LABELS:
+        alone: list[str] = []
+        for (each, home), found in groups.items():
+            if each is kind and home and len(found) >= _GROUPED:
+                place = home if kind is NameKind.PATH else _tail(home)
+                yield f"{label_of(kind, place)}: {', '.join(found)}"
+            elif each is kind:
+                alone += [_whole(home, text) for text in found] if kind is NameKind.PATH else found
+        if alone:
+            yield f"{LABELS[kind]}: {', '.join(alone)}"
+    if (_GENERAL, "") in groups:
+        yield f"{WELL_KNOWN}: {', '.join(groups[_GENERAL, ''])}"
+
+
+def _whole(folder: str, path: str) -> str:
+    return f"{folder.rstrip('/')}/{path}" if folder else path
+
+
+# A summarizer from a string, as used on a command line or in a settings file.
+
+
+KINDS = (
+    "extractive",
+    "anthropic:MODEL",
+    "openai:MODEL",
+    "openai-responses:MODEL",
+    "any:PROVIDER:MODEL",
+)
+"""What `summarizer_of` understands."""
+
+
+def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) -> Summarizer:
+    """The summarizer that a string names.
+
+    Args:
+        text: One of `KINDS`, such as `anthropic:claude-haiku-4-5`.
+        base_url: Of a compatible server, for `anthropic` and `openai`; empty: the provider's own.
+        api_key: `None`: from the environment.
+
+    Raises:
+        InvalidPolicy: It names no summarizer, or there is no key for it.
+        MissingExtra: Its package is not installed; names the extra.
+
+    Example:
+        >>> summarizer_of("extractive").name
+        'extractive'
+    """
+    kind, _, model = text.strip().partition(":")
+    if kind == "extractive" and not model:
+        return _alone(text, base_url)
+    if kind not in ("anthropic", "openai", "openai-responses", "any") or not model.strip():
+        raise InvalidPolicy("summarizer", text, f"must be one of {', '.join(KINDS)}")
+    if kind == "any":
+        from ullage.summarizers.pydantic_ai import AnySummarizer
+
+        _alone(text, base_url)
+        return AnySummarizer(model)
+    if kind == "anthropic":
+        from ullage.summarizers.anthropic import AnthropicSummarizer
+
+        return AnthropicSummarizer(model, base_url=base_url, api_key=api_key)
+    from ullage.summarizers.openai import OpenAISummarizer
+
+    api: Any = "responses" if kind == "openai-responses" else "chat"
+    return OpenAISummarizer(model, api=api, base_url=base_url, api_key=api_key)
+
+
+def writer_of(given: WriterLike | None) -> Writer:
+    """A summarizer from what a caller passes: a summarizer, a function, a string; `None`: the extractive one.
+
+    Raises:
+        InvalidPolicy: It is none of these, or the line names none.
+    """
+    if given is None:
+        return _extractive()
+    if isinstance(given, str):
+        return summarizer_of(given)
+    if _writes(given):
+        return given
+    function: Any = given  # checked by what wraps it
+    return CallableSummarizer(function)
+
+
+def model_writer_of(given: WriterLike | None) -> Writer | None:
+    """`writer_of`, or `None` where no model would be asked: for `None` and for the extractive summarizer.
+
+    Raises:
+        InvalidPolicy: See `writer_of`.
+        MissingExtra: The package of a named one is not installed.
+    """
+    if given is None:
+        return None
+    from ullage.summarizers.extractive import ExtractiveSummarizer
+
+    writer = writer_of(given)
+    return None if isinstance(writer, ExtractiveSummarizer) else writer
+
+
+def _writes(given: object) -> TypeGuard[Writer]:
+    """Also one without a name."""
+    return hasattr(given, "summarize") or hasattr(given, "asummarize")
+
+
+def _alone(text: str, base_url: str) -> ExtractiveSummarizer:
+    if base_url:
+        raise InvalidPolicy("base_url", base_url, f"means nothing for summarizer {text}")
+    return _extractive()
+
+
+def _extractive() -> ExtractiveSummarizer:
+    # It needs all that collects facts: too much to load before the first summary.
+    from ullage.summarizers.extractive import ExtractiveSummarizer
+
+    return ExtractiveSummarizer()
+
+
+# The lines that come before everything except the user's words: changed files, open failures, decisions, open work.
+
+
+ESSENTIAL = 1 << 30
+"""Subtracted from the rank of a unit that comes first."""
+
+_UNSOLVED = re.compile(r"not seen to succeed since$|was refused; the user said")
+_MISSED = re.compile(
+    r"^- `[^`\n]*?(?P<name>[^\s`]{3,})` failed: `(?=[^`]*(?:does not exist|no such file|not found|ENOENT))[^`]*(?P=name)",
+    re.IGNORECASE,
+)
+
+
+def is_open_failure(piece: str) -> bool:
+    """Whether a line of section 4 says that something failed and is still to be dealt with: not that what was looked for is missing."""
+    return _UNSOLVED.search(piece) is not None and not _MISSED.match(piece)
+
+
+_FIRST: dict[int, Callable[[str], object]] = {
+    2: re.compile(r"^- https?://").match,
+    4: is_open_failure,
+    5: re.compile(r"^- (?:Decided:|The assistant said:|Committed |Seen: )").match,
+    7: re.compile(r"^- (?:\[ \]|Said to be open:|Done:|Withdrawn:|Waiting for)").match,
+}
+"""Lines of an earlier summary that are essential, by section."""
+
+
+def ranked_old(number: int, pieces: Sequence[str]) -> list[Unit]:
+    """Pieces of the previous summary, the last ones first, essential ones before all."""
+    first = _FIRST.get(number)
+    return [
+        Unit(piece, len(pieces) - at - (ESSENTIAL if first and first(piece) else 0))
+        for at, piece in enumerate(pieces)
+    ]
+
+
+def essential_cost(units: Sequence[Unit]) -> int:
+    """Tokens of the essential ones, in UTF-8 bytes / 4."""
+    return sum(cost(unit.text) for unit in units if unit.rank < 0)
+
+
+_FAILED = re.compile(r"^- (`[^`\n]*`) failed: .*; (not seen to succeed since)$", re.DOTALL)
+
+
+def carried_failure(piece: str, facts: Facts) -> str:
+    """A failure of the previous summary, closed where the same call has succeeded since."""
+    found = _FAILED.match(piece)
+    if found is None:
+        return piece
+    for step in facts.steps:
+        if step.ok and inline(step.line, 160) == found[1]:
+            return piece[: found.start(2)] + "later succeeded"
+    return piece
+
+
+# ---- changed files in one line ------------------------------------------------------------------
+
+_CHANGED = "- Changed"
+_LINE = re.compile(r"^- Changed(?: under `([^`\n]+)`)?: (.*)$")
+_OWN = re.compile(r"^- `([^`\n]+)`: (?:[^\n]*\b)?(?:edited|written|deleted)\b")
+LEAST_PREFIX = 12
+
+
+def is_dense(piece: str) -> bool:
+    """Whether a line of a summary lists changed files; it is written again from what is known now."""
+    return piece.startswith(_CHANGED)
+
+
+def changed_paths(facts: Facts) -> list[str]:
+    """Every file that the session changed, the newest last, those of the previous summary too."""
+    old = [] if facts.previous is None else _told(facts.previous)
+    now = [file.path for file in sorted(facts.files, key=lambda file: file.last) if file.changed]
+    return [path for path in dict.fromkeys(old) if path not in now] + now
+
+
+def _told(previous: Previous) -> list[str]:
+    paths: list[str] = []
+    for line in previous.section(3).split("\n"):
+        if own := _OWN.match(line):
+            paths.append(own[1])
+        elif dense := _LINE.match(line):
+            base = dense[1] or ""
+            paths += [base + path for path in dense[2].split(", ") if not path.startswith("…")]
+    return paths
+
+
+def changed_line(paths: Sequence[str], tokens: int) -> str:
+    """The paths on one line or two, the newest where not all fit; those under one folder without its name."""
+    base = _folder(paths)
+    under = [path for path in paths if base and path.startswith(base)]
+    rest = [path for path in paths if path not in under]
+    lines: list[str] = []
+    for head, found in ((f"{_CHANGED}: ", rest), (f"{_CHANGED} under `{base}`: ", under)):
+        line = _fitting(head, [path[len(base) :] if found is under else path for path in found], tokens)  # fmt: skip
+        if line:
+            lines.append(line)
+            tokens -= cost(line)
+    return "\n".join(lines)
+
+
+def _folder(paths: Sequence[str]) -> str:
+    absolute = [path for path in paths if path.startswith("/")]
+    if len(absolute) < 3:
+        return ""
+    common = os.path.commonpath(absolute) + "/"
+    return common if len(common) >= LEAST_PREFIX else ""
+
+
+def _fitting(head: str, paths: Sequence[str], tokens: int) -> str:
+    spent = cost(head) + 4
+    kept: list[str] = []
+    for path in reversed(paths):
+        price = (len(path.encode("utf-8", "replace")) + 5) // 4
+        if spent + price > tokens:
+            break
+        kept.append(path)
+        spent += price
+    if not kept:
+        return ""
+    missing = len(paths) - len(kept)
+    return head + ", ".join([f"… {missing} more"] * bool(missing) + kept[::-1])
+
+
+LINE = 160
+
+WEIGHTY = 240
+"""Characters from which words in the middle of a turn count as a finding, not as a remark."""
+
+SEEN = 48
+SETTLED = 12
+FIGURES = 8
+"""How many of the newest of each are listed."""
+
+NEWEST_SAID = 8
+"""Remarks since the newest request that section 8 repeats."""
+
+
+def problem_solving(facts: Facts) -> list[Unit]:
+    """Section 5: decisions, what the assistant reported at the end of each turn, commands, commits."""
+    dated = [
+        *_decisions(facts),
+        *_settled(facts),
+        *_reports(facts),
+        *_agents(facts),
+        *_commands(facts),
+        *_commits(facts),
+    ]
+    return [unit for _, unit in sorted(dated, key=lambda pair: pair[0])]
+
+
+Dated = tuple[int, Unit]
+"""A line and the index of the message that it is about: the section is in order of time."""
+
+
+def _decisions(facts: Facts) -> list[Dated]:
+    return [
+        (
+            d.index,
+            Unit(
+                f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”",
+                -ESSENTIAL,
+            ),
+        )
+        for d in facts.decisions
+    ]
+
+
+def _settled(facts: Facts) -> list[Dated]:
+    """What the assistant said was decided, and then the figures that it reported."""
+    told = facts.settled[-SETTLED:]
+    known = {said.text for said in told}
+    reported = [said for said in _figures(facts) if said.text not in known]
+    return [*_said_lines(told, 0), *_said_lines(reported, SETTLED)]
+
+
+def _said_lines(told: Sequence[Statement], after: int) -> list[Dated]:
+    return [
+        (
+            said.index,
+            Unit(f"- The assistant said: “{said.text}”", len(told) - at + after - ESSENTIAL),
+        )
+        for at, said in enumerate(told)
+    ]
+
+
+def _figures(facts: Facts) -> list[Statement]:
+    found: dict[str, Statement] = {}
+    for said in reversed(facts.statements):
+        for text in reversed(figures(said.text)):
+            found.setdefault(text, replace(said, text=text))
+        if len(found) >= FIGURES:
+            break
+    return list(found.values())[FIGURES - 1 :: -1]
+
+
+def since_request(facts: Facts) -> list[Statement]:
+    """What the assistant said after the newest message of the user."""
+    since = facts.inputs[-1].index if facts.inputs else -1
+    return [said for said in facts.statements if said.index > since]
+
+
+def asides(facts: Facts) -> list[Unit]:
+    """For section 5: what results say in a line, in order of time; the best ranked first."""
+    ranked = sorted(enumerate(facts.findings[:SEEN]), key=lambda pair: pair[1].index)
+    return [Unit(f"- Seen: {_as_data(fact.line)}", rank) for rank, fact in ranked]
+
+
+def _as_data(line: str) -> str:
+    return line if line.startswith(("http://", "https://")) else inline(line, LINE)
+
+
+def _reports(facts: Facts) -> list[Dated]:
+    """What the assistant said at the end of each turn, and its longer findings before that."""
+    recent = {said.index for said in since_request(facts)[-NEWEST_SAID:]}
+    told = [s for s in facts.statements[:-1] if s.index not in recent]
+    told = [s for s in told if s.closing or len(s.text) >= WEIGHTY]
+    told = _once(told)
+    dated = []
+    for age, said in enumerate(reversed(told), 1):
+        text = one_line(said.text, 420 if age <= 4 else 220)
+        label = "Reported" if said.closing else "Found"
+        dated.append((said.index, Unit(f"- {label}: {text}", age * (2 if said.closing else 4))))
+    return dated
+
+
+def _once(told: list[Statement]) -> list[Statement]:
+    """Each text once, at its newest place."""
+    newest = {" ".join(said.text.split()): said for said in told}
+    return sorted(newest.values(), key=lambda said: said.index)
+
+
+def _agents(facts: Facts) -> list[Dated]:
+    dated = []
+    for age, run in enumerate(reversed(facts.agents), 1):
+        text = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): {inline(run.answer, 300)}"
+        if not run.answer:
+            text = f"- Background task: {inline(run.what, 300)}"
+        dated.append((run.index, Unit(text, 6 + 2 * age)))
+    return dated
+
+
+def _commits(facts: Facts) -> list[Dated]:
+    return [
+        (c.index, Unit(f"- Committed {c.digest} on {c.branch}: {c.subject}", 2 + age))
+        for age, c in enumerate(reversed(facts.commits), 1)
+    ]
+
+
+def _commands(facts: Facts) -> list[Dated]:
+    """The newest run of each command, without those that section 8 lists."""
+    newest = {command.text: at for at, command in enumerate(facts.commands)}
+    since = facts.inputs[-1].index if facts.inputs else -1
+    dated = []
+    for at in newest.values():
+        command, age = facts.commands[at], len(facts.commands) - at
+        if command.index <= since and not _COMMITTED.match(command.line):
+            text = f"- Ran {inline(command.text, LINE)}{_end(command)}"
+            only_looked = only_looks(command_key(command.text))
+            dated.append((command.index, Unit(text, 4 + age * 2 + 60 * only_looked)))
+    return dated
+
+
+_COMMITTED = re.compile(r"^\[\S+(?: \([\w -]+\))? [0-9a-f]{7,40}\] ")
+"""`git commit` said this: the commit has a line of its own."""
+
+_FAILED_LINE = re.compile(
+    r"^(?:FAIL|--- FAIL|E {2,}|error\b|fatal:)|\b[1-9]\d* (?:failed|errors?)\b", re.I
+)
+
+
+def _end(command: Command) -> str:
+    if command.ok is None:
+        return " → refused or stopped"
+    code = f" (exit {command.exit_code})" if command.exit_code else ""
+    seconds = f" in {command.duration_ms // 1000} s" if command.duration_ms >= 10_000 else ""
+    line = f": {inline(command.line, 140)}" if command.line else ""
+    # The exit code of a pipe is that of its last part: a line that tells of a failure outranks it.
+    doubtful = command.ok and _FAILED_LINE.search(command.line)
+    how = "ended" if doubtful else "ok" if command.ok else "failed"
+    return f" → {how}{code}{seconds}{line}"
+
+
+# What section 7 says: the session's own lists, what was said to be open or done, and what nobody answered.
+
+
+STILL_OPEN = 40
+CLOSED = 12
+"""How many of the newest of each are listed. What the user said to do is read from the user's words again: all of it that is closed must be."""
+
+
+def pending(facts: Facts) -> list[Unit]:
+    """Section 7: what is still to do, by the session's own lists, and what nobody answered."""
+    units = []
+    if facts.open_question:
+        asked = one_line(facts.open_question, 500)
+        units.append(Unit(f"- Waiting for the user's answer to: “{asked}”", -2 * ESSENTIAL))
+    rows = sorted((t for t in facts.tasks if t.subject), key=lambda task: not task.open)
+    units.extend(
+        Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at)
+        for at, row in enumerate(rows)
+    )
+    units.extend(_said(facts))
+    if facts.plan_mode:
+        units.append(
+            Unit("- Plan mode is on: nothing may be changed before the plan is approved", 0)
+        )
+    if facts.plan:
+        units.append(Unit(f"- Approved plan:\n{quoted(shorten(facts.plan, 500))}", 50))
+    return units
+
+
+def _said(facts: Facts) -> list[Unit]:
+    """What was said to be to do: everything that is open, and the newest that no longer is."""
+    words = words_by_line(facts)
+    told = [work for work in facts.still_open if work.call or work.text not in words][-STILL_OPEN:]
+    units = [Unit(work_line(work), len(told) - at - ESSENTIAL) for at, work in enumerate(told)]
+    own = [work for work in facts.closed_work if work.text in words]
+    others = [work for work in facts.closed_work if work.text not in words][-CLOSED:]
+    units += [Unit(work_line(work), len(own) - at - ESSENTIAL) for at, work in enumerate(own)]
+    return units + [Unit(work_line(work), 100 + len(others) - at) for at, work in enumerate(others)]
+
+
+def words_by_line(facts: Facts) -> str:
+    """The user's messages, each on one line, in which the words of work are looked for."""
+    return "\n".join(" ".join(entry.text.split()) for entry in facts.inputs)
+
+
+def work_line(work: WorkItem) -> str:
+    """What was said to be to do, with its state."""
+    return work_row(work, one_line(work.text, 300))
+
+
+def task_line(task: Task) -> str:
+    """A task with its state."""
+    return task_row(task, one_line(task.subject, 300))
