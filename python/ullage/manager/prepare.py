@@ -74,9 +74,12 @@ def write_ahead(machine: Machine, host: Host, *, asynchronous: bool) -> None:
     """Have written in the background what will be needed soon: a summary of the whole, or of spans if a model writes these."""
     if host.ahead is not None:
         look_ahead(machine, host, job_for, asynchronous=asynchronous)
-    if not machine.policy.collapse.enabled or not collapse.asks_outside(host.summarizer):
+    if not machine.policy.collapse.enabled:
         return
-    if not machine.state(Collapse).running:
+    # Writers of summaries load where a collapse may ask one.
+    from ullage.levels.collapse_summary import asks_outside
+
+    if asks_outside(host.summarizer) and not machine.state(Collapse).running:
         host.beside.start(stage_ahead(machine, host), host, in_loop=asynchronous)
 
 
