@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from ullage.proxy.upstream import Endpoint, Incoming
+if TYPE_CHECKING:  # the HTTP client behind it is not needed to read a call
+    from ullage.proxy.upstream import Endpoint, Incoming
 
 _LOOKED_AT = ("messages", "chat", "responses", "compact", "count")
 
