@@ -18,19 +18,15 @@ from ullage.testing import scenario
 from ullage.transcript import Transcript, TranscriptLog
 from ullage.tui import run_tui
 from ullage.tui.first_look import bar_of, glance
+from ullage.tui.shown_session import MOST_ROWS, ShownSession, removals_of
 
 pytest.importorskip("textual")
 
 from textual.widgets import DataTable, Static
 
-from ullage.tui.session_app import (
-    MOST_ROWS,
-    SessionApp,
-    SessionScreen,
-    ShownSession,
-    TargetSlider,
-    removals_of,
-)
+from ullage.tui.session_app import SessionApp
+from ullage.tui.session_screen import SessionScreen
+from ullage.tui.target_slider import TargetSlider
 
 
 @pytest.fixture(scope="module")
@@ -272,7 +268,7 @@ def test_the_first_look_waits_for_no_room_that_it_does_not_need():
     """Compaction, replay and the manager load while it is shown."""
     program = (
         "import sys, ullage.tui.session_app; print(*(name for name in sys.modules if name in "
-        "('ullage.manager.manager', 'ullage.replay.play', 'ullage.compaction.flow', 'ullage.tui.session_app')))"
+        "('ullage.manager.manager', 'ullage.replay.play', 'ullage.compaction.flow', 'ullage.tui.shown_session')))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
     assert done.stdout.split() == []

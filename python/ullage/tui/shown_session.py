@@ -1,0 +1,130 @@
+"""What the terminal interface shows of a session, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ullage.counting.calibration import weights_for
+from ullage.counting.models import UNKNOWN_CONTEXT_WINDOW, ModelTable
+from ullage.counting.window import WindowSettings, window_for
+from ullage.exceptions import UllageError
+from ullage.levels.breakdown import Inspection, inspect_messages
+from ullage.levels.view import StageReport
+from ullage.manager import ContextManager, Request
+from ullage.policy import Policy
+from ullage.recall import Archive
+from ullage.recall.text import render, visible
+from ullage.replay import replay_session, script_of
+from ullage.sessions import CompactedSession, Session, compact_session, open_session
+from ullage.tui.first_look import MessageRow, message_row
+
+MOST_ROWS = 400
+"""Messages in the list; a search looks through all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemovalRow:
+    """What one level removed in a replay, with the text."""
+
+    request: int
+    level: str
+    freed_tokens: int
+    why: str
+    text: str
+
+
+class ShownSession:
+    """A session that is open, and the questions about it.
+
+    Args:
+        path: A transcript of any known format.
+
+    Raises:
+        InvalidTranscript: It cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.session: Session = open_session(path)
+        table, name = ModelTable.builtin(), self.session.model
+        # A warning would be printed over the screen: the size of the window is shown there.
+        assumed = self.session.window_tokens or UNKNOWN_CONTEXT_WINDOW
+        row = table.find(name) or table.stated(name, context_window=assumed)
+        self.window = window_for(row, settings=WindowSettings.from_env())
+        self.stamp = _stamp(path)
+
+    def has_changed(self) -> bool:
+        """Whether the file was written to since it was opened."""
+        return _stamp(self.path) != self.stamp
+
+    def holds(self) -> Inspection:
+        """What the next request would hold."""
+        weights = weights_for(self.session.model or None)
+        overhead = self.session.overhead_tokens(weights)
+        return inspect_messages(self.session.items, weights=weights, overhead_tokens=overhead)
+
+    def overhead_tokens(self) -> int:
+        """System prompt and tools, which no compaction makes smaller."""
+        return self.session.overhead_tokens(weights_for(self.session.model or None))
+
+    def rows(self, words: str = "") -> list[MessageRow]:
+        """The newest messages, oldest of them first; with words, the newest that hold them."""
+        found: list[MessageRow] = []
+        wanted = words.casefold()
+        messages = self.session.messages
+        for at in range(len(messages) - 1, -1, -1):
+            if not wanted or wanted in render(messages[at]).casefold():
+                found.append(message_row(at, messages[at]))
+            if len(found) == MOST_ROWS:
+                break
+        return found[::-1]
+
+    def text(self, at: int) -> str:
+        """All of a message."""
+        return visible(render(self.session.messages[at]))
+
+    def tried(self, target_tokens: int) -> CompactedSession:
+        """A compaction that is not written."""
+        return compact_session(self.session, target_tokens=target_tokens)
+
+    def written(self, target_tokens: int, output: Path) -> CompactedSession:
+        """The same, written to a file of its own."""
+        return compact_session(self.session, target_tokens=target_tokens, output=output)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
+
+
+def removals_of(session: Session) -> list[RemovalRow]:
+    """What the levels would have removed, had the session run under the default policy."""
+    script = script_of(session)
+    archive, found = Archive(script.messages), list[RemovalRow]()
+
+    def seen(manager: ContextManager, request: Request) -> None:
+        found.extend(
+            _removal(report, archive)
+            for report in request.reports
+            if report.tool_use_ids or report.removed
+        )
+
+    replay_session(script, Policy.buffered(), seen=seen)
+    return found
+
+
+def _removal(report: StageReport, archive: Archive) -> RemovalRow:
+    spans = (f"m{span.start}-m{span.stop - 1}" for span in report.removed)
+    texts = (_recalled(archive, handle) for handle in (*report.tool_use_ids, *spans))
+    return RemovalRow(
+        report.request, report.stage, report.freed, visible(report.why), "\n\n".join(texts)
+    )
+
+
+def _recalled(archive: Archive, handle: str) -> str:
+    try:
+        found = archive.resolve(handle)
+    except UllageError as exc:
+        return visible(str(exc))
+    return visible(f"── {found.title} ({handle})\n{found.text[:20_000]}")
