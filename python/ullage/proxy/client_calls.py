@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-if TYPE_CHECKING:  # the HTTP client behind it is not needed to read a call
+if TYPE_CHECKING:  # reading a call needs no HTTP client
     from ullage.proxy.upstream import Endpoint, Incoming
 
 _LOOKED_AT = ("messages", "chat", "responses", "compact", "count")
