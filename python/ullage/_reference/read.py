@@ -493,7 +493,7 @@ COMPACTED_START: Final = "[Compacted:"
 OFFLOADED_START: Final = "<persisted-output>"
 
 _ID = re.compile(r"[A-Za-z0-9_-]+\Z")
-BLOCKS_F = plain(BlockFlag)
+BLOCK_FLAGS = plain(BlockFlag)
 K = BlockKind
 
 _KINDS: Final = {
@@ -572,11 +572,11 @@ class Draft:
 
     def set_id(self, value: Any) -> None:
         if not isinstance(value, str):
-            self.flags |= BLOCKS_F.MISSING_ID
+            self.flags |= BLOCK_FLAGS.MISSING_ID
             return
         self.id = self.strings.intern(value)
         if not _ID.match(value):
-            self.flags |= BLOCKS_F.BAD_ID
+            self.flags |= BLOCK_FLAGS.BAD_ID
 
     def set_name(self, value: Any, prefix: str = "") -> None:
         if isinstance(value, str):
@@ -588,7 +588,7 @@ class Draft:
         if isinstance(value, str):
             self.flags |= text_flags(value)
         else:
-            self.flags |= BLOCKS_F.EMPTY_TEXT
+            self.flags |= BLOCK_FLAGS.EMPTY_TEXT
 
     def finish(self, weights: Weights | None) -> BlockDigest:
         overhead = 0 if weights is None else weights.blocks[self.kind]
@@ -599,11 +599,13 @@ class Draft:
 
 def text_flags(text: str) -> int:
     if not text:
-        return BLOCKS_F.EMPTY_TEXT
+        return BLOCK_FLAGS.EMPTY_TEXT
     if not text[-1].isspace():
         return 0
     return (
-        BLOCKS_F.BLANK_TEXT | BLOCKS_F.TRAILING_SPACE if text.isspace() else BLOCKS_F.TRAILING_SPACE
+        BLOCK_FLAGS.BLANK_TEXT | BLOCK_FLAGS.TRAILING_SPACE
+        if text.isspace()
+        else BLOCK_FLAGS.TRAILING_SPACE
     )
 
 
@@ -612,7 +614,7 @@ def read_block(block: Any, field: str, weights: Weights | None, strings: Strings
     block_type = block.get("type") if isinstance(block, dict) else None
     if not isinstance(block_type, str):
         draft = Draft(K.UNKNOWN, field, weights, strings)
-        draft.flags |= BLOCKS_F.NOT_A_BLOCK
+        draft.flags |= BLOCK_FLAGS.NOT_A_BLOCK
         draft.meter.json(block, field)
         return draft.finish(weights)
     draft = Draft(kind_of(block_type), field, weights, strings)
@@ -626,11 +628,11 @@ def read_block(block: Any, field: str, weights: Weights | None, strings: Strings
 def _common_flags(block: dict[str, Any], kind: BlockKind, block_type: str) -> int:
     flags = cache_flags(block.get("cache_control"))
     if kind in _KNOWN and not block.keys() <= _KNOWN[kind]:
-        flags |= BLOCKS_F.UNKNOWN_KEYS
+        flags |= BLOCK_FLAGS.UNKNOWN_KEYS
     if block_type == "cache_edits" or "cache_reference" in block:
-        flags |= BLOCKS_F.CACHE_EDIT
+        flags |= BLOCK_FLAGS.CACHE_EDIT
     if block.get("caller") is not None:
-        flags |= BLOCKS_F.HAS_CALLER
+        flags |= BLOCK_FLAGS.HAS_CALLER
     return flags
 
 
@@ -638,20 +640,20 @@ def cache_flags(control: Any) -> int:
     if control is None:
         return 0
     if not isinstance(control, dict) or not control.keys() <= {"type", "ttl"}:
-        return BLOCKS_F.CACHE_BAD
+        return BLOCK_FLAGS.CACHE_BAD
     if control.get("type") != "ephemeral":
-        return BLOCKS_F.CACHE_BAD
+        return BLOCK_FLAGS.CACHE_BAD
     ttl = control.get("ttl", "5m")
     if not isinstance(ttl, str):
-        return BLOCKS_F.CACHE_BAD
-    return {"5m": BLOCKS_F.CACHE_5M, "1h": BLOCKS_F.CACHE_1H}.get(ttl, BLOCKS_F.CACHE_BAD)
+        return BLOCK_FLAGS.CACHE_BAD
+    return {"5m": BLOCK_FLAGS.CACHE_5M, "1h": BLOCK_FLAGS.CACHE_1H}.get(ttl, BLOCK_FLAGS.CACHE_BAD)
 
 
 def _read_text(draft: Draft, block: dict[str, Any], _type: str) -> None:
     draft.count_text(block.get("text"), "text")
     citations = block.get("citations")
     if is_list(citations) and citations:
-        draft.flags |= BLOCKS_F.HAS_CITATIONS | _opaque(citations)
+        draft.flags |= BLOCK_FLAGS.HAS_CITATIONS | _opaque(citations)
 
 
 def _read_tool_use(draft: Draft, block: dict[str, Any], _type: str) -> None:
@@ -659,7 +661,7 @@ def _read_tool_use(draft: Draft, block: dict[str, Any], _type: str) -> None:
     draft.set_name(block.get("name"))
     draft.meter.either(block.get("name"), f"{draft.field}.name")
     if not isinstance(block.get("input"), dict):
-        draft.flags |= BLOCKS_F.INPUT_NOT_OBJECT
+        draft.flags |= BLOCK_FLAGS.INPUT_NOT_OBJECT
     if "input" in block:
         draft.meter.json(block["input"], f"{draft.field}.input")
 
@@ -668,7 +670,7 @@ def _read_server_tool_use(draft: Draft, block: dict[str, Any], block_type: str) 
     draft.set_id(block.get("id"))
     draft.set_name(block.get("name"), "mcp:" if block_type == "mcp_tool_use" else "")
     if not isinstance(block.get("input"), dict):
-        draft.flags |= BLOCKS_F.INPUT_NOT_OBJECT
+        draft.flags |= BLOCK_FLAGS.INPUT_NOT_OBJECT
     draft.meter.json(block, draft.field)
 
 
@@ -676,7 +678,7 @@ def _read_server_tool_result(draft: Draft, block: dict[str, Any], block_type: st
     draft.set_id(block.get("tool_use_id"))
     draft.set_name(block_type)
     if block.get("is_error") is True:
-        draft.flags |= BLOCKS_F.IS_ERROR
+        draft.flags |= BLOCK_FLAGS.IS_ERROR
     draft.flags |= _opaque(block.get("content"))
     draft.meter.json(block, draft.field)
 
@@ -684,7 +686,7 @@ def _read_server_tool_result(draft: Draft, block: dict[str, Any], block_type: st
 def _read_tool_result(draft: Draft, block: dict[str, Any], _type: str) -> None:
     draft.set_id(block.get("tool_use_id"))
     if block.get("is_error") is True:
-        draft.flags |= BLOCKS_F.IS_ERROR
+        draft.flags |= BLOCK_FLAGS.IS_ERROR
     read_result_content(draft, block.get("content"), f"{draft.field}.content")
 
 
@@ -692,7 +694,7 @@ def read_result_content(draft: Draft, content: Any, field: str) -> None:
     """The content of a tool result: text, or a list of blocks."""
     if not is_list(content):
         if content is not None and not isinstance(content, str):
-            draft.flags |= BLOCKS_F.BAD_NESTED
+            draft.flags |= BLOCK_FLAGS.BAD_NESTED
         draft.meter.either(content, field)
         draft.flags |= result_flags(content)
         return
@@ -701,24 +703,24 @@ def read_result_content(draft: Draft, content: Any, field: str) -> None:
         blank &= _read_nested(draft, item, f"{field}[{index}]")
         draft.meter.end_part()
     if blank:
-        draft.flags |= BLOCKS_F.EMPTY_RESULT
+        draft.flags |= BLOCK_FLAGS.EMPTY_RESULT
     if len(content) == 1 and _nested_type(content[0]) in _TEXT_TYPES:
         draft.flags |= result_flags(content[0].get("text")) & (
-            BLOCKS_F.CLEARED | BLOCKS_F.OFFLOADED
+            BLOCK_FLAGS.CLEARED | BLOCK_FLAGS.OFFLOADED
         )
 
 
 def result_flags(content: Any) -> int:
     """What a tool result's whole text says of it."""
     if content is None:
-        return BLOCKS_F.EMPTY_RESULT
+        return BLOCK_FLAGS.EMPTY_RESULT
     if not isinstance(content, str):
         return 0
     if not content or content.isspace():
-        return BLOCKS_F.EMPTY_RESULT
+        return BLOCK_FLAGS.EMPTY_RESULT
     if content == CLEARED_TEXT or content.startswith(COMPACTED_START):
-        return BLOCKS_F.CLEARED
-    return BLOCKS_F.OFFLOADED if content.startswith(OFFLOADED_START) else 0
+        return BLOCK_FLAGS.CLEARED
+    return BLOCK_FLAGS.OFFLOADED if content.startswith(OFFLOADED_START) else 0
 
 
 _TEXT_TYPES: Final = frozenset(name for name, kind in _KINDS.items() if kind is K.TEXT)
@@ -736,21 +738,21 @@ def _read_nested(draft: Draft, item: Any, field: str) -> bool:
     if isinstance(item, dict):
         _count_marker(draft, cache_flags(item.get("cache_control")))
         if kind in _NESTED_KINDS and not item.keys() <= _KNOWN[kind]:
-            draft.flags |= BLOCKS_F.UNKNOWN_KEYS
+            draft.flags |= BLOCK_FLAGS.UNKNOWN_KEYS
     if kind is K.TEXT:
         return _read_nested_text(draft, item, field)
     if kind is K.IMAGE:
-        draft.flags |= BLOCKS_F.NESTED_MEDIA
+        draft.flags |= BLOCK_FLAGS.NESTED_MEDIA
         draft.aux += draft.aux & 0xFFFF < 0xFFFF
         read_image(item, draft)
     elif kind is K.DOCUMENT:
-        draft.flags |= BLOCKS_F.NESTED_MEDIA
+        draft.flags |= BLOCK_FLAGS.NESTED_MEDIA
         draft.meter.document(document_source(item))
     else:
         if kind is K.SEARCH_RESULT:
             draft.flags |= search_flags(item)
         elif nested_type not in _NESTED_OTHER:
-            draft.flags |= BLOCKS_F.BAD_NESTED
+            draft.flags |= BLOCK_FLAGS.BAD_NESTED
         draft.meter.json(item, field)
     return False
 
@@ -762,9 +764,9 @@ def _count_marker(draft: Draft, flags: int) -> None:
     """Counts a cache marker inside a result in `aux`, up to 255 of each TTL."""
     if not flags:
         return
-    draft.flags |= BLOCKS_F.NESTED_CACHE | flags & BLOCKS_F.CACHE_BAD
-    shift = 24 if flags & BLOCKS_F.CACHE_1H else 16
-    if not flags & BLOCKS_F.CACHE_BAD and draft.aux >> shift & 0xFF < 0xFF:
+    draft.flags |= BLOCK_FLAGS.NESTED_CACHE | flags & BLOCK_FLAGS.CACHE_BAD
+    shift = 24 if flags & BLOCK_FLAGS.CACHE_1H else 16
+    if not flags & BLOCK_FLAGS.CACHE_BAD and draft.aux >> shift & 0xFF < 0xFF:
         draft.aux += 1 << shift
 
 
@@ -772,9 +774,9 @@ def _read_nested_text(draft: Draft, item: dict[str, Any], field: str) -> bool:
     text, citations = item.get("text"), item.get("citations")
     draft.meter.either(text, f"{field}.text")
     if is_list(citations) and citations:
-        draft.flags |= BLOCKS_F.HAS_CITATIONS
+        draft.flags |= BLOCK_FLAGS.HAS_CITATIONS
     blank = not isinstance(text, str) or not text or text.isspace()
-    draft.flags |= BLOCKS_F.NESTED_BLANK if blank else 0
+    draft.flags |= BLOCK_FLAGS.NESTED_BLANK if blank else 0
     return blank
 
 
@@ -783,7 +785,7 @@ def _read_thinking(draft: Draft, block: dict[str, Any], _type: str) -> None:
     signature = block.get("signature")
     if isinstance(signature, str):
         if signature:
-            draft.flags |= BLOCKS_F.HAS_SIGNATURE
+            draft.flags |= BLOCK_FLAGS.HAS_SIGNATURE
         draft.meter.hidden(len(signature))
 
 
@@ -791,7 +793,7 @@ def _read_redacted(draft: Draft, block: dict[str, Any], _type: str) -> None:
     data = block.get("data")
     if isinstance(data, str):
         if data:
-            draft.flags |= BLOCKS_F.HAS_SIGNATURE
+            draft.flags |= BLOCK_FLAGS.HAS_SIGNATURE
         draft.meter.encrypted(data)
     else:
         draft.meter.either(data, f"{draft.field}.data")
@@ -804,7 +806,7 @@ def _read_image(draft: Draft, block: dict[str, Any], _type: str) -> None:
 
 def _read_document(draft: Draft, block: dict[str, Any], _type: str) -> None:
     if _enabled(block):
-        draft.flags |= BLOCKS_F.CITATIONS_ON
+        draft.flags |= BLOCK_FLAGS.CITATIONS_ON
     draft.meter.document(document_source(block))
 
 
@@ -815,15 +817,15 @@ def _read_search_result(draft: Draft, block: dict[str, Any], _type: str) -> None
 
 def search_flags(block: dict[str, Any]) -> int:
     """Of a search result: citations switched on or off, those in its texts, texts that say nothing."""
-    flags = BLOCKS_F.CITATIONS_ON if _enabled(block) else BLOCKS_F.CITATIONS_OFF
+    flags = BLOCK_FLAGS.CITATIONS_ON if _enabled(block) else BLOCK_FLAGS.CITATIONS_OFF
     content = block.get("content")
     for item in content if is_list(content) else []:
         citations = item.get("citations") if isinstance(item, dict) else None
         if is_list(citations) and citations:
-            flags |= BLOCKS_F.HAS_CITATIONS
+            flags |= BLOCK_FLAGS.HAS_CITATIONS
         text = item.get("text") if isinstance(item, dict) else None
         if isinstance(text, str) and (not text or text.isspace()):
-            flags |= BLOCKS_F.NESTED_BLANK
+            flags |= BLOCK_FLAGS.NESTED_BLANK
     return flags
 
 
@@ -835,13 +837,13 @@ def _enabled(block: dict[str, Any]) -> bool:
 def _read_compaction(draft: Draft, block: dict[str, Any], _type: str) -> None:
     content = block.get("content")
     if content is None:
-        draft.flags |= BLOCKS_F.NULL_CONTENT
+        draft.flags |= BLOCK_FLAGS.NULL_CONTENT
     elif isinstance(content, str):
-        draft.flags |= text_flags(content) & BLOCKS_F.EMPTY_TEXT
+        draft.flags |= text_flags(content) & BLOCK_FLAGS.EMPTY_TEXT
     if isinstance(block.get("signature"), str):
-        draft.flags |= BLOCKS_F.HAS_SIGNATURE
+        draft.flags |= BLOCK_FLAGS.HAS_SIGNATURE
     if block.get("encrypted_content") is not None:
-        draft.flags |= BLOCKS_F.OPAQUE
+        draft.flags |= BLOCK_FLAGS.OPAQUE
     draft.meter.json(block, draft.field)
 
 
@@ -868,7 +870,7 @@ def _read_other(draft: Draft, block: dict[str, Any], block_type: str) -> None:
     if draft.kind is K.UNKNOWN:
         draft.set_name(block_type)
         if block.get("encrypted_content") is not None:
-            draft.flags |= BLOCKS_F.OPAQUE
+            draft.flags |= BLOCK_FLAGS.OPAQUE
     draft.meter.json(block, draft.field)
 
 
@@ -876,7 +878,7 @@ def _opaque(value: Any) -> int:
     """`OPAQUE` if an object, or one in a list, has a key of encrypted data."""
     for item in value if is_list(value) else (value,):
         if isinstance(item, dict) and not _OPAQUE_KEYS.isdisjoint(item.keys()):
-            return BLOCKS_F.OPAQUE
+            return BLOCK_FLAGS.OPAQUE
     return 0
 
 

@@ -33,7 +33,7 @@ from ullage.facts import words as whose_words
 from ullage.facts.model import Facts, Origin, UserInput
 from ullage.facts.sections import KEPT_HEADING, KEPT_INPUT, user_message
 from ullage.facts.words import is_host_only, is_standing, text_of
-from ullage.facts.words import summary_text as whose_words_summary_text
+from ullage.facts.words import summary_text as text_of_summary
 from ullage.facts.work import read_tasks, read_work
 from ullage.legality.thinking import turn_end, unbound
 from ullage.levels.pins import missing_pins
@@ -195,9 +195,7 @@ def _holder(state: State) -> int | None:
     newest = next((at for at in places if is_user_input(items[at])), None)
     if newest is not None:
         return newest
-    return next(
-        (at for at in places if whose_words_summary_text(items[at]) and _media(items[at])), None
-    )
+    return next((at for at in places if text_of_summary(items[at]) and _media(items[at])), None)
 
 
 def _media(item: Any) -> list[BlockView]:

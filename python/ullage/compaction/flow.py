@@ -55,7 +55,7 @@ from ullage.effects import Call, Cancelled, Emit, Flow, LetOthersRun, RunHook, S
 from ullage.exceptions import CompactionError, ContextTooLarge, UllageError
 from ullage.facts.model import Facts
 from ullage.facts.sections import CLOSING, NOTES_OPENING, OPENING
-from ullage.facts.words import summary_text as whose_words_summary_text
+from ullage.facts.words import summary_text as text_of_summary
 from ullage.facts.words import text_of
 from ullage.observe.events import (
     CacheReset,
@@ -175,7 +175,7 @@ def _thoughtful(state: State, start: int, *, last: int, room: int | None) -> int
 
 def _floor(context: Sequence[Any], start: int) -> int:
     """The position after the newest summary, if the notes have absorbed that too."""
-    places = [at for at, item in enumerate(context[:start]) if whose_words_summary_text(item)]
+    places = [at for at, item in enumerate(context[:start]) if text_of_summary(item)]
     return places[-1] + 1 if places else 0
 
 

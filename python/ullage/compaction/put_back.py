@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NoReturn, TypeAlias
 
-from ullage.compaction.context_providers import Attachment as context_providers_Attachment
+from ullage.compaction.context_providers import Attachment as HostAttachment
 from ullage.compaction.context_providers import Providers, Skill
 from ullage.effects import Call, Effect, Flow, ReadFile, Together
 from ullage.exceptions import InvalidPolicy
@@ -243,7 +243,7 @@ def rebuild(
     policy: RestorePolicy,
     measure: Measure,
     kept: Sequence[Mapping[str, Any]] = (),
-) -> Flow[tuple[list[context_providers_Attachment], list[str]]]:
+) -> Flow[tuple[list[HostAttachment], list[str]]]:
     """Ask all providers in parallel, and fit the answers into their budgets.
 
     Args:
@@ -287,8 +287,8 @@ def rebuild(
 
 
 def within(
-    attached: Sequence[context_providers_Attachment], tokens: int, measure: Measure
-) -> list[context_providers_Attachment]:
+    attached: Sequence[HostAttachment], tokens: int, measure: Measure
+) -> list[HostAttachment]:
     """Those that fit, in their order; what matters most is placed first: modes and state, then the plan, skills, files."""
     chosen: set[int] = set()
     ranked = sorted(enumerate(attached), key=lambda pair: (_RANKS.get(pair[1]["type"], 0), pair[0]))
@@ -310,8 +310,8 @@ _ORDER = ("plan", "skills", "plan_mode", "tasks", "tools", "agents", "mcp")
 
 def _files(
     read: Sequence[tuple[str, Any]], policy: RestorePolicy, measure: Measure, limit: int
-) -> list[context_providers_Attachment]:
-    found: list[context_providers_Attachment] = []
+) -> list[HostAttachment]:
+    found: list[HostAttachment] = []
     room = policy.files_max_tokens
     for path, content in read:
         if not isinstance(content, str) or room < LEAST_TOKENS:
@@ -326,7 +326,7 @@ def _files(
     return found
 
 
-def _file(path: str, text: str, whole: str, *, cut: bool) -> context_providers_Attachment:
+def _file(path: str, text: str, whole: str, *, cut: bool) -> HostAttachment:
     total = whole.count("\n") + 1
     shown = text.count("\n") + 1
     note = f"\n[… {_missing(whole, text)}; read the file for the rest …]" if cut else ""
@@ -363,9 +363,7 @@ def _missing(whole: str, text: str) -> str:
     return f"{lines:,} more lines" if lines else f"{len(whole) - len(text):,} more characters"
 
 
-def _plan(
-    answer: Any, policy: RestorePolicy, measure: Measure
-) -> list[context_providers_Attachment]:
+def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAttachment]:
     if answer is None:
         return []
     pair = isinstance(answer, tuple) and len(answer) == 2
@@ -379,9 +377,7 @@ def _plan(
     return [{"type": "plan_file_reference", "planFilePath": path, "planContent": text + note}]
 
 
-def _skills(
-    answer: Any, policy: RestorePolicy, measure: Measure
-) -> list[context_providers_Attachment]:
+def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAttachment]:
     room, kept = policy.skills_max_tokens, []
     seen: set[str] = set()
     for skill in answer or ():
@@ -397,9 +393,7 @@ def _skills(
     return [{"type": "invoked_skills", "skills": kept}] if kept else []
 
 
-def _plan_mode(
-    answer: Any, policy: RestorePolicy, measure: Measure
-) -> list[context_providers_Attachment]:
+def _plan_mode(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAttachment]:
     if answer is not None and not isinstance(answer, bool):
         _refuse("plan_mode", answer, "must return True, False or None")
     return [{"type": "plan_mode"}] if answer else []
@@ -409,7 +403,7 @@ def _refuse(name: str, given: Any, limit: str) -> NoReturn:
     raise InvalidPolicy(f"providers.{name}", type(given).__name__, limit)
 
 
-_FORMS: dict[str, Callable[[Any, RestorePolicy, Measure], list[context_providers_Attachment]]] = {
+_FORMS: dict[str, Callable[[Any, RestorePolicy, Measure], list[HostAttachment]]] = {
     "plan": _plan,
     "skills": _skills,
     "plan_mode": _plan_mode,

@@ -862,7 +862,7 @@ _ORDER = re.compile(
 )
 _NO_THING = frozenset("it this that them these those one both other all which what".split())
 MIN_WORD = 2
-CORRECTIONS_MAX_SENTENCE = 300
+MAX_CORRECTION = 300
 
 
 Sentence = tuple[str, str]
@@ -935,7 +935,7 @@ def corrections_of(inputs: Sequence[UserInput]) -> list[ReplacedValue]:
 
 
 def _short(sentences: Sequence[Sentence]) -> list[Sentence]:
-    return [pair for pair in sentences if len(pair[0]) <= CORRECTIONS_MAX_SENTENCE]
+    return [pair for pair in sentences if len(pair[0]) <= MAX_CORRECTION]
 
 
 def _names(sentences: Sequence[Sentence], value: str, binding: bool) -> bool:
