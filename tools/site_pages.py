@@ -13,6 +13,7 @@ from mkdocs.utils import get_relative_url
 
 ROOMS = (
     "ullage",
+    "ullage.exceptions",
     "ullage.compaction",
     "ullage.counting",
     "ullage.requests",
@@ -22,6 +23,7 @@ ROOMS = (
     "ullage.stores",
     "ullage.levels",
     "ullage.observe",
+    "ullage.observe.events",
     "ullage.summarizers",
     "ullage.recall",
     "ullage.memory.session",
@@ -80,9 +82,15 @@ def api_page() -> str:
 
 
 def public(module: Any) -> list[str]:
-    """The names of a room; the top level has no list of its own."""
+    """The names of a room; where it has no list of its own, those that it defines."""
     listed = getattr(module, "__all__", None)
-    return list(listed or (name for name in dir(module) if not name.startswith("_")))
+    return list(listed or (name for name in dir(module) if is_own(module, name)))
+
+
+def is_own(module: Any, name: str) -> bool:
+    """The top level takes its names from the rooms."""
+    home = str(getattr(getattr(module, name), "__module__", ""))
+    return not name.startswith("_") and home.startswith(module.__name__)
 
 
 def home_of(room: str, name: str, value: Any) -> str:

@@ -22,7 +22,7 @@ Errors: UllageError, and all that derive from it
     InvalidMessage, InvalidPolicy, InvalidTranscript, UnknownModel, ContextTooLarge, CompactionError,
     StoreError, ManagerBusy, MissingExtra
 
-All else has a room of its own, each with its list (`__all__`):
+All else has a room of its own; its `__all__` lists what is promised besides these names:
     ullage.counting     weights, ledger, exact counts, window, rows of models
     ullage.requests     whole requests counted; more functions on lists
     ullage.legality     rules, reports, repairs
@@ -91,66 +91,28 @@ if TYPE_CHECKING:
 
 # Where each public name lives.
 _HOMES = {
-    "ullage.compaction": (
-        "CompactionResult",
-        "Providers",
-        "Skill",
-        "acompact",
-        "compact",
-    ),
-    "ullage.counting.models": ("ModelTable",),
-    "ullage.counting.window": (
-        "WindowSettings",
-        "warning_state",
-    ),
+    "ullage.compaction": "CompactionResult Providers Skill acompact compact",
+    "ullage.counting.models": "ModelTable",
+    "ullage.counting.window": "WindowSettings warning_state",
     "ullage.exceptions": (
-        "CompactionError",
-        "ContextTooLarge",
-        "InvalidMessage",
-        "InvalidPolicy",
-        "InvalidTranscript",
-        "ManagerBusy",
-        "MissingExtra",
-        "StoreError",
-        "UllageError",
-        "UnknownModel",
+        "CompactionError ContextTooLarge InvalidMessage InvalidPolicy InvalidTranscript ManagerBusy MissingExtra StoreError "
+        "UllageError UnknownModel"
     ),
-    "ullage.legality": ("validate",),
-    "ullage.legality.repairs": ("repair",),
-    "ullage.manager": (
-        "ContextManager",
-        "Decided",
-        "Recovery",
-        "Request",
-        "Usage",
-    ),
-    "ullage.memory.session": ("SessionMemory",),
-    "ullage.observe.hooks": ("Hooks",),
-    "ullage.observe.telemetry": ("Telemetry",),
-    "ullage.policy": ("Policy",),
-    "ullage.recall.store": (
-        "FileStore",
-        "MemoryStore",
-    ),
-    "ullage.requests.lists": (
-        "estimate_tokens",
-        "keep_window",
-        "truncate_head",
-    ),
-    "ullage.requests.to_request": ("outgoing",),
-    "ullage.sessions": (
-        "CompactedSession",
-        "Session",
-        "compact_session",
-        "open_session",
-    ),
-    "ullage.summarizers": ("summarizer_of",),
-    "ullage.transcript": (
-        "TranscriptLog",
-        "resume",
-    ),
+    "ullage.legality": "validate",
+    "ullage.legality.repairs": "repair",
+    "ullage.manager": "ContextManager Decided Recovery Request Usage",
+    "ullage.memory.session": "SessionMemory",
+    "ullage.observe.hooks": "Hooks",
+    "ullage.observe.telemetry": "Telemetry",
+    "ullage.policy": "Policy",
+    "ullage.recall.store": "FileStore MemoryStore",
+    "ullage.requests.lists": "estimate_tokens keep_window truncate_head",
+    "ullage.requests.to_request": "outgoing",
+    "ullage.sessions": "CompactedSession Session compact_session open_session",
+    "ullage.summarizers": "summarizer_of",
+    "ullage.transcript": "TranscriptLog resume",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 __version__ = VERSION
 

@@ -12,8 +12,6 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar, cast
 
-__all__ = ["decimal", "fractions", "hashlib", "json", "late", "orjson", "pathlib", "pattern"]
-
 T = TypeVar("T")
 
 

@@ -26,27 +26,6 @@ The Rust core raises the same classes.
 
 from __future__ import annotations
 
-__all__ = [
-    "CompactionError",
-    "ContextTooLarge",
-    "EngineError",
-    "InvalidMessage",
-    "InvalidNote",
-    "InvalidPolicy",
-    "InvalidTranscript",
-    "LeaseExpired",
-    "LeaseHeld",
-    "LogConflict",
-    "ManagerBusy",
-    "MissingExtra",
-    "PathRefused",
-    "StoreError",
-    "TranscriptChanged",
-    "UllageError",
-    "UnknownHandle",
-    "UnknownModel",
-]
-
 
 class UllageError(Exception):
     """Base of all errors that Ullage raises on purpose.

@@ -11,34 +11,7 @@ from typing import Any, Final, Literal, NotRequired, Protocol, TypeAlias, TypedD
 
 from ullage.exceptions import InvalidMessage
 
-__all__ = [
-    "BOUNDARY",
-    "CLEARED",
-    "COPY_OF",
-    "METADATA_TYPES",
-    "THINKING",
-    "Block",
-    "BlockView",
-    "Content",
-    "Entry",
-    "Item",
-    "Items",
-    "Message",
-    "SDKObject",
-    "StoredEntry",
-    "SystemPrompt",
-    "TokenUsage",
-    "Tools",
-    "as_blocks",
-    "as_sent",
-    "is_boundary",
-    "is_summary",
-    "is_thinking",
-    "listed",
-    "message_of",
-    "role_of",
-    "uuid_of",
-]
+__all__ = ["Block", "Entry", "Item", "Message"]
 
 
 # What a block, a message, an entry and a response's token counts look like.

@@ -28,9 +28,7 @@ except ImportError as error:
 
 def test_each_tuple_has_the_fields_of_its_class_in_the_same_order():
     named = {
-        name: found
-        for name in digests.__all__
-        if hasattr(found := getattr(digests, name), "_fields")
+        name: found for name in vars(digests) if hasattr(found := getattr(digests, name), "_fields")
     }
     assert {name: found._fields for name, found in named.items()} == core._TUPLE_FIELDS
 

@@ -19,6 +19,7 @@ from ullage.levels.view import View
 __all__ = [
     "Done",
     "calls",
+    "names_of",
     "report",
     "result",
     "said",
@@ -145,6 +146,18 @@ def calls(act: Callable[[], object]) -> int:
     finally:
         sys.setprofile(None)
     return count
+
+
+def names_of(room: str) -> list[str]:
+    """What a room offers, promised or not: its own classes and functions, and the names in its `__all__`."""
+    module = import_module(f"ullage.{room}")
+    own = (
+        name
+        for name in dir(module)
+        if name[0] != "_"
+        and str(getattr(getattr(module, name), "__module__", "")).startswith(module.__name__)
+    )
+    return sorted({*own, *getattr(module, "__all__", ())})
 
 
 def top_names() -> list[str]:

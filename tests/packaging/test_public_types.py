@@ -30,7 +30,7 @@ import ullage.recall.store
 import ullage.recall.tool_definition
 import ullage.requests
 import ullage.summarizers.protocol
-from tests.kit import top_names
+from tests.kit import names_of, top_names
 from ullage import ContextManager
 from ullage.manager.outside import Outside
 
@@ -106,7 +106,7 @@ SPECIAL = ("__init__", "__call__", "__getitem__", "__enter__", "__iter__", "__ae
 
 def named(module: str) -> Iterator[tuple[str, object]]:
     room = importlib.import_module(module)
-    for name in top_names() if module == "ullage" else room.__all__:
+    for name in top_names() if module == "ullage" else names_of(module.removeprefix("ullage.")):
         yield f"{module}.{name}", getattr(room, name)
 
 

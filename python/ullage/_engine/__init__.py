@@ -12,8 +12,6 @@ from ullage import _env
 from ullage._version import VERSION
 from ullage.exceptions import EngineError, InvalidPolicy
 
-__all__ = ["NAME", "core"]
-
 NAME: str
 """Which engine runs: `rust` or `python`."""
 

@@ -8,22 +8,6 @@ from __future__ import annotations
 from enum import IntEnum, IntFlag
 from typing import NamedTuple
 
-__all__ = [
-    "Anchor",
-    "AnchoredCount",
-    "BlockDigest",
-    "BlockFlag",
-    "BlockKind",
-    "FoldedContext",
-    "KeepWindow",
-    "LineDigest",
-    "MessageDigest",
-    "MessageFlag",
-    "Role",
-    "SurveyFacts",
-    "Violation",
-]
-
 
 class Role(IntEnum):
     """Who speaks. `NONE`: an entry that is no message (a boundary, metadata)."""

@@ -44,31 +44,4 @@ from ullage.batch.run import (
 )
 from ullage.batch.search import TranscriptFile, find_transcripts
 
-__all__ = [
-    "ACTIONS",
-    "ENGINES",
-    "ArrowBatch",
-    "BatchAction",
-    "BatchRow",
-    "Done",
-    "EngineName",
-    "Manifest",
-    "RemoteFile",
-    "RowTask",
-    "Status",
-    "TranscriptFile",
-    "compact_file",
-    "count_file",
-    "find_places",
-    "find_remote",
-    "find_transcripts",
-    "inspect_file",
-    "process_rows",
-    "replay_file",
-    "row_of",
-    "run_batch",
-    "run_places",
-    "run_rows",
-    "validate_file",
-    "write_table",
-]
+__all__ = ["RowTask", "process_rows", "run_batch", "run_places", "run_rows", "write_table"]

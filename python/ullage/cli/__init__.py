@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from ullage._version import VERSION
 from ullage.exceptions import MissingExtra, UllageError
 
-__all__ = ["main"]
-
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 

@@ -20,50 +20,14 @@ if TYPE_CHECKING:
     from ullage.compaction.job import CompactionReport, CompactionResult, Job, Outcome
     from ullage.compaction.options import CompactionOptions, ListOptions, SummaryOptions
 
-__all__ = [
-    "AgentsAttachment",
-    "CompactionOptions",
-    "CompactionReport",
-    "CompactionResult",
-    "Job",
-    "ListOptions",
-    "McpAttachment",
-    "Outcome",
-    "Providers",
-    "Skill",
-    "SummaryOptions",
-    "TaskAttachment",
-    "ToolsAttachment",
-    "acompact",
-    "compact",
-    "compaction_flow",
-]
+__all__ = ["AgentsAttachment", "McpAttachment", "TaskAttachment", "ToolsAttachment"]
 
 _HOMES = {
-    "api": (
-        "acompact",
-        "compact",
-    ),
-    "context_providers": (
-        "AgentsAttachment",
-        "McpAttachment",
-        "Providers",
-        "Skill",
-        "TaskAttachment",
-        "ToolsAttachment",
-    ),
-    "flow": ("compaction_flow",),
-    "job": (
-        "CompactionReport",
-        "CompactionResult",
-        "Job",
-        "Outcome",
-    ),
-    "options": (
-        "CompactionOptions",
-        "ListOptions",
-        "SummaryOptions",
-    ),
+    "api": "acompact compact",
+    "context_providers": "AgentsAttachment McpAttachment Providers Skill TaskAttachment ToolsAttachment",
+    "flow": "compaction_flow",
+    "job": "CompactionReport CompactionResult Job Outcome",
+    "options": "CompactionOptions ListOptions SummaryOptions",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

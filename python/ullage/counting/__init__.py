@@ -36,65 +36,23 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "CacheRule",
-    "Correction",
-    "IgnoredSetting",
-    "ImageRule",
-    "Ledger",
     "Model",
-    "ModelTable",
     "NoTriggerWarning",
-    "Prices",
     "UnknownModelWarning",
-    "WarningState",
-    "Weights",
-    "Window",
-    "WindowSettings",
-    "bytes_of_tokens",
     "count_tokens_exact",
     "count_tokens_exact_up_to",
     "decode_exact",
     "encode_exact",
-    "special_tokens",
     "strip_media",
-    "warning_state",
-    "weights_for",
     "window_for",
 ]
 
 _HOMES = {
-    "calibration": (
-        "Correction",
-        "Ledger",
-        "Weights",
-        "weights_for",
-    ),
-    "exact": (
-        "bytes_of_tokens",
-        "count_tokens_exact",
-        "count_tokens_exact_up_to",
-        "decode_exact",
-        "encode_exact",
-        "special_tokens",
-    ),
-    "media_stripping": ("strip_media",),
-    "models": (
-        "CacheRule",
-        "ImageRule",
-        "Model",
-        "ModelTable",
-        "Prices",
-        "UnknownModelWarning",
-    ),
-    "window": (
-        "IgnoredSetting",
-        "NoTriggerWarning",
-        "WarningState",
-        "Window",
-        "WindowSettings",
-        "warning_state",
-        "window_for",
-    ),
+    "calibration": "Correction Ledger Weights weights_for",
+    "exact": "bytes_of_tokens count_tokens_exact count_tokens_exact_up_to decode_exact encode_exact special_tokens",
+    "media_stripping": "strip_media",
+    "models": "CacheRule ImageRule Model ModelTable Prices UnknownModelWarning",
+    "window": "IgnoredSetting NoTriggerWarning WarningState Window WindowSettings warning_state window_for",
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

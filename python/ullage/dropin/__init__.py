@@ -11,8 +11,6 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
-__all__ = ["DropIn", "stands_in_for"]
-
 
 def stands_in_for(drop_in: str, library: str) -> None:
     """Makes a module pass everything that is not its own on to the library's module; at its end, with `__name__`.

@@ -13,8 +13,6 @@ from typing import Any
 from ullage.dropin import stands_in_for
 from ullage.requests import count_request
 
-__all__ = ["MessageTokensCount", "count_tokens"]
-
 
 @dataclass(frozen=True, slots=True)
 class MessageTokensCount:

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from langchain_core.runnables import Runnable
 
-__all__ = ["ChatModel", "TextSplitter", "count_tokens_approximately", "trim_messages"]
-
-
 # Messages of LangChain at the edges of a cut: which may stand there, and which calls and results belong together.
 
 
@@ -36,7 +33,7 @@ _CALLING, _ANSWERING = frozenset(("ai", "AIMessageChunk")), frozenset(("tool", "
 _NAMELESS: frozenset[Any] = frozenset((None, ""))
 
 
-def ending(messages: list[Any], kinds: Kinds) -> list[Any]:
+def _ending(messages: list[Any], kinds: Kinds) -> list[Any]:
     """Without what follows the last message of these kinds; `None`: all."""
     while kinds and messages and not _is(messages[-1], kinds):
         messages = messages[:-1]
@@ -50,7 +47,7 @@ def _is(message: Any, kinds: str | type | Sequence[str | type]) -> bool:
     )
 
 
-def without_parted(
+def _without_parted(
     kept: list[Any], given: list[Any], *, start_on: Kinds = None, end_on: Kinds = None
 ) -> list[Any]:
     """What was kept without results whose call was cut off, and without calls whose results were.
@@ -67,7 +64,7 @@ def without_parted(
         if not lost:
             return kept
         whole = [each for each in kept if not lost & _own(each)]
-        whole = ending(ending(whole, end_on)[::-1], start_on)[::-1]
+        whole = _ending(_ending(whole, end_on)[::-1], start_on)[::-1]
         if len(whole) == len(kept):
             return kept
         kept = whole
@@ -169,7 +166,7 @@ def count_tokens_approximately(
     return math.ceil(total)
 
 
-def tokens_of_each(messages: Iterable[object]) -> Iterator[float]:
+def _tokens_of_each(messages: Iterable[object]) -> Iterator[float]:
     """The approximate tokens of messages, one by one, which add up to the count of the list."""
     for images, chars in _sizes(messages, True):
         yield images * 85 + math.ceil(chars / 4.0) + 3.0
@@ -433,7 +430,7 @@ def trim_messages(
     given = _converted(messages)
     if strategy == "first":
         kept = _head(list(given), max_tokens, count, split if allow_partial else None, "first")
-        return without_parted(ending(kept, end_on), given, end_on=end_on)
+        return _without_parted(_ending(kept, end_on), given, end_on=end_on)
     return _last(
         given, max_tokens, count, split if allow_partial else None, start_on, end_on, include_system
     )
@@ -461,12 +458,12 @@ def _last(
     end_on: Kinds,
     include_system: bool,
 ) -> list[Any]:
-    rest = ending(list(given), end_on)
+    rest = _ending(list(given), end_on)
     system = rest[:1] if include_system and rest and _is_system(rest[0]) else []
     room = max(0, most - count(system)) if system else most
     turned = _head(rest[len(system) :][::-1], room, count, split, "last")
-    kept = ending(turned, start_on)[::-1]
-    return [*system, *without_parted(kept, given, start_on=start_on, end_on=end_on)]
+    kept = _ending(turned, start_on)[::-1]
+    return [*system, *_without_parted(kept, given, start_on=start_on, end_on=end_on)]
 
 
 def _head(
@@ -487,7 +484,7 @@ def _fitting(messages: list[Any], most: int, count: _Count) -> int:
     if (
         count is count_tokens_approximately
     ):  # a sum over the messages, so that one look at each is enough
-        sums = accumulate(tokens_of_each(messages))
+        sums = accumulate(_tokens_of_each(messages))
         return next((at for at, tokens in enumerate(sums) if tokens > most), len(messages))
     if not messages or count(messages) <= most:
         return len(messages)

@@ -21,24 +21,6 @@ if TYPE_CHECKING:
     from ullage.observe.events import Event
     from ullage.summarizers.protocol import SummaryRequest
 
-__all__ = [
-    "Call",
-    "CancelToken",
-    "Cancelled",
-    "Effect",
-    "Emit",
-    "Flow",
-    "LetOthersRun",
-    "ReadFile",
-    "RunHook",
-    "Store",
-    "Summarize",
-    "Together",
-    "Wait",
-    "adrive",
-    "drive",
-]
-
 T = TypeVar("T")
 
 

@@ -19,30 +19,13 @@ if TYPE_CHECKING:
     from ullage.facts.rules import CommitmentKind
     from ullage.facts.words import is_user_input
 
-__all__ = [
-    "AgreedItem",
-    "AgreedState",
-    "CommitmentKind",
-    "CommitmentList",
-    "Facts",
-    "collect",
-    "commitments_of",
-    "is_user_input",
-    "note_inputs",
-]
+__all__ = ["collect", "commitments_of"]
 
 _HOMES = {
-    "collector": (
-        "AgreedItem",
-        "AgreedState",
-        "CommitmentList",
-        "collect",
-        "commitments_of",
-        "note_inputs",
-    ),
-    "model": ("Facts",),
-    "rules": ("CommitmentKind",),
-    "words": ("is_user_input",),
+    "collector": "AgreedItem AgreedState CommitmentList collect commitments_of note_inputs",
+    "model": "Facts",
+    "rules": "CommitmentKind",
+    "words": "is_user_input",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

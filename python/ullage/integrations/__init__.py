@@ -16,5 +16,3 @@
 
 Each needs its extra, `pip install 'ullage[langchain]'`; without it the import raises `MissingExtra`.
 """
-
-__all__: list[str] = []

@@ -15,42 +15,15 @@ if TYPE_CHECKING:
     from ullage.legality.params import RequestFacts, facts_for
     from ullage.legality.repairs import repair
 
-__all__ = [
-    "Originals",
-    "Repair",
-    "Repaired",
-    "Repairer",
-    "Report",
-    "RequestFacts",
-    "Rule",
-    "Violation",
-    "describe",
-    "facts_for",
-    "repair",
-    "rules",
-    "validate",
-]
+__all__ = ["Repairer", "describe", "facts_for", "rules"]
 
 _HOMES = {
-    "check": (
-        "Report",
-        "Rule",
-        "Violation",
-        "describe",
-        "rules",
-        "validate",
-    ),
-    "draft": (
-        "Repair",
-        "Repaired",
-    ),
-    "incremental": ("Repairer",),
-    "originals": ("Originals",),
-    "params": (
-        "RequestFacts",
-        "facts_for",
-    ),
-    "repairs": ("repair",),
+    "check": "Report Rule Violation describe rules validate",
+    "draft": "Repair Repaired",
+    "incremental": "Repairer",
+    "originals": "Originals",
+    "params": "RequestFacts facts_for",
+    "repairs": "repair",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

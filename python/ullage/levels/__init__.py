@@ -21,47 +21,21 @@ if TYPE_CHECKING:
 __all__ = [
     "COMPACT_TOOL",
     "CONTEXT_TOOL",
-    "ORDER",
     "SNIP_TOOL",
     "Context",
-    "Decision",
-    "Inspection",
     "Level",
-    "LevelState",
-    "Made",
-    "Result",
-    "Span",
-    "StageReport",
-    "View",
     "apply_context_management",
     "inspect_messages",
 ]
 
 _HOMES = {
-    "breakdown": (
-        "Inspection",
-        "inspect_messages",
-    ),
-    "context_edits": ("apply_context_management",),
-    "level": (
-        "Context",
-        "Level",
-        "LevelState",
-    ),
-    "model_tools": (
-        "COMPACT_TOOL",
-        "CONTEXT_TOOL",
-    ),
-    "pipeline": ("ORDER",),
-    "turn_snip": ("SNIP_TOOL",),
-    "view": (
-        "Decision",
-        "Made",
-        "Result",
-        "Span",
-        "StageReport",
-        "View",
-    ),
+    "breakdown": "Inspection inspect_messages",
+    "context_edits": "apply_context_management",
+    "level": "Context Level LevelState",
+    "model_tools": "COMPACT_TOOL CONTEXT_TOOL",
+    "pipeline": "ORDER",
+    "turn_snip": "SNIP_TOOL",
+    "view": "Decision Made Result Span StageReport View",
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

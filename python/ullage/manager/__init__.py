@@ -33,30 +33,13 @@ if TYPE_CHECKING:
     from ullage.manager.values import Decided, Recovery, Request, Usage
     from ullage.manager.written_back import ListView, PlanStep
 
-__all__ = [
-    "ContextManager",
-    "Decided",
-    "ListView",
-    "PlanStep",
-    "Recovery",
-    "Request",
-    "Usage",
-    "with_changes",
-]
+__all__ = ["ListView"]
 
 _HOMES = {
-    "journal": ("with_changes",),
-    "manager": ("ContextManager",),
-    "values": (
-        "Decided",
-        "Recovery",
-        "Request",
-        "Usage",
-    ),
-    "written_back": (
-        "ListView",
-        "PlanStep",
-    ),
+    "journal": "with_changes",
+    "manager": "ContextManager",
+    "values": "Decided Recovery Request Usage",
+    "written_back": "ListView PlanStep",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -38,81 +38,24 @@ if TYPE_CHECKING:
     from ullage.observe.telemetry import Telemetry, TurnRecorder, TurnTelemetry
 
 __all__ = [
-    "BackgroundFinished",
-    "BackgroundStarted",
-    "CacheBroken",
-    "CacheForecast",
     "CacheMonitor",
-    "CacheReset",
-    "CacheUse",
-    "CacheVerdict",
     "CallableHook",
-    "CompactionFinished",
-    "CompactionProgress",
-    "CompactionRetried",
-    "CompactionStarted",
-    "CompactionSummaryRejected",
-    "CompactionSummaryWritten",
     "Event",
-    "Hook",
-    "HookFinished",
     "HookReply",
-    "HookStarted",
-    "Hooks",
-    "LevelActed",
-    "Listener",
     "Redactor",
-    "SessionMemoryFinished",
-    "SessionMemoryStarted",
     "ShellHook",
-    "SummaryUsage",
-    "Telemetry",
-    "TurnRecorder",
     "TurnTelemetry",
-    "cache_use",
 ]
 
 _HOMES = {
-    "cache_monitor": (
-        "CacheForecast",
-        "CacheMonitor",
-        "CacheUse",
-        "CacheVerdict",
-        "cache_use",
-    ),
+    "cache_monitor": "CacheForecast CacheMonitor CacheUse CacheVerdict cache_use",
     "events": (
-        "BackgroundFinished",
-        "BackgroundStarted",
-        "CacheBroken",
-        "CacheReset",
-        "CompactionFinished",
-        "CompactionProgress",
-        "CompactionRetried",
-        "CompactionStarted",
-        "CompactionSummaryRejected",
-        "CompactionSummaryWritten",
-        "Event",
-        "HookFinished",
-        "HookStarted",
-        "LevelActed",
-        "Listener",
-        "SessionMemoryFinished",
-        "SessionMemoryStarted",
-        "SummaryUsage",
+        "BackgroundFinished BackgroundStarted CacheBroken CacheReset CompactionFinished CompactionProgress CompactionRetried "
+        "CompactionStarted CompactionSummaryRejected CompactionSummaryWritten Event HookFinished HookStarted LevelActed Listener "
+        "SessionMemoryFinished SessionMemoryStarted SummaryUsage"
     ),
-    "hooks": (
-        "CallableHook",
-        "Hook",
-        "HookReply",
-        "Hooks",
-        "Redactor",
-        "ShellHook",
-    ),
-    "telemetry": (
-        "Telemetry",
-        "TurnRecorder",
-        "TurnTelemetry",
-    ),
+    "hooks": "CallableHook Hook HookReply Hooks Redactor ShellHook",
+    "telemetry": "Telemetry TurnRecorder TurnTelemetry",
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

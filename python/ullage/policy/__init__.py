@@ -23,21 +23,3 @@ from ullage.policy.whole import (
     ToolBudgetPolicy,
     TruncatePolicy,
 )
-
-__all__ = [
-    "AutocompactPolicy",
-    "CollapsePolicy",
-    "CostPolicy",
-    "EffectiveValue",
-    "KeepPolicy",
-    "MicrocompactPolicy",
-    "OfferPolicy",
-    "Policy",
-    "ProtectPolicy",
-    "RestorePolicy",
-    "SessionMemoryPolicy",
-    "SnipPolicy",
-    "SummaryPolicy",
-    "ToolBudgetPolicy",
-    "TruncatePolicy",
-]

@@ -14,38 +14,12 @@ if TYPE_CHECKING:
     from ullage.providers.errors import Classified, classify
     from ullage.providers.registry import PROVIDERS, SHAPES, AnyProvider, Provider, provider_of
 
-__all__ = [
-    "PROVIDERS",
-    "SHAPES",
-    "AnyProvider",
-    "Classified",
-    "Internal",
-    "Loss",
-    "Provider",
-    "Shaped",
-    "classify",
-    "normal_form",
-    "provider_of",
-]
+__all__ = ["PROVIDERS", "Provider", "classify"]
 
 _HOMES = {
-    "_common": (
-        "Internal",
-        "Loss",
-        "Shaped",
-        "normal_form",
-    ),
-    "errors": (
-        "Classified",
-        "classify",
-    ),
-    "registry": (
-        "PROVIDERS",
-        "SHAPES",
-        "AnyProvider",
-        "Provider",
-        "provider_of",
-    ),
+    "_common": "Internal Loss Shaped normal_form",
+    "errors": "Classified classify",
+    "registry": "PROVIDERS SHAPES AnyProvider Provider provider_of",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

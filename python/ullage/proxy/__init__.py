@@ -30,11 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["ProxySettings", "make_app", "serve"]
 
 _HOMES = {
-    "gateway": (
-        "make_app",
-        "serve",
-    ),
-    "proxy_settings": ("ProxySettings",),
+    "gateway": "make_app serve",
+    "proxy_settings": "ProxySettings",
 }
 
 __getattr__, __dir__ = on_first_use(__name__, _HOMES)

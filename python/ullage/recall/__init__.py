@@ -17,30 +17,12 @@ if TYPE_CHECKING:
     from ullage.recall.text import NamedSpan
     from ullage.recall.tool import RECALL_TOOL, Recall, RecallLimits
 
-__all__ = [
-    "RECALL_TOOL",
-    "Archive",
-    "Left",
-    "NamedSpan",
-    "Recall",
-    "RecallLimits",
-    "Recalled",
-    "left",
-]
+__all__ = ["RECALL_TOOL", "Recall"]
 
 _HOMES = {
-    "store": (
-        "Archive",
-        "Left",
-        "Recalled",
-        "left",
-    ),
-    "text": ("NamedSpan",),
-    "tool": (
-        "RECALL_TOOL",
-        "Recall",
-        "RecallLimits",
-    ),
+    "store": "Archive Left Recalled left",
+    "text": "NamedSpan",
+    "tool": "RECALL_TOOL Recall RecallLimits",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -17,14 +17,4 @@ from ullage.replay.play import (
 )
 from ullage.replay.session_script import SessionScript, script_of
 
-__all__ = [
-    "DEFAULT_MODEL",
-    "WORKING_SIZES",
-    "ReplayedTurn",
-    "Run",
-    "SessionScript",
-    "SizeCost",
-    "costs_by_size",
-    "replay_session",
-    "script_of",
-]
+__all__ = ["costs_by_size", "replay_session", "script_of"]

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from ullage.report.page import report_page, write_report
     from ullage.report.session_figures import SessionFigures, figures_of
 
-__all__ = ["SessionFigures", "figures_of", "report_page", "write_report"]
+__all__ = ["figures_of", "write_report"]
 
 if not TYPE_CHECKING:
     __getattr__, __dir__ = on_first_use(
         __name__,
         {
-            "page": ("report_page", "write_report"),
-            "session_figures": ("SessionFigures", "figures_of"),
+            "page": "report_page write_report",
+            "session_figures": "SessionFigures figures_of",
         },
     )

@@ -20,46 +20,12 @@ if TYPE_CHECKING:
     )
     from ullage.requests.to_request import Outgoing, outgoing
 
-__all__ = [
-    "Counted",
-    "KeptWindow",
-    "Outgoing",
-    "Overrun",
-    "RemoteCounter",
-    "RequestCount",
-    "TruncatedHead",
-    "count_request",
-    "estimate_each",
-    "estimate_text",
-    "estimate_tokens",
-    "group_rounds",
-    "keep_window",
-    "outgoing",
-    "truncate_head",
-]
+__all__ = ["RemoteCounter", "count_request", "estimate_each", "estimate_text", "group_rounds"]
 
 _HOMES = {
-    "count": (
-        "Counted",
-        "Overrun",
-        "RemoteCounter",
-        "RequestCount",
-        "count_request",
-    ),
-    "lists": (
-        "KeptWindow",
-        "TruncatedHead",
-        "estimate_each",
-        "estimate_text",
-        "estimate_tokens",
-        "group_rounds",
-        "keep_window",
-        "truncate_head",
-    ),
-    "to_request": (
-        "Outgoing",
-        "outgoing",
-    ),
+    "count": "Counted Overrun RemoteCounter RequestCount count_request",
+    "lists": "KeptWindow TruncatedHead estimate_each estimate_text estimate_tokens group_rounds keep_window truncate_head",
+    "to_request": "Outgoing outgoing",
 }
 if not TYPE_CHECKING:
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -36,75 +36,23 @@ if TYPE_CHECKING:
     from ullage.sessions.search_index import SearchedSession, SearchHit, SearchIndex
 
 __all__ = [
-    "CompactedSession",
-    "FoundSession",
-    "FreshSession",
-    "InspectedSession",
-    "ListedSession",
-    "SearchHit",
-    "SearchIndex",
-    "SearchedSession",
-    "Session",
-    "SessionPart",
-    "Spending",
-    "ToolFolder",
-    "Undone",
-    "compact_session",
     "find_session",
     "found_sessions",
     "inspect_session",
     "last_session",
-    "listed",
     "new_session",
-    "open_session",
     "remove_parts",
-    "resume_line",
     "session_parts",
-    "spending_of",
-    "tool_folders",
     "undo_compaction",
 ]
 
 _HOMES = {
-    "edit": (
-        "SessionPart",
-        "Undone",
-        "remove_parts",
-        "session_parts",
-        "undo_compaction",
-    ),
-    "find": (
-        "FoundSession",
-        "ListedSession",
-        "ToolFolder",
-        "find_session",
-        "found_sessions",
-        "last_session",
-        "listed",
-        "tool_folders",
-    ),
-    "inspected": (
-        "InspectedSession",
-        "Spending",
-        "inspect_session",
-        "spending_of",
-    ),
-    "load": (
-        "Session",
-        "open_session",
-    ),
-    "save": (
-        "CompactedSession",
-        "FreshSession",
-        "compact_session",
-        "new_session",
-        "resume_line",
-    ),
-    "search_index": (
-        "SearchHit",
-        "SearchIndex",
-        "SearchedSession",
-    ),
+    "edit": "SessionPart Undone remove_parts session_parts undo_compaction",
+    "find": "FoundSession ListedSession ToolFolder find_session found_sessions last_session listed tool_folders",
+    "inspected": "InspectedSession Spending inspect_session spending_of",
+    "load": "Session open_session",
+    "save": "CompactedSession FreshSession compact_session new_session resume_line",
+    "search_index": "SearchHit SearchIndex SearchedSession",
 }
 
 __getattr__, __dir__ = on_first_use(__name__, _HOMES)

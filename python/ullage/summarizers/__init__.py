@@ -18,33 +18,21 @@ if TYPE_CHECKING:
 __all__ = [
     "AnthropicCompaction",
     "AnthropicSummarizer",
-    "AnySummarizer",
     "CallableSummarizer",
     "ExtractiveSummarizer",
     "OpenAICompaction",
     "OpenAISummarizer",
     "Summarizer",
-    "SummaryReply",
-    "SummaryRequest",
-    "summarizer_of",
 ]
 
 _HOMES = {
-    "anthropic": ("AnthropicSummarizer",),
-    "extractive": ("ExtractiveSummarizer",),
-    "lines": ("summarizer_of",),
-    "native": (
-        "AnthropicCompaction",
-        "CallableSummarizer",
-        "OpenAICompaction",
-    ),
-    "openai": ("OpenAISummarizer",),
-    "protocol": (
-        "Summarizer",
-        "SummaryReply",
-        "SummaryRequest",
-    ),
-    "pydantic_ai": ("AnySummarizer",),
+    "anthropic": "AnthropicSummarizer",
+    "extractive": "ExtractiveSummarizer",
+    "lines": "summarizer_of",
+    "native": "AnthropicCompaction CallableSummarizer OpenAICompaction",
+    "openai": "OpenAISummarizer",
+    "protocol": "Summarizer SummaryReply SummaryRequest",
+    "pydantic_ai": "AnySummarizer",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -24,16 +24,9 @@ if TYPE_CHECKING:
     from ullage.testing.server import ScriptedServer
 
 __all__ = [
-    "STYLES",
-    "MadeCommand",
-    "Scenario",
-    "Script",
     "ScriptedServer",
     "ScriptedSummarizer",
-    "SessionFile",
     "Step",
-    "Style",
-    "Truth",
     "assert_legal",
     "conversation",
     "scenario",

@@ -22,7 +22,7 @@ from contextlib import closing, contextmanager
 from ullage.exceptions import InvalidPolicy, LeaseExpired, LeaseHeld, LogConflict, UllageError
 from ullage.stores import ConversationStore, OffloadedResults, Worker
 
-__all__ = ["STORE_CHECKS", "StoreCheck", "StoreMaker"]
+__all__ = ["STORE_CHECKS"]
 
 StoreMaker = Callable[[], ConversationStore]
 """Opens the store once more: the same data, as another process would see it."""

@@ -12,36 +12,13 @@ if TYPE_CHECKING:
     from ullage.transcript.log import TranscriptLog
     from ullage.transcript.write import BoundaryInfo, Kept, write_compaction
 
-__all__ = [
-    "BoundaryInfo",
-    "Conversation",
-    "Kept",
-    "ResumeReport",
-    "Transcript",
-    "TranscriptLog",
-    "context_entries",
-    "messages_after_boundary",
-    "resume",
-    "write_compaction",
-]
+__all__ = ["messages_after_boundary"]
 
 _HOMES = {
-    "conversation": (
-        "Conversation",
-        "ResumeReport",
-    ),
-    "index": (
-        "Transcript",
-        "context_entries",
-        "messages_after_boundary",
-        "resume",
-    ),
-    "log": ("TranscriptLog",),
-    "write": (
-        "BoundaryInfo",
-        "Kept",
-        "write_compaction",
-    ),
+    "conversation": "Conversation ResumeReport",
+    "index": "Transcript context_entries messages_after_boundary resume",
+    "log": "TranscriptLog",
+    "write": "BoundaryInfo Kept write_compaction",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

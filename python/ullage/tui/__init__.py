@@ -6,8 +6,6 @@ import os
 
 from ullage.exceptions import MissingExtra
 
-__all__ = ["run_tui"]
-
 
 def run_tui(path: str | os.PathLike[str] | None = None) -> None:
     """Open the terminal interface and return when the user leaves it.

@@ -10,6 +10,4 @@ from ullage.dropin import stands_in_for
 from ullage.dropin.litellm import utils
 from ullage.dropin.litellm.utils import token_counter, trim_messages
 
-__all__ = ["token_counter", "trim_messages", "utils"]
-
 stands_in_for(__name__, "litellm")

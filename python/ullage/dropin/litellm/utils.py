@@ -13,9 +13,6 @@ from ullage.dropin.tiktoken import encoding_name_for_model
 from ullage.exceptions import InvalidPolicy
 from ullage.requests import estimate_text
 
-__all__ = ["token_counter", "trim_messages"]
-
-
 # litellm's count of chat messages: what frames them, and the text of everything in them.
 
 
@@ -29,7 +26,7 @@ _IMAGE, _IMAGE_DEFAULT, _IMAGE_HIGH = 85, 250, 1_445
 """Tokens: in low detail; where the default is asked for; eight tiles of 170 on top, the most that high detail costs."""
 
 
-def model_counter(model: str | None, custom: Mapping[str, Any] | None = None) -> Count:
+def _model_counter(model: str | None, custom: Mapping[str, Any] | None = None) -> Count:
     """How a model's text is counted: by its vocabulary, else by its calibrated estimate; unknown models by cl100k_base."""
     if custom is not None and custom.get("type") == "huggingface_tokenizer":
         return partial(_by_tokenizer, custom["tokenizer"])
@@ -49,13 +46,13 @@ def _by_tokenizer(tokenizer: Any, text: str) -> int:
     return tokenizer.count(text) if hasattr(tokenizer, "count") else len(tokenizer.encode(text).ids)
 
 
-def plain(message: Any) -> dict[str, Any]:
+def _plain(message: Any) -> dict[str, Any]:
     """A message or litellm's object as a dict, without what is `None`."""
     held = message.model_dump() if hasattr(message, "model_dump") else message
     return {name: each for name, each in held.items() if each is not None}
 
 
-def message_tokens(
+def _message_tokens(
     message: Mapping[str, Any],
     count: Count,
     image_default: bool = False,
@@ -131,7 +128,7 @@ def _image(image: Any, default: bool) -> int:
 # ---- tool definitions --------------------------------------------------------------------------
 
 
-def tool_tokens(tools: Sequence[Mapping[str, Any]], count: Count) -> int:
+def _tool_tokens(tools: Sequence[Mapping[str, Any]], count: Count) -> int:
     """The tokens of tool definitions as OpenAI's models appear to see them."""
     lines = ["namespace functions {", ""]
     for tool in tools:
@@ -222,14 +219,14 @@ def token_counter(
     """
     if (text is None) == (messages is None):
         raise InvalidPolicy("text", text, "must be given, or messages, but not both")
-    count = model_counter(model, custom_tokenizer)
+    count = _model_counter(model, custom_tokenizer)
     if text is not None:
         if tools or tool_choice:
             raise InvalidPolicy("tools", tools, "must be absent where a text is counted")
         return count(text if isinstance(text, str) else "".join(text))
-    read = [plain(each) for each in messages or ()]
+    read = [_plain(each) for each in messages or ()]
     default = bool(use_default_image_token_count)
-    total = sum(message_tokens(each, count, default, default_token_count) for each in read)
+    total = sum(_message_tokens(each, count, default, default_token_count) for each in read)
     if count_response_tokens is not False:
         return total
     has_system = any(each.get("role") == "system" for each in read)
@@ -244,7 +241,7 @@ def _extra(
 ) -> int:
     total = _PRIMED
     if tools:
-        total += tool_tokens(tools, count) - (4 if has_system else 0)
+        total += _tool_tokens(tools, count) - (4 if has_system else 0)
     if choice == "none":
         total += 1
     elif isinstance(choice, Mapping):
@@ -295,7 +292,7 @@ def trim_messages(
     """
     # litellm's own objects stay objects, as in litellm.
     held = cast("list[dict[str, Any]]", copy.deepcopy(list(messages)))
-    count = model_counter(model)
+    count = _model_counter(model)
     size = _Size(model, count)
     limit = _limit(model, trim_ratio) if max_tokens is None else max_tokens
     kept = held if limit is None or size.all(held) < limit else _trimmed(held, limit, size)
@@ -317,7 +314,7 @@ class _Size:
         self.is_gpt = "gpt" in (model or "")
 
     def one(self, message: Mapping[str, Any]) -> int:
-        return message_tokens(plain(message), self._count)
+        return _message_tokens(_plain(message), self._count)
 
     def sum(self, messages: Iterable[Mapping[str, Any]]) -> int:
         return sum(map(self.one, messages))

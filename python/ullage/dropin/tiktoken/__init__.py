@@ -12,15 +12,4 @@ from ullage.dropin.tiktoken.core import Encoding
 from ullage.dropin.tiktoken.model import encoding_for_model, encoding_name_for_model
 from ullage.dropin.tiktoken.registry import get_encoding, list_encoding_names
 
-__all__ = [
-    "Encoding",
-    "core",
-    "encoding_for_model",
-    "encoding_name_for_model",
-    "get_encoding",
-    "list_encoding_names",
-    "model",
-    "registry",
-]
-
 stands_in_for(__name__, "tiktoken")

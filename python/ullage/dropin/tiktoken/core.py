@@ -14,8 +14,6 @@ from ullage.counting import bytes_of_tokens, count_tokens_exact, encode_exact, s
 from ullage.dropin import stands_in_for
 from ullage.exceptions import MissingExtra
 
-__all__ = ["Encoding"]
-
 Allowed = Literal["all"] | AbstractSet[str]
 Disallowed = Literal["all"] | Collection[str]
 _NONE: frozenset[str] = frozenset()

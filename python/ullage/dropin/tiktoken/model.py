@@ -6,13 +6,6 @@ from ullage.dropin import stands_in_for
 from ullage.dropin.tiktoken.core import Encoding
 from ullage.dropin.tiktoken.registry import get_encoding
 
-__all__ = [
-    "MODEL_PREFIX_TO_ENCODING",
-    "MODEL_TO_ENCODING",
-    "encoding_for_model",
-    "encoding_name_for_model",
-]
-
 _NAMES = {
     "o200k_base": "o1 o3 o4-mini gpt-5 gpt-4.1 gpt-4o",
     "cl100k_base": (

@@ -8,8 +8,6 @@ from importlib import import_module
 from ullage.dropin import stands_in_for
 from ullage.dropin.tiktoken.core import Encoding
 
-__all__ = ["get_encoding", "list_encoding_names"]
-
 _NAMES = (
     "gpt2",
     "r50k_base",

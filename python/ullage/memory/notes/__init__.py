@@ -15,19 +15,10 @@ from ullage.memory.notes.memory_tool import MemoryTool, anthropic_tool
 from ullage.memory.notes.note_recall import Embedder, NoteRecall, RecalledNotes
 
 __all__ = [
-    "INDEX",
-    "Embedder",
-    "Extraction",
-    "Index",
     "MemoryFolder",
     "MemoryTool",
-    "Note",
     "NoteKeeper",
     "NoteRecall",
-    "NoteType",
-    "Problem",
-    "RecalledNotes",
-    "Refused",
     "aextract",
     "anthropic_tool",
     "consolidate",

@@ -13,19 +13,4 @@ from ullage.memory.session.session_memory import (
 )
 from ullage.memory.session.update import UpdateJob, UpdateOutcome, UpdateReport, update_flow
 
-__all__ = [
-    "Due",
-    "Lock",
-    "Notes",
-    "NotesFolder",
-    "NotesPlace",
-    "NotesState",
-    "Progress",
-    "SessionMemory",
-    "Slots",
-    "UpdateJob",
-    "UpdateOutcome",
-    "UpdateReport",
-    "update_due",
-    "update_flow",
-]
+__all__ = ["NotesFolder"]

@@ -4,5 +4,3 @@ from __future__ import annotations
 
 from ullage.testing.server.http import ScriptedServer
 from ullage.testing.server.wire import Recorded
-
-__all__ = ["Recorded", "ScriptedServer"]

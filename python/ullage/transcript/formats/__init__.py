@@ -19,18 +19,6 @@ from ullage.transcript.formats._model import (
     described,
 )
 
-__all__ = [
-    "FORMATS",
-    "OpenedFile",
-    "ReadSession",
-    "ReadTranscript",
-    "ReadWarning",
-    "detect",
-    "read",
-    "read_recognised",
-    "recognised",
-]
-
 _MODULES = (
     ("claude_code", "_claude_code"),
     ("codex", "codex"),
