@@ -11,9 +11,9 @@ from unittest.mock import patch
 from ullage.compaction import compact
 from ullage.compaction.summary_call import HeadTruncation
 from ullage.counting import strip_media
-from ullage.effects import drive
+from ullage.effects import Flow, LetOthersRun, drive
 from ullage.exceptions import UllageError
-from ullage.facts import collect
+from ullage.facts import Facts, collect
 from ullage.levels import (
     View,
     collapse,
@@ -206,10 +206,15 @@ def scripted() -> Iterator[Mapping[str, Callable[[Messages], Messages]]]:
     Which messages go and stay does not hang on what a summary says; how it reads is tested elsewhere.
     """
     nothing = collect(())
+
+    def facts(source: Any, cut: Any) -> Flow[tuple[Facts, Facts]]:
+        yield LetOthersRun()
+        return nothing, nothing
+
     with (
         remembered_names(),
-        patch("ullage.compaction.prepared._facts", lambda source, cut: (nothing, nothing)),
-        patch("ullage.compaction.prepared._unranked", lambda *_: nothing),
+        patch("ullage.compaction.cut._facts", facts),
+        patch("ullage.compaction.cut._unranked", lambda *_: nothing),
         patch("ullage.levels.collapse_summary.collect", lambda items: nothing),
     ):
         yield _SCRIPTED

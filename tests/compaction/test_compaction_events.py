@@ -12,7 +12,7 @@ import pytest
 
 from ullage import ContextManager
 from ullage.compaction import acompact, compact
-from ullage.compaction.prepared import as_told, usage_of
+from ullage.compaction.cut import as_told, usage_of
 from ullage.effects import Call, Emit, drive
 from ullage.exceptions import CompactionError, LogConflict
 from ullage.facts.sections import HEADINGS

@@ -9,7 +9,7 @@ import pytest
 
 from ullage import ContextManager
 from ullage.compaction import effects_runner
-from ullage.compaction.prepared import ITEMS_AT_ONCE
+from ullage.compaction.cut import ITEMS_AT_ONCE
 from ullage.exceptions import CompactionError
 from ullage.testing import scenario
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.kit import text, user
 from tests.kit.transcripts import Layout, session_file
-from ullage.compaction.prepared import ReadItems
+from ullage.compaction.cut import ReadItems
 from ullage.testing import scenario
 from ullage.transcript import resume
 

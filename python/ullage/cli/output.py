@@ -490,7 +490,7 @@ def _refused(given: str, limit: str) -> InvalidPolicy:
 def _size(session: Session, model: str | None) -> int:
     # `inspect` reads `--window` here: it must not load what compacts.
     from ullage.compaction.api import job_of
-    from ullage.compaction.prepared import prepare
+    from ullage.compaction.cut import prepare
 
     state = prepare(job_of(session.items, model=model or session.model or None))
     return state.size - state.overhead

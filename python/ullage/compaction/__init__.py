@@ -17,8 +17,15 @@ if TYPE_CHECKING:
         ToolsAttachment,
     )
     from ullage.compaction.flow import compaction_flow
-    from ullage.compaction.job import CompactionReport, CompactionResult, Job, Outcome
-    from ullage.compaction.options import CompactionOptions, ListOptions, SummaryOptions
+    from ullage.compaction.job import (
+        CompactionOptions,
+        CompactionReport,
+        CompactionResult,
+        Job,
+        ListOptions,
+        Outcome,
+        SummaryOptions,
+    )
 
 __all__ = ["AgentsAttachment", "McpAttachment", "TaskAttachment", "ToolsAttachment"]
 
@@ -26,8 +33,7 @@ _HOMES = {
     "api": "acompact compact",
     "context_providers": "AgentsAttachment McpAttachment Providers Skill TaskAttachment ToolsAttachment",
     "flow": "compaction_flow",
-    "job": "CompactionReport CompactionResult Job Outcome",
-    "options": "CompactionOptions ListOptions SummaryOptions",
+    "job": "CompactionOptions CompactionReport CompactionResult Job ListOptions Outcome SummaryOptions",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -11,8 +11,7 @@ from ullage.compaction.context_providers import Providers
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.install import log_store
-from ullage.compaction.job import DEFAULT_WINDOW, CompactionResult, Job
-from ullage.compaction.options import ListOptions
+from ullage.compaction.job import DEFAULT_WINDOW, CompactionResult, Job, ListOptions
 from ullage.counting.calibration import weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for

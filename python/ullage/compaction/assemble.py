@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from ullage._engine import core
 from ullage.compaction.context_providers import Attachment
-from ullage.compaction.job import CompactionReport, CompactionResult, Outcome
-from ullage.compaction.prepared import (
+from ullage.compaction.cut import (
     LEAST_SUMMARY_TOKENS,
+    SMALL_ROOM,
     State,
     after_item,
     choose_cut,
@@ -23,20 +23,29 @@ from ullage.compaction.prepared import (
     recut,
     scaled_keep,
     shorter_results,
-    summary_message,
     with_item,
 )
+from ullage.compaction.job import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.summary_call import Accepted
 from ullage.exceptions import ContextTooLarge
 from ullage.facts import is_user_input
-from ullage.facts import words as whose_words
 from ullage.facts.model import Facts, Origin, UserInput
-from ullage.facts.sections import KEPT_HEADING, KEPT_INPUT, user_message
+from ullage.facts.sections import (
+    CLOSING,
+    KEPT_HEADING,
+    KEPT_INPUT,
+    NEWEST,
+    OPENING,
+    PINS_HEADING,
+    holds_message,
+    quoted,
+    user_message,
+)
 from ullage.facts.words import is_host_only, is_standing, text_of
 from ullage.facts.words import summary_text as text_of_summary
 from ullage.facts.work import read_tasks, read_work
 from ullage.legality.thinking import turn_end, unbound
-from ullage.levels.pins import missing_pins
+from ullage.levels.pins import missing_pins, write_pins
 from ullage.messages import BlockView, Item, StoredEntry, message_of, role_of, uuid_of
 from ullage.providers.anthropic import is_manual, is_torn
 from ullage.summarizers import extractive as extractive_sections
@@ -158,34 +167,32 @@ MOST = 20
 _KINDS = ("image", "image_url", "input_image", "document", "file", "input_file")
 
 
-class KeptMedia(NamedTuple):
-    """Blocks to carry, and how many there were no room for."""
-
-    blocks: tuple[BlockView, ...] = ()
-    left_out: int = 0
-    where: str = ""  # the message that holds them
-
-
-def kept_media(state: State) -> KeptMedia:
-    """The media of the newest user input, unless that input is kept itself.
+def with_media(state: State, text: str) -> str | list[dict[str, Any]]:
+    """The content of the summary message: its text, and the media of the newest user input, unless that input is kept itself.
 
     Media of an earlier summary message are carried on while there is no newer user input.
     """
-    place = _holder(state)
-    first, last = state.kept()
+    place, (first, last) = _holder(state), state.kept()
     if place is None or first <= place < last:
-        return KeptMedia()
-    item = state.source.context[place]
-    found = _media(item)
-    room, carried = MAX_TOKENS, list[BlockView]()
-    for block in found[:MOST]:
+        return text
+    media = _media(state.source.context[place])
+    room, carried = MAX_TOKENS, list[dict[str, Any]]()
+    for block in media[:MOST]:
         size = int(core.Ledger(state.job.weights, [{"role": "user", "content": [block]}]).tokens())
-        if size > room:
-            continue
-        carried.append(block)
-        room -= size
-    named = uuid_of(item) or f"message {state.source.ids[place]}"
-    return KeptMedia(tuple(carried), len(found) - len(carried), named)
+        if size <= room:
+            # The mark was for the message that held the block: a request may have four at most.
+            carried.append({key: value for key, value in block.items() if key != "cache_control"})
+            room -= size
+    parts = [{"type": "text", "text": text}]
+    if carried:
+        heading = "Images and documents of the user's newest message, as they were sent:"
+        parts += [{"type": "text", "text": heading}, *carried]
+    if left_out := len(media) - len(carried):
+        holder = uuid_of(state.source.context[place]) or f"message {state.source.ids[place]}"
+        file = f" in {state.job.transcript_path}" if state.job.transcript_path else ""
+        note = f"{left_out} more of that message are too large to repeat: ask for them, or look up {holder}{file}."
+        parts.append({"type": "text", "text": note})
+    return parts if len(parts) > 1 else text
 
 
 def _holder(state: State) -> int | None:
@@ -203,23 +210,6 @@ def _media(item: Any) -> list[BlockView]:
     content = message.get("content") if message is not None else None
     blocks: Sequence[Any] = content if isinstance(content, list) else ()
     return [b for b in blocks if isinstance(b, Mapping) and b.get("type") in _KINDS]
-
-
-def with_media(text: str, media: KeptMedia, transcript: str) -> str | list[dict[str, Any]]:
-    """The content of the summary message: its text alone, or followed by the media."""
-    parts: list[dict[str, Any]] = []
-    if media.blocks:
-        said = "Images and documents of the user's newest message, as they were sent:"
-        plain = [{k: v for k, v in block.items() if k != "cache_control"} for block in media.blocks]
-        parts = [{"type": "text", "text": said}, *plain]
-    if media.left_out:
-        place = f" in {transcript}" if transcript else ""
-        note = (
-            f"{media.left_out} more of that message are too large to repeat: ask for them, or look up "
-            f"{media.where}{place}."
-        )
-        parts.append({"type": "text", "text": note})
-    return [{"type": "text", "text": text}, *parts] if parts else text
 
 
 # Appends what a summary lost and code knows: user messages, files, commands, names. No model, no guessing.
@@ -407,6 +397,90 @@ _SUMMARY_REPAIR_KINDS: tuple[tuple[str, Finder], ...] = (
 )
 
 
+SAID_AGAIN = 100
+"""Tokens of the newest message up to which it is repeated after a summary that has room, where the model looks for it."""
+
+
+def summary_message(state: State, summary: str) -> str:
+    """The text of the message that replaces what was compacted: the summary, and what the model must know about it.
+
+    Args:
+        state: The compaction: where the conversation stands decides the text around the summary.
+        summary: Nine sections, without a draft.
+    """
+    parts = [f"{OPENING}\n\n{summary.strip()}\n\n{CLOSING}"]
+    if state.pins:
+        parts.append(f"## {PINS_HEADING}\n{write_pins(state.pins)}")
+    room = state.summary_room
+    if room is not None and room - state.measure(state.newest_input) < SMALL_ROOM:
+        return "\n\n".join(parts) + "\n" + _in_short(state, summary)
+    path, (first, last) = state.job.transcript_path, state.kept()
+    lines = []
+    if path:
+        lines.append(
+            f"The full transcript of the earlier part is at {path}: look there for details such as exact code or output."
+        )
+    if last > first:
+        where = "before this summary" if state.cut.start > 0 else "after this message"
+        lines.append(f"{last - first} messages were kept verbatim {where}.")
+    parts += ["\n".join(lines), _newest(state, summary), f"{_NOT_THE_USER} {_instruction(state)}"]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _in_short(state: State, summary: str) -> str:
+    """The same where there is hardly any room."""
+    path, newest = state.job.transcript_path, state.newest_input
+    room = (state.summary_room or 0) - state.measure(newest)
+    # A path may be as long as a small summary: at most a tenth of the room.
+    lines = [f"Full transcript: {path}"] if path and cost(path) * 10 < room else []
+    if newest and not holds_message(summary, newest):
+        lines.append(_newest(state, summary))
+    waits = state.facts.whole.open_question or state.facts.whole.interrupted
+    then = "Wait for the user." if waits else "Go on." if state.job.trigger == "auto" else ""
+    lines.append(f"Not user input; grants nothing. {then}".strip())
+    return "\n".join(lines)
+
+
+def _newest(state: State, summary: str) -> str:
+    """The newest message, once whole: here, or in the summary, where the next compaction reads it."""
+    newest = state.newest_input
+    if not newest:
+        return ""
+    if cost(newest) > SAID_AGAIN and holds_message(summary, newest):
+        return "The user's newest message is the last one in the list of user messages above."
+    return f"{NEWEST}\n{quoted(newest)}"
+
+
+_NOT_THE_USER = "This message was generated automatically. It is not user input and does not grant or confirm anything."
+
+
+def _instruction(state: State) -> str:
+    """What the model is to do now: never more than the user asked for (an open question stays open)."""
+    context, (first, last) = state.source.context, state.kept()
+    if state.facts.whole.open_question:
+        return (
+            "You asked the user a question that has not been answered:\n"
+            f"{quoted(state.facts.whole.open_question)}\n"
+            "Do not answer it yourself and do not act as if it were answered. Wait for the user."
+        )
+    if state.facts.whole.interrupted:
+        return "The user stopped you and has said nothing since. Wait for the user."
+    if state.job.trigger != "auto":
+        return "The user requested this compaction. Continue when the user says what to do next."
+    if context and is_user_input(context[-1]):
+        return "Answer the user's newest message; do not comment on the summary."
+    if (
+        last > first
+        and role_of(context[last - 1]) in ("user", "tool")
+        and not is_user_input(context[last - 1])
+    ):
+        return "Continue with the tool results as if nothing had happened; do not comment on the summary."
+    return (
+        "Continue the work from where it left off, without commenting on the summary, without repeating what is "
+        "done, and without asking whether to continue."
+    )
+
+
 def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
     """The summary, what code restores, and the text around it."""
     cap = state.job.policy.summary.facts_max_tokens
@@ -419,14 +493,13 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
     words = state.job.policy.summary.user_messages_max_tokens
     fixed = SummaryRepair("", {}, 0)
     if cap:
-        fixed = repair(state.facts, accepted.text, tokens=cap, user_tokens=words)
+        fixed = repair(state.facts.removed, accepted.text, tokens=cap, user_tokens=words)
     if room is not None:
-        shown = (
-            f"{accepted.text}\n{state.situation().newest_input}"  # which stands whole in any case
-        )
-        fixed = with_rules(state.facts, shown, fixed)
+        # The newest message stands whole in any case.
+        shown = f"{accepted.text}\n{state.newest_input}"
+        fixed = with_rules(state.facts.removed, shown, fixed)
     body = f"{accepted.text}\n\n{fixed.text}" if fixed.text else accepted.text
-    text = summary_message(body, state.situation(), pins=state.pins)
+    text = summary_message(state, body)
     return (state.job.redact(text) if state.job.redact else text), fixed
 
 
@@ -487,7 +560,7 @@ def _assemble(
     kept = _with_turn_ended(state, kept)
     front, kept = with_item(state.source, state.cut, kept, carried)
     front, system = _with_standing(state, front)
-    content = with_media(text, kept_media(state), state.job.transcript_path)
+    content = with_media(state, text)
     if state.source.entries:
         return _as_entries(state, content, attached, context, kept, (*front, *system))
     summary = (*front, {"role": "user", "content": content})
@@ -509,7 +582,7 @@ def _with_standing(
     state: State, front: tuple[Item, ...]
 ) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
     """What comes before the summary with the host's standing texts; and those in the system's role, which have another place."""
-    texts = [item for _, item in state.known.standing]
+    texts = [item for _, item in state.facts.standing]
     system = tuple(item for item in texts if role_of(item) == "system")
     return (*front, *(item for item in texts if role_of(item) != "system")), system
 
@@ -610,7 +683,7 @@ def _info(state: State, after: int) -> BoundaryInfo:
         pre_tokens=state.size,
         post_tokens=after or None,
         messages_summarized=state.cut.stop - state.cut.start,
-        discovered_tools=state.whole.found_tools,
+        discovered_tools=state.facts.whole.found_tools,
     )
 
 
@@ -641,7 +714,7 @@ def _reported(
         warnings.append(f"facts_left_out:{fixed.left_out}")
     context, ids = state.source.context, state.source.ids
     # In a log what stands is a copy, ahead of the summary.
-    whole = {at for at, item in state.known.standing if item is context[at]} - (
+    whole = {at for at, item in state.facts.standing if item is context[at]} - (
         set(range(len(ids))) if state.source.entries else set()
     )
     report = CompactionReport(
@@ -688,7 +761,7 @@ def over_target(state: State, messages: int, *, summary: int = 0) -> list[str]:
     target = state.job.target_tokens
     if target is None or messages <= target:
         return []
-    host = state.counted(state.known.standing_tokens)
+    host = state.counted(state.facts.standing_tokens)
     kept = messages - summary - host
     sizes = {"host_text": host, "kept_messages": kept, "summary": summary}
     whole = ",".join(f"{name}={size}" for name, size in sizes.items() if size > 0)
@@ -776,9 +849,9 @@ def least_messages(state: State) -> dict[str, int]:
         if found is None or found.at >= least.cut.stop
         else item_tokens(least.source, least.ledger)
     )
-    host = least.known.standing_tokens
+    host = least.facts.standing_tokens
     summary = _least_summary(least, kept + host)
-    newest = min(least.measure(least.situation().newest_input), summary)
+    newest = min(least.measure(least.newest_input), summary)
     parts = {
         "messages that wait for an answer": kept,
         "the provider's own compaction": item,
@@ -799,13 +872,13 @@ def _with_least_kept(state: State) -> State:
 
 def _least_summary(state: State, kept: int) -> int:
     """Tokens of the shortest summary message; its frame is longer where its room is."""
-    text = extractive_render(state.facts, tokens=LEAST_SUMMARY_TOKENS, newest_apart=True)
-    accepted = Accepted(text, "extractive", 0, 0, by_code=True)
+    text = extractive_render(state.facts.removed, tokens=LEAST_SUMMARY_TOKENS, newest_apart=True)
+    accepted = Accepted(text, "extractive", 0, by_code=True)
     tokens = 1
     for _ in range(LOOKS):
         job = replace(state.job, target_tokens=state.counted(kept + tokens))
         written, _ = summary_text(replace(state, job=job), accepted)
-        content = with_media(written, kept_media(state), job.transcript_path)
+        content = with_media(state, written)
         message = {"role": "user", "content": content}
         found = int(core.Ledger(job.weights, [message]).tokens())
         if found <= tokens:
@@ -824,7 +897,7 @@ def only_summary(state: State) -> bool:
     removed = state.source.context[state.cut.start : state.cut.stop]
     seen = False
     for item in removed:
-        summary = bool(whose_words.summary_text(item)) and not is_user_input(item)
+        summary = bool(text_of_summary(item)) and not is_user_input(item)
         if not summary and item.get("isMeta") is not True and not is_host_only(item):
             return False
         seen = seen or summary

@@ -24,15 +24,7 @@ from ullage.compaction.assemble import (
     weighed,
 )
 from ullage.compaction.context_providers import Attachment
-from ullage.compaction.job import (
-    SESSION_MEMORY,
-    CompactionReport,
-    CompactionResult,
-    Job,
-    Outcome,
-    Remembered,
-)
-from ullage.compaction.prepared import (
+from ullage.compaction.cut import (
     LEAST_SUMMARY_TOKENS,
     Cut,
     State,
@@ -46,8 +38,17 @@ from ullage.compaction.prepared import (
     scaled_keep,
     scaled_to_target,
     since_last,
+    whole_turn,
     with_more_kept,
     within_share,
+)
+from ullage.compaction.job import (
+    SESSION_MEMORY,
+    CompactionReport,
+    CompactionResult,
+    Job,
+    Memory,
+    Outcome,
 )
 from ullage.compaction.put_back import rebuild, within
 from ullage.compaction.summary_call import Accepted, write_summary
@@ -66,137 +67,9 @@ from ullage.observe.events import (
     HookStarted,
 )
 from ullage.observe.hooks import Hook, HookReply
-from ullage.providers.anthropic import is_manual, whole_start
+from ullage.providers.anthropic import is_manual
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import DEFAULT_TOKENS
-
-# Compacts without a summary call: the session's notes replace what they have absorbed.
-#
-# The keeper of the notes provides their text and how far they reach; this module decides how much of the conversation stays
-# with them. Where the notes do not suffice, the reason is reported and a summary is written instead.
-
-
-MOST_PERCENT = 50
-"""Notes may have at most this share of what they replace: else a rewrite would not be worth it."""
-
-
-def remembered(state: State, instructions: str) -> Flow[tuple[State, Accepted] | str]:
-    """The cut and the text of a compaction by notes, or why a summary is needed.
-
-    Args:
-        state: The job, looked at.
-        instructions: Of the user: only a summary can follow them.
-    """
-    job = state.job
-    if instructions or job.direction != "full" or job.memory is None:
-        return "instructions" if instructions else "partial"
-    found = yield from job.memory.recall_flow(state.source.stored, state.measure)
-    if isinstance(found, str):
-        return found
-    return _weighed(state, found)
-
-
-LEAST_SHARE = 2
-"""The notes may be cut to half to fit a small window; if not even that fits, a summary is better."""
-
-
-def _weighed(state: State, found: Remembered) -> tuple[State, Accepted] | str:
-    room = _room(state)
-    cut = Cut(0, _kept_from(state, found.start, room))
-    new = recut(state, after_item(state.source, state.ledger, cut))
-    whole = _framed(found.text(None))
-    text, size = whole, state.measure(whole)
-    left = size if room is None else room - (state.tokens - new.removed_tokens)
-    if left < size:
-        # Where a section is cut it says so, which takes a little room again.
-        text = _framed(found.text(max(left * 9 // 10, 0)))
-        size, least = state.measure(text), size // LEAST_SHARE
-        if left < least or size > left:
-            return "too_much_kept"
-    if size > new.removed_tokens * MOST_PERCENT // 100:
-        return "not_smaller"
-    facts = None if room is None else left - size
-    return new, Accepted(text, SESSION_MEMORY, 0, 0, by_code=False, facts_tokens=facts)
-
-
-def _framed(notes: str) -> str:
-    return f"{NOTES_OPENING}\n\n{_contained(notes)}"
-
-
-def _room(state: State) -> int | None:
-    """Tokens that the new context may have, so that the next compaction comes late (P-8), within the target; `None`: unknown."""
-    job, target = state.job, state.target
-    most = [] if job.trigger_tokens is None else [room_after(job, state.overhead)]
-    most += [] if target is None else [target]
-    return min(most) - FRAME_TOKENS if most else None
-
-
-FRAME_TOKENS = 300
-"""The text of the summary message around the notes."""
-
-
-def _kept_from(state: State, start: int, room: int | None) -> int:
-    """KEEP-1 to KEEP-3: from the first message that is not in the notes, back until enough stays."""
-    source, job = state.source, state.job
-    keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
-    if job.target_tokens is not None and job.keep is None:
-        keep = scaled_to_target(keep, kept_share(state.target or 0))
-    for enough in (keep, least_keep(keep)):
-        window = state.ledger.keep_window(
-            min(start, must_stay(source, state.ledger)),
-            floor=_floor(source.context, start),
-            min_tokens=enough.min_tokens,
-            max_tokens=enough.max_tokens,
-            min_text_messages=enough.min_text_messages,
-        )
-        # A quarter of the room is for the notes.
-        if room is None or window.tokens <= room * 3 // 4:
-            break
-    return _thoughtful(state, int(window.start), last=start, room=room)
-
-
-def _thoughtful(state: State, start: int, *, last: int, room: int | None) -> int:
-    """The cut, where with manual thinking an open turn begins with its thinking; the very same if there is none.
-
-    Args:
-        state: The job, looked at.
-        start: The cut so far.
-        last: Position of the first message that the notes do not hold.
-        room: Tokens that may be kept; `None`: any.
-    """
-    if not is_manual(state.job.thinking):
-        return start
-    # A turn whose calls wait for results cannot be ended by code.
-    most = None if state.ledger.open_calls() else room
-    last = min(last, must_stay(state.source, state.ledger))
-    found = whole_start(state.ledger, start, floor=0, last=last, most=most)
-    return start if found is None else found
-
-
-def _floor(context: Sequence[Any], start: int) -> int:
-    """The position after the newest summary, if the notes have absorbed that too."""
-    places = [at for at, item in enumerate(context[:start]) if text_of_summary(item)]
-    return places[-1] + 1 if places else 0
-
-
-_MARKS = re.compile(
-    "|".join(re.escape(mark) for mark in (OPENING, CLOSING, NOTES_OPENING))
-    + r"|</?system-reminder\b",
-    re.IGNORECASE,
-)
-
-
-def _contained(text: str) -> str:
-    """Defuse notes so that they can neither end their frame nor imitate the host."""
-    return _MARKS.sub(_broken, text)
-
-
-def _broken(found: re.Match[str]) -> str:
-    mark = found[0].translate(_BROKEN)
-    return mark[0].lower() + mark[1:]
-
-
-_BROKEN = str.maketrans({"[": "(", "]": ")", "<": "‹"})
 
 
 def compaction_flow(job: Job) -> Flow[CompactionResult]:
@@ -353,10 +226,10 @@ def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, lis
     passed = ""
     if state.job.memory is not None:
         # What hooks add is for a summary; where the notes suffice, none is written.
-        found = yield from remembered(state, state.job.instructions.strip())
-        if not isinstance(found, str):
-            return *found, []
-        passed = found
+        notes = yield from _by_notes(state, state.job.memory)
+        if not isinstance(notes, str):
+            return *notes, []
+        passed = notes
     accepted = yield from write_summary(state, instructions)
     yield Emit(
         CompactionSummaryWritten(
@@ -377,8 +250,8 @@ def _built(
     job = state.job
     attached, warnings = yield from rebuild(
         job.providers,
-        state.facts,
-        state.visible if job.providers.read_file is not None else Facts(),
+        state.facts.removed,
+        state.facts.kept if job.providers.read_file is not None else Facts(),
         job.policy.restore,
         state.measure,
         state.kept_items(),
@@ -452,7 +325,7 @@ class _Tries:
     def _smaller(self, state: State, size: int, estimated: int, over: int) -> State | None:
         """A shorter summary, in proportion; where it is as short as can be, less is kept."""
         if size <= LEAST_SUMMARY_TOKENS or (state.summary_limit or size) <= LEAST_SUMMARY_TOKENS:
-            share = state.kept_tokens - state.known.standing_tokens - over - 1
+            share = state.kept_tokens - state.facts.standing_tokens - over - 1
             if state.job.direction != "full" or share < 0 or not state.kept_tokens:
                 return None
             less = within_share(recut(state, state.cut), share)
@@ -469,7 +342,7 @@ class _Tries:
         """The same with more of the newest messages, where the policy decides how many stay."""
         if state.job.keep is not None or state.job.direction != "full" or state.shortened:
             return None
-        more = with_more_kept(state, state.kept_tokens - state.known.standing_tokens + left)
+        more = with_more_kept(state, state.kept_tokens - state.facts.standing_tokens + left)
         if more is None:
             return None
         self.low = self.high = 0
@@ -563,6 +436,103 @@ def _no_op(state: State, reason: str) -> CompactionResult:
     over = over_target(state, state.counted(state.tokens))
     report = replace(_unchanged(state), warnings=tuple(over))
     return _ended(state.job, Outcome.NO_OP, reason, report=report, user_notice=notice)
+
+
+# ---- by the session's notes --------------------------------------------------------------------
+
+MOST_NOTES_PERCENT = 50
+"""Notes may have at most this share of what they replace: else a rewrite would not be worth it."""
+
+LEAST_NOTES_SHARE = 2
+"""The notes may be cut to half to fit a small window; if not even that fits, a summary is better."""
+
+NOTES_FRAME_TOKENS = 300
+"""The text of the summary message around the notes."""
+
+
+def _by_notes(state: State, memory: Memory) -> Flow[tuple[State, Accepted] | str]:
+    """The cut and the text of a compaction without a summary call, or why a summary is needed.
+
+    The keeper of the notes says how far they reach; how much of the conversation stays with them is decided here.
+    """
+    if state.job.instructions.strip():
+        return "instructions"  # only a summary can follow them
+    if state.job.direction != "full":
+        return "partial"
+    notes = yield from memory.recall_flow(state.source.stored, state.measure)
+    if isinstance(notes, str):
+        return notes
+    room = _notes_room(state)
+    cut = Cut(0, _kept_with_notes(state, notes.start, room))
+    state = recut(state, after_item(state.source, state.ledger, cut))
+    text = _framed(notes.text(None))
+    size = state.measure(text)
+    left = size if room is None else room - (state.tokens - state.removed_tokens)
+    if left < size:
+        least = size // LEAST_NOTES_SHARE
+        # Where a section is cut it says so, which takes a little room again.
+        text = _framed(notes.text(max(left * 9 // 10, 0)))
+        size = state.measure(text)
+        if left < least or size > left:
+            return "too_much_kept"
+    if size > state.removed_tokens * MOST_NOTES_PERCENT // 100:
+        return "not_smaller"
+    facts = None if room is None else left - size
+    return state, Accepted(text, SESSION_MEMORY, 0, by_code=False, facts_tokens=facts)
+
+
+def _notes_room(state: State) -> int | None:
+    """Tokens that the new context may have, so that the next compaction comes late (P-8), within the target; `None`: unknown."""
+    job = state.job
+    most = [] if job.trigger_tokens is None else [room_after(job, state.overhead)]
+    most += [] if state.target is None else [state.target]
+    return min(most) - NOTES_FRAME_TOKENS if most else None
+
+
+def _kept_with_notes(state: State, start: int, room: int | None) -> int:
+    """KEEP-1 to KEEP-3: from the first message that is not in the notes, back until enough stays."""
+    source, ledger, job = state.source, state.ledger, state.job
+    keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
+    if job.target_tokens is not None and job.keep is None:
+        keep = scaled_to_target(keep, kept_share(state.target or 0))
+    # Not before the newest summary, if the notes have absorbed that too.
+    summaries = [at for at in range(start) if text_of_summary(source.context[at])]
+    for enough in (keep, least_keep(keep)):
+        window = ledger.keep_window(
+            min(start, must_stay(source, ledger)),
+            floor=summaries[-1] + 1 if summaries else 0,
+            min_tokens=enough.min_tokens,
+            max_tokens=enough.max_tokens,
+            min_text_messages=enough.min_text_messages,
+        )
+        # A quarter of the room is for the notes.
+        if room is None or window.tokens <= room * 3 // 4:
+            break
+    first = int(window.start)
+    if not is_manual(job.thinking):
+        return first
+    # A turn whose calls wait for results cannot be ended by code.
+    most = None if ledger.open_calls() else room
+    return whole_turn(source, ledger, first, most, last=start)
+
+
+_MARKS = re.compile(
+    "|".join(re.escape(mark) for mark in (OPENING, CLOSING, NOTES_OPENING))
+    + r"|</?system-reminder\b",
+    re.IGNORECASE,
+)
+
+_BROKEN = str.maketrans({"[": "(", "]": ")", "<": "‹"})
+
+
+def _framed(notes: str) -> str:
+    """Notes after their opening, defused so that they can neither end their frame nor imitate the host."""
+
+    def broken(mark: re.Match[str]) -> str:
+        text = mark[0].translate(_BROKEN)
+        return text[0].lower() + text[1:]
+
+    return f"{NOTES_OPENING}\n\n{_MARKS.sub(broken, notes)}"
 
 
 # ---- hooks -----------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ullage.compaction.cut import as_told
 from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
-from ullage.compaction.prepared import as_told
 from ullage.effects import Flow
 from ullage.effects.background import BackgroundRunner, BackgroundWork
 from ullage.exceptions import CompactionError, InvalidMessage
@@ -62,7 +62,7 @@ def ahead_flow(job: Job) -> Flow[Prewritten | None]:
         CompactionError: The summarizer failed.
     """
     from ullage.compaction.assemble import LEAST_REMOVED_TOKENS
-    from ullage.compaction.prepared import prepare
+    from ullage.compaction.cut import prepare
     from ullage.compaction.summary_call import write_summary
 
     # Without a model it takes milliseconds when it is due: no need to write it in advance.

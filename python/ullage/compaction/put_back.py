@@ -293,14 +293,14 @@ def within(
     chosen: set[int] = set()
     ranked = sorted(enumerate(attached), key=lambda pair: (_RANKS.get(pair[1]["type"], 0), pair[0]))
     for place, attachment in ranked:
-        size = size_of(attachment, measure) + FRAME_TOKENS
+        size = size_of(attachment, measure) + ATTACHMENT_FRAME_TOKENS
         if size <= tokens:
             tokens -= size
             chosen.add(place)
     return [attachment for place, attachment in enumerate(attached) if place in chosen]
 
 
-FRAME_TOKENS = 10
+ATTACHMENT_FRAME_TOKENS = 10
 """Tokens of the message around an attachment."""
 
 _RANKS = {"plan_file_reference": 1, "invoked_skills": 2, "file": 3, "compact_file_reference": 3}

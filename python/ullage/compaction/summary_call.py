@@ -14,7 +14,13 @@ import orjson
 
 from ullage._engine import core
 from ullage.compaction.checks import check_reply, error_for, error_in, not_in_source, script_of
-from ullage.compaction.prepared import LEAST_SUMMARY_TOKENS, State, frame_tokens, room_after
+from ullage.compaction.cut import (
+    FRAME_TOKENS,
+    LEAST_SUMMARY_TOKENS,
+    State,
+    frame_tokens,
+    room_after,
+)
 from ullage.counting.calibration import Weights
 from ullage.counting.media_stripping import strip_media
 from ullage.effects import Cancelled, Emit, Flow, LetOthersRun, Summarize, Wait
@@ -441,9 +447,6 @@ LEAST_BESIDE = 60
 LEAST_OUTPUT_TOKENS = 300
 """Nine headings with a little text: a shorter summary says nothing."""
 
-FRAME = 150
-"""Tokens of the text around a summary."""
-
 Mode: TypeAlias = Literal["shared", "plain", "native"]
 
 _HOPELESS = frozenset({"auth", "malformed_history", "tool_pairing", "thinking_binding"})
@@ -455,7 +458,6 @@ class Accepted:
 
     text: str
     summarizer: str
-    attempts: int
     dropped: int
     by_code: bool
     facts_tokens: int | None = None  # most that code may append; `None`: the policy's
@@ -471,7 +473,7 @@ def write_summary(state: State, instructions: str) -> Flow[Accepted]:
         CompactionError: All failed; the last failure, by name.
     """
     job = state.job
-    yield from state.known.collect()
+    yield from state.facts.collect()
     try:
         return (
             yield from _by(_of_length(job.summarizer, state.summary_limit), state, instructions)
@@ -499,12 +501,10 @@ def _by(summarizer: Any, state: State, instructions: str) -> Flow[Accepted]:
         if _reads_facts_only(summarizer)
         else _parts(summarizer, state, instructions, (yield from _messages(state)))
     )
-    attempts = dropped = 0
-    previous = ""
+    dropped, previous = 0, ""
     for number, messages in enumerate(parts, 1):
         call = _Call(summarizer, state, instructions, messages, previous, alone=len(parts) == 1)
-        accepted = yield from _in_modes(call)
-        attempts += accepted.attempts
+        accepted = yield from call.run()
         dropped += accepted.dropped
         previous = accepted.text
         if number < len(parts):
@@ -514,13 +514,13 @@ def _by(summarizer: Any, state: State, instructions: str) -> Flow[Accepted]:
         if accepted.by_code or accepted.carried
         else _invented(state, accepted.text, instructions)
     )
-    return replace(accepted, attempts=attempts, dropped=dropped, warnings=warnings)
+    return replace(accepted, dropped=dropped, warnings=warnings)
 
 
 def _invented(state: State, text: str, instructions: str) -> tuple[str, ...]:
     whole = state.source.bare(0, len(state.source.context))
     given = "\n".join(flat_text(message) for message in whole)
-    return tuple(not_in_source(text, f"{given}\n{instructions}", state.whole))
+    return tuple(not_in_source(text, f"{given}\n{instructions}", state.facts.whole))
 
 
 def _reads_facts_only(summarizer: Any) -> bool:
@@ -541,48 +541,8 @@ def _parts(
     return split_in_parts(messages, max(room, LEAST_PART_TOKENS), state.job.weights)
 
 
-def _in_modes(call: _Call) -> Flow[Accepted]:
-    """Tries the summarizer's call modes in order; all work on the same, perhaps shortened, history."""
-    failure = CompactionError("no_summary", f"{call.name}: has no call mode for this conversation")
-    job = call.state.job
-    share = job.policy.summary.drop_percent
-    head = HeadTruncation(call.messages, weights=job.weights, share_percent=share)
-    modes = _modes(call)
-    for number, mode in enumerate(modes, 1):
-        try:
-            return (yield from _Caller(call, mode, head, last=number == len(modes)).run())
-        except CompactionError as exc:
-            if exc.code == "aborted":
-                raise
-            failure = exc
-    raise failure
-
-
 def _is_native(summarizer: Any) -> bool:
     return "native" in getattr(summarizer, "modes", ())
-
-
-def _readable(state: State, text: str, carried: Sequence[Any]) -> str:
-    """The summary, or in addition to an opaque one a short one by code, for humans and other providers."""
-    return render(state.facts, tokens=SHADOW_TOKENS) if carried else text
-
-
-def _modes(call: _Call) -> tuple[str, ...]:
-    """The summarizer's modes, without the shared prefix where it cannot be used.
-
-    A part, and a partial compaction, must not see all of the conversation; after calls that wait for
-    their results no message may be appended.
-    """
-    modes = tuple(getattr(call.who, "modes", ("plain",)))
-    source, direction = call.state.source, call.state.job.direction
-    if "native" in modes:
-        # A transcript has no form for items before a summary, and they may not come after kept messages.
-        return modes if call.state.cut.start == 0 and not source.entries else ()
-    if "shared" not in modes:
-        return modes or ("plain",)
-    if call.alone and direction == "full" and not call.state.ledger.open_calls():
-        return modes
-    return tuple(mode for mode in modes if mode != "shared") or ("plain",)
 
 
 def _messages(state: State) -> Flow[list[Any]]:
@@ -609,48 +569,100 @@ def _name(summarizer: Any) -> str:
     return str(getattr(summarizer, "name", type(summarizer).__name__))
 
 
-@dataclass(frozen=True, slots=True)
 class _Call:
-    """The input of one summary."""
+    """The calls for one summary, or for one part of it, until an answer is good.
 
-    who: Any
-    state: State
-    instructions: str
-    messages: list[Any]
-    previous: str  # summary of the parts before
-    alone: bool  # these are all messages
+    Args:
+        summarizer: Who writes it.
+        state: The job, looked at.
+        instructions: Of the user and of hooks.
+        messages: What it is to summarise.
+        previous: Summary of the parts before; empty: there are none.
+        alone: These are all messages.
+    """
 
-    @property
-    def name(self) -> str:
-        return _name(self.who)
+    def __init__(
+        self,
+        summarizer: Any,
+        state: State,
+        instructions: str,
+        messages: list[Any],
+        previous: str,
+        *,
+        alone: bool,
+    ) -> None:
+        self._summarizer, self._state, self._instructions = summarizer, state, instructions
+        self._messages, self._previous, self._alone = messages, previous, alone
+        self._policy = state.job.policy.summary
+        self._local = getattr(summarizer, "local", False) is True
+        self.name = _name(summarizer)
+        # All modes work on the same history: what one had to drop, the next cannot send either.
+        share = self._policy.drop_percent
+        self._head = HeadTruncation(messages, weights=state.job.weights, share_percent=share)
+        self._mode, self._last_mode = "plain", True
+        self._attempt = self._errors = 0
 
-    @property
-    def local(self) -> bool:
-        return getattr(self.who, "local", False) is True
+    def run(self) -> Flow[Accepted]:
+        """The summary, by the first of the summarizer's call modes that has one.
+
+        Raises:
+            CompactionError: None has; the failure of the last.
+        """
+        failure = CompactionError(
+            "no_summary", f"{self.name}: has no call mode for this conversation"
+        )
+        modes = self._modes()
+        for number, mode in enumerate(modes, 1):
+            self._mode, self._last_mode = mode, number == len(modes)
+            self._attempt = self._errors = 0
+            try:
+                return (yield from self._in_mode())
+            except CompactionError as exc:
+                if exc.code == "aborted":
+                    raise
+                failure = exc
+        raise failure
+
+    def _modes(self) -> tuple[str, ...]:
+        """The summarizer's modes, without the shared prefix where it cannot be used.
+
+        A part, and a partial compaction, must not see all of the conversation; after calls that wait for
+        their results no message may be appended.
+        """
+        modes = tuple(getattr(self._summarizer, "modes", ("plain",)))
+        state = self._state
+        if "native" in modes:
+            # A transcript has no form for items before a summary, and they may not come after kept messages.
+            return modes if state.cut.start == 0 and not state.source.entries else ()
+        if "shared" not in modes:
+            return modes or ("plain",)
+        if self._alone and state.job.direction == "full" and not state.ledger.open_calls():
+            return modes
+        return tuple(mode for mode in modes if mode != "shared") or ("plain",)
 
     def prompt(self) -> str:
         """The request, redacted."""
-        job, cut = self.state.job, self.state.cut
-        if _reads_facts_only(self.who) and not job.template:
+        job, cut = self._state.job, self._state.cut
+        if _reads_facts_only(self._summarizer) and not job.template:
             return ""
-        kept = cut.stop < len(self.state.source.context)
+        kept = cut.stop < len(self._state.source.context)
         scope = "kept" if job.direction == "full" and kept else job.direction
-        own = compact_instructions(self.state.source.context)
+        own = compact_instructions(self._state.source.context)
         text = summary_prompt(
             scope=scope,
-            instructions=f"{own}\n\n{self.instructions}",
-            previous_summary=self.previous,
-            language=script_of(self.state.facts.inputs),
+            instructions=f"{own}\n\n{self._instructions}",
+            previous_summary=self._previous,
+            language=script_of(self._state.facts.removed.inputs),
             template=job.template,
         )
         return job.redact(text) if job.redact else text
 
     def output_tokens(self) -> int:
         """Tokens for the response: the policy's limit, the model's, and for copies a share of their source."""
-        most = self.state.job.policy.summary.max_output_tokens
-        limit = min(getattr(self.who, "max_output_tokens", None) or most, most)
-        state = self.state
-        if self.local:
+        most = self._state.job.policy.summary.max_output_tokens
+        limit = min(getattr(self._summarizer, "max_output_tokens", None) or most, most)
+        state = self._state
+        if self._local:
             limit = min(limit, self._most_copied())
             limit = min(limit, max(self._room(), LEAST_OUTPUT_TOKENS))
         if state.summary_limit is not None:
@@ -658,43 +670,33 @@ class _Call:
         elif state.summary_room is not None:
             left = state.summary_room - frame_tokens(state.summary_room)
             limit = min(limit, max(left, LEAST_SUMMARY_TOKENS))
-        window = getattr(self.who, "window_tokens", None)
+        window = getattr(self._summarizer, "window_tokens", None)
         return int(limit if window is None else min(limit, max(window // 4, 1)))
 
     def _most_copied(self) -> int:
         """For copies: a share of their source, or nearly all of it if a limit was set explicitly."""
-        removed = self.state.removed_tokens
-        most = getattr(self.who, "max_tokens", DEFAULT_TOKENS)
-        told = self.state.job.target_tokens is not None or most != DEFAULT_TOKENS
+        removed = self._state.removed_tokens
+        most = getattr(self._summarizer, "max_tokens", DEFAULT_TOKENS)
+        told = self._state.job.target_tokens is not None or most != DEFAULT_TOKENS
         return max(removed * 9 // 10 if told else removed // EXTRACTIVE_SHARE, 1)
 
     def _room(self) -> int:
         """What remains after the kept part, so that the next compaction comes late (P-8)."""
-        state = self.state
-        return room_after(state.job, state.overhead) - (state.tokens - state.removed_tokens) - FRAME
+        state = self._state
+        return (
+            room_after(state.job, state.overhead)
+            - (state.tokens - state.removed_tokens)
+            - FRAME_TOKENS
+        )
 
-
-class _Caller:
-    """Calls one summarizer in one mode until a response is good or its tries are used up."""
-
-    def __init__(self, call: _Call, mode: str, head: HeadTruncation, *, last: bool) -> None:
-        self._call, self._mode, self._head, self._last = call, mode, head, last
-        self._state, self._local = call.state, call.local
-        self._policy = call.state.job.policy.summary
-        self._attempt = self._errors = 0
-
-    def run(self) -> Flow[Accepted]:
-        """The summary.
-
-        Raises:
-            CompactionError: No try was good.
-        """
+    def _in_mode(self) -> Flow[Accepted]:
+        """Call in one mode until a response is good or the tries are used up."""
         while True:
             self._attempt += 1
             tally = self._state.tally
-            tally.asked(self._call.name, self._head.dropped)
+            tally.asked(self.name, self._head.dropped)
             try:
-                reply = yield Summarize(self._request(), self._call.who)
+                reply = yield Summarize(self._request(), self._summarizer)
             except Cancelled as exc:
                 raise CompactionError("aborted", "the compaction was cancelled") from exc
             except (InvalidPolicy, MissingExtra):
@@ -704,17 +706,26 @@ class _Caller:
                 continue
             tally.answered(reply)
             yield LetOthersRun()
-            refused = None if self._local else error_in(_text_of(reply))
-            if refused is not None:
-                yield from self._failed(RuntimeError(refused))
+            error = None if self._local else error_in(_text_of(reply))
+            if error is not None:
+                yield from self._failed(RuntimeError(error))
                 continue
             text, problems = self._checked(reply)
-            if not problems:
-                told = (self._call.name, self._attempt, self._head.dropped, self._local)
-                carried = getattr(reply, "carried", ())
-                text, limit = _readable(self._state, text, carried), self._call.output_tokens()
-                return Accepted(text, *told, carried=carried, limit=limit)
-            yield from self._rejected(problems)
+            if problems:
+                yield from self._rejected(problems)
+                continue
+            carried = getattr(reply, "carried", ())
+            if carried:
+                # Opaque: next to it stands a short one by code, for humans and other providers.
+                text = render(self._state.facts.removed, tokens=SHADOW_TOKENS)
+            return Accepted(
+                text,
+                self.name,
+                self._head.dropped,
+                by_code=self._local,
+                limit=self.output_tokens(),
+                carried=carried,
+            )
 
     def _checked(self, reply: Any) -> tuple[str, tuple[str, ...]]:
         if isinstance(reply, str):
@@ -728,9 +739,11 @@ class _Caller:
             return reply.text, ()  # signed or encrypted: it is used unchanged, or not at all
         return check_reply(
             reply,
-            source_chars=max(_chars(self._call.messages) + len(self._call.previous), 1),
+            source_chars=max(_chars(self._messages) + len(self._previous), 1),
             nine_sections=not self._state.job.template,
-            script=script_of(self._state.whole.inputs) if self._state.whole.inputs else None,
+            script=script_of(self._state.facts.whole.inputs)
+            if self._state.facts.whole.inputs
+            else None,
         )
 
     @property
@@ -743,7 +756,7 @@ class _Caller:
         """Whether the provider compacts by itself: what it does not see would be lost."""
         return self._mode == "native"
 
-    def _messages(self) -> Sequence[Mapping[str, Any]]:
+    def _sent(self) -> Sequence[Mapping[str, Any]]:
         source, cut = self._state.source, self._state.cut
         if self._native:
             return source.bare(cut.start, cut.stop)
@@ -753,13 +766,13 @@ class _Caller:
         state, policy = self._state, self._policy
         mode: Mode = "native" if self._native else "shared" if self._shared else "plain"
         return SummaryRequest(
-            messages=self._redacted(self._messages()),
-            prompt=self._call.prompt(),
+            messages=self._redacted(self._sent()),
+            prompt=self.prompt(),
             mode=mode,
             system=PLAIN_SYSTEM if mode == "plain" else None,
-            max_output_tokens=self._call.output_tokens(),
-            facts=state.facts,
-            instructions=self._call.instructions,
+            max_output_tokens=self.output_tokens(),
+            facts=state.facts.removed,
+            instructions=self._instructions,
             user_messages_tokens=policy.user_messages_max_tokens,
             newest_apart=self._newest_apart(),
             deadline_seconds=policy.deadline_seconds,
@@ -769,10 +782,10 @@ class _Caller:
 
     def _newest_apart(self) -> bool:
         """Whether the newest message stands after the summary: always after a model's, whose list may not have it whole."""
-        newest = self._state.situation().newest_input
+        newest = self._state.newest_input
         if not newest or not self._local:
             return bool(newest)
-        room, words = self._call.output_tokens(), cost(newest)
+        room, words = self.output_tokens(), cost(newest)
         return words * 2 > room if self._state.target is None else words + LEAST_BESIDE > room
 
     def _redacted(self, messages: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
@@ -791,7 +804,7 @@ class _Caller:
         self._errors += 1
         hopeless = bytes_only or found.kind in _HOPELESS or isinstance(exc, PrefixLost)
         if self._errors > self._policy.retries or self._local or hopeless:
-            text = f"{self._call.name}: the call failed: {type(exc).__name__}: {exc}"
+            text = f"{self.name}: the call failed: {type(exc).__name__}: {exc}"
             raise CompactionError("api_error", text[:500]) from exc
         seconds = _pause(found, self._errors)
         yield self._retried(_REASONS.get(found.kind, "error"), wait_seconds=seconds)
@@ -804,32 +817,32 @@ class _Caller:
         if tried or not self._head.shrink(gap_tokens):
             raise self._too_long()
         yield self._retried("overflow", dropped_messages=self._head.dropped - before)
-        if self._mode == "shared" and not self._last:
+        if self._mode == "shared" and not self._last_mode:
             # Without its oldest messages nothing of the prefix is shared: the plain call takes over from here.
             raise self._too_long()
 
     def _too_long(self) -> CompactionError:
         return CompactionError(
             "prompt_too_long",
-            f"{self._call.name}: the conversation is too long for the summary call",
+            f"{self.name}: the conversation is too long for the summary call",
             hint="use a summarizer with a larger window, or the extractive one",
         )
 
     def _rejected(self, problems: tuple[str, ...]) -> Flow[None]:
-        yield Emit(CompactionSummaryRejected(summarizer=self._call.name, problems=problems))
+        yield Emit(CompactionSummaryRejected(summarizer=self.name, problems=problems))
         if problems[0] == "overflow":
             yield from self._overflow(None)
             return
         self._errors += 1
         # After a bad response the shared prefix is not tried again: the plain call asks differently.
         if self._errors > self._policy.retries or self._local or self._shared:
-            raise error_for(problems[0], self._call.name)
+            raise error_for(problems[0], self.name)
         yield self._retried("rejected")
 
     def _retried(self, reason: str, **details: Any) -> Emit:
         return Emit(
             CompactionRetried(
-                reason=reason, attempt=self._attempt + 1, summarizer=self._call.name, **details
+                reason=reason, attempt=self._attempt + 1, summarizer=self.name, **details
             )
         )
 

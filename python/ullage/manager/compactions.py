@@ -170,8 +170,8 @@ def compact(
         LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
     """
     from ullage.compaction.assemble import check_target
+    from ullage.compaction.cut import prepare
     from ullage.compaction.flow import compaction_flow
-    from ullage.compaction.prepared import prepare
 
     if machine.window.compaction:
         writer.note_imported(machine)

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ullage.compaction.job import KeptNotes
-from ullage.compaction.options import SummaryOptions
+from ullage.compaction.job import KeptNotes, SummaryOptions
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings
 from ullage.levels.level import Level

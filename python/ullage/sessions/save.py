@@ -23,11 +23,11 @@ import orjson
 from ullage._engine import core
 from ullage.compaction import CompactionResult
 from ullage.compaction.api import job_of
+from ullage.compaction.cut import ReadItems
 from ullage.compaction.effects_runner import run_flow
 from ullage.compaction.flow import compaction_flow
 from ullage.compaction.install import Copies, entries_to_write, on_one_chain
-from ullage.compaction.options import CompactionOptions
-from ullage.compaction.prepared import ReadItems
+from ullage.compaction.job import CompactionOptions
 from ullage.counting.calibration import Weights, weights_for
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError, TranscriptChanged
 from ullage.facts.sections import newest_item

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from ullage.compaction.cut import CompactionInput, read_source
 from ullage.compaction.effects_runner import arun_flow, run_flow, run_flow_on_thread
-from ullage.compaction.prepared import CompactionInput, read_source
 from ullage.counting.media_stripping import strip_media
 from ullage.effects import Call, Cancelled, CancelToken, Effect, Flow, Summarize
 from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Slots

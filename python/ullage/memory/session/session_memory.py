@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ullage.compaction.cut import read_source
 from ullage.compaction.effects_runner import arun_flow, run_flow, run_flow_on_thread
 from ullage.compaction.job import Remembered
-from ullage.compaction.prepared import read_source
 from ullage.counting.calibration import Weights
 from ullage.effects import Call, Flow, Wait
 from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Slots

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ullage._engine import core
-from ullage.compaction.prepared import CompactionInput, read_source
+from ullage.compaction.cut import CompactionInput, read_source
 from ullage.compaction.summary_call import filled
 from ullage.counting.calibration import Weights
 from ullage.counting.media_stripping import strip_media

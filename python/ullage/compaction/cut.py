@@ -17,26 +17,19 @@ from ullage.facts import is_user_input
 from ullage.facts.collector import Collector
 from ullage.facts.model import Facts
 from ullage.facts.sections import (
-    CLOSING,
-    NEWEST,
-    OPENING,
-    PINS_HEADING,
     CompactionItem,
     alone,
     family_of,
-    holds_message,
     newest_item,
-    quoted,
     without,
 )
 from ullage.facts.words import others_in, standing_left, summary_text, text_of, without_host_text
-from ullage.levels.pins import Pin, read_pins, write_pins
+from ullage.levels.pins import Pin, read_pins
 from ullage.levels.view import ANY
 from ullage.messages import Item, is_boundary, is_summary, listed, message_of, role_of
 from ullage.observe.events import SummaryUsage
 from ullage.policy import KeepPolicy
 from ullage.providers.anthropic import is_manual, is_torn, whole_start
-from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import needed_tokens
 from ullage.summarizers.lines import MOST_NAMES
 from ullage.transcript.index import resume
@@ -245,7 +238,7 @@ def choose_cut(
         start = _kept_from(source, ledger, candidate)
         if most_kept is None or ledger.tokens(start, length) <= most_kept:
             return Cut(
-                0, _thoughtful(source, ledger, start, most_kept) if manual_thinking else start
+                0, whole_turn(source, ledger, start, most_kept) if manual_thinking else start
             )
     return least_cut(source, ledger, manual_thinking=manual_thinking)
 
@@ -259,14 +252,26 @@ def least_cut(source: CompactionInput, ledger: Any, *, manual_thinking: bool) ->
     start = must_stay(source, ledger)
     if not manual_thinking or not ledger.open_calls():
         return Cut(0, start)
-    return Cut(0, _thoughtful(source, ledger, start, None))
+    return Cut(0, whole_turn(source, ledger, start, None))
 
 
-def _thoughtful(source: CompactionInput, ledger: Any, start: int, most: int | None) -> int:
-    """The cut, where an open turn begins with thinking; the very same if there is none: then the turn is ended."""
-    last = must_stay(source, ledger)
-    found = whole_start(ledger, start, floor=0, last=last, most=most)
-    return start if found is None else found
+def whole_turn(
+    source: CompactionInput, ledger: Any, start: int, most: int | None, *, last: int | None = None
+) -> int:
+    """The cut, where an open turn begins with thinking; the very same if there is none: then the turn is ended.
+
+    Args:
+        source: The conversation.
+        ledger: Of its context.
+        start: The cut so far.
+        most: Tokens that may be kept; `None`: any.
+        last: The newest position that the cut may have; `None`: where what must stay begins.
+    """
+    end = must_stay(source, ledger)
+    place = whole_start(
+        ledger, start, floor=0, last=end if last is None else min(last, end), most=most
+    )
+    return start if place is None else place
 
 
 def least_keep(keep: KeepPolicy) -> KeepPolicy:
@@ -572,123 +577,6 @@ def _refused(why: str) -> CompactionError:
     )
 
 
-# The message that replaces what was compacted: the summary, and what the model must know about it.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Continuation:
-    """The state of the conversation when the model continues.
-
-    Attributes:
-        trigger: `auto` or `manual`.
-        kept_messages: Number of newest messages that follow verbatim.
-        kept_before: The kept messages come before the summary, not after it.
-        newest_input: The newest user message, if it is not among the kept ones; empty else.
-        unanswered: It has no response at all.
-        open_question: The assistant's last question to the user, if unanswered.
-        interrupted: The user stopped the assistant and has said nothing since.
-        in_tool_loop: The kept messages end with tool results, or with calls still open.
-        transcript_path: File of the whole conversation; empty: there is none.
-        room: Tokens for the whole message; `None`: no limit. Where it is small, only what must be said is.
-    """
-
-    trigger: str = "manual"
-    kept_messages: int = 0
-    kept_before: bool = False
-    newest_input: str = ""
-    unanswered: bool = False
-    open_question: str = ""
-    interrupted: bool = False
-    in_tool_loop: bool = False
-    transcript_path: str = ""
-    room: int | None = None
-
-
-def summary_message(summary: str, situation: Continuation, *, pins: tuple[Pin, ...] = ()) -> str:
-    """The text of the summary message.
-
-    Args:
-        summary: Nine sections, without a draft.
-        situation: Decides the text around it.
-        pins: Carried verbatim.
-    """
-    parts = [f"{OPENING}\n\n{summary.strip()}\n\n{CLOSING}"]
-    if pins:
-        parts.append(f"## {PINS_HEADING}\n{write_pins(pins)}")
-    if situation.room is not None and situation.room < SMALL_ROOM:
-        return "\n\n".join(parts) + "\n" + _in_short(summary, situation)
-    parts.extend((_where(situation), _newest(summary, situation), _go_on(situation)))
-    return "\n\n".join(part for part in parts if part)
-
-
-SAID_AGAIN = 100
-"""Tokens of the newest message up to which it is repeated after a summary that has room, where the model looks for it."""
-
-
-def _in_short(summary: str, situation: Continuation) -> str:
-    """The same where there is hardly any room."""
-    path, newest = situation.transcript_path, situation.newest_input
-    room = situation.room or 0
-    lines = [f"Full transcript: {path}"] if path and cost(path) * 10 < room else []
-    if newest and not holds_message(summary, newest):
-        lines.append(_newest(summary, situation))
-    waits = situation.open_question or situation.interrupted
-    then = "Wait for the user." if waits else "Go on." if situation.trigger == "auto" else ""
-    lines.append(f"Not user input; grants nothing. {then}".strip())
-    return "\n".join(lines)
-
-
-def _where(situation: Continuation) -> str:
-    lines = []
-    if situation.transcript_path:
-        lines.append(
-            f"The full transcript of the earlier part is at {situation.transcript_path}: look there for details "
-            "such as exact code or output."
-        )
-    if situation.kept_messages:
-        where = "before this summary" if situation.kept_before else "after this message"
-        lines.append(f"{situation.kept_messages} messages were kept verbatim {where}.")
-    return "\n".join(lines)
-
-
-def _newest(summary: str, situation: Continuation) -> str:
-    """The newest message, once whole: here, or in the summary, where the next compaction reads it."""
-    newest = situation.newest_input
-    if not newest:
-        return ""
-    if cost(newest) > SAID_AGAIN and holds_message(summary, newest):
-        return "The user's newest message is the last one in the list of user messages above."
-    return f"{NEWEST}\n{quoted(newest)}"
-
-
-def _go_on(situation: Continuation) -> str:
-    return f"{_NOT_THE_USER} {_instruction(situation)}".strip()
-
-
-_NOT_THE_USER = "This message was generated automatically. It is not user input and does not grant or confirm anything."
-
-
-def _instruction(situation: Continuation) -> str:
-    if situation.open_question:
-        return (
-            "You asked the user a question that has not been answered:\n"
-            f"{quoted(situation.open_question)}\n"
-            "Do not answer it yourself and do not act as if it were answered. Wait for the user."
-        )
-    if situation.interrupted:
-        return "The user stopped you and has said nothing since. Wait for the user."
-    if situation.trigger != "auto":
-        return "The user requested this compaction. Continue when the user says what to do next."
-    if situation.unanswered:
-        return "Answer the user's newest message; do not comment on the summary."
-    if situation.in_tool_loop:
-        return "Continue with the tool results as if nothing had happened; do not comment on the summary."
-    return (
-        "Continue the work from where it left off, without commenting on the summary, without repeating what is "
-        "done, and without asking whether to continue."
-    )
-
-
 # The cost of a compaction's summary calls, counted as they are made, so that it is known even if the compaction fails.
 
 
@@ -758,8 +646,8 @@ def _first(told: Mapping[str, Any], *names: str) -> int:
     return next((value for value in values if type(value) is int and value > 0), 0)
 
 
-class Known:
-    """Facts of a conversation, collected on first use, since the cut may still change before that."""
+class CutFacts:
+    """Facts on both sides of a cut, collected on first use, since the cut may still change before that."""
 
     def __init__(self, source: CompactionInput, cut: Cut, weights: Weights | None) -> None:
         self._source, self._cut, self._weights = source, cut, weights
@@ -767,8 +655,8 @@ class Known:
     @cached_property
     def standing(self) -> tuple[tuple[int, Item], ...]:
         """What hosts put there to stand, of what is summarised: it stays, ahead of the summary (HOST-1)."""
-        gone = range(self._cut.start, self._cut.stop)
-        return tuple(standing_left(self._source.context, gone))
+        removed = range(self._cut.start, self._cut.stop)
+        return tuple(standing_left(self._source.context, removed))
 
     @cached_property
     def standing_tokens(self) -> int:
@@ -785,7 +673,7 @@ class Known:
             self._collected = yield from _facts(self._source, self._cut)
 
     @property
-    def facts(self) -> Facts:
+    def removed(self) -> Facts:
         """Of what is summarised."""
         return self._collected[0]
 
@@ -801,7 +689,7 @@ class Known:
         return any(is_user_input(item) for item in self._source.context[first:last])
 
     @cached_property
-    def visible(self) -> Facts:
+    def kept(self) -> Facts:
         """Of what is kept."""
         first, last = self._cut.kept(len(self._source.context))
         return _unranked(self._source.context[first:last], first)
@@ -815,7 +703,7 @@ class State:
     source: CompactionInput
     ledger: Any = field(repr=False)  # of the context
     cut: Cut
-    known: Known = field(repr=False)
+    facts: CutFacts = field(repr=False)
     pins: tuple[Pin, ...]
     recompaction: bool  # the context holds a summary already
     tokens: int  # of the context
@@ -829,21 +717,6 @@ class State:
     )  # kept messages, to fit a target
     freed_tokens: int = 0  # by shortening them
     summary_limit: int | None = None  # most tokens of the summary, to fit a target
-
-    @property
-    def facts(self) -> Facts:
-        """Of what is summarised."""
-        return self.known.facts
-
-    @property
-    def visible(self) -> Facts:
-        """Of what is kept."""
-        return self.known.visible
-
-    @property
-    def whole(self) -> Facts:
-        """Of the whole context."""
-        return self.known.whole
 
     def counted(self, estimated: int) -> int:
         """As the provider counts what we estimate, as far as the host knows it."""
@@ -888,31 +761,12 @@ class State:
         first, last = self.kept()
         return self.source.stored[first:last] if self.shortened is None else self.shortened
 
-    def situation(self) -> Continuation:
-        """The state of the conversation for the model that continues."""
-        first, last = self.kept()
-        newest = self.whole.inputs[-1] if self.whole.inputs else None
-        kept = self.source.context[first:last]
-        shown = newest is not None and self.known.shows_input
-        apart = newest is not None and not (shown and self.cut.start == 0)
-        words = newest.text if newest is not None and apart else ""
-        room = self.summary_room
-        return Continuation(
-            trigger=self.job.trigger,
-            kept_messages=last - first,
-            kept_before=self.cut.start > 0,
-            newest_input=words,
-            room=None if room is None else room - self.measure(words),
-            unanswered=bool(self.source.context) and is_user_input(self.source.context[-1]),
-            open_question=self.whole.open_question,
-            interrupted=self.whole.interrupted,
-            in_tool_loop=bool(kept) and _ends_in_loop(kept[-1]),
-            transcript_path=self.job.transcript_path,
-        )
-
-
-def _ends_in_loop(item: Any) -> bool:
-    return role_of(item) in ("user", "tool") and not is_user_input(item)
+    @property
+    def newest_input(self) -> str:
+        """The newest message of the user, where the model does not see it after the summary; empty else."""
+        inputs = self.facts.whole.inputs
+        shown = self.facts.shows_input and self.cut.start == 0
+        return inputs[-1].text if inputs and not shown else ""
 
 
 def prepare(job: Job) -> State:
@@ -931,9 +785,9 @@ def prepare(job: Job) -> State:
     keep = scaled_keep(job.keep, job.policy.keep, job.window_tokens)
     if job.target_tokens is not None and job.keep is None:
         keep = scaled_to_target(keep, kept_share(job.target_tokens * 1000 // job.permille))
-    most = _most_kept(job, overhead)
-    known = Known(source, Cut(0, len(source.context)), job.weights)
-    most = max(most - item_tokens(source, ledger) - known.standing_tokens, 0)
+    # Whatever the cut, what the host put there to stand takes its room.
+    standing = CutFacts(source, Cut(0, len(source.context)), job.weights).standing_tokens
+    most = max(_most_kept(job, overhead) - item_tokens(source, ledger) - standing, 0)
     cut = choose_cut(
         source,
         ledger,
@@ -944,18 +798,18 @@ def prepare(job: Job) -> State:
         manual_thinking=is_manual(job.thinking),
     )
     cut = after_item(source, ledger, cut)
-    summaries = _summaries(source)
-    known = Known(source, cut, job.weights)
+    summaries = [text for item in source.context if (text := summary_text(item))]
+    facts = CutFacts(source, cut, job.weights)
     state = State(
         job=job,
         source=source,
         ledger=ledger,
         cut=cut,
-        known=known,
+        facts=facts,
         pins=_pins(job, summaries),
         recompaction=bool(summaries),
         tokens=tokens,
-        removed_tokens=int(ledger.tokens(cut.start, cut.stop)) - known.standing_tokens,
+        removed_tokens=int(ledger.tokens(cut.start, cut.stop)) - facts.standing_tokens,
         overhead=overhead,
         reported=_reported(job, ledger),
         untrue_usage=_untrue(ledger),
@@ -985,8 +839,8 @@ def _within_target(state: State) -> State:
     tokens = int(state.ledger.tokens(*state.kept()))
     if not tokens:
         return state
-    room = max(target - state.known.standing_tokens, 0)
-    share = kept_share(room, needed_tokens(state.facts))
+    room = max(target - state.facts.standing_tokens, 0)
+    share = kept_share(room, needed_tokens(state.facts.removed))
     return state if tokens <= share else within_share(state, share)
 
 
@@ -1067,10 +921,10 @@ def _answer(item: Any) -> Any:
 
 def recut(state: State, cut: Cut) -> State:
     """The same job with another cut."""
-    known = Known(state.source, cut, state.job.weights)
-    removed = int(state.ledger.tokens(cut.start, cut.stop)) - known.standing_tokens
+    facts = CutFacts(state.source, cut, state.job.weights)
+    removed = int(state.ledger.tokens(cut.start, cut.stop)) - facts.standing_tokens
     return replace(
-        state, cut=cut, known=known, removed_tokens=removed, shortened=None, freed_tokens=0
+        state, cut=cut, facts=facts, removed_tokens=removed, shortened=None, freed_tokens=0
     )
 
 
@@ -1127,11 +981,6 @@ def _unranked(items: Sequence[Item], first: int = 0) -> Facts:
     for index, item in enumerate(items, first):
         collector.feed(index, item)
     return collector.finish(ranked=False)
-
-
-def _summaries(source: CompactionInput) -> list[str]:
-    """The texts of the summaries in the context."""
-    return [text for item in source.context if (text := summary_text(item))]
 
 
 def _pins(job: Job, summaries: list[str]) -> tuple[Pin, ...]:
