@@ -57,7 +57,11 @@ def _anthropic(number: int, ugly: bool) -> Turn:
     if not ugly:
         answer = {"role": "assistant", "content": [said, calls[0]]}
         return Turn([answer], [{"role": "user", "content": results[:1]}], False)
-    thought = {"type": "thinking", "thinking": "Let me see.", "signature": "c2lnbmF0dXJl" * 4}
+    thought = {
+        "type": "thinking",
+        "thinking": "Let me see.",
+        "signature": f"c2lnbmF0dXJl{number:012}",
+    }
     results[0]["content"] = [{"type": "text", "text": _text(number)}]
     results[1]["is_error"] = False
     if number % _IMAGE_EVERY == 0:

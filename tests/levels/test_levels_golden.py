@@ -5,6 +5,7 @@ The levels run in the pipeline's own order, all of them, so that a case also sho
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,7 @@ from ullage.levels.turn_snip import SNIP_TOOL
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall.store import MemoryStore
+from ullage.testing._media import png
 
 pytestmark = pytest.mark.both_engines
 
@@ -38,6 +40,21 @@ def step(number: int, words: int, tool: str = "Bash", **given: Any) -> list[dict
         {"role": "assistant", "content": [call], "timestamp": "2026-01-01T12:00:00Z"},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{number}", "content": text}]},
     ]  # fmt: skip
+
+
+def screenshots(count: int) -> list[list[dict]]:
+    """Steps whose results are an image each, after a word."""
+    source = {
+        "type": "base64",
+        "media_type": "image/png",
+        "data": base64.b64encode(png(200, 200)).decode(),
+    }
+    taken = [step(number, 1, "Browser", url=f"/{number}") for number in range(count)]
+    for _, result in taken:
+        block = result["content"][0]
+        text = {"type": "text", "text": block["content"]}
+        block["content"] = [text, {"type": "image", "source": source}]
+    return taken
 
 
 def asked(*steps: list[dict]) -> list[dict]:
@@ -155,6 +172,7 @@ CASES = [
     Case("fold", turns(40, 400), turns(30, 400), None, {**OTHERS_OFF, "auto.enabled": False}, window=22_500),
     Case("truncate", long_words(8_000, *turns(10, 400)), long_words(1_000, *turns(4, 400)), None,
          {**OTHERS_OFF, "auto.enabled": False}, window=8_000),
+    Case("image_limit", asked(*screenshots(101)), asked(*screenshots(100)), (tuple(f"t{n}" for n in range(26)), 0)),
     Case("squeeze", asked(step(1, 30_000)), asked(step(1, 8_000)), (("t1",), 0),
          {**OTHERS_OFF, "auto.enabled": False}, window=20_000),
 ]  # fmt: skip

@@ -145,6 +145,7 @@ class Rest(NamedTuple):
         result_chars: No new tool result is longer, nor empty.
         message_chars: The new results together are not longer.
         pause_ms: The newest answer is younger.
+        images: There are no more images in all.
     """
 
     fill: int = _NEVER
@@ -153,6 +154,7 @@ class Rest(NamedTuple):
     result_chars: int = _NEVER
     message_chars: int = _NEVER
     pause_ms: int = _NEVER
+    images: int = _NEVER
 
     def both(self, other: Rest) -> Rest:
         """While both hold."""

@@ -15,6 +15,7 @@ from ullage.levels import (
     drop_stale_thinking,
     fold,
     hard_truncation,
+    image_limit,
     microcompact,
     model_tools,
     provider_clearing,
@@ -41,6 +42,7 @@ ORDER: tuple[Level, ...] = (
     shrink_results.LEVEL,
     fold.LEVEL,
     hard_truncation.LEVEL,
+    image_limit.LEVEL,
     drop_stale_thinking.LEVEL,
     restore_pins.LEVEL,
 )

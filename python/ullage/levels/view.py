@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ullage._engine import core
-from ullage._engine.digests import BlockFlag, MessageFlag, Role
+from ullage._engine.digests import BlockFlag, BlockKind, MessageFlag, Role
 from ullage.counting.calibration import Weights
 from ullage.facts.sections import alone, has_items, holds, newest_item, without
 from ullage.facts.words import standing_left
@@ -225,7 +225,7 @@ _PATH_KEYS = (
 # As plain numbers: operators of enumerations cost more than the rest of a look.
 _ASSISTANT = int(Role.ASSISTANT)
 _IS_ERROR = int(BlockFlag.IS_ERROR)
-_NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
+NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
 _SHORTENED = int(BlockFlag.CLEARED | BlockFlag.OFFLOADED)
 
 LONGEST_MARKER = 4_000
@@ -310,7 +310,7 @@ class Results:
         """
         for name, at, block, call, tool, chars, tokens, flags in ledger.results(self._upto):
             given = _NOTHING if call is None else _input_of(originals[call[0]], call[1])
-            error, media = bool(flags & _IS_ERROR), bool(flags & _NESTED_MEDIA)
+            error, media = bool(flags & _IS_ERROR), bool(flags & NESTED_MEDIA)
             stands = name in replaced or is_replaced(chars, flags)
             path = _path(given) if given else ""
             self.found.append(
@@ -528,6 +528,7 @@ class View:
         self.uuids: dict[int, str] = {}
         self.times: dict[int, int] = {}
         self.stable = self.edits = 0
+        self._counted_upto = self._images = 0
         self._lent = False
 
     def __len__(self) -> int:
@@ -664,6 +665,8 @@ class View:
 
     def _changed(self, index: int) -> int | None:
         self.reader.cut(index)
+        if index < self._counted_upto:
+            self._counted_upto = self._images = 0
         self.looked = {name: min(at, index) for name, at in self.looked.items()}
         if index >= self.sent:
             return None
@@ -840,6 +843,22 @@ class View:
         """Tool results of messages [start, stop), oldest first; each is read once. `None`: to the end."""
         found = self.reader.read(self.ledger, self.originals, self.decisions, start)
         return found if stop is None else takewhile(lambda each: each.message < stop, found)
+
+    def images(self) -> int:
+        """Images of the request, those in tool results too; each message is looked at once."""
+        for at in range(self._counted_upto, len(self)):
+            if self.ledger.message(at).flags & MessageFlag.HAS_MEDIA:
+                blocks = range(len(self.ledger.blocks(at)))
+                self._images += sum(self.images_in(at, block) for block in blocks)
+        self._counted_upto = len(self)
+        return self._images
+
+    def images_in(self, message: int, block: int) -> int:
+        """Images of one block."""
+        digest = self.ledger.blocks(message)[block]
+        if digest.kind == BlockKind.IMAGE:
+            return 1
+        return digest.aux & 0xFFFF if digest.flags & NESTED_MEDIA else 0
 
     def text(self, result: Result) -> str:
         """The text of a result as it was added; texts of several blocks are joined by line ends."""

@@ -12,7 +12,7 @@ from ullage.levels.collapse import Collapse
 from ullage.levels.drop_stale_thinking import after
 from ullage.levels.level import NEVER, Goal, Level, Rest
 from ullage.levels.microcompact import newest_answer_ms
-from ullage.levels.view import StageReport, is_replaced
+from ullage.levels.view import NESTED_MEDIA, StageReport, is_replaced
 from ullage.manager.compactions import Autocompaction, job_for, look_ahead
 from ullage.manager.known import Host
 from ullage.manager.machine import Machine
@@ -241,6 +241,8 @@ def _results_pass(machine: Machine, rest: Rest) -> bool:
     for name, _, _, _, _, length, _, flags in view.ledger.results(view.sent):
         chars += length
         if length > rest.result_chars or chars > rest.message_chars:
+            return False
+        if flags & NESTED_MEDIA and view.images() > rest.images:
             return False
         if name in view.whole or name in view.decisions or is_replaced(length, flags):
             continue
