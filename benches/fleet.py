@@ -29,7 +29,7 @@ from pathlib import Path
 from ullage import ContextManager
 from ullage.exceptions import LeaseHeld, LogConflict, StoreError
 from ullage.stores import ConversationStore, Worker
-from ullage.stores.addresses import open_store
+from ullage.stores.store_protocols import open_store
 
 MODEL = "claude-opus-4-5"
 LINE = 12

@@ -12,8 +12,8 @@ from ullage import outgoing
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage, UllageError
 from ullage.providers import SHAPES
+from ullage.requests.count import exact_message
 from ullage.requests.to_request import report_of, shaped
-from ullage.requests.wording import exact_message
 
 pytestmark = pytest.mark.both_engines
 

@@ -11,8 +11,8 @@ from ullage import ContextManager
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.policy import Policy
 from ullage.providers import provider_of
+from ullage.providers.sdk_objects import read_response
 from ullage.recall.store import MemoryStore
-from ullage.requests.inbound import read_response
 from ullage.requests.to_request import shaped
 from ullage.testing import conversation
 

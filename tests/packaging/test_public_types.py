@@ -27,7 +27,7 @@ import ullage.manager.journal
 import ullage.observe
 import ullage.recall
 import ullage.recall.store
-import ullage.recall.tool_definition
+import ullage.recall.text
 import ullage.requests
 import ullage.summarizers.protocol
 from tests.kit import names_of, top_names
@@ -95,7 +95,7 @@ LATE = {
     "Repair": ullage.legality.Repair,
     "Request": ullage.manager.values.Request,
     "RequestRecord": ullage.manager.explain.RequestRecord,
-    "ToolAnswer": ullage.recall.tool_definition.ToolAnswer,
+    "ToolAnswer": ullage.recall.text.ToolAnswer,
     "TranscriptLog": ullage.TranscriptLog,
     "Writer": ullage.summarizers.protocol.Writer,
     "WriterLike": ullage.summarizers.protocol.WriterLike,

@@ -7,9 +7,7 @@ import re
 from enum import IntFlag
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from ullage._engine.digests import (
-    BlockFlag,
-)
+from ullage._engine.digests import BlockFlag
 from ullage._reference.text import _U32, ImageRule, Weights, _integer, _string
 
 if TYPE_CHECKING:

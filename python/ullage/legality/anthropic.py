@@ -39,7 +39,7 @@ from ullage.legality.params import (
     facts_for,
     json_bytes,
 )
-from ullage.legality.steps import RepairRequest, RepairStep, mend, steps
+from ullage.legality.repairs import RepairRequest, RepairStep, mend, steps
 from ullage.legality.thinking import (
     binding_params,
     close_turn,

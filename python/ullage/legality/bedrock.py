@@ -23,7 +23,7 @@ from ullage.legality.blocks import (
 from ullage.legality.check import RuleRequest, check_unicode
 from ullage.legality.draft import ASSISTANT, USER, Draft, Repaired, Slot
 from ullage.legality.internal import Placed, in_turn, pair, pairs, with_given
-from ullage.legality.steps import RepairRequest, mend, steps
+from ullage.legality.repairs import RepairRequest, mend, steps
 from ullage.providers.bedrock import from_provider, to_provider
 
 KINDS = (

@@ -30,7 +30,7 @@ from ullage.legality.draft import Repaired
 from ullage.legality.internal import ChatLine, Lines, as_text
 from ullage.legality.pairs import synthetic_id
 from ullage.legality.params import known_model, size_of, whole
-from ullage.legality.steps import RepairRequest, RepairStep, mend, steps
+from ullage.legality.repairs import RepairRequest, RepairStep, mend, steps
 from ullage.messages import THINKING
 from ullage.providers.registry import ChatRules
 

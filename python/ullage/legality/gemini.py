@@ -19,7 +19,7 @@ from ullage.legality.internal import (
     pairs,
     with_given,
 )
-from ullage.legality.steps import RepairRequest, mend, steps
+from ullage.legality.repairs import RepairRequest, mend, steps
 from ullage.providers.gemini import from_provider, to_provider
 
 DUMMY_SIGNATURES = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")

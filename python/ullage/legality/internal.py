@@ -28,7 +28,7 @@ from ullage.legality.draft import (
     text_block,
 )
 from ullage.legality.pairs import repair_pairs
-from ullage.legality.steps import RepairRequest, RepairStep, mend, steps
+from ullage.legality.repairs import RepairRequest, RepairStep, mend, steps
 from ullage.providers._common import BROKEN
 from ullage.providers.native_lists import FormList, read_form
 from ullage.providers.registry import provider_of

@@ -13,7 +13,7 @@ from ullage.legality.check import RuleRequest, check_unicode
 from ullage.legality.draft import Repaired
 from ullage.legality.internal import ChatLine, Lines, as_text
 from ullage.legality.pairs import synthetic_id
-from ullage.legality.steps import RepairRequest, mend, steps
+from ullage.legality.repairs import RepairRequest, mend, steps
 
 CALLS = (
     "function_call",

@@ -19,7 +19,7 @@ from ullage.levels.provider_clearing import comes_first
 from ullage.levels.view import Decision, Result, StageReport, View, fresh_from
 from ullage.messages import CLEARED
 from ullage.policy import MicrocompactPolicy, Policy
-from ullage.recall.tool_definition import RECALL_NAME
+from ullage.recall.text import RECALL_NAME
 
 # What microcompact remembers: what it cleared, whether that is fetched again, and how large the context was after a pass.
 

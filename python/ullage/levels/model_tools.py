@@ -10,7 +10,7 @@ from ullage._engine.digests import Role
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
 from ullage.levels.view import View
 from ullage.policy import Policy
-from ullage.recall.tool_definition import Tool, ToolAnswer
+from ullage.recall.text import Tool, ToolAnswer
 
 STAGE = "offers"
 

@@ -18,8 +18,7 @@ from ullage.facts.words import text_of
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, turn_starts, turn_starts_from
 from ullage.levels.view import StageReport, View, unrecorded
 from ullage.messages import uuid_of
-from ullage.recall.text import NamedSpan
-from ullage.recall.tool_definition import Tool, ToolAnswer
+from ullage.recall.text import NamedSpan, Tool, ToolAnswer
 
 STAGE = "turn_snip"
 

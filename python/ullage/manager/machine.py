@@ -28,7 +28,7 @@ from ullage.messages import Item, as_sent, message_of
 from ullage.policy import Policy
 from ullage.providers.anthropic import Thinking, is_manual
 from ullage.providers.registry import Provider, provider_of
-from ullage.requests.inbound import given_as_json, read_response
+from ullage.providers.sdk_objects import given_as_json, read_response
 
 if TYPE_CHECKING:
     from ullage.levels.cost import Cost

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from ullage.observe.hooks import Hooks
     from ullage.recall import Recall
     from ullage.recall.store import OffloadStore
-    from ullage.recall.tool_definition import ToolAnswer
+    from ullage.recall.text import ToolAnswer
     from ullage.summarizers.protocol import Writer, WriterLike
     from ullage.summarizers.streams import StreamingSummarizer
 

@@ -12,7 +12,7 @@ from ullage.levels.turn_snip import SNIP_TOOL, TurnSnip
 from ullage.manager.known import Host
 from ullage.manager.machine import Machine
 from ullage.recall import RECALL_TOOL, Archive, Recall, left
-from ullage.recall.tool_definition import ToolAnswer
+from ullage.recall.text import ToolAnswer
 
 
 def recall_of(machine: Machine, host: Host) -> Recall:

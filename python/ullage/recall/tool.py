@@ -9,7 +9,7 @@ from typing import Any
 
 from ullage.exceptions import InvalidPolicy, StoreError, UnknownHandle
 from ullage.recall.store import Archive, Left, Recalled
-from ullage.recall.tool_definition import RECALL_NAME, Tool, ToolAnswer
+from ullage.recall.text import RECALL_NAME, Tool, ToolAnswer
 
 
 def _whole(about: str, least: int) -> dict[str, Any]:

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.stores.addresses import open_store
-    from ullage.stores.agent_sessions import AgentSessions
     from ullage.stores.bucket_store import BucketStore
     from ullage.stores.folder_store import FolderStore, OffloadedResults
     from ullage.stores.postgres_store import AsyncPostgresStore, PostgresStore
@@ -36,8 +34,9 @@ if TYPE_CHECKING:
         LeaseStore,
         LogStore,
         StoredDocument,
+        open_store,
     )
-    from ullage.stores.stored_log import SharedSummaries, StoredLog, StoredNotes
+    from ullage.stores.stored_log import AgentSessions, SharedSummaries, StoredLog, StoredNotes
     from ullage.stores.worker import AsyncCheckout, AsyncWorker, Checkout, Worker
 
 __all__ = [
@@ -59,15 +58,13 @@ __all__ = [
 __getattr__, __dir__ = on_first_use(
     __name__,
     {
-        "addresses": "open_store",
-        "agent_sessions": "AgentSessions",
         "bucket_store": "BucketStore",
         "folder_store": "FolderStore OffloadedResults",
         "postgres_store": "AsyncPostgresStore PostgresStore",
         "redis_store": "RedisStore",
         "sqlite_store": "SqliteStore",
-        "store_protocols": "AsyncLogStore BlobStore ConversationStore DocumentStore Lease LeaseStore LogStore StoredDocument",
-        "stored_log": "SharedSummaries StoredLog StoredNotes",
+        "store_protocols": "AsyncLogStore BlobStore ConversationStore DocumentStore Lease LeaseStore LogStore StoredDocument open_store",
+        "stored_log": "AgentSessions SharedSummaries StoredLog StoredNotes",
         "worker": "AsyncCheckout AsyncWorker Checkout Worker",
     },
 )
