@@ -3,6 +3,7 @@
     python -m benches.growth            prints the curves
     python -m benches.growth --write    also draws them into docs/growth.svg and docs/growth-files.svg
     python -m benches.growth --files    only those of files
+    python -m benches.growth --turns    only turns, as a table: each provider's form in its plainest and its ugliest shape
 
 Each curve is drawn relative to its shortest conversation, so that linear growth is a level line and no figure depends on the
 machine. `tests/manager/test_growth.py` fails where a curve rises. Four minutes.
@@ -21,6 +22,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
+from weakref import finalize
 
 from benches import bodies
 
@@ -35,6 +37,9 @@ MODEL = "claude-opus-4-5"
 WINDOW = 900_000_000
 DOCS = Path(__file__).parents[1] / "docs"
 TURNS = 100
+
+_HELD = tempfile.TemporaryDirectory(prefix="ullage-growth-")
+_FOLDER = Path(_HELD.name)
 
 Message = dict[str, Any]
 
@@ -121,15 +126,21 @@ def take(manager: ContextManager, given: bodies.Turn) -> None:
         manager.add(item)
 
 
-def in_form(count: int, form: str, *, ugly: bool) -> tuple[Callable[[], object], int]:
+def in_form(
+    count: int, form: str, *, ugly: bool, log: bool = False
+) -> tuple[Callable[[], object], int]:
     """Turns at the end of a conversation of so many messages, as the provider's server gives them."""
     tools = [{"name": name, "input_schema": {"type": "object"}} for name in ("Bash", "Read")]
+    path = _FOLDER / f"turns-{count}.jsonl" if log else None
+    if path is not None:
+        path.unlink(missing_ok=True)
     manager = ContextManager(
         model=bodies.FORMS[form][0],
         provider=form,
         context_window=WINDOW,
         tools=tools,
         system="Build.",
+        log=path,
     )
     numbers = iter(range(count + 20 * TURNS))
     manager.add(bodies.opening(form))
@@ -145,6 +156,7 @@ def in_form(count: int, form: str, *, ugly: bool) -> tuple[Callable[[], object],
             take(manager, each)
             manager.prepare()
 
+    finalize(run, manager.close)
     return run, TURNS
 
 
@@ -192,16 +204,23 @@ def _acting_policy() -> Any:
 
 _ACTING = _acting_policy()
 
+_SHAPES = ((False, "bare messages"), (True, "bodies of servers"))
+
+TURNS_OF = tuple(
+    Curve(f"a turn, {name}, {shape}", partial(in_form, form=form, ugly=ugly, log=log), 10_000)
+    for name, form, log in (
+        *((form, form, False) for form in bodies.FORMS),
+        ("anthropic with a log", "anthropic", True),
+    )
+    for ugly, shape in _SHAPES
+)
+
 CURVES = (
     Curve("scan, a message", scan),
     Curve("add all and the first request, a message", first_request),
     Curve("an idle turn", idle_turns),
     Curve("an idle turn in the chat form", other_form, longest=10_000),
-    *(
-        Curve(f"a turn, {form}, {shape}", partial(in_form, form=form, ugly=ugly), longest=10_000)
-        for form in bodies.FORMS
-        for ugly, shape in ((False, "bare messages"), (True, "bodies of servers"))
-    ),
+    *TURNS_OF,
     Curve("levels that act, a message", acting, longest=10_000),
     Curve("compact without a model, a message", extractive, longest=3_162),
     Curve("compact of a chat without a model, a message", chat, longest=3_162),
@@ -240,10 +259,6 @@ def compacted(megabytes: int) -> tuple[Callable[[], object], int]:
     made = _FOLDER / "compacted.jsonl"
     size = path.stat().st_size
     return lambda: compact_session(open_session(path), output=made, overwrite=True), size
-
-
-_HELD = tempfile.TemporaryDirectory(prefix="ullage-growth-")
-_FOLDER = Path(_HELD.name)
 
 
 def resumed(turns: int) -> tuple[Callable[[], object], int]:
@@ -381,7 +396,11 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benches.growth")
     parser.add_argument("--write", action="store_true", help="draw docs/growth.svg")
     parser.add_argument("--files", action="store_true", help="only the curves of files")
+    parser.add_argument("--turns", action="store_true", help="only turns, as a table")
     chosen = parser.parse_args(arguments)
+    if chosen.turns:
+        print(turns_table())
+        return 0
     files = [measure(curve, [n for n in MEGABYTES if n <= curve.longest]) for curve in FILES]
     talks = [] if chosen.files else [measure(curve, lengths_of(curve)) for curve in CURVES]
     if chosen.write:
@@ -389,6 +408,20 @@ def main(arguments: list[str]) -> int:
         if talks:
             (DOCS / "growth.svg").write_text(drawn(talks), encoding="utf-8")
     return 0
+
+
+def turns_table(lengths: Sequence[int] = (100, 1_000, 10_000)) -> str:
+    """What a turn costs in each form, in µs of processor time at each length: of bare messages, then of bodies as servers answer them."""
+    head = [f"{shape}, {length:,}" for _, shape in _SHAPES for length in lengths]
+    lines = [
+        f"| a turn in µs, at so many messages | {' | '.join(head)} |",
+        "| --- " + "| --: " * len(head) + "|",
+    ]
+    for bare, ugly in zip(TURNS_OF[::2], TURNS_OF[1::2], strict=True):
+        found = [*costs(bare, lengths, rounds=5), *costs(ugly, lengths, rounds=5)]
+        name = bare.name.split(", ")[1]
+        lines.append(f"| {name} | " + " | ".join(f"{each * 1e6:.0f}" for each in found) + " |")
+    return "\n".join(lines)
 
 
 def measure(curve: Curve, lengths: list[int]) -> Measured:

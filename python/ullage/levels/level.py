@@ -309,7 +309,7 @@ class Level:
         rewind: Called with the number of messages that stay, after newer ones were taken back; `None`: does not care.
         rest: Until when `run` has nothing to do; `None`: it must be run for every request.
         catch_up: Called before anything else looks at the state, if requests were made without `run`: with the index of the
-            first message that came since. `None`: nothing is missed.
+            first message that came since; returns False where its state stays as it was. `None`: nothing is missed.
     """
 
     name: str
@@ -321,7 +321,7 @@ class Level:
     reset: Callable[[Context], None] | None = None
     rewind: Callable[[Context, int], None] | None = None
     rest: Callable[[Context], Rest] | None = None
-    catch_up: Callable[[Context, int], None] | None = None
+    catch_up: Callable[[Context, int], bool | None] | None = None
 
 
 # Where a conversation can be cut without tearing anything apart: what turns, collapses and folds begin and end at.

@@ -61,13 +61,15 @@ class Micro:
         """What `dump` gave."""
         return cls(**stored)
 
-    def watch(self, view: View, start: int) -> None:
-        """Count what was fetched again, among the results of messages from `start` on."""
+    def watch(self, view: View, start: int) -> bool:
+        """Count what was fetched again, among the results of messages from `start` on; whether anything was."""
+        before = self.refetched
         for result in view.results(start) if self.cleared else ():
             name = fingerprint(result)
             if self.cleared.get(name, result.id) != result.id:
                 del self.cleared[name]
                 self.refetched += 1
+        return self.refetched > before
 
     def weigh(self, refetch_percent: int) -> int:
         """The caution for the next pass (MIC-6): doubled where too much came back, halved again where little does."""
@@ -166,9 +168,9 @@ def rest(context: Context) -> Rest:
     return pause.both(Rest(fill=before + step, least_fill=before))
 
 
-def catch_up(context: Context, start: int) -> None:
-    """Count what was fetched again among the results of messages from `start` on."""
-    context.state(Micro).watch(context.view, start)
+def catch_up(context: Context, start: int) -> bool:
+    """Count what was fetched again among the results of messages from `start` on; whether anything was."""
+    return context.state(Micro).watch(context.view, start)
 
 
 def _looked(context: Context, state: Micro) -> Flow[StageReport | None]:

@@ -499,7 +499,7 @@ class View:
         looked: By level: messages before this index it has looked at, and need not again until they change.
         uuids: By position in the history: the name that a log knows a message by, where the message itself has none.
         times: By position in the history: when a message came in, in milliseconds since the epoch, where it does not say so.
-        stable: Messages before this index stand where they stood when it was last set (by whoever keeps a copy, see `view_state`).
+        stable: Messages before this index stand where they stood when it was last set (by whoever keeps its state).
         edits: How often a decision was made, a text added, an input or thinking left out.
 
     Args:

@@ -12,21 +12,22 @@ import dataclasses
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
 from ullage._late import hashlib
 from ullage.compaction.job import SESSION_MEMORY
-from ullage.counting.calibration import Correction
+from ullage.counting.calibration import Correction, Weights
 from ullage.exceptions import InvalidPolicy, InvalidTranscript
 from ullage.levels import collapse, fold, hard_truncation
 from ullage.levels.cost import Cost
 from ullage.levels.pins import Pin
-from ullage.levels.view import Span, StageReport, View
-from ullage.levels.view_state import Dumped, dump_next, dump_view, load_view
+from ullage.levels.view import Decision, Span, StageReport, View
 from ullage.manager.explain import RequestRecord
 from ullage.manager.keeping import rewind
 from ullage.manager.machine import CallIds, Machine, Tracking
@@ -68,22 +69,6 @@ def diff(before: Any, now: Any) -> dict[str, Any]:
     return {"is": now}
 
 
-def view_change(before: Mapping[str, Any], now: Dumped) -> dict[str, Any]:
-    """How a dump comes of the one before it, in the form of `diff`."""
-    keys = {}
-    for name, value in now.state.items():
-        old, same = before[name], now.same.get(name)
-        if value is old:
-            continue
-        if same is None:
-            change = diff(old, value)
-        else:
-            change = {"from": same, "tail": value[same:]} if old[same:] != value[same:] else SAME
-        if change:
-            keys[name] = change
-    return {"keys": keys} if keys else SAME
-
-
 def _of_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     changed = {
@@ -101,6 +86,17 @@ def _of_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any
             "is": dict(now)
         }  # order is part of it: texts are laid over in the order of the decisions
     return found
+
+
+def _changed_keys(
+    before: Mapping[str, Any], now: Mapping[str, Any], keys: dict[str, Any]
+) -> dict[str, Any]:
+    """The change of some keys of a mapping, besides those whose change is known; the others are as they were."""
+    for name, value in now.items():
+        change = diff(before[name], value) if name in before else {"is": value}
+        if change:
+            keys[name] = change
+    return {"keys": keys} if keys else SAME
 
 
 def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
@@ -147,6 +143,138 @@ def _grown(before: Any, same: int, tail: Any, *, in_place: bool) -> Any:
     return found
 
 
+# A view as plain JSON, and back: the remaining history, what levels made, every decision.
+
+
+class ViewMark(NamedTuple):
+    """Up to where a state speaks of a view; of another view it says nothing."""
+
+    view: View
+    messages: int  # so many it had
+    edits: int  # as the view's
+
+
+def mark_of(view: View) -> ViewMark:
+    """Of the view as it is now. Its mark of what is stable is set, so one keeper of a state can follow a view."""
+    view.stable = len(view)
+    return ViewMark(view, len(view), view.edits)
+
+
+def dump_view(view: View) -> dict[str, Any]:
+    """The view as plain JSON; messages of the history stand there by position only."""
+    rows = _rows(view, (), 0)
+    return {
+        "parts": rows["parts"],
+        **_edited(view),
+        "sent": view.sent,
+        "changed_from": view.changed_from,
+        "rewrites": view.rewrites,
+        "bases": rows["bases"],
+        "times": rows["times"],
+    }
+
+
+def view_change(view: View, before: Mapping[str, Any], mark: ViewMark | None) -> dict[str, Any]:
+    """How `dump_view` now comes of what it was, in the form of `diff`, at the cost of what is new.
+
+    Args:
+        view: Not changed.
+        before: What it gave when the mark was made.
+        mark: `None`: there is none, all is compared.
+    """
+    if mark is None or mark.view is not view or view.stable < mark.messages:
+        return diff(before, dump_view(view))
+    keys: dict[str, Any] = {}
+    if len(view) > mark.messages:
+        rows = _rows(view, before["parts"][-1:], mark.messages)
+        starts = {name: len(before[name]) for name in rows}
+        starts["parts"] = max(0, starts["parts"] - 1)  # the last one may have grown
+        keys = {name: {"from": starts[name], "tail": rows[name]} for name in rows if rows[name]}
+    now: dict[str, Any] = {
+        name: getattr(view, name) for name in ("sent", "changed_from", "rewrites")
+    }
+    if view.edits != mark.edits:
+        now |= _edited(view)
+    elif new := len(view.whole) - (known := len(before["whole"])):
+        # From the end: the first ones are not walked.
+        keys["whole"] = {"from": known, "tail": [*islice(reversed(view.whole), new)][::-1]}
+    return _changed_keys(before, now, keys)
+
+
+def _edited(view: View) -> dict[str, Any]:
+    return {
+        "decisions": [
+            [each.tool_use_id, each.stage, each.text] for each in view.decisions.values()
+        ],
+        "added_texts": [[at, list(texts)] for at, texts in view.added_texts.items()],
+        "whole": list(view.whole),
+        "emptied": sorted(view.emptied),
+        "unthought": sorted(view.unthought),
+    }
+
+
+def _rows(view: View, last: Sequence[Any], start: int) -> dict[str, list[Any]]:
+    """Parts, bases and times of the messages from `start` on; `last` is the part before them, which may grow."""
+    parts = [[*each] if isinstance(each, list) else each for each in last]
+    bases: list[Any] = []
+    times: list[Any] = []
+    for at in range(start, len(view)):
+        source = view.sources[at]
+        if isinstance(source, str):
+            parts.append({"key": source, "message": view.originals[at]})
+        elif parts and isinstance(parts[-1], list) and parts[-1][1] == source:
+            parts[-1][1] = source + 1
+        else:
+            parts.append([source, source + 1])
+        if source in view.bases:
+            bases.append([source, view.bases[source]])
+        if isinstance(source, int) and source in view.times:
+            times.append([source, view.times[source]])
+    return {"parts": parts, "bases": bases, "times": times}
+
+
+def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Weights | None) -> View:
+    """The view that `dump_view` was given.
+
+    Args:
+        stored: What it gave.
+        history: The messages that had been added, in order.
+        weights: For the calibrated estimate.
+
+    Raises:
+        InvalidPolicy: It is no such form, or names a message that the history does not have.
+    """
+    view = View(weights)
+    try:
+        for name, stage, text in stored["decisions"]:
+            view.decisions[name] = Decision(name, stage, text)
+        view.added_texts = {int(at): list(texts) for at, texts in stored["added_texts"]}
+        view.whole = dict.fromkeys(stored["whole"])
+        view.emptied = set(stored.get("emptied", ()))
+        view.unthought = set(stored.get("unthought", ()))
+        view.place(_placed(stored["parts"], history))
+        view.sent, view.changed_from = stored["sent"], stored["changed_from"]
+        view.rewrites = stored["rewrites"]
+        view.bases = {source: int(tokens) for source, tokens in stored["bases"]}
+        view.times = {int(at): int(came) for at, came in stored.get("times", ())}
+    except (KeyError, TypeError, ValueError, IndexError) as exc:
+        raise InvalidPolicy("saved.view", type(exc).__name__, f"cannot be read: {exc}") from exc
+    return view
+
+
+def _placed(parts: Sequence[Any], history: Sequence[Item]) -> list[tuple[int | str, Item]]:
+    placed: list[tuple[int | str, Item]] = []
+    for part in parts:
+        if isinstance(part, Mapping):
+            placed.append((str(part["key"]), part["message"]))
+            continue
+        start, stop = part
+        if not 0 <= start <= stop <= len(history):
+            raise IndexError(f"messages {start} to {stop} of {len(history)}")
+        placed += [(at, history[at]) for at in range(start, stop)]
+    return placed
+
+
 # The state of a conversation as plain JSON, and back; the restored one behaves as the saved one would have.
 
 
@@ -163,6 +291,7 @@ def dump(machine: Machine, *, history: bool) -> dict[str, Any]:
     """
     found = {
         **state_of(machine),
+        "fingerprint": _fingerprint(machine.history),
         **told_since(machine, 0, 0),
         "let_go": list(machine.let_go),
         "uuids": [[at, name] for at, name in sorted(machine.view.uuids.items())],
@@ -194,38 +323,62 @@ def load_account(machine: Machine, stored: Mapping[str, Any]) -> None:
         raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
 
 
-def state_of(machine: Machine, view: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The state without messages and without the account of what happened, as plain JSON.
-
-    Args:
-        machine: Not changed.
-        view: Its view, where it was dumped already.
-    """
+def state_of(machine: Machine) -> dict[str, Any]:
+    """The state without messages and without the account of what happened, as plain JSON."""
     machine.settle()
     return {
         "format": FORMAT,
+        **_settings_of(machine),
+        "view": dump_view(machine.view),
+        **_turn_of(machine),
+        "states": _states_of(machine),
+    }
+
+
+def _settings_of(machine: Machine) -> dict[str, Any]:
+    """What only a host's call or a provider's error changes."""
+    return {
         "model": machine.model.name,
         "source": machine.source,
         "provider": machine.provider.name,
         "thinking": None if machine.thinking is None else dict(machine.thinking),
         "policy": _changes(machine),
-        "stated_window": machine.stated_window,
+        "stated_window": dict(machine.stated_window),
         "overhead": dict(machine.overhead),
         "tools": sorted(machine.tools),
-        "count": len(machine.history),
-        "fingerprint": _fingerprint(machine.history),
-        "view": dump_view(machine.view) if view is None else view,
         "pins": [[pin.name, pin.text, pin.by] for pin in machine.pins.values()],
-        "tracking": dataclasses.asdict(machine.tracking),
+    }
+
+
+def _settings_mark(machine: Machine) -> tuple[Any, ...]:
+    """Equal as long as `_settings_of` is: nearly always the same objects, of which none is looked into."""
+    return (
+        machine.model, machine.source, machine.provider, machine.thinking, machine.stated_policy,
+        machine.tools, *machine.stated_window.items(), *machine.overhead.values(), *machine.pins.values(),
+    )  # fmt: skip
+
+
+def _turn_of(machine: Machine) -> dict[str, Any]:
+    """What a message or a request changes."""
+    tracking, figure, renamed = machine.tracking, machine.figure, machine.call_ids.given
+    return {
+        "count": len(machine.history),
+        "tracking": {name: getattr(tracking, name) for name in _TRACKED},
         "requests": machine.requests,
         "recovered": machine.recovered,
         "steps_tried": list(machine.steps_tried),
         "learned_limit": machine.learned_limit,
         "correction": machine.correction.dump(),
-        "figure": list(machine.figure) if machine.figure else None,
-        "states": {name: state.dump() for name, state in machine.states.items()},
-        **({"renamed": dict(machine.call_ids.given)} if machine.call_ids.given else {}),
+        "figure": list(figure) if figure else None,
+        **({"renamed": dict(renamed)} if renamed else {}),
     }
+
+
+_TRACKED = tuple(each.name for each in dataclasses.fields(Tracking))
+
+
+def _states_of(machine: Machine) -> dict[str, Any]:
+    return {name: state.dump() for name, state in machine.states.items()}
 
 
 def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | None) -> None:
@@ -260,7 +413,7 @@ def set_state(machine: Machine, stored: Mapping[str, Any], history: Sequence[Ite
         InvalidPolicy: It is no such state; names the field.
     """
     machine.settle()
-    machine.rest = None
+    machine.touch()
     if not machine.overhead_tokens:
         machine.overhead.update(stored.get("overhead", {}))
     try:
@@ -277,7 +430,9 @@ def set_state(machine: Machine, stored: Mapping[str, Any], history: Sequence[Ite
         machine.figure = Figure(*stored["figure"]) if stored["figure"] else None
         for level in machine.levels:
             if level.state is not None and level.name in stored["states"]:
-                machine.states[level.name] = level.state.load(stored["states"][level.name])
+                # A copy: a level changes its state in place, and the stored one stays what it was.
+                own = deepcopy(stored["states"][level.name])
+                machine.states[level.name] = level.state.load(own)
     except (KeyError, TypeError, ValueError) as exc:
         if isinstance(exc, InvalidPolicy):
             raise
@@ -418,7 +573,9 @@ class Journal:
         model: What writes summaries, for the records; empty: code does.
 
     Attributes:
-        state: The state according to the log.
+        state: The state according to the log, all decisions so far applied in their order; changed in place by the next one,
+            unless a call holds it.
+        holds: Calls that may go back to the state as it was when they began.
         messages: How many messages of the history are in the log.
         offsets: Where the line of each begins, in bytes; negative: it has none of its own.
     """
@@ -437,7 +594,10 @@ class Journal:
         self.messages = self.reports = self.records = 0
         self.offsets = array("q")
         self._base = False
-        self._dumped: Dumped | None = None
+        self.holds = 0
+        self._mark: ViewMark | None = None
+        self._settings: tuple[Any, ...] = ()
+        self._looks = -1
         self.made: dict[str, str] = {}  # uuids of what levels made, by key
         self.recorder: Recorder | None = None
         self.model = model
@@ -496,11 +656,9 @@ class Journal:
             parent = next(
                 (each["uuid"] for each in reversed(lines) if "parentUuid" in each), self.log.leaf
             )
-            dumped = dump_next(machine.view, self._dumped)
-            keys = (part["key"] for part in dumped.state["parts"] if isinstance(part, dict))
-            made, told, durable = self._told(machine, parent, new=any(map(self._is_new, keys)))
-            now = {**state_of(machine, dumped.state), **beside, "made": {**self.made, **made}}
-            change = self._change(now, dumped)
+            machine.settle()
+            made, told, durable = self._told(machine, parent)
+            change = self._change(machine, beside, made)
             account = told_since(machine, self.reports, self.records)
             request = request if self.recorder else None
             if not (change or lines or told or any(account.values()) or request):
@@ -511,11 +669,14 @@ class Journal:
             if what == "begin" and machine.let_go[0]:
                 head["let_go"] = list(machine.let_go)
             state = {**head, "state": change, **account}
-            record = self._recorded(machine, request, now["made"]) if request else None
+            names = {**self.made, **made} if made else self.made
+            record = self._recorded(machine, request, names) if request else None
             starts = self._write([*lines, *told, state], record)
             self._wrote(starts[: len(machine.history) - self.messages])
-            self.state, self.made, self._base = now, now["made"], False
-            self._dumped = dumped
+            self.state = patch(self.state, change, in_place=not self.holds)
+            self.made, self._base = names, False
+            self._mark, self._looks = mark_of(machine.view), machine.looks
+            self._settings = _settings_mark(machine)
             self.messages = len(machine.history)
             self.reports, self.records = len(machine.reports), len(machine.records)
         if durable:
@@ -567,16 +728,22 @@ class Journal:
             repairs={each.rule for each in request.repairs},
         )
 
-    def _change(self, now: Mapping[str, Any], dumped: Dumped) -> dict[str, Any]:
-        """The difference from the state in the log."""
-        before = self.state.get("view")
-        if self._dumped is None or before is not self._dumped.state:
-            return diff(self.state, now)
-        view = view_change(before, dumped)
-        change = diff({**self.state, "view": now["view"]}, now)
-        if "is" in change:
-            return change
-        return {**change, "keys": {**change.get("keys", {}), "view": view}} if view else change
+    def _change(
+        self, machine: Machine, beside: Mapping[str, Any], made: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """The decision since the newest line: how the state in the log has changed, at the cost of what did."""
+        if not self.state:
+            return diff({}, {**state_of(machine), **beside, "made": {**self.made, **made}})
+        now = {**_turn_of(machine), **beside}
+        if made:
+            now["made"] = {**self.made, **made}
+        if self._settings != _settings_mark(machine):
+            now |= _settings_of(machine)
+        # Summaries of spans come in at any moment.
+        if self._looks != machine.looks or machine.policy.collapse.enabled:
+            now["states"] = _states_of(machine)
+        view = view_change(machine.view, self.state["view"], self._mark)
+        return _changed_keys(self.state, now, {"view": view} if view else {})
 
     def begin(self, machine: Machine, beside: Mapping[str, Any], *, base: bool = False) -> None:
         """Write the whole state, with which a manager begins.
@@ -639,7 +806,7 @@ class Journal:
     # ---- what levels did ---------------------------------------------------------------------
 
     def _told(
-        self, machine: Machine, parent: str | None, *, new: bool
+        self, machine: Machine, parent: str | None
     ) -> tuple[dict[str, str], list[Line], bool]:
         """New names of what levels made, the transcript's lines, and whether they must be on the disk."""
         reports = machine.reports[self.reports :]
@@ -649,7 +816,10 @@ class Journal:
             line = self.log.entry(record, parent=parent)
             parent = line["uuid"] if "parentUuid" in line else parent
             lines.append(line)
-        made, summed = self._summed(machine.view, reports, parent) if new else ({}, [])
+        view, mark = machine.view, self._mark
+        same = mark is not None and mark.view is view and mark.edits == view.edits
+        new = not same and any(isinstance(key, str) and self._is_new(key) for key in view.sources)
+        made, summed = self._summed(view, reports, parent) if new else ({}, [])
         return made, [*lines, *summed], bool(summed)
 
     def _summed(

@@ -13,6 +13,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import contextmanager, nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
@@ -178,7 +179,7 @@ def rewind(machine: Machine, count: int) -> None:
     if count == len(history):
         return
     machine.settle()
-    machine.rest = None
+    machine.touch()
     gone = set(_tool_ids(history[count:])) - set(_tool_ids(history[:count]))
     view = machine.view
     index = next(
@@ -423,7 +424,7 @@ class Keeping(Accessors):
         self._writer.load(self.machine, stored.get("outgoing") or {})
         load_notes = getattr(self.host.memory, "load", None)
         if callable(load_notes) and isinstance(stored.get("memory"), Mapping):
-            load_notes(stored["memory"])
+            load_notes(deepcopy(stored["memory"]))
 
     @classmethod
     def restore(
@@ -679,7 +680,7 @@ class Keeping(Accessors):
             raise
 
     @contextmanager
-    def _whole(self, what: str, *, careful: bool = True) -> Iterator[None]:
+    def _whole(self, what: str, *, careful: bool = True, levels: bool = True) -> Iterator[None]:
         """A call that is in the log when it ends, and that changes nothing if it is interrupted.
 
         What a call learned before one of Ullage's errors is kept, for example that a summarizer failed.
@@ -687,25 +688,31 @@ class Keeping(Accessors):
         Args:
             what: For the log.
             careful: Look back in memory too, where there is no log.
+            levels: Whether levels are asked, which may change their states to the end.
         """
         machine, journal = self.machine, self._journal
         before: Mapping[str, Any] | None = None
         if journal is not None:
-            before = journal.state
+            before, journal.holds = journal.state, journal.holds + 1
         elif careful:
             from ullage.manager.journal import state_of
 
             before = {**state_of(machine), **self._beside()}
         counts = len(machine.reports), machine.account.held, _marks(machine)
+        failure: BaseException | None = None
         try:
             yield
         except BaseException as exc:
-            if isinstance(exc, UllageError) and exc.code != "aborted":
+            failure = exc
+            raise
+        finally:
+            machine.looks += levels
+            if journal is not None:
+                journal.holds -= 1
+            if failure is None or (isinstance(failure, UllageError) and failure.code != "aborted"):
                 self._commit(what)
             elif before is not None and counts[2] == _marks(machine):
                 self._go_back(before, len(machine.history), counts[:2])
-            raise
-        self._commit(what)
         if what == "prepare":
             self._lighten()
 

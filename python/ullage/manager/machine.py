@@ -562,6 +562,7 @@ class Machine:
     prints: list[str] = field(default_factory=list)  # of messages, taken when the state is saved
     figure: Figure | None = None
     rest: Rest | None = None  # until when no level has anything to do; not saved
+    looks: int = 0  # how often levels may have changed their states; not saved
     told_of_usage: bool = False  # the warning about usage that cannot be true was given
     skipped_from: int | None = None  # first message of requests that were made without the levels
     stated_policy: Policy = field(
@@ -917,8 +918,13 @@ class Machine:
             return
         context = Context(view=self.view, policy=self.policy, states=self.states)
         for level in self.levels:
-            if level.catch_up is not None:
-                level.catch_up(context, start)
+            if level.catch_up is not None and level.catch_up(context, start) is not False:
+                self.looks += 1
+
+    def touch(self) -> None:
+        """A level looks, or the host changes what it looks at: its marks and its state may not be what they were."""
+        self.rest = None
+        self.looks += 1
 
     # ---- what levels are given ---------------------------------------------------------------
 
@@ -932,7 +938,7 @@ class Machine:
     ) -> Context:
         """What the levels are given for the next request."""
         self.settle()
-        self.rest = None
+        self.touch()
         self.now_ms = now_ms
         return Context(
             view=self.view,
@@ -966,7 +972,7 @@ class Machine:
     def _own_context(self) -> Context:
         """For what levels do between requests, without the host."""
         self.settle()
-        self.rest = None
+        self.touch()
         return Context(view=self.view, policy=self.policy, states=self.states, history=self.history)
 
     def reset_levels(self) -> None:

@@ -492,7 +492,7 @@ class ContextManager(WholeLists):
             if too_many_told(machine):
                 self._lighten()
             return request
-        with self._whole("prepare"):
+        with self._whole("prepare", levels=False):
             self._sent = prepare.at_rest(machine, self._writer, self._marks.tokens, now)
             return self._sent
 
