@@ -32,7 +32,7 @@ def test_inspect_in_words_and_as_json(folder: Path) -> None:
     done = ullage("batch", "inspect", folder)
     assert done.returncode == 0, done.stderr
     assert "one.jsonl" in done.stdout
-    assert done.stdout.endswith("2 files: 2 done\n")
+    assert "2 files: 2 done\ntotal: " in done.stdout
     found = result_of(ullage("batch", "inspect", folder, "--json"))
     assert [Path(each["file"]).name for each in found["files"]] == ["one.jsonl", "two.jsonl"]
     assert found["totals"]["done"] == 2

@@ -23,7 +23,7 @@ def test_the_list_shows_each_session(machine):
     assert done.returncode == 0, done.stderr
     rows = done.stdout.splitlines()
     assert rows[0].split() == ["id", "tool", "age", "tokens", "fill", "cost", "project", "title"]
-    assert len(rows) == 7
+    assert len(rows) == 8
     assert "Fix the parser" in done.stdout
     assert "~/work" in done.stdout
 
@@ -55,6 +55,26 @@ def test_only_sessions_of_this_folder(machine, monkeypatch):
     shown = {row["id"] for row in report("list", "--here")["sessions"]}
     assert other not in shown
     assert IDS["claude-code"] in shown
+
+
+def test_the_list_is_filtered_sorted_and_added_up(machine):
+    rows = report("list")["sessions"]
+    assert [row["id"] for row in report("list", "PARSER")["sessions"]] == [
+        row["id"] for row in rows if "parser" in row["title"].casefold()
+    ]
+    largest = report("list", "--sort", "tokens", "-n", "2")
+    sizes = sorted((row["tokens"] for row in rows), reverse=True)
+    assert [row["tokens"] for row in largest["sessions"]] == sizes[:2]
+    assert largest["totals"]["tokens"] == sum(sizes[:2])
+    assert f"6 sessions: {sum(sizes):,} tokens, $" in ullage("list").stdout
+    nothing = ullage("list", "no", "such", "words")
+    assert (nothing.returncode, "6 sessions" in nothing.stdout) == (1, True)
+
+
+def test_a_handoff_without_a_tool_offers_them(machine):
+    done = ullage("handoff", "--last")
+    assert done.returncode == 2
+    assert "claude-code, codex, pi, opencode" in done.stderr
 
 
 def test_a_machine_without_sessions(tmp_path, monkeypatch):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ullage
 from tests.kit import said, user
 from ullage import ContextManager, Policy, acompact, compact, estimate_tokens, validate
+from ullage.compaction.job import warning_text
 from ullage.exceptions import CompactionError, ContextTooLarge, InvalidPolicy
 from ullage.facts import collect
 from ullage.facts.sections import HEADINGS
@@ -373,3 +377,15 @@ def test_an_automatic_compaction_has_the_target_of_the_policy():
     manager.prepare()
     assert manager.machine.tracking.compactions == 1
     assert manager.usage().tokens <= 9_000
+
+
+def test_every_warning_is_a_sentence_on_a_screen():
+    sources = (Path(ullage.compaction.__file__).parent).glob("*.py")
+    codes = set(re.findall(r'"(?:([a-z]+_[a-z_]+):\{)', "".join(map(Path.read_text, sources))))
+    codes |= {"hook_timeout", "would_trigger_again", "above_low_mark", "attachments_left_out"}
+    assert len(codes) > 12
+    assert [code for code in codes if warning_text(f"{code}:1234") == f"{code}:1234"] == []
+    assert (
+        warning_text("cannot_shrink:host_text=5,summary=9")
+        == "what has to stay: host text 5, summary 9"
+    )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import signal
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from csv import DictWriter
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -32,6 +35,7 @@ from ullage.batch.places import check_place, is_remote
 from ullage.cli.output import Output, counted, share, tokens
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
+from ullage.recall.store import write_whole
 
 MANIFEST = "ullage-batch.jsonl.manifest"
 """In the output folder of `compact`; not a suffix of transcripts, so that a later batch over the folder skips it."""
@@ -74,6 +78,7 @@ def batch_command(
     table: Annotated[
         str | None, Parameter(help="a Parquet file or address for one row of each file")
     ] = None,
+    csv: Annotated[Path | None, Parameter(help="a CSV file for one row of each file")] = None,
     provider: Annotated[str, Parameter(help="validate: whose rules apply")] = "anthropic",
     pattern: Annotated[str, Parameter(help="only files that match, such as '*.jsonl'")] = "",
     keep: Annotated[
@@ -136,6 +141,8 @@ def batch_command(
     found.sort(key=lambda done: str(done.path))
     if table is not None:
         write_table(table, (row_of(str(done.path), done.report) for done in found))
+    if csv is not None:
+        _write_csv(csv, found)
     if json:
         out.json({"action": action, "totals": _totals(found), "files": list(map(_plain, found))})
     else:
@@ -182,6 +189,19 @@ def _name(action: str, policy: Policy, **options: Any) -> str:
     return f"{action}{said} policy={chosen} version={ullage.__version__}"
 
 
+def _write_csv(path: Path, found: list[Done]) -> None:
+    """The reports without what is a list or a table itself."""
+    rows = [
+        {name: value for name, value in _plain(done).items() if not isinstance(value, dict | list)}
+        for done in found
+    ]
+    text = io.StringIO(newline="")
+    writer = DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)))
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, text.getvalue().encode())
+
+
 def _plain(done: Done) -> dict[str, Any]:
     return {"file": str(done.path), "status": str(done.status), **done.report}
 
@@ -191,10 +211,15 @@ def _totals(found: list[Done]) -> dict[str, int]:
     for done in found:
         totals[str(done.status)] += 1
     good = [done.report for done in found if done.status != Status.FAILED]
-    for name in ("bytes", "messages", "tokens", "tokens_before", "tokens_after"):
+    for name in _SUMS:
         if any(name in report for report in good):
             totals[name] = sum(report.get(name, 0) for report in good)
     return totals
+
+
+_SUMS = (
+    "bytes", "messages", "tokens", "tokens_before", "tokens_after", "requests", "over_window", "prompt_nanousd",
+)  # fmt: skip
 
 
 # ---- drawing ---------------------------------------------------------------------------------
@@ -261,11 +286,31 @@ def _show(out: Output, found: list[Done], columns: Columns) -> None:
             out.note(
                 f"failed: {error}" if str(done.path) in error else f"failed: {done.path}: {error}"
             )
-    # Of a file that was compacted the table says it all.
-    said = [done for done in good if done.report.get("outcome") != "compacted"]
+    # Of a file that was compacted the table says it all; of one that had nothing to gain, the totals.
+    said = [done for done in good if done.report.get("outcome") not in ("compacted", "no_op")]
     for notice in dict.fromkeys(str(done.report.get("notice") or "") for done in said):
         if notice:
             out.note(f"note: {notice}")
     totals = _totals(found)
-    how = [f"{totals[name]:,} {name}" for name in ("done", "kept", "failed") if totals[name]]
+    how = [f"{totals[name]:,} {said}" for name, said in _STATUSES.items() if totals[name]]
     out.line(f"{counted(len(found), 'file')}: {', '.join(how) or 'nothing to do'}")
+    outcomes = Counter(str(done.report.get("outcome") or "") for done in good)
+    parts = [f"{count:,} {_OUTCOMES.get(name, name)}" for name, count in outcomes.items() if name]
+    if "tokens_before" in totals and "requests" not in totals:
+        before, after = totals["tokens_before"], totals["tokens_after"]
+        parts.append(
+            f"{tokens(before)} → {tokens(after)} tokens ({share(before - after, before)} freed)"
+        )
+    elif "tokens" in totals:
+        parts.append(f"{tokens(totals['tokens'])} tokens in {tokens(totals['messages'])} messages")
+    if "requests" in totals:
+        parts.append(
+            f"{tokens(totals['requests'])} requests, {tokens(totals['over_window'])} over the window"
+        )
+        parts.append(f"${totals['prompt_nanousd'] / 1e9:,.2f} for prompts")
+    if parts:
+        out.line("total: " + "; ".join(parts))
+
+
+_STATUSES = {"done": "done", "kept": "done by an earlier run", "failed": "failed"}
+_OUTCOMES = {"no_op": "with nothing to gain"}

@@ -23,7 +23,9 @@ from ullage.cli.output import (
 )
 from ullage.cli.resume import preview_rows
 from ullage.cli.session_memory import memory_of
+from ullage.compaction.job import warning_text
 from ullage.compaction.summary_call import load_template
+from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.words import is_standing
 from ullage.observe.hooks import Redactor
@@ -257,7 +259,7 @@ def report_of(
     before = len(opened.messages)
     kept = len(resume(result.kept).messages) if result.compacted else before
     over = 0 if target_tokens is None else max(counts.messages_after - target_tokens, 0)
-    report = {
+    report: dict[str, Any] = {
         "file": str(opened.path),
         "outcome": result.outcome.value,
         "reason": result.reason,
@@ -279,6 +281,9 @@ def report_of(
         "losses": dict(done.losses),
         "warnings": [*opened.warnings, *counts.warnings],
     }
+    if result.compacted:
+        sizes = counts.tokens_before, counts.tokens_after, counts.overhead_tokens
+        report["worth"] = _worth(opened.model, *sizes)
     if with_summary:
         written = (message for message in result.summary_messages if not is_standing(message))
         report["summary"] = [_text(message) for message in written]
@@ -316,6 +321,9 @@ def show(out: Output, report: dict[str, Any]) -> None:
         f"were replaced by a summary of {tokens(report['summary_tokens'])} tokens, {kept:,} stay verbatim"
     )
     out.field("freed", what, width=8)
+    if worth := report["worth"]:
+        said = f"${worth['dollars_each']:,.3f} less for each further request, after ${worth['dollars_once']:,.3f} to cache the new context"
+        out.field("worth", said, width=8)
     if report["target_tokens"] is not None:
         out.line(_held(report))
     show_diff(out, report.get("diff", ()))
@@ -334,7 +342,21 @@ def show(out: Output, report: dict[str, Any]) -> None:
         out.line("nothing written (dry run)")
     for what, count in report["losses"].items():
         out.note(f"note: not written, a Claude Code file cannot hold it: {what} ({count:,}×)")
-    out.notes(report["warnings"])
+    out.notes([warning_text(each) for each in report["warnings"]])
+
+
+def _worth(model: str, before: int, after: int, beside: int) -> dict[str, float] | None:
+    """What the smaller context saves at the model table's prices; `None`: they are unknown, or nothing is saved."""
+    row = ModelTable.builtin().find(model) if model else None
+    prices = row.prices_at(before) if row else None
+    if prices is None or after >= before:
+        return None
+    once = (after - beside) * (prices.cache_write_5m - prices.cache_read)
+    each = (before - after) * prices.cache_read
+    return {
+        "dollars_once": round(float(once) / 1e6, 4),
+        "dollars_each": round(float(each) / 1e6, 4),
+    }
 
 
 def _held(report: dict[str, Any]) -> str:

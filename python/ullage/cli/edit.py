@@ -124,7 +124,9 @@ def undo_command(
         out.json(report)
         return 0
     out.heading(str(file))
-    out.line(f"undone  what was changed at {done.when or 'an unknown time'}")
+    # Its time in the file is that of the message that it follows.
+    after = f", which follows the message of {done.when}" if done.when else ""
+    out.line(f"undone  the newest change{after}")
     after = "" if dry_run else f", {tokens(done.tokens_after)} tokens"
     out.line(f"before  {done.messages_before:,} messages, {tokens(done.tokens_before)} tokens")
     out.line(f"now     {done.messages_after:,} messages{after}")

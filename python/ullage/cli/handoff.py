@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias, get_args
 
 from cyclopts import Parameter
 
 from ullage.cli.output import Output, SessionArgument, counted, tokens
+from ullage.exceptions import InvalidPolicy
 from ullage.sessions import open_session
 from ullage.sessions.find import home_relative
 from ullage.sessions.handoff import HandedOver, handoff
+
+Tool: TypeAlias = Literal["claude-code", "codex", "pi", "opencode"]
 
 
 def handoff_command(
     file: SessionArgument,
     *,
-    to: Annotated[
-        Literal["claude-code", "codex", "pi", "opencode"], Parameter(help="the tool that goes on")
-    ],
+    to: Annotated[Tool | None, Parameter(help="the tool that goes on")] = None,
     model: Annotated[str, Parameter(help="the model that goes on there; its window applies")] = "",
     window: Annotated[
         int | None,
@@ -40,6 +41,12 @@ def handoff_command(
     The old session stays as it is. Calls keep their ids and the user's messages their words.
     """
     out = Output(as_json=json)
+    if to is None:
+        tools = ", ".join(get_args(Tool))
+        hint = f"ullage handoff {file} --to codex"
+        raise InvalidPolicy(
+            "--to", "nothing", f"must name the tool that goes on: {tools}", hint=hint
+        )
     done = handoff(
         open_session(file),
         to,

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 from ullage.cli.output import Output, SessionArgument, WindowOption, bar, read_window, share, tokens
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings, window_for
-from ullage.levels.breakdown import Inspection
+from ullage.levels.breakdown import NOTABLE, Inspection
 from ullage.policy import Policy
 from ullage.sessions import InspectedSession, inspect_session
 
@@ -169,9 +169,12 @@ def _show_categories(out: Output, report: Mapping[str, Any]) -> None:
     out.heading("What the window holds")
     rows = (
         (name, tokens(count), share(count, whole), bar(count, whole))
-        for name, count in found.items()
+        for name, count in sorted(found.items(), key=lambda each: -each[1])
     )
     out.table(("category", "tokens", "share", ""), rows, right=(1, 2))
+    for name, meaning in NOTABLE.items():
+        if found.get(name, 0) * 100 >= whole:
+            out.line(f"{name}: {meaning}", style="dim")
 
 
 def _show_tools(out: Output, found: list[dict[str, Any]], top: int | None) -> None:

@@ -14,6 +14,8 @@ from ullage.policy import Policy
 from ullage.report import SessionFigures, figures_of, write_report
 from ullage.report.session_figures import PAGE_CHARS, STEPS, TextBudget
 from ullage.sessions import open_session
+from ullage.sessions.find import found_sessions, opened_path
+from ullage.transcript.formats import detect
 from ullage.tui import run_tui
 
 DEFAULT = Path("ullage-report.html")
@@ -21,6 +23,10 @@ DEFAULT = Path("ullage-report.html")
 
 def report_command(
     *files: SessionArgument,
+    all: Annotated[
+        bool, Parameter(negative="", help="the newest sessions of this machine (--number)")
+    ] = False,
+    number: Annotated[int, Parameter(alias="-n", help="with --all: how many; 0: all of them")] = 20,
     output: Annotated[Path, Parameter(alias="-o", help="the file to write")] = DEFAULT,
     force: Annotated[bool, Parameter(negative="", help="replace an existing output file")] = False,
     model: Annotated[
@@ -40,8 +46,11 @@ def report_command(
 
     The file fetches nothing, is readable on a phone and on paper, and holds text of the sessions.
     """
+    if all:
+        files += tuple(opened_path(each) for each in found_sessions()[: number or None])
     if not files:
-        raise InvalidPolicy("FILE", "none", "must be at least one transcript")
+        hint = "--last: the newest session, --all: the newest twenty; `ullage list` shows them"
+        raise InvalidPolicy("FILE", "none", "must be at least one transcript", hint=hint)
     out = Output(as_json=json)
     rules, settings = Policy.load(policy), read_window(window)
     budget = TextBudget(PAGE_CHARS, redact=Redactor() if redact else None)
@@ -110,5 +119,7 @@ def _show(out: Output, report: dict[str, Any]) -> None:
 
 def tui_command(file: SessionArgument | None = None) -> int:
     """Show sessions on the terminal: what fills them, what the levels would do, a compaction with a preview."""
+    if file is not None:
+        detect(file)  # what cannot be read is said in a line, not on a screen of its own
     run_tui(file)
     return 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from ullage.cli.output import Output, share, tokens
+from ullage.cli.output import Output, counted, share, tokens
 from ullage.sessions.find import ListedSession, found_sessions, home_relative, listed, tool_folders
 from ullage.sessions.search_index import SearchedSession, SearchIndex
 
@@ -21,8 +22,18 @@ _ALL_COLUMNS = 100
 _UNITS = (("y", 31_536_000), ("d", 86_400), ("h", 3_600), ("m", 60))
 
 
+Sorting = Literal["age", "tokens", "cost"]
+_ORDER: dict[Sorting, Callable[[ListedSession], float]] = {
+    "age": lambda row: -row.found.modified,
+    "tokens": lambda row: -row.tokens,
+    "cost": lambda row: -float(row.dollars or 0),
+}
+
+
 def list_command(
-    *,
+    *words: Annotated[
+        str, Parameter(help="only sessions whose title or project holds all of these words")
+    ],
     tool: Annotated[
         Literal["claude-code", "codex", "pi", "gemini", "copilot", "opencode"] | None,
         Parameter(help="only sessions of this tool"),
@@ -30,12 +41,13 @@ def list_command(
     here: Annotated[
         bool, Parameter(negative="", help="only sessions of the current folder")
     ] = False,
-    number: Annotated[
-        int, Parameter(alias="-n", help="how many of the newest; 0: all of them")
-    ] = 20,
+    sort: Annotated[
+        Sorting, Parameter(help="age: the newest first; tokens, cost: the largest of all first")
+    ] = "age",
+    number: Annotated[int, Parameter(alias="-n", help="how many; 0: all of them")] = 20,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """List the sessions of this machine, newest first. Exit code 1: there are none.
+    """List the sessions of this machine, newest first, and add them up. Exit code 1: there are none.
 
     Looks where Claude Code, Codex, pi, the Gemini CLI, the Copilot CLI and OpenCode keep them, or where their own
     environment variables point. Any command takes an id from this list, or its beginning, in place of a file.
@@ -43,20 +55,34 @@ def list_command(
     out = Output(as_json=json)
     folders = [each for each in tool_folders() if tool in (None, each.tool)]
     found = found_sessions(folders)
-    rows: list[ListedSession] = []
-    with out.progress("reading", min(number, len(found)) or len(found)) as step:
+    # The newest are known by their files' times; the largest and most expensive only when all were read.
+    enough = number if number and sort == "age" else len(found)
+    folder, rows = str(Path.cwd()) if here else "", list[ListedSession]()
+    with out.progress("reading", len(found) if words or here else enough) as step:
         for each in found:
-            row = listed(each)
-            if not here or row.cwd == str(Path.cwd()):
-                rows.append(row)
-                step(1)
-            if number and len(rows) >= number:
+            if len(rows) == enough:
                 break
+            row = listed(each)
+            step(1)
+            if folder in ("", row.cwd) and _holds(row, words):
+                rows.append(row)
+    rows = sorted(rows, key=_ORDER[sort])[: number or None]
     if json:
-        out.json({"sessions": [_list_data(row) for row in rows], "found": len(found)})
+        sums = {"tokens": sum(row.tokens for row in rows), "dollars": _dollars(rows)}
+        sessions = [_list_data(row) for row in rows]
+        out.json({"sessions": sessions, "found": len(found), "totals": sums})
     else:
         _show(out, rows, len(found))
     return 0 if rows else 1
+
+
+def _holds(row: ListedSession, words: Sequence[str]) -> bool:
+    said = f"{row.title} {row.cwd}".casefold()
+    return all(word.casefold() in said for word in words)
+
+
+def _dollars(rows: Sequence[ListedSession]) -> float:
+    return round(float(sum(row.dollars or 0 for row in rows)), 4)
 
 
 def _list_data(row: ListedSession) -> dict[str, Any]:
@@ -80,7 +106,8 @@ def _list_data(row: ListedSession) -> dict[str, Any]:
 
 def _show(out: Output, rows: list[ListedSession], found: int) -> None:
     if not rows:
-        out.line("no session was found; `ullage list --help` says where it looks")
+        others = f"; {counted(found, 'session')} of this machine are others" if found else ""
+        out.line(f"no session was found{others}; `ullage list --help` says where it looks")
         return
     columns = ("id", "tool", "age", "tokens", "fill", "cost", "project", "title")
     cells = [columns, *map(_cells, rows)]
@@ -89,6 +116,8 @@ def _show(out: Output, rows: list[ListedSession], found: int) -> None:
     last = len(cells[0]) - 1
     figures, long = tuple(range(2, last - 1)), (last - 1, last)
     out.table(cells[0], cells[1:], right=figures, whole=(0, 1), cut=long)
+    size = tokens(sum(row.tokens for row in rows))
+    out.line(f"{counted(len(rows), 'session')}: {size} tokens, ${_dollars(rows):,.2f}", style="dim")
     if len(rows) < found:
         out.note(f"note: {len(rows):,} of {found:,} sessions; --number 0 shows all")
 

@@ -36,6 +36,40 @@ class Outcome(StrEnum):
     FAILED = "failed"  # automatic only: a manual compaction raises
 
 
+_WARNINGS = {
+    "above_low_mark": "the new context is still large, so the next compaction comes soon",
+    "attachments_cut": "restored context was cut to its budget: {}",
+    "attachments_left_out": "files, plan and skills did not fit next to the summary",
+    "cannot_shrink": "what has to stay: {}",
+    "clean_up_failed": "a clean-up of the host failed: {}",
+    "facts_left_out": "{} facts had no room in the summary; they can be recalled",
+    "hook_blocked": "a hook said no: {}",
+    "hook_failed": "a hook failed: {}",
+    "hook_timeout": "a hook took too long: {}",
+    "names_not_in_source": "the summary names what the conversation does not hold: {}",
+    "needs_beta": "later requests need the beta header {}",
+    "over_target": "{} tokens more than the target",
+    "pin_lost": "a pin is missing from the summary: {}",
+    "provider_failed": "nothing was restored by {}, which failed",
+    "request_not_in_source": "the summary tells of a request that nobody made: {}",
+    "results_kept_whole": "tool results stay whole in a transcript; cutting them would free {} tokens",
+    "session_memory_passed": "the session's notes could not be used: {}",
+    "target_too_small": "the target was dropped, since what has to stay takes {} tokens",
+    "usage_set_aside": "a usage figure was ignored as impossible: {}",
+    "would_trigger_again": "the new context is so large that the next turn compacts again",
+}
+
+
+def warning_text(warning: str) -> str:
+    """A warning of a report as a sentence; one without a code, such as those about lines of a file, as it is."""
+    code, _, value = warning.partition(":")
+    if value.isdecimal():
+        value = f"{int(value):,}"
+    elif code in ("cannot_shrink", "session_memory_passed"):  # codes too; the others hold names
+        value = value.replace("_", " ").replace("=", " ").replace(",", ", ")
+    return _WARNINGS[code].format(value) if code in _WARNINGS else warning
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
     """What was done, for logs and for the user; also for a compaction that changed nothing.
@@ -55,7 +89,7 @@ class CompactionReport:
             code keeps of them is in the summary anyway.
         summarizer_failure: Why the summarizer that was asked first gave up, so that another wrote; empty: it did not.
         facts_appended: What code added because the summary had lost it, by kind.
-        warnings: What a host should know, such as `would_trigger_again`.
+        warnings: What a host should know, such as `would_trigger_again`; `warning_text` says each as a sentence.
     """
 
     removed: tuple[str | int, ...] = ()

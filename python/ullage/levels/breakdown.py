@@ -24,6 +24,16 @@ CATEGORIES = (
 BESIDE = "system prompt and tools"
 """What a usage figure holds beyond the messages."""
 
+FRAMES = "message frames"
+"""What an API adds to each message: its role and its borders."""
+
+NOTABLE = {
+    "host text": "what the client wrote into the user's messages: reminders, skills, hooks, notifications",
+    "other": "blocks of a kind that this version does not know",
+    FRAMES: "what the API adds to each message",
+}
+"""What the categories are whose names do not say it."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolUsage:
@@ -183,7 +193,7 @@ def _shares(found: dict[str, int], estimated: int, whole: int) -> dict[str, int]
     frames = estimated - sum(found.values())
     beside = whole - estimated
     if frames:
-        found["other"] = found.get("other", 0) + frames
+        found[FRAMES] = frames
     if beside > 0:
         found[BESIDE] = beside
     elif beside < 0 and estimated:  # the provider counts less than the estimate
@@ -228,7 +238,7 @@ def _freeable(
             (
                 "summary",
                 summary,
-                f"all but the newest messages (at least {policy.keep.min_tokens:,} tokens) becomes one summary, whose size is not subtracted",
+                f"all but the newest messages (at least {policy.keep.min_tokens:,} tokens) become a summary, whose own size comes off this",
             ),
         )
     ]

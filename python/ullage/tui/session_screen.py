@@ -280,6 +280,8 @@ class SessionScreen(Screen[None]):
 
 def preview_text(done: CompactedSession, target: int) -> str:
     """What a compaction would do, with its summary."""
+    from ullage.compaction.job import warning_text
+
     counts = done.result.report
     if not done.result.compacted:
         return f"nothing would change: {done.result.reason.replace('_', ' ')}"
@@ -288,7 +290,7 @@ def preview_text(done: CompactedSession, target: int) -> str:
         f"before  {counts.tokens_before:>11,} tokens",
         f"after   {counts.tokens_after:>11,} tokens in {len(done.messages):,} messages",
         f"target  {target:>11,} tokens of messages: {counts.messages_after:,} used; system prompt and tools take {beside:,} more",
-        *(f"note: {text}" for text in counts.warnings),
+        *(f"note: {warning_text(each)}" for each in counts.warnings),
     ]
     summary = next(reversed(done.result.summary_messages), {})
     content = summary.get("message", summary).get("content", "")
