@@ -1,10 +1,14 @@
-"""Names of a package that load on first use, so that importing one module of a room does not load them all."""
+"""What loads on first use: names of a room, so that importing one of its modules does not load them all, and optional packages."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
+from types import ModuleType
+
+from ullage.exceptions import MissingExtra
 
 
 def on_first_use(
@@ -26,3 +30,65 @@ def on_first_use(
         return value
 
     return load, lambda: sorted(home_of)
+
+
+def optional(module: str, extra: str) -> ModuleType:
+    """A module of an optional package.
+
+    Raises:
+        MissingExtra: It is not installed, or older than what the extra begins with; names the extra.
+    """
+    package = module.partition(".")[0]
+    try:
+        loaded = import_module(module)
+    except ModuleNotFoundError as exc:
+        if exc.name is None or exc.name.partition(".")[0] != package:
+            raise  # it is there, and something of its own is missing
+        raise MissingExtra(package, extra) from exc
+    for distribution, oldest in _oldest(extra):
+        refuse_older(distribution, oldest, extra)
+    return loaded
+
+
+def refuse_older(package: str, oldest: str, extra: str) -> None:
+    """Refuse a release that nobody has tested.
+
+    Raises:
+        MissingExtra: It is installed and too old; names both versions.
+    """
+    release = installed(package)
+    if release and _numbers(release) < _numbers(oldest):
+        raise MissingExtra(package, extra, found=release, needed=oldest)
+
+
+def installed(package: str) -> str:
+    """The installed release; empty: there is none."""
+    from importlib import metadata  # 40 modules, which most programs never need
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+@cache
+def _oldest(extra: str) -> tuple[tuple[str, str], ...]:
+    """The packages of an extra and the oldest release of each, by our own metadata: a checkout that is not installed has none."""
+    import re
+    from importlib import metadata
+
+    try:
+        requirements = metadata.requires("ullage") or []
+    except metadata.PackageNotFoundError:
+        return ()
+    rows = [row.partition(";") for row in requirements]
+    ours = [row for row, _, marker in rows if re.search(rf"extra *== *['\"]{extra}['\"]", marker)]
+    matches = (re.match(r"([\w.-]+)[^>]*>=\s*([\d.]+)", row) for row in ours)
+    return tuple((match[1], match[2]) for match in matches if match)
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    """For comparisons: a release before the first (`2.0.0rc1`) passes as the release."""
+    import re
+
+    return tuple(int(number) for number in re.findall(r"\d+", release.partition("+")[0])[:3])

@@ -6,12 +6,12 @@ import importlib
 import pkgutil
 import re
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 import ullage.integrations
-import ullage.integrations.conversations as versions
 from ullage.exceptions import MissingExtra
 
 FRAMEWORKS = {
@@ -48,7 +48,7 @@ def test_the_extra_is_named(name, monkeypatch):
     "name", [*(f"integrations.{each}" for each in FRAMEWORKS), "clients.agent_sdk"]
 )
 def test_an_older_release_is_refused(name, monkeypatch):
-    monkeypatch.setattr(versions, "version", lambda package: "0.1.0")
+    monkeypatch.setattr(metadata, "version", lambda package: "0.1.0")
     monkeypatch.delitem(sys.modules, f"ullage.{name}", raising=False)
     with pytest.raises(MissingExtra, match=r"or newer; 0\.1\.0 is installed"):
         importlib.import_module(f"ullage.{name}")

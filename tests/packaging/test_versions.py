@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-import ullage.integrations.conversations as versions
+from ullage import _lazy
 from ullage.exceptions import InvalidPolicy, MissingExtra
 from ullage.integrations.conversations import TESTED, HeldConversations, NativeItems, absent, check
+from ullage.summarizers.anthropic import AnthropicSummarizer
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -61,7 +64,7 @@ def test_the_page_says_which_releases_are_tested(extra):
 
 
 def test_an_older_release_is_refused_by_name(monkeypatch):
-    monkeypatch.setattr(versions, "version", lambda package: "1.3.0")
+    monkeypatch.setattr(metadata, "version", lambda package: "1.3.0")
     with pytest.raises(MissingExtra) as caught:
         check("langchain")
     assert "'langchain' 1.4.0 or newer; 1.3.0 is installed" in str(caught.value)
@@ -72,18 +75,57 @@ def test_an_older_release_is_refused_by_name(monkeypatch):
 
 @pytest.mark.parametrize("found", ["1.4.0", "1.10", "2", "1.4.7.dev1", "1.4.0+local"])
 def test_a_newer_one_is_taken(monkeypatch, found):
-    monkeypatch.setattr(versions, "version", lambda package: found)
+    monkeypatch.setattr(metadata, "version", lambda package: found)
     check("langchain")
 
 
 def test_without_any_the_extra_is_named(monkeypatch):
     def missing(package):
-        raise versions.PackageNotFoundError(package)
+        raise metadata.PackageNotFoundError(package)
 
-    monkeypatch.setattr(versions, "version", missing)
+    monkeypatch.setattr(metadata, "version", missing)
     check("langchain")
     assert re.fullmatch(r"this needs the package 'langchain'.*", str(absent("langchain")), re.DOTALL)  # fmt: skip
     assert not absent("langchain").found
+
+
+OURS = ("anthropic>=2.0.0; extra == 'anthropic'", "psycopg[binary,pool]>=3.2.1; extra == \"postgres\"")  # fmt: skip
+
+
+@pytest.fixture
+def ours(monkeypatch):
+    """Our own metadata, which a checkout lacks."""
+    monkeypatch.setattr(metadata, "requires", lambda package: list(OURS))
+    _lazy._oldest.cache_clear()
+    yield
+    _lazy._oldest.cache_clear()
+
+
+@pytest.mark.parametrize("release", ["1.9.9", "2.0.0"])
+@pytest.mark.usefixtures("ours")
+def test_an_sdk_that_is_older_than_its_extra_is_refused(monkeypatch, release):
+    """The module is the standard library's: only the release is looked at."""
+    monkeypatch.setattr(metadata, "version", lambda package: release)
+    if release == "2.0.0":
+        assert _lazy.optional("json", "anthropic") is json
+        return
+    with pytest.raises(MissingExtra, match=r"'anthropic' 2\.0\.0 or newer; 1\.9\.9") as caught:
+        _lazy.optional("json", "anthropic")
+    assert caught.value.hint == "pip install 'ullage[anthropic]'"
+
+
+@pytest.mark.usefixtures("ours")
+def test_an_adapter_of_an_older_sdk_is_not_made(monkeypatch):
+    pytest.importorskip("anthropic")
+    monkeypatch.setattr(metadata, "version", lambda package: "1.0.0")
+    with pytest.raises(MissingExtra, match=r"1\.0\.0 is installed"):
+        AnthropicSummarizer("claude-haiku-4-5", api_key="k")
+
+
+@pytest.mark.usefixtures("ours")
+def test_the_oldest_release_of_an_extra_is_read_from_our_metadata():
+    assert _lazy._oldest("postgres") == (("psycopg", "3.2.1"),)
+    assert _lazy._oldest("cli") == ()
 
 
 @pytest.mark.parametrize(

@@ -47,20 +47,38 @@ def test_what_runs_is_what_is_pinned(program):
     assert program.version() == pinned(program.package)
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_a_newer_version_is_reported(program):
+def report_newer(package, release, python=sys.executable):
     """As a reason for a skip, since it is no fault; pip asks the package index that it is set up for."""
-    if not program.find():
-        pytest.skip(f"{program.package} is not installed")
-    python = (
-        sys.executable if program is not Vibe else str(Path(program.find()).with_name("python"))
-    )
-    asked = [python, "-m", "pip", "index", "versions", program.package]
+    command = [python, "-m", "pip", "index", "versions", package]
     # Asked once: with pip's five retries of 15 s an index that is silent would be a failure, not a reason.
     options = ["--disable-pip-version-check", "--retries", "0", "--timeout", "20"]
-    done = subprocess.run([*asked, *options], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=100)
     if done.returncode:
         pytest.skip("the package index cannot be asked")
     newest = re.search(r"\(([^)]+)\)", done.stdout)[1]
-    if newest != pinned(program.package):
-        pytest.skip(f"{program.package} {newest} is newer than what was run: {program.version()}")
+    if newest != release:
+        pytest.skip(f"{package} {newest} is newer than what was run: {release}")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_newer_version_is_reported(program):
+    if not program.find():
+        pytest.skip(f"{program.package} is not installed")
+    own = program is Vibe  # needs another Python than the other programs
+    python = str(Path(program.find()).with_name("python")) if own else sys.executable
+    report_newer(program.package, pinned(program.package), python)
+
+
+def newest_releases():
+    """Packages of SDKs, doors and frameworks, with the newest release that was tested."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    rows = [each for name in ("doors", "frameworks") for each in groups[name]]
+    pins = (each.partition(";")[0].partition("==") for each in rows if isinstance(each, str))
+    return sorted({(package.partition("[")[0], release) for package, _, release in pins if release})
+
+
+@pytest.mark.parametrize(("package", "release"), newest_releases())
+def test_a_newer_release_of_an_sdk_or_a_door_is_reported(package, release):
+    if not any(program.find() for program in PROGRAMS):
+        pytest.skip("the index is asked where the programs are installed")
+    report_newer(package, release)

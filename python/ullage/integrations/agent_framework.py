@@ -35,8 +35,16 @@ from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 # Agent Framework's messages as messages of the internal view, and what changed there in copies of them.
 
 
+check("agent-framework")
 try:
-    from agent_framework import Content, Message
+    from agent_framework import (
+        ChatContext,
+        ChatMiddleware,
+        Content,
+        Message,
+        SupportsChatGetResponse,
+        included_messages,
+    )
 except ImportError as exc:
     raise absent("agent-framework") from exc
 
@@ -157,19 +165,6 @@ def _call_now(content: Content, found: Mapping[str, Any] | None) -> list[Content
     made.raw_representation, made.call_id = None, str(found["id"])
     made.arguments = json.dumps(given) if isinstance(content.arguments, str) else given
     return [made]
-
-
-check("agent-framework")
-try:
-    from agent_framework import (
-        ChatContext,
-        ChatMiddleware,
-        Message,
-        SupportsChatGetResponse,
-        included_messages,
-    )
-except ImportError as exc:
-    raise absent("agent-framework") from exc
 
 
 class UllageChatMiddleware(ChatMiddleware):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 
 from ullage import ContextManager, ContextTooLarge, InvalidPolicy, ManagerBusy, Policy
+from ullage._lazy import installed, refuse_older
 from ullage.exceptions import MissingExtra
 from ullage.manager import ListView, PlanStep
 from ullage.messages import Item, SystemPrompt, Tools
@@ -388,24 +387,13 @@ def check(extra: str) -> None:
     Raises:
         MissingExtra: It is installed and too old; names both versions.
     """
-    tested, found = TESTED[extra], _installed(extra)
-    if found and _numbers(found) < _numbers(tested.oldest):
-        raise MissingExtra(tested.package, extra, found=found, needed=tested.oldest)
+    tested = TESTED[extra]
+    refuse_older(tested.package, tested.oldest, extra)
 
 
 def absent(extra: str) -> MissingExtra:
     """The error for a framework that cannot be imported: it is not installed, or a release of which the integration knows nothing."""
     tested = TESTED[extra]
-    return MissingExtra(tested.package, extra, found=_installed(extra), needed=tested.oldest)
-
-
-def _installed(extra: str) -> str:
-    """The installed release; empty: there is none."""
-    try:
-        return version(TESTED[extra].package)
-    except PackageNotFoundError:
-        return ""
-
-
-def _numbers(release: str) -> tuple[int, ...]:
-    return tuple(int(each) for each in re.findall(r"\d+", release.partition("+")[0])[:3])
+    return MissingExtra(
+        tested.package, extra, found=installed(tested.package), needed=tested.oldest
+    )

@@ -36,6 +36,7 @@ from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 # Inspect's chat messages as messages of the internal view, and what changed there in Inspect's messages.
 
 
+check("inspect-ai")
 try:
     from inspect_ai.model import (
         ChatMessage,
@@ -43,8 +44,12 @@ try:
         ChatMessageSystem,
         ChatMessageTool,
         ChatMessageUser,
+        CompactionStrategy,
         ContentText,
+        Model,
+        get_model_info,
     )
+    from inspect_ai.tool import ToolInfo
 except ImportError as exc:
     raise absent("inspect-ai") from exc
 
@@ -169,20 +174,6 @@ def _content_now(message: ChatMessage, now: Any) -> str | list[Any]:
         made.append(same or ContentText(text=text_of({"content": [block]})))
     return made
 
-
-check("inspect-ai")
-try:
-    from inspect_ai.model import (
-        ChatMessage,
-        ChatMessageSystem,
-        ChatMessageUser,
-        CompactionStrategy,
-        Model,
-        get_model_info,
-    )
-    from inspect_ai.tool import ToolInfo
-except ImportError as exc:
-    raise absent("inspect-ai") from exc
 
 _UNKNOWN_WINDOW: Final = 128_000
 """Of a model that neither Inspect nor the user states; source: inspect-ai 0.3.285, `DEFAULT_CONTEXT_WINDOW`."""

@@ -36,15 +36,30 @@ from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 # LangChain's messages as messages of the internal view, and what changed there in LangChain's messages.
 
 
+check("langchain")
 try:
+    from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
+    from langchain.agents.middleware.internal_call_transformer import (
+        InternalCallTransformer,
+        internal_call_metadata,
+    )
+    from langchain_core.exceptions import ContextOverflowError
+    from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import (
         AIMessage,
         AnyMessage,
+        BaseMessage,
         FunctionMessage,
         HumanMessage,
+        RemoveMessage,
         SystemMessage,
         ToolMessage,
     )
+    from langchain_core.runnables import RunnableConfig
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+    from langgraph.config import get_config
+    from langgraph.graph.message import REMOVE_ALL_MESSAGES
+    from langgraph.runtime import Runtime
 except ImportError as exc:
     raise absent("langchain") from exc
 
@@ -216,15 +231,6 @@ def _content_now(
 # A LangChain chat model as the writer of summaries.
 
 
-try:
-    from langchain.agents.middleware.internal_call_transformer import internal_call_metadata
-    from langchain_core.language_models import BaseChatModel
-    from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-    from langchain_core.runnables import RunnableConfig
-except ImportError as exc:
-    raise absent("langchain") from exc
-
-
 class ChatSummarizer:
     """Writes summaries with the agent's own model; its tokens are kept out of the agent's stream.
 
@@ -265,19 +271,6 @@ def _reply(answer: AIMessage) -> SummaryReply:
         tool_calls=tuple(call["name"] for call in answer.tool_calls),
     )
 
-
-check("langchain")
-try:
-    from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
-    from langchain.agents.middleware.internal_call_transformer import InternalCallTransformer
-    from langchain_core.exceptions import ContextOverflowError
-    from langchain_core.messages import AIMessage, AnyMessage, RemoveMessage
-    from langchain_core.utils.function_calling import convert_to_openai_tool
-    from langgraph.config import get_config
-    from langgraph.graph.message import REMOVE_ALL_MESSAGES
-    from langgraph.runtime import Runtime
-except ImportError as exc:
-    raise absent("langchain") from exc
 
 Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
 AsyncHandler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]

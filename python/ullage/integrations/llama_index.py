@@ -40,15 +40,24 @@ from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 # LlamaIndex's messages as messages of the internal view, and what changed there in copies of them.
 
 
+check("llama-index")
 try:
     from llama_index.core.base.llms.types import (
         ChatMessage,
+        ChatResponse,
+        CompletionResponse,
         DocumentBlock,
         ImageBlock,
+        LLMMetadata,
         TextBlock,
         ThinkingBlock,
         ToolCallBlock,
     )
+    from llama_index.core.bridge.pydantic import Field, PrivateAttr
+    from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW, DEFAULT_NUM_OUTPUTS
+    from llama_index.core.llms.function_calling import FunctionCallingLLM
+    from llama_index.core.llms.llm import LLM
+    from llama_index.core.memory.memory import BaseMemoryBlock
 except ImportError as exc:
     raise absent("llama-index") from exc
 
@@ -185,22 +194,6 @@ def _call_now(
         text = json.dumps(given) if isinstance(block.tool_kwargs, str) else given
         yield block.model_copy(update={"tool_kwargs": text, "tool_call_id": str(now["id"])})
 
-
-check("llama-index")
-try:
-    from llama_index.core.base.llms.types import (
-        ChatMessage,
-        ChatResponse,
-        CompletionResponse,
-        LLMMetadata,
-    )
-    from llama_index.core.bridge.pydantic import Field, PrivateAttr
-    from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW, DEFAULT_NUM_OUTPUTS
-    from llama_index.core.llms.function_calling import FunctionCallingLLM
-    from llama_index.core.llms.llm import LLM
-    from llama_index.core.memory.memory import BaseMemoryBlock
-except ImportError as exc:
-    raise absent("llama-index") from exc
 
 LEAST: Final = 500
 """Tokens below which a block is not worth its place."""

@@ -35,7 +35,12 @@ from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 # Pydantic AI's messages as messages of the internal view, and what changed there in copies of them.
 
 
+check("pydantic-ai")
 try:
+    from pydantic_ai import RunContext
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.direct import model_request
+    from pydantic_ai.exceptions import ModelContextWindowExceededError
     from pydantic_ai.messages import (
         BinaryContent,
         CompactionPart,
@@ -51,6 +56,7 @@ try:
         ToolReturnPart,
         UserPromptPart,
     )
+    from pydantic_ai.models import Model, ModelRequestContext
 except ImportError as exc:
     raise absent("pydantic-ai") from exc
 
@@ -233,23 +239,6 @@ def _missing(block: Mapping[str, Any]) -> ToolReturnPart:
     text, call = text_of({"content": block.get("content")}), str(block.get("tool_use_id"))
     return ToolReturnPart("", text, call, outcome="interrupted")
 
-
-check("pydantic-ai")
-try:
-    from pydantic_ai import RunContext
-    from pydantic_ai.capabilities import AbstractCapability
-    from pydantic_ai.direct import model_request
-    from pydantic_ai.exceptions import ModelContextWindowExceededError
-    from pydantic_ai.messages import (
-        ModelMessage,
-        ModelRequest,
-        ModelResponse,
-        SystemPromptPart,
-        UserPromptPart,
-    )
-    from pydantic_ai.models import Model, ModelRequestContext
-except ImportError as exc:
-    raise absent("pydantic-ai") from exc
 
 History = Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]
 

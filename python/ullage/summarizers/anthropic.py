@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ullage._lazy import optional
 from ullage.legality.repairs import repair
 from ullage.providers import anthropic as shape
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, anthropic_messages, used_tools
@@ -14,7 +15,6 @@ from ullage.summarizers.streams import (
     StreamingSummarizer,
     extended,
     key_for,
-    optional,
 )
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from ullage._lazy import optional
 from ullage.exceptions import InvalidPolicy
 from ullage.legality.repairs import repair
 from ullage.providers import openai_chat, openai_responses
@@ -19,7 +20,6 @@ from ullage.summarizers.streams import (
     StreamReader,
     extended,
     key_for,
-    optional,
 )
 
 KEYS = ("OPENAI_API_KEY",)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from ullage._lazy import optional
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.words import blocks_of, clean
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Watch, anthropic_messages
-from ullage.summarizers.streams import CUT_STREAM, SDK_MARGIN_SECONDS, optional, row_of
+from ullage.summarizers.streams import CUT_STREAM, SDK_MARGIN_SECONDS, row_of
 
 
 class AnySummarizer:

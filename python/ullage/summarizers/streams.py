@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from ullage import _env
 from ullage.counting.models import Model, ModelTable
-from ullage.exceptions import InvalidPolicy, MissingExtra, UllageError
+from ullage.exceptions import InvalidPolicy, UllageError
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Watch
 
@@ -60,20 +59,6 @@ class StreamReader(Protocol):
     def reply(self) -> SummaryReply:
         """What has come."""
         ...
-
-
-def optional(package: str, extra: str) -> Any:
-    """An optional package.
-
-    Raises:
-        MissingExtra: It is not installed; names the extra.
-    """
-    try:
-        return importlib.import_module(package)
-    except ModuleNotFoundError as exc:
-        if exc.name is None or exc.name.partition(".")[0] != package.partition(".")[0]:
-            raise  # it is there, and something of its own is missing
-        raise MissingExtra(package.partition(".")[0], extra) from exc
 
 
 def key_for(given: str | None, names: Sequence[str], *, local: bool) -> str:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ullage.exceptions import LogConflict, MissingExtra, PathRefused, StoreError, UllageError
+from ullage._lazy import optional
+from ullage.exceptions import LogConflict, PathRefused, StoreError, UllageError
 from ullage.memory.notes.folder import FileInfo, MemoryFolder, Sandbox
 
 if TYPE_CHECKING:
@@ -296,12 +297,11 @@ def anthropic_tool(folder: MemoryFolder) -> BetaAbstractMemoryTool:
     """The tool for the official SDK's tool runner (`client.beta.messages.tool_runner`).
 
     Raises:
-        MissingExtra: The package `anthropic` is not installed.
+        MissingExtra: The package `anthropic` is not installed, or too old.
     """
-    try:
-        from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError
-    except ImportError as exc:
-        raise MissingExtra("anthropic", "anthropic") from exc
+    optional("anthropic.lib.tools", "anthropic")
+    from anthropic.lib.tools import BetaAbstractMemoryTool, ToolError
+
     tool = MemoryTool(folder)
 
     def run(_: Any, command: Any) -> str:
