@@ -24,6 +24,7 @@ from ullage.integrations.conversations import (
     blocks_of,
     check,
     in_place,
+    result_in,
     text_of,
     transcript_of,
 )
@@ -61,15 +62,15 @@ class MessageTranslator:
         """A copy of the message that says what its reading says now."""
         before, blocks = blocks_of(self.read(message)), blocks_of(now)
         more = text_of({"content": blocks[len(before) :]})
-        made = copy.copy(message)
-        made.contents = list(_contents_now(message, before, blocks))
-        made.contents += [Content.from_text(more)] if more else []
-        made.additional_properties = dict(message.additional_properties)
-        return made
+        copied = copy.copy(message)
+        copied.contents = list(_contents_now(message, before, blocks))
+        copied.contents += [Content.from_text(more)] if more else []
+        copied.additional_properties = dict(message.additional_properties)
+        return copied
 
-    def made(self, item: Item) -> Message:
+    def new_message(self, item: Item) -> Message:
         """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
-        result = next((each for each in blocks_of(item) if each.get("type") == "tool_result"), None)
+        result = result_in(blocks_of(item))
         own = {"additional_properties": {"written_by": "ullage"}}
         if result is None:
             return Message(str(item.get("role")), [text_of(item)], **own)
@@ -86,12 +87,12 @@ def _blocks(contents: Sequence[Content]) -> Iterator[dict[str, Any]]:
             sign = content.protected_data or ""
             yield {"type": "thinking", "thinking": content.text or "", "signature": sign}
         elif content.type == "function_call":
-            given = content.parse_arguments() or {}
+            arguments = content.parse_arguments() or {}
             yield {
                 "type": "tool_use",
                 "id": content.call_id or "",
                 "name": content.name or "",
-                "input": given,
+                "input": arguments,
             }
         elif content.type == "function_result":
             yield _result(content)
@@ -132,39 +133,39 @@ def _contents_now(
 
 
 def _stays(content: Content, blocks: Sequence[Mapping[str, Any]]) -> bool:
-    kinds = {each.get("type") for each in blocks}
+    kinds = {block.get("type") for block in blocks}
     if content.type == "text_reasoning":
         return "thinking" in kinds
     return "image" in kinds or not _is_image(content)
 
 
-def _result_now(content: Content, found: Mapping[str, Any] | None) -> list[Content]:
-    if found is None or found == _result(content):
-        return [] if found is None else [content]
-    made = copy.copy(content)
-    made.items = _items_now(content, blocks_of({"content": found.get("content")}))
-    made.raw_representation, made.call_id = None, str(found["tool_use_id"])
-    made.result = "\n".join(each.text or "" for each in made.items if each.type == "text")
-    return [made]
+def _result_now(content: Content, result: Mapping[str, Any] | None) -> list[Content]:
+    if result is None or result == _result(content):
+        return [] if result is None else [content]
+    copied = copy.copy(content)
+    copied.items = _items_now(content, blocks_of({"content": result.get("content")}))
+    copied.raw_representation, copied.call_id = None, str(result["tool_use_id"])
+    copied.result = "\n".join(part.text or "" for part in copied.items if part.type == "text")
+    return [copied]
 
 
 def _items_now(content: Content, now: Sequence[Mapping[str, Any]]) -> list[Content]:
     """The texts of now, and those images that are still there."""
-    texts = [Content.from_text(str(each["text"])) for each in now if each.get("type") == "text"]
-    images = [each for each in content.items or () if _is_image(each)]
-    return texts + [each for each in images if any(seen in now for seen in _blocks([each]))]
+    texts = [Content.from_text(str(part["text"])) for part in now if part.get("type") == "text"]
+    images = [part for part in content.items or () if _is_image(part)]
+    return texts + [part for part in images if any(seen in now for seen in _blocks([part]))]
 
 
-def _call_now(content: Content, found: Mapping[str, Any] | None) -> list[Content]:
-    if found is None:
+def _call_now(content: Content, call: Mapping[str, Any] | None) -> list[Content]:
+    if call is None:
         return []
-    if found["input"] == (content.parse_arguments() or {}) and found["id"] == content.call_id:
+    if call["input"] == (content.parse_arguments() or {}) and call["id"] == content.call_id:
         return [content]
-    made = copy.copy(content)
-    given = dict(found["input"])
-    made.raw_representation, made.call_id = None, str(found["id"])
-    made.arguments = json.dumps(given) if isinstance(content.arguments, str) else given
-    return [made]
+    copied = copy.copy(content)
+    arguments = dict(call["input"])
+    copied.raw_representation, copied.call_id = None, str(call["id"])
+    copied.arguments = json.dumps(arguments) if isinstance(content.arguments, str) else arguments
+    return [copied]
 
 
 class UllageChatMiddleware(ChatMiddleware):
@@ -182,14 +183,14 @@ class UllageChatMiddleware(ChatMiddleware):
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Send what fits, and after a refusal as too long less."""
-        given, options = list(context.messages), dict(context.options or {})
-        if not given or options.get("conversation_id"):
+        messages, options = list(context.messages), dict(context.options or {})
+        if not messages or options.get("conversation_id"):
             await call_next()
             return
-        conversation, tools = self._of(context, given, options), _tools(options.get("tools"))
+        conversation, tools = self._of(context, messages, options), _tools(options.get("tools"))
         while True:
             fitted = await conversation.afit(
-                given, system=str(options.get("instructions") or ""), tools=tools
+                messages, system=str(options.get("instructions") or ""), tools=tools
             )
             context.messages = fitted.messages
             try:
@@ -200,11 +201,11 @@ class UllageChatMiddleware(ChatMiddleware):
                 return
 
     def _of(
-        self, context: ChatContext, given: Sequence[Message], options: Mapping[str, Any]
+        self, context: ChatContext, messages: Sequence[Message], options: Mapping[str, Any]
     ) -> HeldConversation[Message]:
         name = options.get("model") or getattr(context.client, "model", None)
-        known = getattr(context, "session", None)  # older releases do not name it
-        session = known.session_id if known else _begin(given)
+        session_object = getattr(context, "session", None)  # older releases do not name it
+        session = session_object.session_id if session_object else _begin(messages)
         host = _host(context.client) if self._conversations.host_writes else None
         return self._conversations.of(session, ModelFacts(str(name or "unknown")), host)
 
@@ -234,30 +235,30 @@ class UllageCompactionStrategy:
 
     async def __call__(self, messages: list[Message]) -> bool:
         """Replace the list's contents by what fits; the given messages themselves are not changed."""
-        given = included_messages(messages)
-        if not given:
+        included = included_messages(messages)
+        if not included:
             return False
-        conversation = self._conversations.of(_begin(given), self._model)
-        fitted = await conversation.afit(given)
+        conversation = self._conversations.of(_begin(included), self._model)
+        fitted = await conversation.afit(included)
         if fitted.changed:
             messages[:] = fitted.messages
             conversation.manager.view_kept(fitted.view)
         return fitted.changed
 
 
-def _begin(given: Sequence[Message]) -> str:
+def _begin(messages: Sequence[Message]) -> str:
     """Tells a conversation from others by its first message."""
-    return print_of(MessageTranslator().read(given[0]))
+    return print_of(MessageTranslator().read(messages[0]))
 
 
 def _tools(tools: Any) -> list[dict[str, Any]]:
     """Definitions of function tools, as far as they are counted."""
-    found = []
+    definitions = []
     for tool in tools if isinstance(tools, Sequence) else [tools]:
         if hasattr(tool, "parameters") and hasattr(tool, "name"):
             about = {"name": tool.name, "description": getattr(tool, "description", "") or ""}
-            found.append({**about, "input_schema": tool.parameters()})
-    return found
+            definitions.append({**about, "input_schema": tool.parameters()})
+    return definitions
 
 
 def _host(client: SupportsChatGetResponse) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:

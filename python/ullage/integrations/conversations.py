@@ -49,7 +49,7 @@ class Translator(Protocol[M]):
         """A copy of the message that says what its reading says now."""
         ...
 
-    def made(self, item: Item) -> M:
+    def new_message(self, item: Item) -> M:
         """A message that Ullage wrote."""
         ...
 
@@ -66,7 +66,7 @@ class NativeItems:
         del message
         return now
 
-    def made(self, item: Item) -> Item:
+    def new_message(self, item: Item) -> Item:
         """The message itself."""
         return item
 
@@ -149,9 +149,9 @@ class HeldConversation(Generic[M]):
 
     def _back(self, step: PlanStep, messages: Sequence[M], sent: Item) -> M:
         if step.given is None:
-            return self.translator.made(sent)
-        given = messages[step.given]
-        return given if step.action == "kept" else self.translator.changed(given, sent)
+            return self.translator.new_message(sent)
+        message = messages[step.given]
+        return message if step.action == "kept" else self.translator.changed(message, sent)
 
     def refused(self, error: Exception, *, overflow: bool = False) -> None:
         """Make room after an error; the next `fit` of the same list is smaller.
@@ -160,28 +160,28 @@ class HeldConversation(Generic[M]):
             error: Raised again where it is none of a request that is too long, or no room can be made.
             overflow: The framework says that it is one, whatever its text says.
         """
-        told = _told(error, overflow)
+        refusal = _as_refusal(error, overflow)
         try:
             # The first answer may be that a smaller output would fit, which a framework has no place for.
-            made = self.manager.on_overflow(told).step or self.manager.on_overflow(told).step
+            step = self.manager.on_overflow(refusal).step or self.manager.on_overflow(refusal).step
         except ContextTooLarge as exc:
             raise error from exc
-        if not made:
+        if not step:
             raise error
 
     async def arefused(self, error: Exception, *, overflow: bool = False) -> None:
         """`refused`, without blocking the event loop."""
-        told = _told(error, overflow)
+        refusal = _as_refusal(error, overflow)
         try:
-            first = await self.manager.aon_overflow(told)
-            made = first.step or (await self.manager.aon_overflow(told)).step
+            first = await self.manager.aon_overflow(refusal)
+            step = first.step or (await self.manager.aon_overflow(refusal)).step
         except ContextTooLarge as exc:
             raise error from exc
-        if not made:
+        if not step:
             raise error
 
 
-def _told(error: Exception, overflow: bool) -> Any:
+def _as_refusal(error: Exception, overflow: bool) -> Any:
     found = classify(error)
     return _TOO_LONG if overflow and not found.is_overflow else error
 
@@ -269,11 +269,11 @@ class HeldConversations(Generic[M]):
             summarizer: The host's; `None`: the one of these conversations.
         """
         with self._lock:
-            found = self._held.pop((name, model), None) or self._begun(model, summarizer)
-            self._held[name, model] = found
+            conversation = self._held.pop((name, model), None) or self._begun(model, summarizer)
+            self._held[name, model] = conversation
             while len(self._held) > MOST:
                 self._held.popitem(last=False)
-        return found
+        return conversation
 
     def held(self, name: str) -> HeldConversation[M] | None:
         """The newest one of that name, if it is held."""
@@ -305,6 +305,11 @@ def blocks_of(item: Item) -> list[Mapping[str, Any]]:
     return [block for block in content or () if isinstance(block, Mapping)]
 
 
+def result_in(blocks: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The first tool result among blocks; `None`: there is none."""
+    return next((block for block in blocks if block.get("type") == "tool_result"), None)
+
+
 def in_place(
     before: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]], kind: str
 ) -> list[Mapping[str, Any] | None]:
@@ -318,15 +323,17 @@ def in_place(
         kind: Of the blocks that are looked at.
     """
     key = "id" if kind == "tool_use" else "tool_use_id"
-    given = [block for block in before if block.get("type") == kind]
+    earlier = [block for block in before if block.get("type") == kind]
     left = [block for block in now if block.get("type") == kind]
-    if len(given) == len(left):
+    if len(earlier) == len(left):
         return list(left)
-    found: list[Mapping[str, Any] | None] = []
-    for block in given:
-        at = next((at for at, each in enumerate(left) if each.get(key) == block.get(key)), None)
-        found.append(None if at is None else left.pop(at))
-    return found
+    matches: list[Mapping[str, Any] | None] = []
+    for block in earlier:
+        at = next(
+            (at for at, candidate in enumerate(left) if candidate.get(key) == block.get(key)), None
+        )
+        matches.append(None if at is None else left.pop(at))
+    return matches
 
 
 def text_of(item: Item) -> str:

@@ -47,7 +47,7 @@ class ContentTranslator:
         del message
         return Content.model_validate(now)
 
-    def made(self, item: Item) -> Content:
+    def new_message(self, item: Item) -> Content:
         """A content that Ullage wrote."""
         return Content.model_validate(item)
 
@@ -94,21 +94,21 @@ class UllagePlugin(BasePlugin):
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
     ) -> LlmResponse | None:
         """After a refusal as too long, send less."""
-        _, given = self._given.pop(id(llm_request), (None, list(llm_request.contents)))
+        _, contents = self._given.pop(id(llm_request), (None, list(llm_request.contents)))
         while True:
             await self._of(callback_context, llm_request).arefused(error)
-            await self._fit(callback_context, llm_request, given)
+            await self._fit(callback_context, llm_request, contents)
             try:
                 return await _asked(llm_request)
             except Exception as again:
                 error = again
 
     async def _fit(
-        self, context: CallbackContext, request: LlmRequest, given: Iterable[Content]
+        self, context: CallbackContext, request: LlmRequest, contents: Iterable[Content]
     ) -> None:
         config = request.config
         fitted = await self._of(context, request).afit(
-            list(given), system=_text(config.system_instruction), tools=_tools(config)
+            list(contents), system=_text(config.system_instruction), tools=_tools(config)
         )
         request.contents = fitted.messages
 
@@ -125,15 +125,19 @@ def _text(instruction: Any) -> str:
 
 def _tools(config: GenerateContentConfig) -> list[dict[str, Any]]:
     """Definitions of functions, as far as they are counted."""
-    found = []
+    definitions = []
     for tool in config.tools or ():
-        for each in getattr(tool, "function_declarations", None) or ():
-            about = each.model_dump(mode="json", exclude_none=True)
+        for function in getattr(tool, "function_declarations", None) or ():
+            about = function.model_dump(mode="json", exclude_none=True)
             schema = about.get("parameters") or about.get("parameters_json_schema") or {}
-            found.append(
-                {"name": each.name, "description": each.description or "", "input_schema": schema}
+            definitions.append(
+                {
+                    "name": function.name,
+                    "description": function.description or "",
+                    "input_schema": schema,
+                }
             )
-    return found
+    return definitions
 
 
 async def _asked(request: LlmRequest) -> LlmResponse:

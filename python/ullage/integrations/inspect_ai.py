@@ -26,6 +26,7 @@ from ullage.integrations.conversations import (
     blocks_of,
     check,
     in_place,
+    result_in,
     text_of,
     transcript_of,
 )
@@ -75,14 +76,14 @@ class InspectTranslator:
         blocks = blocks_of(now)
         if isinstance(message, ChatMessageTool):
             result = in_place([_result(message)], blocks, "tool_result")[0]
-            return self.made(now) if result is None else _result_now(message, result)
+            return self.new_message(now) if result is None else _result_now(message, result)
         if isinstance(message, ChatMessageAssistant):
             return _response_now(message, blocks)
         return message.model_copy(update={"content": _content_now(message, now.get("content"))})
 
-    def made(self, item: Item) -> ChatMessage:
+    def new_message(self, item: Item) -> ChatMessage:
         """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
-        result = next((each for each in blocks_of(item) if each.get("type") == "tool_result"), None)
+        result = result_in(blocks_of(item))
         text = text_of(item)
         if result is not None:
             call = str(result.get("tool_use_id"))
@@ -96,7 +97,7 @@ class InspectTranslator:
 
 
 def _content(content: str | list[Any]) -> str | list[dict[str, Any]]:
-    return content if isinstance(content, str) else [_block(each) for each in content]
+    return content if isinstance(content, str) else [_block(part) for part in content]
 
 
 def _block(content: Any) -> dict[str, Any]:
@@ -144,13 +145,15 @@ def _response_now(
     message: ChatMessageAssistant, now: list[Mapping[str, Any]]
 ) -> ChatMessageAssistant:
     """The response with what its calls hold now, and without thinking where that left."""
-    found = in_place(_calls(message), now, "tool_use")
+    blocks = in_place(_calls(message), now, "tool_use")
     calls = [
         replace(call, id=str(block["id"]), arguments=dict(block["input"]))
-        for call, block in zip(message.tool_calls or (), found, strict=True)
+        for call, block in zip(message.tool_calls or (), blocks, strict=True)
         if block is not None
     ]
-    content = _content_now(message, [each for each in now if each.get("type") != "tool_use"])
+    content = _content_now(
+        message, [block_now for block_now in now if block_now.get("type") != "tool_use"]
+    )
     update = {"content": content, "tool_calls": calls or None}
     return message.model_copy(update=update)
 
@@ -163,16 +166,16 @@ def _content_now(message: ChatMessage, now: Any) -> str | list[Any]:
     if isinstance(message.content, str):
         if all(block.get("type") == "text" for block in blocks):
             return "\n\n".join(str(block["text"]) for block in blocks)
-        given: list[Any] = []
+        parts: list[Any] = []
     else:
-        given = list(message.content)
-    made = []
+        parts = list(message.content)
+    contents = []
     for block in blocks:
-        same = next((each for each in given if _block(each) == block), None)
+        same = next((part for part in parts if _block(part) == block), None)
         if same is not None:
-            given.remove(same)
-        made.append(same or ContentText(text=text_of({"content": [block]})))
-    return made
+            parts.remove(same)
+        contents.append(same or ContentText(text=text_of({"content": [block]})))
+    return contents
 
 
 _UNKNOWN_WINDOW: Final = 128_000
@@ -205,31 +208,31 @@ class UllageCompaction(CompactionStrategy):
         self, model: Model, messages: list[ChatMessage], tools: list[ToolInfo]
     ) -> tuple[list[ChatMessage], ChatMessageUser | None]:
         """The messages made smaller, whether the window is full or not; nothing is added to the record."""
-        rest = [each for each in messages if not isinstance(each, ChatMessageSystem)]
-        if not rest:
+        others = [each for each in messages if not isinstance(each, ChatMessageSystem)]
+        if not others:
             return messages, None
         standing = [each for each in messages if isinstance(each, ChatMessageSystem)]
         head: dict[str, Any] = {
             "system": "\n\n".join(each.text for each in standing),
             "tools": _tools(tools),
         }
-        conversation = self._of(model, rest)
-        fitted = await conversation.afit(rest, **head)
+        conversation = self._of(model, others)
+        fitted = await conversation.afit(others, **head)
         if not any(step.action == "inserted" for step in fitted.view.plan):
             count = await model.count_tokens(messages)
             # Inspect names no reason: what is below the threshold was refused by the model.
             refused = count <= self._room(model)
             await _compacted(conversation.manager, count // 2 if refused else None)
-            fitted = await conversation.afit(rest, **head)
+            fitted = await conversation.afit(others, **head)
         read = [conversation.translator.read(message) for message in fitted.messages]
         conversation.manager.view_kept(replace(fitted.view, messages=read))
         return [*standing, *fitted.messages], None
 
-    def _of(self, model: Model, rest: Sequence[ChatMessage]) -> HeldConversation[ChatMessage]:
+    def _of(self, model: Model, messages: Sequence[ChatMessage]) -> HeldConversation[ChatMessage]:
         """The conversation that begins with the same message; one strategy serves all samples of a task."""
         facts = ModelFacts(model.name, self._room(model), model.config.max_tokens)
         host = _host(model) if self._conversations.host_writes else None
-        return self._conversations.of(str(rest[0].id), facts, host)
+        return self._conversations.of(str(messages[0].id), facts, host)
 
     def _room(self, model: Model) -> int:
         """The tokens above which Inspect asks for a compaction."""
@@ -248,8 +251,8 @@ async def _compacted(manager: ContextManager, target: int | None) -> None:
 
 def _window(model: Model) -> int:
     about = get_model_info(model)
-    found = about and (about.input_tokens or about.context_length)
-    return int(found or _UNKNOWN_WINDOW)
+    tokens = about and (about.input_tokens or about.context_length)
+    return int(tokens or _UNKNOWN_WINDOW)
 
 
 def _tools(tools: Iterable[ToolInfo]) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from ullage.integrations.conversations import (
     blocks_of,
     check,
     in_place,
+    result_in,
     text_of,
     transcript_of,
 )
@@ -85,7 +86,7 @@ class LangChainTranslator:
         """A copy of the message that says what its reading says now."""
         if isinstance(message, ToolMessage):
             result = in_place([_result(message)], blocks_of(now), "tool_result")[0]
-            return self.made(now) if result is None else _result_now(message, result)
+            return self.new_message(now) if result is None else _result_now(message, result)
         if isinstance(message, AIMessage):
             return _response_now(message, blocks_of(now))
         if isinstance(message, FunctionMessage):
@@ -94,9 +95,9 @@ class LangChainTranslator:
         more = [dict(block) for block in blocks_of(now)[len(before) :]]
         return message.model_copy(update={"content": [*_as_list(message.content), *more]})
 
-    def made(self, item: Item) -> AnyMessage:
+    def new_message(self, item: Item) -> AnyMessage:
         """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
-        result = next((each for each in blocks_of(item) if each.get("type") == "tool_result"), None)
+        result = result_in(blocks_of(item))
         if result is not None:
             call = str(result.get("tool_use_id"))
             return ToolMessage(_plain(result.get("content")), tool_call_id=call)
@@ -126,8 +127,8 @@ def _blocks(content: list[Any]) -> Iterator[dict[str, Any]]:
             continue
         elif block.get("type") == "image_url":
             url = block.get("image_url")
-            found = url.get("url") if isinstance(url, Mapping) else url
-            yield {"type": "image", "source": from_url(str(found))}
+            address = url.get("url") if isinstance(url, Mapping) else url
+            yield {"type": "image", "source": from_url(str(address))}
         elif block.get("type") in ("reasoning", "reasoning_content"):
             yield {"type": "thinking", "thinking": json.dumps(block, default=str), "signature": ""}
         else:
@@ -146,9 +147,9 @@ def _response(message: AIMessage) -> Item:
 
 def _calls(message: AIMessage) -> Iterator[dict[str, Any]]:
     for at, call in enumerate([*message.tool_calls, *message.invalid_tool_calls]):
-        given = call["args"] if isinstance(call["args"], dict) else {"arguments": call["args"]}
+        arguments = call["args"] if isinstance(call["args"], dict) else {"arguments": call["args"]}
         name = call["id"] or f"call_{message.id}_{at}"
-        yield {"type": "tool_use", "id": name, "name": call["name"] or "", "input": given}
+        yield {"type": "tool_use", "id": name, "name": call["name"] or "", "input": arguments}
 
 
 def _result(message: ToolMessage) -> dict[str, Any]:
@@ -183,17 +184,17 @@ def _result_now(message: ToolMessage, result: Mapping[str, Any]) -> ToolMessage:
 def _response_now(message: AIMessage, now: list[Mapping[str, Any]]) -> AIMessage:
     """The response with what its calls hold now, and without thinking where that left."""
     before = list(_calls(message))
-    found = in_place(before, now, "tool_use")
+    calls_now = in_place(before, now, "tool_use")
     calls = [
         {**call, "args": block["input"], "id": call["id"] and block["id"]}
-        for call, block in zip(message.tool_calls, found, strict=False)
+        for call, block in zip(message.tool_calls, calls_now, strict=False)
         if block is not None
     ]
     thinks = any(block.get("type") in _REASONING for block in now)
     content = message.content
     if isinstance(content, list):
         stays = [block for block in content if thinks or _kind(block) not in _REASONING]
-        content = list(_content_now(stays, list(zip(before, found, strict=True))))
+        content = list(_content_now(stays, list(zip(before, calls_now, strict=True))))
     more = dict(message.additional_kwargs)
     for name in () if calls == message.tool_calls else ("tool_calls", "function_call"):
         more.pop(name, None)
@@ -221,11 +222,11 @@ def _content_now(
         before, now = calls.pop(ids.index(block[name]))
         if now is None:
             continue
-        key, given = ("args" if _kind(block) == "tool_call" else "input"), now["input"]
+        key, arguments = ("args" if _kind(block) == "tool_call" else "input"), now["input"]
         if name == "call_id":
-            key, given = "arguments", json.dumps(given)
+            key, arguments = "arguments", json.dumps(arguments)
         same = now["input"] == before["input"]
-        yield {**block, name: now["id"], **({} if same else {key: given})}
+        yield {**block, name: now["id"], **({} if same else {key: arguments})}
 
 
 # A LangChain chat model as the writer of summaries.
@@ -372,12 +373,14 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def _defined(self, request: ModelRequest[Any]) -> list[dict[str, Any]]:
         """Definitions of the tools, made once for as long as they are the same objects."""
-        known, made = self._tools
-        given = list(request.tools)
-        if len(known) != len(given) or any(a is not b for a, b in zip(known, given, strict=True)):
-            made = [convert_to_openai_tool(tool) for tool in given]
-            self._tools = given, made
-        return made
+        earlier, definitions = self._tools
+        tools = list(request.tools)
+        if len(earlier) != len(tools) or any(
+            a is not b for a, b in zip(earlier, tools, strict=True)
+        ):
+            definitions = [convert_to_openai_tool(tool) for tool in tools]
+            self._tools = tools, definitions
+        return definitions
 
 
 def _sending(request: ModelRequest[Any], fitted: Fitted[AnyMessage]) -> ModelRequest[Any]:

@@ -206,10 +206,12 @@ class _Request:
 
     def __init__(self, form: _Form, options: Mapping[str, Any]) -> None:
         self.form, self.options = form, options
-        given = options[form.messages]
-        first = next((n for n, each in enumerate(given) if not _is_system(each)), len(given))
-        self._standing, self.items = list(given[:first]), list(given[first:])
-        standing = [_Items().read(each) for each in self._standing]
+        messages = options[form.messages]
+        first = next(
+            (n for n, message in enumerate(messages) if not _is_system(message)), len(messages)
+        )
+        self._standing, self.items = list(messages[:first]), list(messages[first:])
+        standing = [_Items().read(message) for message in self._standing]
         system = options.get(form.system) if form.system else standing
         self.head: dict[str, Any] = {"system": system or "", "tools": options.get("tools") or ()}
 
@@ -220,7 +222,7 @@ class _Request:
         # Where `metadata` is the caller's, as in Responses, the proxy writes into the other one.
         notes = [self.options.get(name) or {} for name in ("litellm_metadata", "metadata")]
         key = next(filter(None, (note.get("user_api_key_hash") for note in notes)), "")
-        begin = print_of([_Items().read(each) for each in (self.items or self._standing)[:1]])
+        begin = print_of([_Items().read(message) for message in (self.items or self._standing)[:1]])
         return f"{key}/{own or begin}"
 
     def now(self, fitted: Fitted[Item]) -> dict[str, Any]:
@@ -238,8 +240,8 @@ class _Request:
             return None
         if form.messages not in options:
             _log.warning("litellm shows callbacks no positional arguments: pass %s= by name", form.messages)  # fmt: skip
-        given = options.get(form.messages)
-        return cls(form, options) if isinstance(given, list) and given else None
+        messages = options.get(form.messages)
+        return cls(form, options) if isinstance(messages, list) and messages else None
 
     @classmethod
     def of_call(
@@ -319,9 +321,9 @@ def _facts(options: Mapping[str, Any]) -> ModelFacts:
     """What litellm knows of the model, and before it what its deployment's `model_info` says."""
     model = str(options.get("model") or "")
     try:
-        known: Mapping[str, Any] = litellm.get_model_info(model, options.get("custom_llm_provider"))
+        row: Mapping[str, Any] = litellm.get_model_info(model, options.get("custom_llm_provider"))
     except Exception:  # litellm raises a bare Exception for a model that it does not know
-        known = {}
+        row = {}
     own = options.get("model_info") or {}
-    window, output = (own.get(name) or known.get(name) for name in ("max_input_tokens", "max_output_tokens"))  # fmt: skip
+    window, output = (own.get(name) or row.get(name) for name in ("max_input_tokens", "max_output_tokens"))  # fmt: skip
     return ModelFacts(model.rpartition("/")[2], window, output)

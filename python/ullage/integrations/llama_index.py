@@ -26,6 +26,7 @@ from ullage.integrations.conversations import (
     blocks_of,
     check,
     in_place,
+    result_in,
     text_of,
     transcript_of,
 )
@@ -86,17 +87,17 @@ class ChatMessageTranslator:
         """A copy of the message that says what its reading says now."""
         blocks, more = blocks_of(now), dict(message.additional_kwargs)
         if _answered(message):
-            result = next((each for each in blocks if each.get("type") == "tool_result"), None)
+            result = result_in(blocks)
             if result is None:
-                return self.made(now)
+                return self.new_message(now)
             more["tool_call_id"] = str(result["tool_use_id"])
             blocks = blocks_of({"content": result.get("content")})
         own = list(_now(message.blocks, blocks))
         return message.model_copy(update={"blocks": own, "additional_kwargs": more})
 
-    def made(self, item: Item) -> ChatMessage:
+    def new_message(self, item: Item) -> ChatMessage:
         """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
-        result = next((each for each in blocks_of(item) if each.get("type") == "tool_result"), None)
+        result = result_in(blocks_of(item))
         if result is None:
             return ChatMessage(text_of(item), role=item["role"])
         named = {"tool_call_id": str(result.get("tool_use_id"))}
@@ -126,8 +127,8 @@ def _read(block: Any) -> dict[str, Any] | None:
         return {"type": "thinking", "thinking": block.content or "", "signature": sign}
     if isinstance(block, ToolCallBlock):
         # Without an id LlamaIndex names a call by its tool, and its result likewise.
-        name, given = block.tool_call_id or block.tool_name, _given(block.tool_kwargs)
-        return {"type": "tool_use", "id": name, "name": block.tool_name, "input": given}
+        name, arguments = block.tool_call_id or block.tool_name, _arguments(block.tool_kwargs)
+        return {"type": "tool_use", "id": name, "name": block.tool_name, "input": arguments}
     if isinstance(block, ImageBlock):
         return {"type": "image", "source": _source(block, block.image, block.image_mimetype)}
     if isinstance(block, DocumentBlock):
@@ -151,11 +152,16 @@ def _older_calls(message: ChatMessage) -> Iterator[dict[str, Any]]:
     for call in message.additional_kwargs.get("tool_calls") or ():
         plain = call if isinstance(call, Mapping) else call.model_dump()
         about = plain.get("function") or {}
-        given, name = _given(about.get("arguments") or {}), str(about.get("name"))
-        yield {"type": "tool_use", "id": str(plain.get("id") or name), "name": name, "input": given}
+        arguments, name = _arguments(about.get("arguments") or {}), str(about.get("name"))
+        yield {
+            "type": "tool_use",
+            "id": str(plain.get("id") or name),
+            "name": name,
+            "input": arguments,
+        }
 
 
-def _given(arguments: Any) -> dict[str, Any]:
+def _arguments(arguments: Any) -> dict[str, Any]:
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
@@ -170,7 +176,11 @@ def _given(arguments: Any) -> dict[str, Any]:
 def _now(blocks: Sequence[Any], now: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
     """The blocks that are still there, those that say something else, and what is new."""
     before = _blocks(blocks)
-    fresh = [each for each in now if each.get("type") == "text" and each not in before]
+    fresh = [
+        block_now
+        for block_now in now
+        if block_now.get("type") == "text" and block_now not in before
+    ]
     calls = iter(in_place(before, now, "tool_use"))
     for block in blocks:
         read = _read(block)
@@ -180,7 +190,7 @@ def _now(blocks: Sequence[Any], now: Sequence[Mapping[str, Any]]) -> Iterator[An
             yield block
         elif not isinstance(block, ThinkingBlock) and fresh:
             yield TextBlock(text=fresh.pop(0)["text"])
-    yield from (TextBlock(text=each["text"]) for each in fresh)
+    yield from (TextBlock(text=block_now["text"]) for block_now in fresh)
 
 
 def _call_now(
@@ -190,8 +200,8 @@ def _call_now(
     if now == before:
         yield block
     elif now is not None:
-        given = dict(now["input"])
-        text = json.dumps(given) if isinstance(block.tool_kwargs, str) else given
+        arguments = dict(now["input"])
+        text = json.dumps(arguments) if isinstance(block.tool_kwargs, str) else arguments
         yield block.model_copy(update={"tool_kwargs": text, "tool_call_id": str(now["id"])})
 
 
@@ -424,10 +434,10 @@ class _Request:
     """What a model is asked, without the system prompt that stands before the conversation."""
 
     def __init__(self, messages: Sequence[ChatMessage], options: Mapping[str, Any]) -> None:
-        given = list(messages)
-        kinds = [message.role.value in ("system", "developer") for message in given]
-        first = kinds.index(False) if False in kinds else len(given)
-        self._system, self.messages = given[:first], given[first:]
+        all_messages = list(messages)
+        kinds = [message.role.value in ("system", "developer") for message in all_messages]
+        first = kinds.index(False) if False in kinds else len(all_messages)
+        self._system, self.messages = all_messages[:first], all_messages[first:]
         system = "\n\n".join(message.content or "" for message in self._system)
         self.head: dict[str, Any] = {"system": system, "tools": _tools(options.get("tools"))}
         begin = self.messages[:1] or self._system[:1]
@@ -468,13 +478,13 @@ def _facts(about: LLMMetadata) -> ModelFacts:
     return ModelFacts(about.model_name, window, output)
 
 
-def _tools(given: Any) -> list[dict[str, Any]]:
+def _tools(tools: Any) -> list[dict[str, Any]]:
     """Definitions of tools, as far as they are counted."""
-    found = []
-    for tool in given or ():
+    definitions = []
+    for tool in tools or ():
         about = getattr(tool, "metadata", None)
         if isinstance(tool, Mapping):
-            found.append(dict(tool))
+            definitions.append(dict(tool))
         elif about is not None:
-            found.append(about.to_openai_tool(skip_length_check=True))
-    return found
+            definitions.append(about.to_openai_tool(skip_length_check=True))
+    return definitions

@@ -94,15 +94,15 @@ def ullage_filter(
     plugged = _Plugged(**options)
 
     async def fit(data: CallModelData[Any]) -> ModelInputData:
-        given: Any = data.model_data
+        model_input: Any = data.model_data
         in_use = model or _model_of(data.agent)
-        conversation = plugged.of(given.input, in_use)
+        conversation = plugged.of(model_input.input, in_use)
         fitted = await conversation.afit(
-            given.input,
-            system=given.instructions or "",
+            model_input.input,
+            system=model_input.instructions or "",
             tools=_tools(getattr(data.agent, "tools", ())),
         )
-        return replace(given, input=fitted.messages) if fitted.changed else given
+        return replace(model_input, input=fitted.messages) if fitted.changed else model_input
 
     return fit
 
@@ -131,7 +131,7 @@ class UllageModel(Model):
         input: Any,
         model_settings: Any,
         tools: Any,
-        *rest: Any,
+        *others: Any,
         **named: Any,
     ) -> Any:
         """The inner model's response to what fits."""
@@ -140,7 +140,7 @@ class UllageModel(Model):
             sent = await _fit(conversation, input, system_instructions, tools)
             try:
                 return await self.inner.get_response(
-                    system_instructions, sent, model_settings, tools, *rest, **named
+                    system_instructions, sent, model_settings, tools, *others, **named
                 )
             except Exception as error:
                 if conversation is None:
@@ -153,7 +153,7 @@ class UllageModel(Model):
         input: Any,
         model_settings: Any,
         tools: Any,
-        *rest: Any,
+        *others: Any,
         **named: Any,
     ) -> AsyncIterator[Any]:
         """The same, streamed; a refusal counts as one until the first event has come."""
@@ -162,7 +162,7 @@ class UllageModel(Model):
             sent = await _fit(conversation, input, system_instructions, tools)
             try:
                 async for event in self.inner.stream_response(
-                    system_instructions, sent, model_settings, tools, *rest, **named
+                    system_instructions, sent, model_settings, tools, *others, **named
                 ):
                     begun = True
                     yield event
@@ -177,9 +177,13 @@ class UllageModel(Model):
         """Close the inner model."""
         await self.inner.close()
 
-    def _of(self, given: Any, named: dict[str, Any]) -> HeldConversation[Item] | None:
-        kept = named.get("previous_response_id") or named.get("conversation_id")
-        return None if kept or isinstance(given, str) else self._plugged.of(given, self.inner)
+    def _of(self, items: Any, named: dict[str, Any]) -> HeldConversation[Item] | None:
+        held_elsewhere = named.get("previous_response_id") or named.get("conversation_id")
+        return (
+            None
+            if held_elsewhere or isinstance(items, str)
+            else self._plugged.of(items, self.inner)
+        )
 
 
 class UllageSession:
@@ -244,11 +248,11 @@ class UllageSession:
             fitted = await conversation.afit(items)
         if not fitted.changed:
             return items
-        made: list[Any] = list(fitted.messages)
+        smaller: list[Any] = list(fitted.messages)
         await self.session.clear_session()
-        await self.session.add_items(made)
+        await self.session.add_items(smaller)
         conversation.manager.view_kept(fitted.view)
-        return made
+        return smaller
 
 
 def _waits(items: Iterable[Any]) -> bool:
@@ -264,12 +268,12 @@ def _waits(items: Iterable[Any]) -> bool:
 
 
 async def _fit(
-    conversation: HeldConversation[Item] | None, given: Any, system: str | None, tools: Any
+    conversation: HeldConversation[Item] | None, items: Any, system: str | None, tools: Any
 ) -> Any:
     if conversation is None:
-        return given
-    fitted = await conversation.afit(given, system=system or "", tools=_tools(tools))
-    return fitted.messages if fitted.changed else given
+        return items
+    fitted = await conversation.afit(items, system=system or "", tools=_tools(tools))
+    return fitted.messages if fitted.changed else items
 
 
 # ---- what an agent is -------------------------------------------------------------------------
@@ -286,13 +290,13 @@ def _name_of(model: Model | str | None) -> str:
 
 def _tools(tools: Iterable[Any]) -> list[dict[str, Any]]:
     """Definitions of function tools, as far as they are counted."""
-    found = []
+    definitions = []
     for tool in tools:
         schema = getattr(tool, "params_json_schema", None)
         if schema is not None:
             about = {"name": tool.name, "description": tool.description, "parameters": schema}
-            found.append({"type": "function", **about})
-    return found
+            definitions.append({"type": "function", **about})
+    return definitions
 
 
 def _host(model: Model | str | None) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:

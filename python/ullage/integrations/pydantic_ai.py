@@ -73,11 +73,11 @@ class PydanticTranslator:
     def read(self, message: ModelMessage) -> Item:
         """The message in the internal view."""
         if isinstance(message, ModelRequest):
-            found = [block for part in message.parts for block in _asked(part)]
-            return {"role": "user", "content": found or [_text("[nothing]")]}
+            blocks = [block for part in message.parts for block in _request_blocks(part)]
+            return {"role": "user", "content": blocks or [_text("[nothing]")]}
         read: dict[str, Any] = {
             "role": "assistant",
-            "content": [_said(part) for part in message.parts] or [_text("[nothing]")],
+            "content": [_response_block(part) for part in message.parts] or [_text("[nothing]")],
         }
         usage = message.usage
         if usage.input_tokens:
@@ -93,7 +93,7 @@ class PydanticTranslator:
             return _request_now(message, blocks_of(self.read(message)), blocks_of(now))
         return _response_now(message, blocks_of(now))
 
-    def made(self, item: Item) -> ModelMessage:
+    def new_message(self, item: Item) -> ModelMessage:
         """A message that Ullage wrote: a summary, or an answer or a result that was missing."""
         results = [block for block in blocks_of(item) if block.get("type") == "tool_result"]
         if results:
@@ -121,7 +121,7 @@ def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
-def _asked(part: Any) -> Iterator[dict[str, Any]]:
+def _request_blocks(part: Any) -> Iterator[dict[str, Any]]:
     if _is_result(part):
         failed = isinstance(part, RetryPromptPart) or part.outcome in (
             "failed",
@@ -133,24 +133,24 @@ def _asked(part: Any) -> Iterator[dict[str, Any]]:
         block = {"type": "tool_result", "tool_use_id": part.tool_call_id, "content": text}
         yield {**block, "is_error": True} if failed else block
     elif isinstance(part, UserPromptPart):
-        given = [part.content] if isinstance(part.content, str) else part.content
-        yield from (_content(each) for each in given)
+        contents = [part.content] if isinstance(part.content, str) else part.content
+        yield from (_content(content) for content in contents)
     elif isinstance(part, SystemPromptPart):
         return  # sent wherever its message goes
     else:
         yield _text(_words(part))
 
 
-def _content(given: Any) -> dict[str, Any]:
-    if isinstance(given, str):
-        return _text(given)
-    if isinstance(given, ImageUrl):
-        return {"type": "image", "source": {"type": "url", "url": given.url}}
-    if isinstance(given, BinaryContent):
-        kind = "image" if given.is_image else "document"
-        data = base64.b64encode(given.data).decode("ascii")
-        return {"type": kind, "source": {"type": "base64", "media_type": given.media_type, "data": data}}  # fmt: skip
-    return _text(str(getattr(given, "content", None) or f"[{type(given).__name__}]"))
+def _content(content: Any) -> dict[str, Any]:
+    if isinstance(content, str):
+        return _text(content)
+    if isinstance(content, ImageUrl):
+        return {"type": "image", "source": {"type": "url", "url": content.url}}
+    if isinstance(content, BinaryContent):
+        kind = "image" if content.is_image else "document"
+        data = base64.b64encode(content.data).decode("ascii")
+        return {"type": kind, "source": {"type": "base64", "media_type": content.media_type, "data": data}}  # fmt: skip
+    return _text(str(getattr(content, "content", None) or f"[{type(content).__name__}]"))
 
 
 def _words(part: Any) -> str:
@@ -159,7 +159,7 @@ def _words(part: Any) -> str:
     return content if isinstance(content, str) and content else f"[{part.part_kind}]"
 
 
-def _said(part: Any) -> dict[str, Any]:
+def _response_block(part: Any) -> dict[str, Any]:
     if isinstance(part, ToolCallPart):
         return {
             "type": "tool_use",
@@ -190,11 +190,11 @@ def _request_now(
             parts.append(part)
         elif (result := next(results)) is not None:
             parts.append(_result_now(part, result))
-    texts, known = (
+    texts, earlier = (
         [str(block["text"]) for block in blocks if block.get("type") == "text"]
         for blocks in (now, before)
     )
-    added = (text for text in texts if text not in known)
+    added = (text for text in texts if text not in earlier)
     return replace(message, parts=[*parts, *(UserPromptPart(text) for text in added)])
 
 
@@ -214,8 +214,8 @@ def _result_now(part: Any, result: Mapping[str, Any]) -> Any:
 
 
 def _response_now(message: ModelResponse, now: Sequence[Mapping[str, Any]]) -> ModelResponse:
-    said = [_said(part) for part in message.parts]
-    calls = iter(in_place(said, now, "tool_use"))
+    blocks = [_response_block(part) for part in message.parts]
+    calls = iter(in_place(blocks, now, "tool_use"))
     thinks = any(block.get("type") == "thinking" for block in now)
     parts: list[Any] = []
     for part in message.parts:
@@ -267,13 +267,13 @@ class Ullage(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Send what fits."""
-        given, conversation = request_context.messages, self._of(ctx, request_context)
-        fitted = await conversation.afit(given, **_head(request_context))
+        messages, conversation = request_context.messages, self._of(ctx, request_context)
+        fitted = await conversation.afit(messages, **_head(request_context))
         if not fitted.changed:
             return request_context
-        request_context.messages = _with_system(given, fitted)
+        request_context.messages = _with_system(messages, fitted)
         if self._persist:
-            _kept(conversation, request_context.messages, fitted)
+            _note_view(conversation, request_context.messages, fitted)
             ctx.messages[:] = request_context.messages
         return request_context
 
@@ -282,15 +282,15 @@ class Ullage(AbstractCapability[Any]):
     ) -> ModelResponse:
         """After a refusal as too long, send less."""
         conversation = self._of(ctx, request_context)
-        given = list(ctx.messages)
+        messages = list(ctx.messages)
         while True:
             is_overflow = isinstance(error, ModelContextWindowExceededError)
             await conversation.arefused(error, overflow=is_overflow)
-            fitted = await conversation.afit(given, **_head(request_context))
+            fitted = await conversation.afit(messages, **_head(request_context))
             try:
                 return await model_request(
                     request_context.model,
-                    _with_system(given, fitted),
+                    _with_system(messages, fitted),
                     model_settings=request_context.model_settings,
                     model_request_parameters=request_context.model_request_parameters,
                 )
@@ -343,14 +343,14 @@ class UllageStrategy:
         if not fitted.changed:
             await conversation.manager.acompact()
             fitted = await conversation.afit(messages)
-        return _taken(conversation, messages, fitted)
+        return _history(conversation, messages, fitted)
 
     async def fitted(
         self, messages: list[ModelMessage], ctx: RunContext[Any]
     ) -> list[ModelMessage]:
         """The messages made smaller if they do not fit."""
         conversation = self._capability.of(ctx, ctx.model, messages)
-        return _taken(conversation, messages, await conversation.afit(messages))
+        return _history(conversation, messages, await conversation.afit(messages))
 
 
 # ---- what a run is ----------------------------------------------------------------------------
@@ -385,10 +385,12 @@ def _head(request: ModelRequestContext) -> dict[str, Any]:
     }
 
 
-def _with_system(given: Sequence[ModelMessage], fitted: Fitted[ModelMessage]) -> list[ModelMessage]:
+def _with_system(
+    messages: Sequence[ModelMessage], fitted: Fitted[ModelMessage]
+) -> list[ModelMessage]:
     """The messages to send; system prompts of those that are left out stand before them."""
     stay = set(fitted.view.origin)
-    left = [message for at, message in enumerate(given) if at not in stay]
+    left = [message for at, message in enumerate(messages) if at not in stay]
     prompts = standing(left)
     if not prompts:
         return list(fitted.messages)
@@ -398,26 +400,26 @@ def _with_system(given: Sequence[ModelMessage], fitted: Fitted[ModelMessage]) ->
     return [ModelRequest(parts=prompts), *fitted.messages]
 
 
-def _taken(
+def _history(
     conversation: HeldConversation[ModelMessage],
-    given: list[ModelMessage],
+    messages: list[ModelMessage],
     fitted: Fitted[ModelMessage],
 ) -> list[ModelMessage]:
     """The messages, which become the run's history."""
     if not fitted.changed:
-        return given
-    made = _with_system(given, fitted)
-    _kept(conversation, made, fitted)
-    return made
+        return messages
+    smaller = _with_system(messages, fitted)
+    _note_view(conversation, smaller, fitted)
+    return smaller
 
 
-def _kept(
+def _note_view(
     conversation: HeldConversation[ModelMessage],
-    made: Sequence[ModelMessage],
+    messages: Sequence[ModelMessage],
     fitted: Fitted[ModelMessage],
 ) -> None:
-    if len(made) == len(fitted.view.messages):
-        read = [conversation.translator.read(message) for message in made]
+    if len(messages) == len(fitted.view.messages):
+        read = [conversation.translator.read(message) for message in messages]
         conversation.manager.view_kept(replace(fitted.view, messages=read))
 
 

@@ -69,8 +69,8 @@ class _Sent:
     def __call__(self, summary_mode: bool = False) -> list[ChatMessage]:
         own = self.own
         if summary_mode:
-            told = (each for each in own if each.role != MessageRole.ASSISTANT)
-            own = [] if self.planned else list(told)
+            outcome = (message for message in own if message.role != MessageRole.ASSISTANT)
+            own = [] if self.planned else list(outcome)
         return [*self.before, *own, *self.after]
 
 
@@ -82,7 +82,10 @@ class StepTranslator:
         step, role = message.step, "assistant" if message.spoken else "user"
         if not isinstance(step, ActionStep) or not _answered(step):
             return {"role": role, "content": list(_blocks(message.messages))}
-        return {"role": role, "content": _said(step) if message.spoken else _heard(step)}
+        return {
+            "role": role,
+            "content": _call_blocks(step) if message.spoken else _result_blocks(step),
+        }
 
     def changed(self, message: StepPart, now: Item) -> StepPart:
         """The part with what its reading says now; the step stays as it is."""
@@ -90,13 +93,13 @@ class StepTranslator:
         messages = list(message.messages)
         as_before = blocks_of(now)[: len(before)] == before
         if isinstance(step, ActionStep) and _answered(step) and not as_before:
-            copy = _said_now(step, now) if message.spoken else _heard_now(step, now)
+            copy = _calls_now(step, now) if message.spoken else _results_now(step, now)
             messages = _messages(copy, message.spoken)
         role = MessageRole.ASSISTANT if message.spoken else MessageRole.USER
         more = text_of({"content": blocks_of(now)[len(before) :]})
         return replace(message, messages=[*messages, *([_text(role, more)] if more else [])])
 
-    def made(self, item: Item) -> StepPart:
+    def new_message(self, item: Item) -> StepPart:
         """A message that Ullage wrote."""
         spoken = item.get("role") == "assistant"
         role = MessageRole.ASSISTANT if spoken else MessageRole.USER
@@ -141,10 +144,10 @@ class UllageCallback:
         steps = list(agent.memory.steps)
         if newest is not None and all(step is not newest for step in steps):
             steps.append(newest)
-        given = [part for step in steps for part in _parts(step)]
-        if given:
+        parts = [part for step in steps for part in _parts(step)]
+        if parts:
             system = agent.memory.system_prompt.system_prompt
-            _show(steps, given, self._of(agent).fit(given, system=system, tools=_tools(agent)))
+            _show(steps, parts, self._of(agent).fit(parts, system=system, tools=_tools(agent)))
 
 
 # ---- steps in parts ---------------------------------------------------------------------------
@@ -161,7 +164,7 @@ def _messages(step: MemoryStep, spoken: bool) -> list[ChatMessage]:
     return [message for message in own if (message.role in _SPOKEN) == spoken]
 
 
-def _show(steps: list[MemoryStep], given: list[StepPart], fitted: Fitted[StepPart]) -> None:
+def _show(steps: list[MemoryStep], parts: list[StepPart], fitted: Fitted[StepPart]) -> None:
     """Let each step say what is to be sent of it."""
     sent = {id(step): _Sent(planned=hasattr(step, "plan")) for step in steps}
     waiting: list[ChatMessage] = []
@@ -190,30 +193,30 @@ def _let_say(step: MemoryStep, sent: _Sent) -> None:
 
 def _answered(step: ActionStep) -> bool:
     """Whether there are calls, and something that can be taken as their result."""
-    told = step.observations is not None or step.error is not None
-    return bool(step.tool_calls) and told
+    reported = step.observations is not None or step.error is not None
+    return bool(step.tool_calls) and reported
 
 
-def _said(step: ActionStep) -> list[dict[str, Any]]:
-    blocks = list(_blocks(each for each in _messages(step, True) if each.role != MessageRole.TOOL_CALL))  # fmt: skip
+def _call_blocks(step: ActionStep) -> list[dict[str, Any]]:
+    blocks = list(_blocks(message for message in _messages(step, True) if message.role != MessageRole.TOOL_CALL))  # fmt: skip
     for call in step.tool_calls or ():
-        given = call.arguments
-        given = given if isinstance(given, dict) else {"arguments": given}
-        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
+        arguments = call.arguments
+        arguments = arguments if isinstance(arguments, dict) else {"arguments": arguments}
+        blocks.append({"type": "tool_use", "id": call.id, "name": call.name, "input": arguments})
     return blocks
 
 
-def _said_now(step: ActionStep, now: Item) -> ActionStep:
+def _calls_now(step: ActionStep, now: Item) -> ActionStep:
     calls = []
-    found = in_place(_said(step), blocks_of(now), "tool_use")
-    for call, block in zip(step.tool_calls or (), found, strict=True):
-        given = call.arguments if block is None else block["input"]
+    calls_now = in_place(_call_blocks(step), blocks_of(now), "tool_use")
+    for call, block in zip(step.tool_calls or (), calls_now, strict=True):
+        arguments = call.arguments if block is None else block["input"]
         whole = isinstance(call.arguments, dict) or block is None
-        calls.append(replace(call, arguments=given if whole else given["arguments"]))
+        calls.append(replace(call, arguments=arguments if whole else arguments["arguments"]))
     return replace(step, tool_calls=calls)
 
 
-def _heard(step: ActionStep) -> list[dict[str, Any]]:
+def _result_blocks(step: ActionStep) -> list[dict[str, Any]]:
     """Results of the calls; smolagents keeps one text for all, which is read as that of the last."""
     calls = [call.id for call in step.tool_calls or ()]
     error = str(step.error) if step.error is not None else ""
@@ -224,7 +227,7 @@ def _heard(step: ActionStep) -> list[dict[str, Any]]:
     return [*earlier, {**last, "is_error": True} if error else last]
 
 
-def _heard_now(step: ActionStep, now: Item) -> ActionStep:
+def _results_now(step: ActionStep, now: Item) -> ActionStep:
     results = [block for block in blocks_of(now) if block.get("type") == "tool_result"]
     content = blocks_of({"content": results[-1].get("content")}) if results else []
     images = [image for image in step.observations_images or () if _image(image) in content]
@@ -239,11 +242,11 @@ def _heard_now(step: ActionStep, now: Item) -> ActionStep:
 def _blocks(messages: Iterable[ChatMessage]) -> Iterator[dict[str, Any]]:
     for message in messages:
         content = message.content or ()
-        for each in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            if each.get("type") == "image" and "image" in each:
-                yield _image(each["image"])
-            elif each.get("text"):
-                yield {"type": "text", "text": each["text"]}
+        for part in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            if part.get("type") == "image" and "image" in part:
+                yield _image(part["image"])
+            elif part.get("text"):
+                yield {"type": "text", "text": part["text"]}
 
 
 def _image(image: Any) -> dict[str, Any]:

@@ -123,22 +123,22 @@ class UllageConversationManager(ConversationManager):
         return conversation
 
     def _fit(self, agent: Agent) -> None:
-        given = list(agent.messages)
-        if not given:
+        messages = list(agent.messages)
+        if not messages:
             return
         conversation = self._of(agent)
-        fitted = conversation.fit(given, system=agent.system_prompt or "", tools=_tools(agent))
+        fitted = conversation.fit(messages, system=agent.system_prompt or "", tools=_tools(agent))
         if fitted.changed:
-            self._note_removed(fitted, len(given))
+            self._note_removed(fitted, len(messages))
             agent.messages[:] = fitted.messages
             conversation.manager.view_kept(fitted.view)
 
-    def _note_removed(self, fitted: Fitted[Item], given: int) -> None:
+    def _note_removed(self, fitted: Fitted[Item], count: int) -> None:
         """How many messages of the session are no longer there, and what stands in their place."""
-        known, origin = len(self._written), fitted.view.origin
-        stored = [(n, at) for n, at in enumerate(origin) if at is not None and at >= known]
-        head, first = stored[0] if stored else (len(origin), given)
-        self.removed_message_count += first - known
+        written, origin = len(self._written), fitted.view.origin
+        stored = [(n, at) for n, at in enumerate(origin) if at is not None and at >= written]
+        head, first = stored[0] if stored else (len(origin), count)
+        self.removed_message_count += first - written
         self._written = fitted.messages[:head]
 
 

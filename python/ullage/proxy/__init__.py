@@ -1,17 +1,15 @@
 """A local gateway between a client that nobody changes and its provider: `ullage proxy`.
 
 ```text
+gateway          the listening server; one request from its head to its answer, bounded; the pages
 proxy_settings   every setting of the gateway
-serving          the listening server; gateway: one request from arrival to answer
-request_heads    limits before a request's headers are complete; incoming: a request as it arrives: bounded, and whether its client is
-                 still there
-endpoints        which path means which API; upstream: the connection to the provider, relayed byte for byte
-known_calls      calls of the known APIs; client_calls: one of them; client_answer: what goes back
-fitter           runs the levels: client_lines recognises whose call it is, client_list reads and writes its list,
-                 line_states keeps what was decided
-compaction_answers  the client's own compaction: client_compaction recognises it and writes the summary,
-                 local_answers puts it on the wire, handed_out turns opaque items back into messages
-accounts         what the page shows; pages: the page, metrics, what left; answer_tap: what a relayed answer says
+upstream         which path means which API; the connection to the provider, relayed byte for byte
+known_calls      calls of the known APIs: answered here, made to fit, repeated once, or passed on
+client_calls     one such call: its bytes, and what they say
+client_list      its conversation: the line that it continues, and the client's own compaction, where it asks for one
+fitter           runs the levels on it, and keeps what they decided over a restart
+compaction_answers  answers a client's own compaction in the wire form that it expects
+accounts, pages  what the page and the metrics show
 ```
 
 Needs the extra `proxy`. What is assumed about clients and providers is listed in `docs/protocols.md`.

@@ -50,10 +50,10 @@ class ClientCall:
         if sum(self.raw.count(mark) for mark in (b",", b"{", b"[")) > _MOST_VALUES:
             return None
         try:
-            found = orjson.loads(self.raw)
+            value = orjson.loads(self.raw)
         except orjson.JSONDecodeError:
             return None
-        return found if isinstance(found, dict) else None
+        return value if isinstance(value, dict) else None
 
     @property
     def list_key(self) -> str:
@@ -63,8 +63,8 @@ class ClientCall:
     @cached_property
     def items(self) -> list[Any] | None:
         """The conversation; `None`: there is none, or it is not a list."""
-        found = (self.body or {}).get(self.list_key)
-        return found if isinstance(found, list) and found else None
+        value = (self.body or {}).get(self.list_key)
+        return value if isinstance(value, list) and value else None
 
     @cached_property
     def model(self) -> str:
@@ -88,17 +88,17 @@ class ClientCall:
             others: Further keys of the body, replaced or added.
         """
         body = self.body or {}
-        raw, given = self.raw, {self.list_key: list[Place]()}
-        places = _members(raw, _start(raw, 0), body, given)
-        pairs = zip(self.items or [], given[self.list_key], strict=True)
-        known = {id(item): place for item, place in pairs if isinstance(item, dict)}
+        raw, lists = self.raw, {self.list_key: list[Place]()}
+        places = _members(raw, _start(raw, 0), body, lists)
+        pairs = zip(self.items or [], lists[self.list_key], strict=True)
+        places_by_id = {id(item): place for item, place in pairs if isinstance(item, dict)}
         written = {id(item) for item in items}
         for item in self.items or []:
-            if id(item) in known and id(item) not in written:  # changed, or no longer there
-                known.update(_blocks(raw, known[id(item)][0], item))
-        made: dict[str, Any] = {key: orjson.Fragment(raw[a:b]) for key, (a, b) in places.items()}
-        parts = [_spliced(item, known, raw) for item in items]
-        return orjson.dumps({**made, self.list_key: parts, **others})
+            if id(item) in places_by_id and id(item) not in written:  # changed, or no longer there
+                places_by_id.update(_blocks(raw, places_by_id[id(item)][0], item))
+        members: dict[str, Any] = {key: orjson.Fragment(raw[a:b]) for key, (a, b) in places.items()}
+        parts = [_spliced(item, places_by_id, raw) for item in items]
+        return orjson.dumps({**members, self.list_key: parts, **others})
 
 
 # ---- where values stand ------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def _members(
         value: The object.
         lists: Keys whose values are lists, and to each where its elements stand, which is filled in.
     """
-    found = {}
+    members = {}
     at = _start(raw, at + 1)
     while raw[at] != ord("}"):
         after = _STRING.match(raw, at).end()  # type: ignore[union-attr]  # an object's keys are strings
@@ -137,20 +137,20 @@ def _members(
             lists[key], end = _elements(raw, begin, value[key])
         else:
             end = _end(raw, begin, value[key])
-        found[key] = begin, end
+        members[key] = begin, end
         at = _next(raw, end)
-    return found
+    return members
 
 
 def _elements(raw: bytes, at: int, value: list[Any]) -> tuple[list[Place], int]:
     """Where the elements of a list stand, and where it ends; `value` is another one if its key stands twice."""
-    found: list[Place] = []
+    elements: list[Place] = []
     at = _start(raw, at + 1)
     while raw[at] != ord("]"):
-        guess = value[len(found)] if len(found) < len(value) else None
-        found.append((at, _end(raw, at, guess)))
-        at = _next(raw, found[-1][1])
-    return found, at + 1
+        guess = value[len(elements)] if len(elements) < len(value) else None
+        elements.append((at, _end(raw, at, guess)))
+        at = _next(raw, elements[-1][1])
+    return elements, at + 1
 
 
 def _next(raw: bytes, end: int) -> int:
@@ -169,8 +169,8 @@ def _end(raw: bytes, at: int, value: object) -> int:
 
 def _scanned(raw: bytes, at: int) -> int:
     if raw[at] not in b"[{":
-        found = (_STRING if raw[at] == ord('"') else _SCALAR).match(raw, at)
-        return found.end()  # type: ignore[union-attr]  # the body was read as JSON
+        match = (_STRING if raw[at] == ord('"') else _SCALAR).match(raw, at)
+        return match.end()  # type: ignore[union-attr]  # the body was read as JSON
     depth = 0
     for token in _TOKENS.finditer(raw, at):
         mark = raw[token.start()]
@@ -186,21 +186,21 @@ def _blocks(raw: bytes, at: int, message: Any) -> Iterator[tuple[int, Place]]:
     if isinstance(blocks, list):
         places = {"content": list[Place]()}
         _members(raw, at, message, places)
-        for block, found in zip(blocks, places["content"], strict=True):
+        for block, place in zip(blocks, places["content"], strict=True):
             if isinstance(block, dict):
-                yield id(block), found
+                yield id(block), place
 
 
-def _spliced(item: Any, known: dict[int, Place], raw: bytes) -> Any:
+def _spliced(item: Any, places: dict[int, Place], raw: bytes) -> Any:
     """An item to be written: as it came, or with those of its blocks that did."""
-    if (place := known.get(id(item))) is not None:
+    if (place := places.get(id(item))) is not None:
         return orjson.Fragment(raw[place[0] : place[1]])
     blocks = item.get("content") if isinstance(item, dict) else None
     if not isinstance(blocks, list):
         return item
     parts = [
         block
-        if (place := known.get(id(block))) is None
+        if (place := places.get(id(block))) is None
         else orjson.Fragment(raw[place[0] : place[1]])
         for block in blocks
     ]

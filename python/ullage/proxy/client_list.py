@@ -43,11 +43,11 @@ class ClientList:
     """
 
     def __init__(
-        self, head: list[Any], given: list[Any], system: Any, tools: list[dict[str, Any]]
+        self, head: list[Any], messages: list[Any], system: Any, tools: list[dict[str, Any]]
     ) -> None:
-        self.head, self.given, self.system, self.tools = head, given, system, tools
+        self.head, self.messages, self.system, self.tools = head, messages, system, tools
         self.bare: list[Any] = [
-            item if type(item.get("content")) is str else _without_marks(item) for item in given
+            item if type(item.get("content")) is str else _without_marks(item) for item in messages
         ]
 
     @classmethod
@@ -66,25 +66,27 @@ class ClientList:
 
     def written(self, view: ListView) -> list[Any]:
         """The list to send: what was kept as it came, with its marks; what was changed has the marks of what it was made of."""
-        made = list(self.head)
+        items = list(self.head)
         for message, origin in zip(view.messages, view.origin, strict=True):
             if origin is None:
-                made.append(message)
+                items.append(message)
             elif message is self.bare[origin]:
-                made.append(self.given[origin])
+                items.append(self.messages[origin])
             else:
-                made.append(
-                    _with_mark(self._with_given_blocks(message, origin), self.given[origin])
+                items.append(
+                    _with_mark(self._with_given_blocks(message, origin), self.messages[origin])
                 )
-        return made
+        return items
 
     def _with_given_blocks(self, message: Mapping[str, Any], origin: int) -> Mapping[str, Any]:
         """A changed message with those blocks that were not changed as the objects that came, by which their bytes are known."""
         content = message.get("content")
-        bare, given = self.bare[origin].get("content"), self.given[origin].get("content")
-        if not (isinstance(content, list) and isinstance(bare, list) and isinstance(given, list)):
+        bare, original = self.bare[origin].get("content"), self.messages[origin].get("content")
+        if not (
+            isinstance(content, list) and isinstance(bare, list) and isinstance(original, list)
+        ):
             return message
-        came = {id(block): own for block, own in zip(bare, given, strict=False) if block == own}
+        came = {id(block): own for block, own in zip(bare, original, strict=False) if block == own}
         return {**message, "content": [came.get(id(block), block) for block in content]}
 
 
@@ -118,7 +120,7 @@ def _without_marks(message: dict[str, Any]) -> dict[str, Any]:
         return {**message, "content": only.get("text")}
     for block in content:
         if isinstance(block, dict) and "cache_control" in block:
-            return {**message, "content": [_without(each) for each in content]}
+            return {**message, "content": [_without(part) for part in content]}
     return message
 
 
@@ -135,9 +137,9 @@ def _mark_of(message: Mapping[str, Any]) -> object:
     return next((mark for mark in marks if mark), None)
 
 
-def _with_mark(message: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_mark(message: Mapping[str, Any], original: Mapping[str, Any]) -> Mapping[str, Any]:
     """A changed message with the mark of the one that it was made of, at its end."""
-    mark, content = _mark_of(given), message.get("content")
+    mark, content = _mark_of(original), message.get("content")
     if mark is not None and isinstance(content, str):
         block = {"type": "text", "text": content, "cache_control": mark}
         return {**message, "content": [block]}
@@ -162,20 +164,20 @@ _AGENT_HEADER = b"x-claude-code-agent-id"
 def name_of(call: ClientCall) -> str:
     """A name for what a call belongs to: the client's session, else its model and the beginning of its system prompt."""
     headers = call.incoming
-    session = next((found for name in _SESSION_HEADERS if (found := headers.header(name))), "")
+    session = next((value for name in _SESSION_HEADERS if (value := headers.header(name))), "")
     named = session or _named_in(call.body or {})
     if named:
         parts = ["session", named, headers.header(_AGENT_HEADER)]
     else:
         parts = ["prefix", call.model, _leading_text(call.body or {}, call.items or ())]
-    given = json.dumps([call.endpoint.provider, *parts])
-    return hashlib.sha256(given.encode()).hexdigest()[:16]
+    identity = json.dumps([call.endpoint.provider, *parts])
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 def claude_session(call: ClientCall) -> str:
     """Claude Code's own id of a session, which its hooks get too; empty if the call does not name it."""
-    if found := call.incoming.header(_SESSION_HEADERS[0]):
-        return found
+    if value := call.incoming.header(_SESSION_HEADERS[0]):
+        return value
     _, mark, name = _named_in(call.body or {}).rpartition("_session_")
     return name if mark else ""
 
@@ -190,13 +192,13 @@ def _named_in(body: dict[str, Any]) -> str:
 def _leading_text(body: dict[str, Any], items: Sequence[Any]) -> str:
     first = items[0] if items and isinstance(items[0], dict) else {}
     leads = first.get("content") if first.get("role") in ("system", "developer") else None
-    given = body.get("system") or body.get("instructions") or leads
+    lead = body.get("system") or body.get("instructions") or leads
     if isinstance(
-        given, list
+        lead, list
     ):  # the first block counts clients and builds, the second says what the agent is
-        texts = [block.get("text") for block in given[:2] if isinstance(block, dict)]
+        texts = [block.get("text") for block in lead[:2] if isinstance(block, dict)]
         return "\n".join(text for text in texts if isinstance(text, str))[:4_000]
-    return given[:4_000] if isinstance(given, str) else ""
+    return lead[:4_000] if isinstance(lead, str) else ""
 
 
 @dataclass(slots=True, eq=False)
@@ -208,7 +210,7 @@ class ClientLine:
         number: Among the lines of its conversation, from 1.
         manager: Follows it.
         bare: The list as it was last seen.
-        taken: How many messages of it the manager has taken.
+        seen: How many messages of it the manager has taken.
         size: Bytes of the call with which it took the newest.
         thinking: The parameter of that name in its calls.
         lock: Held while a call is made to fit: two calls of one line come after each other.
@@ -219,7 +221,7 @@ class ClientLine:
     manager: ContextManager
     thinking: object
     bare: list[Any] = field(default_factory=list)
-    taken: int = 0
+    seen: int = 0
     size: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -235,7 +237,7 @@ class ClientLines:
         return iter(tuple(self._lines.values()))
 
     def nearest(
-        self, name: str, given: ClientList, thinking: object
+        self, name: str, client_list: ClientList, thinking: object
     ) -> tuple[ClientLine | None, int]:
         """The line with the most messages in common at the beginning, and how many these are."""
         best: ClientLine | None = None
@@ -243,7 +245,7 @@ class ClientLines:
         for line in self:
             if line.name != name or line.thinking != thinking:
                 continue
-            same = _same(line.bare, given.bare)
+            same = _same(line.bare, client_list.bare)
             if same > most or (same == most and best is not None and same == len(line.bare)):
                 best, most = line, same
         return best, most
@@ -251,13 +253,13 @@ class ClientLines:
     def add(self, name: str, manager: ContextManager, thinking: object) -> ClientLine:
         """A new line; the one that was used longest ago is dropped for it."""
         self._numbers[name] = number = self._numbers.get(name, 0) + 1
-        made = ClientLine(name, number, manager, thinking)
-        self._lines[name, number] = made
+        line_added = ClientLine(name, number, manager, thinking)
+        self._lines[name, number] = line_added
         while len(self._lines) > MOST_LINES:
             (old, _), _ = self._lines.popitem(last=False)
             if not any(line.name == old for line in self):
                 self._numbers.pop(old, None)
-        return made
+        return line_added
 
     def used(self, line: ClientLine) -> None:
         """It is the newest now."""
@@ -265,11 +267,11 @@ class ClientLines:
             self._lines.move_to_end((line.name, line.number))
 
 
-def _same(known: Sequence[Any], given: Sequence[Any]) -> int:
-    most = min(len(known), len(given))
-    if known[:most] == given[:most]:
+def _same(before: Sequence[Any], now: Sequence[Any]) -> int:
+    most = min(len(before), len(now))
+    if before[:most] == now[:most]:
         return most
-    return next(at for at in range(most) if known[at] != given[at])
+    return next(at for at in range(most) if before[at] != now[at])
 
 
 # A client's own compaction: recognised by documented marks, and answered without a model.
@@ -335,19 +337,21 @@ def _of_codex(call: ClientCall, items: Sequence[Any]) -> AskedCompaction | None:
         return None
     # Codex sends its own instructions again after the summary: they have no place in it.
     own = ("system", "developer")
-    said = [each for each in before if isinstance(each, dict) and each.get("role") not in own]
-    return AskedCompaction("codex_prompt", said) if said else None
+    conversation = [
+        item for item in before if isinstance(item, dict) and item.get("role") not in own
+    ]
+    return AskedCompaction("codex_prompt", conversation) if conversation else None
 
 
 def _of_claude_code(call: ClientCall) -> AskedCompaction | None:
-    given = call.items or [None]
-    before = given[:-1]
-    text, rest = _split(given[-1])
+    all_items = call.items or [None]
+    before = all_items[:-1]
+    text, without_request = _split(all_items[-1])
     if not text.startswith(_OPENINGS) or any(phrase not in text for phrase in _PHRASES):
         return None
-    found = _INSTRUCTIONS.search(text)
-    items = [*before, *([] if rest is None else [rest])]
-    asked = without_ledger(found[1]) if found else ""
+    match = _INSTRUCTIONS.search(text)
+    items = [*before, *([] if without_request is None else [without_request])]
+    asked = without_ledger(match[1]) if match else ""
     return AskedCompaction("claude_code", items, asked) if items else None
 
 
@@ -362,8 +366,8 @@ def _split(message: object, kind: str = "text") -> tuple[str, Mapping[str, Any] 
     last = blocks[-1] if blocks else None
     if not isinstance(last, Mapping) or last.get("type") != kind:
         return "", None
-    rest = blocks[:-1]
-    return str(last.get("text", "")).strip(), {**message, "content": rest} if rest else None
+    others = blocks[:-1]
+    return str(last.get("text", "")).strip(), {**message, "content": others} if others else None
 
 
 # ---- answers ---------------------------------------------------------------------------------

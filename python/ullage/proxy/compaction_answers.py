@@ -93,13 +93,13 @@ class HandedOut:
         that was not made here, cannot be read or goes over the budget stays, for the provider to refuse.
         """
         budget = _Budget()
-        found = [self._messages(item, budget) for item in items]
-        if all(each is None for each in found):
+        message_lists = [self._messages(item, budget) for item in items]
+        if all(opened is None for opened in message_lists):
             return None
-        made: list[Any] = []
-        for item, messages in zip(items, found, strict=True):
-            made += [item] if messages is None else _without_copies(messages, made)
-        return made
+        conversation: list[Any] = []
+        for item, messages in zip(items, message_lists, strict=True):
+            conversation += [item] if messages is None else _without_copies(messages, conversation)
+        return conversation
 
     def _messages(self, item: object, budget: _Budget) -> list[Any] | None:
         content = item.get("encrypted_content") if isinstance(item, Mapping) else None
@@ -126,11 +126,11 @@ class HandedOut:
 
 
 def _without_copies(messages: list[Any], before: list[Any]) -> list[Any]:
-    said = [(item.get("role"), item.get("content")) for item in before if _is_message(item)]
+    repeated = [(item.get("role"), item.get("content")) for item in before if _is_message(item)]
     return [
-        each
-        for each in messages
-        if not _is_message(each) or (each.get("role"), each.get("content")) not in said
+        message
+        for message in messages
+        if not _is_message(message) or (message.get("role"), message.get("content")) not in repeated
     ]
 
 
@@ -144,7 +144,11 @@ def _unpacked(packed: bytes, budget: _Budget) -> list[Any] | None:
         read = orjson.loads(plain) if _allowed(plain, budget) else None
     except (zlib.error, ValueError):
         return None
-    return read if isinstance(read, list) and all(isinstance(each, dict) for each in read) else None
+    return (
+        read
+        if isinstance(read, list) and all(isinstance(message, dict) for message in read)
+        else None
+    )
 
 
 def _allowed(plain: bytes, budget: _Budget) -> bool:
@@ -165,20 +169,20 @@ def _allowed(plain: bytes, budget: _Budget) -> bool:
 
 def _kept_key(store: DocumentStore | None) -> bytes:
     """The key in the store, made if there is none yet; one for this process where the store fails."""
-    made = secrets.token_bytes(_KEY_BYTES)
+    key = secrets.token_bytes(_KEY_BYTES)
     if store is None:
-        return made
+        return key
     try:
-        if (found := store.load(_KEY_CONVERSATION, _KEY_DOCUMENT)) is None:
-            store.save(_KEY_CONVERSATION, _KEY_DOCUMENT, made, after=0)
-            return made
-        return found.data
+        if (document := store.load(_KEY_CONVERSATION, _KEY_DOCUMENT)) is None:
+            store.save(_KEY_CONVERSATION, _KEY_DOCUMENT, key, after=0)
+            return key
+        return document.data
     except LogConflict:  # another gateway made one meanwhile
-        found = store.load(_KEY_CONVERSATION, _KEY_DOCUMENT)
-        return made if found is None else found.data
+        document = store.load(_KEY_CONVERSATION, _KEY_DOCUMENT)
+        return key if document is None else document.data
     except (StoreError, OSError) as exc:
         LOG.warning("the key of compaction items was not kept: %s", type(exc).__name__)
-        return made
+        return key
 
 
 # Answers that the gateway writes itself, in the wire form that the client expects: JSON or server-sent events.
@@ -212,8 +216,8 @@ class LocalAnswer:
         ]
 
 
-def _json(made: Mapping[str, Any]) -> LocalAnswer:
-    return LocalAnswer("application/json", orjson.dumps(made))
+def _json(body: Mapping[str, Any]) -> LocalAnswer:
+    return LocalAnswer("application/json", orjson.dumps(body))
 
 
 def _stream(events: Iterator[Mapping[str, Any]]) -> LocalAnswer:
@@ -291,7 +295,7 @@ def response_answer(
         compaction: The answer of `/responses/compact`; else a response.
         stream: As events, which the former never is unless it is asked for.
     """
-    made = {
+    response = {
         "id": f"resp_{_name(model)}",
         "object": "response.compaction" if compaction else "response",
         "created_at": int(time.time()),
@@ -302,7 +306,7 @@ def response_answer(
         "output": list(output),
         "usage": _usage(),
     }
-    return _stream(_response_events(made)) if stream else _json(made)
+    return _stream(_response_events(response)) if stream else _json(response)
 
 
 def _usage() -> dict[str, Any]:
@@ -315,10 +319,10 @@ def _usage() -> dict[str, Any]:
     }
 
 
-def _response_events(made: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    begun = {**made, "status": "in_progress", "output": [], "usage": None}
+def _response_events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    begun = {**response, "status": "in_progress", "output": [], "usage": None}
     events: list[dict[str, Any]] = [{"type": "response.created", "response": begun}]
-    for index, item in enumerate(made["output"]):
+    for index, item in enumerate(response["output"]):
         at = {"output_index": index}
         parts = item.get("content", ())
         begun = {**item, "content": [], "status": "in_progress"} if parts else item
@@ -326,7 +330,7 @@ def _response_events(made: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         for number, part in enumerate(parts):
             events += _text_events({**at, "content_index": number, "item_id": item["id"]}, part)
         events.append({"type": "response.output_item.done", **at, "item": item})
-    events.append({"type": "response.completed", "response": dict(made)})
+    events.append({"type": "response.completed", "response": dict(response)})
     for number, event in enumerate(events):
         yield {**event, "sequence_number": number}
 
@@ -433,9 +437,9 @@ def completed(
     whole = completed_text(asked, text)
     if whole == text:
         return None
-    said = [b for b in blocks[:-1] if b.get("type") == "text"]
-    made = {**message, "content": [*said, {**last, "text": whole}]}
-    return message_answer(made, stream=stream)
+    texts = [b for b in blocks[:-1] if b.get("type") == "text"]
+    completed_message = {**message, "content": [*texts, {**last, "text": whole}]}
+    return message_answer(completed_message, stream=stream)
 
 
 # What goes back to the client.
@@ -488,10 +492,10 @@ class ClientAnswer:
         if len(self.passed) + len(piece) <= _MOST_NOTED:
             self.passed += piece
 
-    async def give(self, made: LocalAnswer) -> None:
+    async def give(self, local: LocalAnswer) -> None:
         """An answer that was written here."""
-        await self._start(200, made.headers)
-        await self._body(made.body, more=False)
+        await self._start(200, local.headers)
+        await self._body(local.body, more=False)
 
     async def refuse(self, refused: GatewayError) -> None:
         """An error of the gateway itself."""

@@ -74,9 +74,9 @@ class LineStates:
         assert self._store is not None  # noqa: S101 - the caller looked
         held, version = self._read(line.name)
         key = str(line.number)
-        kept = {name: state for name, state in held.items() if name != key}
-        kept[key] = line.manager.view_state()
-        newest = dict(list(kept.items())[-MOST_STATES:])
+        states = {name: state for name, state in held.items() if name != key}
+        states[key] = line.manager.view_state()
+        newest = dict(list(states.items())[-MOST_STATES:])
         self._store.save(line.name, _DOCUMENT, orjson.dumps(newest), after=version)
 
     def sweep(self) -> None:
@@ -103,21 +103,21 @@ class LineStates:
             LOG.warning("the state of a conversation was not read: %s", type(exc).__name__)
             return None
         for state in reversed(held.values()):
-            made = new()
+            manager = new()
             try:
-                if made.load_view_state(state, bare):
-                    return made
+                if manager.load_view_state(state, bare):
+                    return manager
             except UllageError as exc:  # of another version, or damaged
                 LOG.warning("the state of a conversation is not of use: %s", type(exc).__name__)
         return None
 
     def _read(self, name: str) -> tuple[dict[str, Any], int]:
         assert self._store is not None  # noqa: S101 - both callers looked
-        found = self._store.load(name, _DOCUMENT)
-        if found is None:
+        document = self._store.load(name, _DOCUMENT)
+        if document is None:
             return {}, 0
-        read = orjson.loads(found.data)
-        return read if isinstance(read, dict) else {}, found.version
+        read = orjson.loads(document.data)
+        return read if isinstance(read, dict) else {}, document.version
 
 
 def forget_all(store: FolderStore) -> int:
@@ -146,10 +146,12 @@ def forget_old(
     Raises:
         StoreError: The folder cannot be read or written.
     """
-    known = sorted(((*store.usage(name), name) for name in _conversations(store)), reverse=True)
+    conversations = sorted(
+        ((*store.usage(name), name) for name in _conversations(store)), reverse=True
+    )
     latest = (time.time() if now is None else now) - days * 86_400
     total = 0
-    for changed, size, name in known:
+    for changed, size, name in conversations:
         total += size
         if (days and changed < latest) or (most_bytes and total > most_bytes):
             store.forget(name)
@@ -212,13 +214,13 @@ class FittedCall:
 
     Attributes:
         line: Its conversation.
-        given: Its list.
+        client_list: Its list.
         reports: Of the levels that acted in this call.
         raw: The body to send: the client's own bytes as long as no level has acted.
     """
 
     line: ClientLine
-    given: ClientList
+    client_list: ClientList
     reports: tuple[StageReport, ...]
     raw: bytes
 
@@ -249,13 +251,13 @@ class Fitter:
     async def fit(self, call: ClientCall) -> FittedCall | None:
         """The call made to fit; `None`: it is sent as it came."""
         try:
-            given = await self._read(call)
-            if given is None:
+            client_list = await self._read(call)
+            if client_list is None:
                 return None
             name, thinking = name_of(call), (call.body or {}).get("thinking")
-            line, same = await self._line(name, call, given, thinking)
+            line, same = await self._line(name, call, client_list, thinking)
             async with line.lock:
-                return await self._looked_at(line, call, given, same)
+                return await self._looked_at(line, call, client_list, same)
         except ContextTooLarge as exc:
             LOG.warning("nothing left to make smaller: %s", exc)
         except UllageError as exc:
@@ -270,30 +272,33 @@ class Fitter:
         return await asyncio.to_thread(ClientList.of, call)
 
     async def _line(
-        self, name: str, call: ClientCall, given: ClientList, thinking: object
+        self, name: str, call: ClientCall, client_list: ClientList, thinking: object
     ) -> tuple[ClientLine, int]:
         """The line that a call goes on with: the nearest, a fork of it, or a new one; and how many messages it has seen before."""
-        near, same = self.lines.nearest(name, given, thinking)
+        near, same = self.lines.nearest(name, client_list, thinking)
         if near is not None:
-            given.bare[:same] = near.bare[
+            client_list.bare[:same] = near.bare[
                 :same
             ]  # one copy of it in memory, the one that the manager has
         if near is not None and same == len(near.bare):
-            near.bare = given.bare  # before anything is awaited: the next call sees it
+            near.bare = client_list.bare  # before anything is awaited: the next call sees it
             self.lines.used(near)
             return near, same
         if near is not None and same:
             async with near.lock:
                 manager = await asyncio.to_thread(near.manager.fork)
-                taken = near.taken
+                seen = near.seen
         else:
-            manager, taken = await asyncio.to_thread(self._begun, name, call, given, thinking), 0
-        made = self.lines.add(name, manager, thinking)
-        made.bare, made.taken = given.bare, taken
-        return made, same
+            manager, seen = (
+                await asyncio.to_thread(self._begun, name, call, client_list, thinking),
+                0,
+            )
+        line = self.lines.add(name, manager, thinking)
+        line.bare, line.seen = client_list.bare, seen
+        return line, same
 
     def _begun(
-        self, name: str, call: ClientCall, given: ClientList, thinking: Any
+        self, name: str, call: ClientCall, client_list: ClientList, thinking: Any
     ) -> ContextManager:
         """A manager for a line that is not in memory: with the state that an earlier process left, if one fits."""
         provider = call.endpoint.provider
@@ -304,44 +309,44 @@ class Fitter:
                 model=call.model,
                 provider=provider,
                 policy=self.policy,
-                system=given.system,
-                tools=CountedTools(given.tools),
+                system=client_list.system,
+                tools=CountedTools(client_list.tools),
                 thinking=thinking
                 if isinstance(thinking, dict) and provider == "anthropic"
                 else None,
                 context_window=window,
             )
 
-        return self._states.loaded(name, given.bare, new) or new()
+        return self._states.loaded(name, client_list.bare, new) or new()
 
     async def _looked_at(
-        self, line: ClientLine, call: ClientCall, given: ClientList, same: int
+        self, line: ClientLine, call: ClientCall, client_list: ClientList, same: int
     ) -> FittedCall:
         """The call as levels leave it; what takes long runs in a thread, where it does not hold up other calls."""
-        if _is_brief(line, call, given, same):
-            fitted = self._fitted(line, call, given, same)
+        if _is_brief(line, call, client_list, same):
+            fitted = self._fitted(line, call, client_list, same)
         else:
-            fitted = await asyncio.to_thread(self._fitted, line, call, given, same)
+            fitted = await asyncio.to_thread(self._fitted, line, call, client_list, same)
         if fitted.reports:
             await asyncio.to_thread(self._states.save, line)
         return fitted
 
     def _fitted(
-        self, line: ClientLine, call: ClientCall, given: ClientList, same: int
+        self, line: ClientLine, call: ClientCall, client_list: ClientList, same: int
     ) -> FittedCall:
         manager = line.manager
         view = manager.changed_view(
-            given.bare,
-            unchanged=min(same, line.taken),
-            system=given.system,
-            tools=given.tools,
+            client_list.bare,
+            unchanged=min(same, line.seen),
+            system=client_list.system,
+            tools=client_list.tools,
             model=None if manager.model.name == call.model else call.model,
         )
-        line.taken, line.size = len(given.bare), len(call.raw)
+        line.seen, line.size = len(client_list.bare), len(call.raw)
         if view is None:
-            return FittedCall(line, given, (), call.raw)
-        raw = call.with_items(given.written(view)) if view.changed else call.raw
-        return FittedCall(line, given, view.reports, raw)
+            return FittedCall(line, client_list, (), call.raw)
+        raw = call.with_items(client_list.written(view)) if view.changed else call.raw
+        return FittedCall(line, client_list, view.reports, raw)
 
     async def recovered(
         self, fitted: FittedCall, call: ClientCall, error: object
@@ -358,32 +363,32 @@ class Fitter:
         return None
 
     def _recovered(self, fitted: FittedCall, call: ClientCall, error: object) -> FittedCall | None:
-        line, given = fitted.line, fitted.given
+        line, client_list = fitted.line, fitted.client_list
         done = line.manager.on_overflow(error)
         if not done:
             return None
-        view = line.manager.view(given.bare)
+        view = line.manager.view(client_list.bare)
         smaller = {} if done.max_tokens is None else {_output_key(call): done.max_tokens}
-        raw = call.with_items(given.written(view), **smaller)
+        raw = call.with_items(client_list.written(view), **smaller)
         self._states.save(line)
         if len(self._refused) < _MOST_REFUSED:
             self._refused.add(line.name)
         if raw == fitted.raw:
             return None
-        return FittedCall(line, given, (*fitted.reports, *done.reports, *view.reports), raw)
+        return FittedCall(line, client_list, (*fitted.reports, *done.reports, *view.reports), raw)
 
 
-def _is_brief(line: ClientLine, call: ClientCall, given: ClientList, same: int) -> bool:
+def _is_brief(line: ClientLine, call: ClientCall, client_list: ClientList, same: int) -> bool:
     """Whether a look is surely short: a few new messages at the end, and not enough for a summary to be due.
 
     It takes less time than a busy machine takes to wake a thread for it.
     """
     new_bytes = len(call.raw) - line.size
-    if same < line.taken or not 0 <= new_bytes <= _BRIEF_BYTES or not line.taken:
+    if same < line.seen or not 0 <= new_bytes <= _BRIEF_BYTES or not line.seen:
         return False
     machine = line.manager.machine
     most = machine.tokens + new_bytes // _BYTES_PER_TOKEN
-    return len(given.bare) - line.taken <= _BRIEF_MESSAGES and most < machine.trigger()
+    return len(client_list.bare) - line.seen <= _BRIEF_MESSAGES and most < machine.trigger()
 
 
 def _window_of(call: ClientCall) -> int:

@@ -79,9 +79,9 @@ class KnownCalls:
             await self._fit(self.fitter, call, answer)
 
     async def _send(self, call: ClientCall, raw: bytes) -> aiohttp.ClientResponse:
-        given = call.incoming
+        incoming = call.incoming
         return await self._upstream.request(
-            call.endpoint, given.method, given.target, given.headers, raw
+            call.endpoint, incoming.method, incoming.target, incoming.headers, raw
         )
 
     # ---- made to fit -------------------------------------------------------------------------
@@ -135,21 +135,21 @@ class KnownCalls:
             data = await _read(response, None)
             kind = response.headers.get("content-type", "")
             packed = response.headers.get("content-encoding", "")
-            made = await asyncio.to_thread(
+            local = await asyncio.to_thread(
                 completed, asked, kind, packed, data, stream=call.streams
             )
-            if made is None:
+            if local is None:
                 await answer.relay(response, data)
             else:
-                await answer.give(made)
+                await answer.give(local)
 
 
 async def _smaller(
     fitter: Fitter, call: ClientCall, fitted: FittedCall | None, error: object
 ) -> FittedCall | None:
     """A refused call, made smaller; `None`: it was refused for another reason, or nothing helps."""
-    found = classify(error, provider=call.endpoint.provider)
-    if not (found.is_overflow or found.kind == "output_budget"):
+    refusal = classify(error, provider=call.endpoint.provider)
+    if not (refusal.is_overflow or refusal.kind == "output_budget"):
         return None
     fitted = fitted or await fitter.fit(call)
     return None if fitted is None else await fitter.recovered(fitted, call, error)
@@ -165,7 +165,7 @@ async def _refusal(
     if response.status in _REFUSED:
         held = await _read(response, _LONGEST_ERROR)
         plain = decoded(response.headers.get("content-encoding", ""), held)
-        return held, None if plain is None else (response.status, _said(plain))
+        return held, None if plain is None else (response.status, _error_of(plain))
     if not (due and call.endpoint.kind == "responses" and call.streams):
         return b"", None
     held = await _read(response, _LONGEST_ERROR, until=lambda held: _substance(held) is not None)
@@ -196,7 +196,7 @@ async def _read(
     return bytes(held)
 
 
-def _said(plain: bytes) -> Any:
+def _error_of(plain: bytes) -> Any:
     """An error as an object, or as text."""
     try:
         return orjson.loads(plain)

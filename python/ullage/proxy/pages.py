@@ -51,8 +51,8 @@ def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -
     registry.register(_Figures(accounts, lines))
 
     async def show(request: Request) -> Response:
-        given = request.query_params.get("token")
-        query = urlencode({"token": given}) if given else ""
+        token_given = request.query_params.get("token")
+        query = urlencode({"token": token_given}) if token_given else ""
         shown = {"accounts": list(accounts), "totals": accounts.totals, "n": "{:,}".format}
         return HTMLResponse(page.render(shown, query=query), headers=_HEADERS)
 
@@ -92,8 +92,8 @@ def _guarded(endpoint: Endpoint, token: str) -> Endpoint:
 def _may_see(request: Request, token: str) -> bool:
     """Whether a caller is on this machine, and calls it by a name of it: a page in a browser may have a name of its own for it."""
     bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-    given = request.query_params.get("token", bearer)
-    if token and hmac.compare_digest(given.encode(), token.encode()):
+    token_sent = request.query_params.get("token", bearer)
+    if token and hmac.compare_digest(token_sent.encode(), token.encode()):
         return True
     caller = "" if request.client is None else request.client.host
     return is_loopback(caller) and is_loopback(host_name(request.headers.get("host", "")))
@@ -101,8 +101,8 @@ def _may_see(request: Request, token: str) -> bool:
 
 def _removed(lines: ClientLines | None, place: dict[str, Any]) -> Response:
     """What left a line, as a list; or, under its handle, as it was."""
-    found = (line for line in lines or () if (line.name, line.number) == _key(place))
-    line = next(found, None)
+    matching = (line for line in lines or () if (line.name, line.number) == _key(place))
+    line = next(matching, None)
     if line is None:
         return PlainTextResponse("not in memory; the client's own transcript has it\n", 404)
     text, status = _recalled(line, place.get("handle"))

@@ -100,11 +100,11 @@ _HEADER_LINE = 64 * 1024
 
 def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The headers that a gateway passes on, in order; names listed in `Connection` are of the hop too."""
-    given = [(name, value) for name, value in headers]
-    listed = [value for name, value in given if name.lower() == b"connection"]
+    pairs = [(name, value) for name, value in headers]
+    listed = [value for name, value in pairs if name.lower() == b"connection"]
     named = {part.strip().lower() for value in listed for part in value.split(b",")}
     dropped = _HOP_BY_HOP | named
-    return [(name, value) for name, value in given if name.lower() not in dropped]
+    return [(name, value) for name, value in pairs if name.lower() not in dropped]
 
 
 class Upstream:
@@ -184,10 +184,10 @@ def _verified(ca_file: Path | None) -> ssl.SSLContext:
         raise InvalidPolicy("ca_file", str(ca_file), f"cannot be read: {exc}") from exc
 
 
-def _headers(given: Iterable[tuple[bytes, bytes]], body: object) -> list[tuple[str, str]]:
+def _headers(headers: Iterable[tuple[bytes, bytes]], body: object) -> list[tuple[str, str]]:
     left_out = _OURS | {b"content-length"} if isinstance(body, bytes) else _OURS
-    kept = [pair for pair in end_to_end(given) if pair[0].lower() not in left_out]
-    return [(name.decode("ascii"), _text(name, value)) for name, value in kept]
+    passed = [pair for pair in end_to_end(headers) if pair[0].lower() not in left_out]
+    return [(name.decode("ascii"), _text(name, value)) for name, value in passed]
 
 
 def _text(name: bytes, value: bytes) -> str:
@@ -339,28 +339,28 @@ def events_of(data: bytes) -> Iterator[dict[str, Any]]:
     for block in data.replace(b"\r\n", b"\n").split(b"\n\n"):
         lines = [line[5:].strip() for line in block.split(b"\n") if line.startswith(b"data:")]
         try:
-            found = orjson.loads(b"\n".join(lines)) if lines else None
+            event = orjson.loads(b"\n".join(lines)) if lines else None
         except orjson.JSONDecodeError:
             continue
-        if isinstance(found, dict):
-            yield found
+        if isinstance(event, dict):
+            yield event
 
 
 def message_in(content_type: str, data: bytes) -> dict[str, Any] | None:
     """The response object of a whole answer, plain or streamed; `None`: there is none, or it broke off."""
     if not content_type.startswith("text/event-stream"):
         try:
-            found = orjson.loads(data)
+            value = orjson.loads(data)
         except orjson.JSONDecodeError:
             return None
-        return found if isinstance(found, dict) else None
-    made: dict[str, Any] | None = None
+        return value if isinstance(value, dict) else None
+    message: dict[str, Any] | None = None
     for event in events_of(data):
-        made = _taken(made, event)
-    return made
+        message = _with_event(message, event)
+    return message
 
 
-def _taken(made: dict[str, Any] | None, event: Mapping[str, Any]) -> dict[str, Any] | None:
+def _with_event(message: dict[str, Any] | None, event: Mapping[str, Any]) -> dict[str, Any] | None:
     """A response with one more event of its stream; those of Anthropic add up, OpenAI's end with the whole or with the usage."""
     kind = event.get("type")
     if kind == "message_start" and isinstance(event.get("message"), dict):
@@ -369,25 +369,25 @@ def _taken(made: dict[str, Any] | None, event: Mapping[str, Any]) -> dict[str, A
     if isinstance(response, dict) and kind in ("response.completed", "response.incomplete"):
         return response
     if event.get("object") == "chat.completion.chunk":
-        usage = event.get("usage") or (made or {}).get("usage")
+        usage = event.get("usage") or (message or {}).get("usage")
         return {"object": "chat.completion", "model": event.get("model"), "usage": usage}
-    return made if made is None else _anthropic(made, kind, event)
+    return message if message is None else _anthropic(message, kind, event)
 
 
-def _anthropic(made: dict[str, Any], kind: object, event: Mapping[str, Any]) -> dict[str, Any]:
+def _anthropic(message: dict[str, Any], kind: object, event: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "content_block_start" and isinstance(event.get("content_block"), dict):
-        made["content"].append(dict(event["content_block"]))
+        message["content"].append(dict(event["content_block"]))
     delta = event.get("delta")
     if not isinstance(delta, dict):
-        return made
-    if kind == "content_block_delta" and made["content"]:
-        block = made["content"][-1]
+        return message
+    if kind == "content_block_delta" and message["content"]:
+        block = message["content"][-1]
         if isinstance(delta.get("text"), str):
             block["text"] = str(block.get("text") or "") + delta["text"]
     elif kind == "message_delta":
-        usage = {**(made.get("usage") or {}), **(event.get("usage") or {})}
-        made = {**made, **delta, "usage": usage}
-    return made
+        usage = {**(message.get("usage") or {}), **(event.get("usage") or {})}
+        message = {**message, **delta, "usage": usage}
+    return message
 
 
 def tokens_in(message: Mapping[str, Any] | None) -> ReportedTokens | None:
@@ -408,8 +408,8 @@ def tokens_in(message: Mapping[str, Any] | None) -> ReportedTokens | None:
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int:
-    found = usage.get(name)
-    return found if type(found) is int and found > 0 else 0
+    value = usage.get(name)
+    return value if type(value) is int and value > 0 else 0
 
 
 # Unpacks what a provider packed, to be read here; what is passed on stays packed as it came.
