@@ -58,8 +58,8 @@ def arrow_schema() -> Any:
     kinds["output"] = arrow.large_binary()
     return arrow.schema(
         [
-            arrow.field(each.name, kinds.get(each.name, arrow.string()))
-            for each in dataclasses.fields(BatchRow)
+            arrow.field(column.name, kinds.get(column.name, arrow.string()))
+            for column in dataclasses.fields(BatchRow)
         ]
     )
 
@@ -81,17 +81,17 @@ def process_rows(batch: ArrowBatch, task: RowTask) -> ArrowBatch:
     """
     schema = arrow_schema()
     rows = [dataclasses.asdict(row) for row in rows_of(batch.to_pylist(), task)]
-    made: ArrowBatch = _arrow().RecordBatch.from_pylist(rows, schema=schema)
-    return made
+    result: ArrowBatch = _arrow().RecordBatch.from_pylist(rows, schema=schema)
+    return result
 
 
-def rows_of(given: Iterable[Mapping[str, Any]], task: RowTask) -> Iterator[BatchRow]:
+def rows_of(rows: Iterable[Mapping[str, Any]], task: RowTask) -> Iterator[BatchRow]:
     """The same over plain rows.
 
     Raises:
         InvalidPolicy: A row has neither `path` nor `content`.
     """
-    for number, row in enumerate(given):
+    for number, row in enumerate(rows):
         if "path" not in row and "content" not in row:
             raise InvalidPolicy("batch", sorted(row), "must have a column path or content")
         path, content = row.get("path"), row.get("content")
@@ -163,7 +163,7 @@ def _threads(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[B
 
     def submit(count: int) -> set[Future[BatchRow]]:
         chosen = islice(left, count)
-        return {pool.submit(task.row, each["path"], each.get("relative", "")) for each in chosen}
+        return {pool.submit(task.row, place["path"], place.get("relative", "")) for place in chosen}
 
     try:
         begun = submit(2 * (workers or 8))
@@ -188,11 +188,11 @@ def _daft(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[Batc
         return_dtype=daft.DataType.from_arrow_type(kind), batch_size=PER_TASK, use_process=True
     )(work)
     frame = daft.from_pydict(
-        {name: [each.get(name, "") for each in places] for name in ("path", "relative")}
+        {name: [place.get(name, "") for place in places] for name in ("path", "relative")}
     )
     frame = frame.into_batches(PER_TASK)
     done = frame.select(call(daft.col("path"), daft.col("relative")).alias("row"))
-    yield from (BatchRow(**each["row"]) for each in done.iter_rows())
+    yield from (BatchRow(**place["row"]) for place in done.iter_rows())
 
 
 def _ray(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
@@ -203,7 +203,7 @@ def _ray(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[Batch
         done = [process_rows(batch, task) for batch in table.to_batches()]
         return arrow.Table.from_batches(done, schema=arrow_schema())
 
-    frame = data.from_items([dict(each) for each in places])
+    frame = data.from_items([dict(place) for place in places])
     done = frame.map_batches(work, batch_format="pyarrow", batch_size=PER_TASK)
     yield from (BatchRow(**row) for row in done.iter_rows())
 
@@ -228,12 +228,12 @@ def find_places(paths: Iterable[str], *, pattern: str = "") -> list[RemoteFile]:
     Raises:
         InvalidPolicy, MissingExtra, StoreError: See both.
     """
-    given = list(paths)
-    local = find_transcripts([path for path in given if not is_remote(path)], pattern=pattern)
-    found = {each.path: each for each in map(_of_file, local)}
-    for address in filter(is_remote, given):
-        found.update({each.path: each for each in find_remote(address)})
-    return sorted(found.values())
+    addresses = list(paths)
+    local = find_transcripts([path for path in addresses if not is_remote(path)], pattern=pattern)
+    places = {place.path: place for place in map(_of_file, local)}
+    for address in filter(is_remote, addresses):
+        places.update({place.path: place for place in find_remote(address)})
+    return sorted(places.values())
 
 
 def run_places(
@@ -266,13 +266,13 @@ def run_places(
     book = Manifest() if manifest is None else manifest
     left: dict[str, RemoteFile] = {}
     for place in places:
-        done = _known(book, name, place, retry_failed=retry_failed)
+        done = _recorded(book, name, place, retry_failed=retry_failed)
         if done is None:
             left[place.path] = place
         else:
             yield done
-    order = sorted(left.values(), key=lambda each: -each.size)
-    asked = [{"path": each.path, "relative": each.relative} for each in order]
+    order = sorted(left.values(), key=lambda remote: -remote.size)
+    asked = [{"path": remote.path, "relative": remote.relative} for remote in order]
     for row in run_rows(asked, task, engine=engine, workers=workers):
         place, status, report = left[row.path], _status(row), _report(row)
         record = {"status": str(status), "report": report}
@@ -280,13 +280,13 @@ def run_places(
         yield Done(place.path, status, report)
 
 
-def _of_file(found: TranscriptFile) -> RemoteFile:
-    path = found.path.resolve()
+def _of_file(file: TranscriptFile) -> RemoteFile:
+    path = file.path.resolve()
     stat = path.stat()
-    return RemoteFile(str(path), found.relative.as_posix(), stat.st_size, stat.st_mtime_ns)
+    return RemoteFile(str(path), file.relative.as_posix(), stat.st_size, stat.st_mtime_ns)
 
 
-def _known(book: Manifest, name: str, place: RemoteFile, *, retry_failed: bool) -> Done | None:
+def _recorded(book: Manifest, name: str, place: RemoteFile, *, retry_failed: bool) -> Done | None:
     record = book.find(name, place.path, size=place.size, changed=place.changed)
     if record is None or (record["status"] == Status.FAILED and retry_failed):
         return None

@@ -51,24 +51,24 @@ def find_remote(address: str) -> list[RemoteFile]:
         MissingExtra: obstore is not installed.
         StoreError: The bucket does not exist or may not be read, or nothing is there.
     """
-    scheme, _, rest = address.partition("://")
-    bucket, _, path = rest.partition("/")
+    scheme, _, bucket_path = address.partition("://")
+    bucket, _, path = bucket_path.partition("/")
     if not bucket and scheme != "memory":
         raise InvalidPolicy("paths", address, "must name a bucket, as s3://bucket/folder")
     magic = _MAGIC.search(path)
     base = path[: magic.start()].rpartition("/")[0] if magic else path.rstrip("/")
     fits = re.compile(_pattern(path)) if magic else None
     root = f"{scheme}://{bucket}"
-    found = [
+    objects = [
         RemoteFile(
             f"{root}/{key}", key[len(base) :].lstrip("/") or key.rpartition("/")[2], size, at
         )
         for key, size, at in _listed(root, base)
         if (fits.fullmatch(key) if fits else key == base or key.endswith(SUFFIXES))
     ]
-    if not found:
+    if not objects:
         raise StoreError("holds no transcript", path=address)
-    return sorted(found)
+    return sorted(objects)
 
 
 def _pattern(glob: str) -> str:
@@ -105,8 +105,8 @@ def _listed(root: str, base: str) -> Iterator[tuple[str, int, int]]:
             return
     try:
         for part in library.list(store, f"{base}/" if base else None, chunk_size=1000):
-            for each in part:
-                yield each["path"], each["size"], _ns(each)
+            for entry in part:
+                yield entry["path"], entry["size"], _ns(entry)
     except Exception as exc:
         raise _failed(exc, root) from exc
 
@@ -159,8 +159,8 @@ def check_place(path: str) -> None:
 
 
 def _split(path: str) -> tuple[str, str]:
-    scheme, _, rest = path.partition("://")
-    bucket, _, key = rest.partition("/")
+    scheme, _, bucket_path = path.partition("://")
+    bucket, _, key = bucket_path.partition("/")
     return f"{scheme}://{bucket}", key
 
 
@@ -183,5 +183,5 @@ def _failed(exc: Exception, path: str) -> StoreError:
     return StoreError(str(exc).strip().split("\n")[0][:300], path=path)
 
 
-def _ns(found: Any) -> int:
-    return int(found["last_modified"].timestamp() * 1_000_000_000)
+def _ns(moment: Any) -> int:
+    return int(moment["last_modified"].timestamp() * 1_000_000_000)

@@ -122,10 +122,10 @@ def _facts(session: Session | InspectedSession) -> dict[str, Any]:
     }
 
 
-def _target(found: TranscriptFile, output: Path) -> Path:
-    target = output / found.relative.with_suffix(".jsonl")
-    if target.resolve() == found.path.resolve():
-        raise StoreError("would be overwritten", path=str(found.path), hint="name another folder")
+def _target(file: TranscriptFile, output: Path) -> Path:
+    target = output / file.relative.with_suffix(".jsonl")
+    if target.resolve() == file.path.resolve():
+        raise StoreError("would be overwritten", path=str(file.path), hint="name another folder")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as exc:
@@ -208,9 +208,9 @@ class RowTask:
         place = path
         try:
             with ExitStack() as open_until:
-                found = self._found(open_until, path, relative, content)
-                place = str(found.path)
-                return self._done(path, found)
+                file = self._file_of(open_until, path, relative, content)
+                place = str(file.path)
+                return self._done(path, file)
         except (UllageError, OSError) as exc:
             failure = failure_of(exc)
             return row_of(path, {**failure, "error": failure["error"].replace(place, path)})
@@ -231,7 +231,7 @@ class RowTask:
 
     # ---- one transcript ----------------------------------------------------------------------
 
-    def _found(
+    def _file_of(
         self, open_until: ExitStack, path: str, relative: str, content: bytes | None
     ) -> TranscriptFile:
         if content is None and not is_remote(path):
@@ -246,14 +246,14 @@ class RowTask:
         target.write_bytes(fetched(path) if content is None else content)
         return TranscriptFile(target, folder / "in")
 
-    def _done(self, path: str, found: TranscriptFile) -> BatchRow:
+    def _done(self, path: str, file: TranscriptFile) -> BatchRow:
         local = bool(self.output) and not is_remote(self.output)
         if self.action != "compact" or self.dry or local:
-            return _row(path, found, self.report(found))
-        below = found.relative.with_suffix(_SUFFIX).as_posix()
+            return _row(path, file, self.report(file))
+        below = file.relative.with_suffix(_SUFFIX).as_posix()
         place = f"{self.output.rstrip('/')}/{below}" if self.output else path
         with tempfile.TemporaryDirectory(prefix="ullage-") as folder:
-            row = _row(path, found, self._reported(found, Path(folder), place))
+            row = _row(path, file, self._reported(file, Path(folder), place))
             if not row.written:
                 return row
             data = Path(row.written).read_bytes()
@@ -264,13 +264,13 @@ class RowTask:
 
     def _reported(
         self,
-        found: TranscriptFile,
+        file: TranscriptFile,
         output: Path | None,
         place: str | None,
         record: Record | None = None,
     ) -> Mapping[str, Any]:
         try:
-            return self._work(output, place, record)(found)
+            return self._work(output, place, record)(file)
         except (UllageError, OSError):
             raise
         except Exception as exc:  # a poisoned file must not end a run over many
@@ -303,8 +303,8 @@ class RowTask:
         raise InvalidPolicy("action", self.action, f"must be one of {', '.join(ACTIONS)}")
 
 
-def _row(path: str, found: TranscriptFile, report: Mapping[str, Any]) -> BatchRow:
-    shown = {key: path if value == str(found.path) else value for key, value in report.items()}
+def _row(path: str, file: TranscriptFile, report: Mapping[str, Any]) -> BatchRow:
+    shown = {key: path if value == str(file.path) else value for key, value in report.items()}
     return row_of(path, shown)
 
 
@@ -313,7 +313,7 @@ def row_of(path: str, report: Mapping[str, Any]) -> BatchRow:
     if "error" in report:
         code, error, hint = (str(report.get(name) or "") for name in ("code", "error", "hint"))
         return BatchRow(path=path, code=code, error=error, hint=hint)
-    rest = {name: value for name, value in report.items() if name != "written"}
+    others = {name: value for name, value in report.items() if name != "written"}
     before = report.get("tokens_before", report.get("tokens", 0))
     after = report.get("tokens_after", before)
     return BatchRow(
@@ -324,5 +324,5 @@ def row_of(path: str, report: Mapping[str, Any]) -> BatchRow:
         tokens_after=after,
         freed=before - after,
         written=report.get("written") or "",
-        report=orjson.dumps(rest, option=orjson.OPT_NON_STR_KEYS).decode(),
+        report=orjson.dumps(others, option=orjson.OPT_NON_STR_KEYS).decode(),
     )

@@ -55,12 +55,12 @@ class Manifest:
             StoreError: It cannot be read, or is not a manifest.
         """
         path = Path(path)
-        made, whole = cls(path), 0
+        manifest, whole = cls(path), 0
         for record, length in _read(path):
-            made._records[record["task"], record["path"]] = record
+            manifest._records[record["task"], record["path"]] = record
             whole += length
         _cut(path, whole)
-        return made
+        return manifest
 
     def __len__(self) -> int:
         return len(self._records)
@@ -222,8 +222,8 @@ def run_batch(
     """
     if not 1 <= workers <= MAX_WORKERS:
         raise InvalidPolicy("workers", workers, f"must be from 1 to {MAX_WORKERS}")
-    kept = Manifest() if manifest is None else manifest
-    book = _Book(kept, name or getattr(task, "__name__", "task"), retry_failed)
+    records_of = Manifest() if manifest is None else manifest
+    book = _Book(records_of, name or getattr(task, "__name__", "task"), retry_failed)
     work = partial(_one, task, book if records else None)
     return _run(work, files, workers, book)
 
@@ -231,16 +231,16 @@ def run_batch(
 def _run(
     work: _Work, files: Sequence[TranscriptFile], workers: int, book: _Book
 ) -> Generator[Done, None, None]:
-    kept = {found: done for found in files if (done := book.known(found)) is not None}
-    yield from kept.values()
-    left = iter([found for found in files if found not in kept])
+    done_before = {file: done for file in files if (done := book.recorded(file)) is not None}
+    yield from done_before.values()
+    left = iter([file for file in files if file not in done_before])
     pool = ThreadPoolExecutor(workers, thread_name_prefix="ullage-batch")
     ended: SimpleQueue[_Ended] = SimpleQueue()
     unrecorded: set[_Ended] = set()
 
     def begin(most: int) -> None:
-        for found in itertools.islice(left, most):
-            future = pool.submit(work, found)
+        for file in itertools.islice(left, most):
+            future = pool.submit(work, file)
             unrecorded.add(future)
             future.add_done_callback(ended.put)
 
@@ -261,56 +261,56 @@ def _run(
         # the next run would refuse to replace output that nothing says is ours.
         pool.shutdown(wait=True, cancel_futures=True)
         for future in [
-            each for each in unrecorded if not each.cancelled() and not each.exception()
+            pending for pending in unrecorded if not pending.cancelled() and not pending.exception()
         ]:
             record(future)
 
 
 def _all_of(ended: SimpleQueue[_Ended]) -> list[_Ended]:
     """What has ended; waits for the first."""
-    found = [ended.get()]
+    results = [ended.get()]
     while not ended.empty():
-        found.append(ended.get())
-    return found
+        results.append(ended.get())
+    return results
 
 
 def _in_order(finished: list[_Ended]) -> list[_Ended]:
-    return sorted(finished, key=lambda future: future.result()[0].found)
+    return sorted(finished, key=lambda future: future.result()[0].file)
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
     """A file at the time its task began."""
 
-    found: TranscriptFile
+    file: TranscriptFile
     size: int
     changed: int
 
     @classmethod
-    def of(cls, found: TranscriptFile) -> _Mark:
+    def of(cls, file: TranscriptFile) -> _Mark:
         try:
-            stat = found.path.stat()
+            stat = file.path.stat()
         except OSError:
-            return cls(found, -1, -1)
-        return cls(found, stat.st_size, stat.st_mtime_ns)
+            return cls(file, -1, -1)
+        return cls(file, stat.st_size, stat.st_mtime_ns)
 
 
 _Work: TypeAlias = Callable[[TranscriptFile], tuple[_Mark, Done]]
 _Ended: TypeAlias = "Future[tuple[_Mark, Done]]"
 
 
-def _one(task: Task, book: _Book | None, found: TranscriptFile) -> tuple[_Mark, Done]:
-    mark = _Mark.of(found)
+def _one(task: Task, book: _Book | None, file: TranscriptFile) -> tuple[_Mark, Done]:
+    mark = _Mark.of(file)
 
     def record(report: Mapping[str, Any]) -> None:
         if book is not None:
-            book.keep(mark, Done(found.path, Status.DONE, report))
+            book.keep(mark, Done(file.path, Status.DONE, report))
 
     try:
-        report = task(found) if book is None else task(found, record)
-        return mark, Done(found.path, Status.DONE, dict(report))
+        report = task(file) if book is None else task(file, record)
+        return mark, Done(file.path, Status.DONE, dict(report))
     except (UllageError, OSError) as exc:
-        return mark, Done(found.path, Status.FAILED, failure_of(exc))
+        return mark, Done(file.path, Status.FAILED, failure_of(exc))
 
 
 def failure_of(exc: Exception) -> dict[str, str]:
@@ -327,9 +327,9 @@ class _Book:
     task: str
     retry_failed: bool
 
-    def known(self, found: TranscriptFile) -> Done | None:
-        mark = _Mark.of(found)
-        path = str(found.path.resolve())
+    def recorded(self, file: TranscriptFile) -> Done | None:
+        mark = _Mark.of(file)
+        path = str(file.path.resolve())
         record = self.manifest.find(self.task, path, size=mark.size, changed=mark.changed)
         if record is None or (record["status"] == Status.FAILED and self.retry_failed):
             return None
@@ -337,12 +337,12 @@ class _Book:
         if written and not Path(written).exists():
             return None
         failed = record["status"] == Status.FAILED
-        return Done(found.path, Status.FAILED if failed else Status.KEPT, record["report"])
+        return Done(file.path, Status.FAILED if failed else Status.KEPT, record["report"])
 
     def keep(self, mark: _Mark, done: Done) -> Done:
         self.manifest.add(
             self.task,
-            str(mark.found.path.resolve()),
+            str(mark.file.path.resolve()),
             size=mark.size,
             changed=mark.changed,
             record={"status": str(done.status), "report": dict(done.report)},
@@ -367,8 +367,8 @@ def validate_file(
     session = open_session(found.path)
     checked = session.check(provider=provider, model=model)
     rules: dict[str, int] = {}
-    for each in checked.errors:
-        rules[each.rule] = rules.get(each.rule, 0) + 1
+    for fault in checked.errors:
+        rules[fault.rule] = rules.get(fault.rule, 0) + 1
     return {
         "format": session.format,
         "bytes": session.size,

@@ -50,11 +50,11 @@ def find_transcripts(
     Raises:
         StoreError: A path does not exist or cannot be listed.
     """
-    found: dict[Path, TranscriptFile] = {}
+    transcripts: dict[Path, TranscriptFile] = {}
     for path in map(Path, paths):
-        for each in _below(path, pattern):
-            found.setdefault(each.path.resolve(), each)
-    return sorted(found.values())
+        for transcript in _below(path, pattern):
+            transcripts.setdefault(transcript.path.resolve(), transcript)
+    return sorted(transcripts.values())
 
 
 def _below(path: Path, pattern: str) -> Iterator[TranscriptFile]:
@@ -66,16 +66,20 @@ def _below(path: Path, pattern: str) -> Iterator[TranscriptFile]:
     for folder, folders, names in os.walk(path, onerror=_refuse):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != NOTES)
         for name in names:
-            each = TranscriptFile(Path(folder, name), path)
-            if not name.startswith(".") and _fits(each, pattern) and each.path.is_file():
-                yield each
+            transcript = TranscriptFile(Path(folder, name), path)
+            if (
+                not name.startswith(".")
+                and _fits(transcript, pattern)
+                and transcript.path.is_file()
+            ):
+                yield transcript
 
 
 def _refuse(error: OSError) -> None:
     raise StoreError(f"cannot be listed: {error.strerror}", path=str(error.filename)) from error
 
 
-def _fits(found: TranscriptFile, pattern: str) -> bool:
+def _fits(transcript: TranscriptFile, pattern: str) -> bool:
     if pattern:
-        return found.relative.match(pattern)
-    return found.path.suffix in SUFFIXES
+        return transcript.relative.match(pattern)
+    return transcript.path.suffix in SUFFIXES

@@ -51,11 +51,11 @@ def ullage_hooks(
         others: Hooks of your own, by event; they stand before these.
     """
     hooks = _Hooks()
-    made = {event: list(matchers) for event, matchers in (others or {}).items()}
+    matchers_by_event = {event: list(matchers) for event, matchers in (others or {}).items()}
     for event in _EVENTS:
         matcher = HookMatcher(hooks=[hooks.answer], timeout=LIMIT_SECONDS)
-        made.setdefault(event, []).append(matcher)
-    return made
+        matchers_by_event.setdefault(event, []).append(matcher)
+    return matchers_by_event
 
 
 class _Hooks:
@@ -64,42 +64,42 @@ class _Hooks:
     def __init__(self) -> None:
         self._compacted: OrderedDict[str, int] = OrderedDict()  # tries left, by session
 
-    async def answer(self, given: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
+    async def answer(self, event: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
         """The answer to the client; empty: nothing changes."""
         try:
-            return await asyncio.to_thread(self._answer, given)
+            return await asyncio.to_thread(self._answer, event)
         except Exception:  # as in the plugin: a session must go on whatever happened here
             _log.warning("a hook of Ullage failed", exc_info=True)
             return {}
 
-    def _answer(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        event = str(given.get("hook_event_name"))
+    def _answer(self, payload: Mapping[str, Any]) -> dict[str, Any]:
+        event = str(payload.get("hook_event_name"))
         if event == "PreCompact":
-            return self._before_compaction(given)
+            return self._before_compaction(payload)
         fields: dict[str, Any] = {}
-        output = bounded(given) if event == "PostToolUse" else None
+        output = bounded(payload) if event == "PostToolUse" else None
         if output is not None:
             fields["updatedToolOutput"] = output
-        lost = self._lost(given)
+        lost = self._lost(payload)
         if lost:
             fields["additionalContext"] = lost
         return {"hookSpecificOutput": {"hookEventName": event, **fields}} if fields else {}
 
-    def _before_compaction(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        session = str(given.get("session_id") or "")
-        if not given.get("agent_id"):  # a subagent's context is not the one in this transcript
+    def _before_compaction(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        session = str(event.get("session_id") or "")
+        if not event.get("agent_id"):  # a subagent's context is not the one in this transcript
             self._compacted[session] = _TRIES
             while len(self._compacted) > _MOST:
                 self._compacted.popitem(last=False)
-        archive(str(given["transcript_path"]), session, str(given.get("trigger") or ""))
+        archive(str(event["transcript_path"]), session, str(event.get("trigger") or ""))
         return {}
 
-    def _lost(self, given: Mapping[str, Any]) -> str:
+    def _lost(self, event: Mapping[str, Any]) -> str:
         """Facts that the summary of a compaction since does not name, once."""
-        session = str(given.get("session_id") or "")
-        if session not in self._compacted or given.get("agent_id"):
+        session = str(event.get("session_id") or "")
+        if session not in self._compacted or event.get("agent_id"):
             return ""
-        text = restored(str(given["transcript_path"]))
+        text = restored(str(event["transcript_path"]))
         self._compacted[session] -= 1
         if text or not self._compacted[session]:
             del self._compacted[session]

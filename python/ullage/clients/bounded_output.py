@@ -17,28 +17,28 @@ _LEAST_SAVED = 2_000
 _TEXT_KEYS = ("stdout", "output", "content", "text")
 
 
-def bounded(given: Mapping[str, Any]) -> Any:
+def bounded(event: Mapping[str, Any]) -> Any:
     """The output in the shape that the client sent it, shortened; `None`: it stays as it is.
 
     Args:
-        given: A PostToolUse call. `tool_response` is known as a text, as `{"stdout": …}` with further keys, or as a list of
+        event: A PostToolUse call. `tool_response` is known as a text, as `{"stdout": …}` with further keys, or as a list of
             content blocks; any other shape stays as it is, since the client ignores what does not match.
 
     Raises:
         StoreError: The whole cannot be stored; then nothing is shortened.
     """
     limit = _limit()
-    response = given.get("tool_response")
+    response = event.get("tool_response")
     if limit <= 0 or _is_image(response):
         return None
     if isinstance(response, str):
-        return _shortened(response, limit, given)
+        return _shortened(response, limit, event)
     if isinstance(response, Mapping):
         key = next((key for key in _TEXT_KEYS if isinstance(response.get(key), str)), "")
-        text = _shortened(response[key], limit, given) if key else None
+        text = _shortened(response[key], limit, event) if key else None
         return None if text is None else {**response, key: text}
     if isinstance(response, list):
-        return _blocks(response, limit, given)
+        return _blocks(response, limit, event)
     return None
 
 
@@ -51,25 +51,25 @@ def _is_image(response: Any) -> bool:
     return isinstance(response, Mapping) and response.get("isImage") is True
 
 
-def _blocks(blocks: list[Any], limit: int, given: Mapping[str, Any]) -> list[Any] | None:
+def _blocks(blocks: list[Any], limit: int, event: Mapping[str, Any]) -> list[Any] | None:
     changed = False
-    made = []
+    shorter = []
     for at, block in enumerate(blocks):
         text = block.get("text") if isinstance(block, Mapping) else None
-        short = _shortened(text, limit, given, f"-{at}") if isinstance(text, str) else None
+        short = _shortened(text, limit, event, f"-{at}") if isinstance(text, str) else None
         changed = changed or short is not None
-        made.append(block if short is None else {**block, "text": short})
-    return made if changed else None
+        shorter.append(block if short is None else {**block, "text": short})
+    return shorter if changed else None
 
 
-def _shortened(text: str, limit: int, given: Mapping[str, Any], part: str = "") -> str | None:
+def _shortened(text: str, limit: int, event: Mapping[str, Any], part: str = "") -> str | None:
     if len(text) < limit + _LEAST_SAVED:
         return None
     from ullage.recall.store import FileStore
     from ullage.sessions.find import state_folder
 
-    session = str(given.get("session_id") or "unknown")
-    name = str(given.get("tool_use_id") or "output") + part
+    session = str(event.get("session_id") or "unknown")
+    name = str(event.get("tool_use_id") or "output") + part
     place = FileStore(state_folder() / "results" / _folder(session)).put(name, text)
     head, tail = text[: limit * 2 // 3], text[-(limit - limit * 2 // 3) :]
     note = f"[{len(text) - limit:,} of {len(text):,} characters left out here to save context. The whole output: {place}]"

@@ -172,13 +172,13 @@ def checks(project: Path) -> Iterator[Check]:
         project: The project's folder.
     """
     scopes: tuple[Scope, ...] = ("user", "project", "local")
-    found = [scope for scope in scopes if _installed(settings_path(scope, project))]
-    hint = "" if found else "`ullage claude install` puts the hooks into the settings"
-    yield Check("hooks", bool(found), ", ".join(found) or "not installed", hint)
-    if len(found) > 1:
-        hint = f"`ullage claude uninstall --scope {found[-1]}`: each hook runs once for each"
+    installed_in = [scope for scope in scopes if _installed(settings_path(scope, project))]
+    hint = "" if installed_in else "`ullage claude install` puts the hooks into the settings"
+    yield Check("hooks", bool(installed_in), ", ".join(installed_in) or "not installed", hint)
+    if len(installed_in) > 1:
+        hint = f"`ullage claude uninstall --scope {installed_in[-1]}`: each hook runs once for each"
         yield Check("scopes", False, "installed more than once", hint)
-    yield _program_check([settings_path(scope, project) for scope in found])
+    yield _program_check([settings_path(scope, project) for scope in installed_in])
     yield _run_check()
     log = state_folder() / "hooks.log"
     lines = log.read_bytes().decode("utf-8", "replace").splitlines() if log.exists() else []
@@ -255,8 +255,8 @@ def archive(path: str, session: str, trigger: str) -> Path | None:
         raise OSError(f"{path}: no regular file, or larger than {MAX_BYTES:,} bytes")
     folder = state_folder() / "archives" / _named(session or source.stem)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    known = archives_of(folder)
-    if known and (known[-1].stat().st_size, known[-1].stat().st_mtime_ns) == (
+    archives = archives_of(folder)
+    if archives and (archives[-1].stat().st_size, archives[-1].stat().st_mtime_ns) == (
         look.st_size,
         look.st_mtime_ns,
     ):
@@ -367,15 +367,15 @@ def _talk_since(lines: Sequence[Item]) -> bool:
 def _text(facts: Facts, shown: str, limit: int, head: str = _HEAD, *, failures: bool = True) -> str:
     room = limit - len(head) - 1
     parts = []
-    for title, found in _sections(facts, shown, failures=failures):
-        kept: list[str] = []
-        for line in found:
-            if len(kept) == _MOST or len(line) + 1 + (0 if kept else len(title) + 2) > room:
+    for title, rows in _sections(facts, shown, failures=failures):
+        lines: list[str] = []
+        for line in rows:
+            if len(lines) == _MOST or len(line) + 1 + (0 if lines else len(title) + 2) > room:
                 break
-            room -= len(line) + 1 + (0 if kept else len(title) + 2)
-            kept.append(line)
-        if kept:
-            parts.append("\n".join([f"{title}:", *kept]))
+            room -= len(line) + 1 + (0 if lines else len(title) + 2)
+            lines.append(line)
+        if lines:
+            parts.append("\n".join([f"{title}:", *lines]))
     return "\n".join([head, *parts]) if parts else ""
 
 
@@ -385,24 +385,24 @@ def _sections(facts: Facts, shown: str, *, failures: bool) -> Iterator[tuple[str
     yield "Rules that the user gave", _missing(rules, lambda rule: rule.text, rule_line, shown)
     tasks = [task for task in facts.tasks if task.open]
     yield "Open tasks", _missing(tasks, lambda task: task.subject, task_line, shown)
-    decisions = [(each.question, each.answer) for each in facts.decisions]
-    told = _missing(
+    decisions = [(fact.question, fact.answer) for fact in facts.decisions]
+    rules_lost = _missing(
         decisions,
-        lambda each: each[1],
-        lambda each: f"- “{each[0][:300]}” – “{each[1][:300]}”",
+        lambda fact: fact[1],
+        lambda fact: f"- “{fact[0][:300]}” – “{fact[1][:300]}”",
         shown,
     )
-    yield "Questions that the user answered", told
+    yield "Questions that the user answered", rules_lost
     changed = [file for file in facts.files if file.changed]
     yield "Files that were changed", _missing(changed, lambda file: file.path, file_line, shown)
     if failures:
         left = [failure for failure in facts.failures if failure.fixed_index < 0]
-        errors = _missing(left, lambda each: each.line, failure_line, shown)
+        errors = _missing(left, lambda fact: fact.line, failure_line, shown)
         yield "Errors that were not fixed", errors
 
 
 def _missing(
-    found: Iterable[T], text: Callable[[T], str], line: Callable[[T], str], shown: str
+    facts: Iterable[T], text: Callable[[T], str], line: Callable[[T], str], shown: str
 ) -> list[str]:
-    kept = [each for each in found if text(each).strip() and text(each).strip() not in shown]
-    return [" ".join(line(each).split()) for each in reversed(kept)]
+    lost = [fact for fact in facts if text(fact).strip() and text(fact).strip() not in shown]
+    return [" ".join(line(fact).split()) for fact in reversed(lost)]

@@ -44,9 +44,9 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with _deadline(_seconds()):
             data = sys.stdin.buffer.read(MAX_INPUT_BYTES + 1)
-            said = answer(event, data)
-        if said:
-            sys.stdout.write(said)
+            output = answer(event, data)
+        if output:
+            sys.stdout.write(output)
             sys.stdout.flush()
     except BaseException as exc:  # a client must go on whatever happened here
         _log(event, exc)
@@ -69,57 +69,57 @@ def answer(event: str, data: bytes) -> str:
         raise ValueError(f"unknown event {event[:40]!r}")
     if len(data) > MAX_INPUT_BYTES:
         raise ValueError("the input is too long")
-    given = json.loads(data)
-    if not isinstance(given, dict):
+    payload = json.loads(data)
+    if not isinstance(payload, dict):
         raise ValueError("the input is no JSON object")
     if event == "statusline":
         from ullage.clients.status_line import status_line
 
-        return status_line(given) + "\n"
+        return status_line(payload) + "\n"
     if event == "pre-compact":
-        return _pre_compact(given)
-    found = _HANDLERS[event](given)
-    return json.dumps(found) if found else ""
+        return _pre_compact(payload)
+    reply = _HANDLERS[event](payload)
+    return json.dumps(reply) if reply else ""
 
 
-def _pre_compact(given: Mapping[str, Any]) -> str:
+def _pre_compact(event: Mapping[str, Any]) -> str:
     """Archives; what Claude Code reads as instructions for the summary is plain text. Only it sends `custom_instructions`."""
-    path = given.get("transcript_path")
+    path = event.get("transcript_path")
     if not isinstance(path, str) or not path:
         return ""
     from ullage.clients.claude_code import archive
 
-    archive(path, str(given.get("session_id") or ""), str(given.get("trigger") or ""))
+    archive(path, str(event.get("session_id") or ""), str(event.get("trigger") or ""))
     # After /compact Claude Code repeats this text in the new context, with the command: there the hook after it restores the same facts.
-    if "custom_instructions" not in given or given.get("trigger") == "manual":
+    if "custom_instructions" not in event or event.get("trigger") == "manual":
         return ""
     from ullage.clients.claude_code import ledger
 
     return ledger(path)
 
 
-def _session_start(given: Mapping[str, Any]) -> dict[str, Any] | None:
-    path = given.get("transcript_path")
-    if given.get("source") not in ("compact", "resume") or not isinstance(path, str) or not path:
+def _session_start(event: Mapping[str, Any]) -> dict[str, Any] | None:
+    path = event.get("transcript_path")
+    if event.get("source") not in ("compact", "resume") or not isinstance(path, str) or not path:
         return None
     from ullage.clients.claude_code import restored
 
-    name = given.get("session_id")
+    name = event.get("session_id")
     session = name if isinstance(name, str) else ""
-    text = restored(path, just_compacted=given.get("source") == "compact", session=session)
+    text = restored(path, just_compacted=event.get("source") == "compact", session=session)
     return _specific("SessionStart", additionalContext=text) if text else None
 
 
-def _post_tool_use(given: Mapping[str, Any]) -> dict[str, Any] | None:
+def _post_tool_use(event: Mapping[str, Any]) -> dict[str, Any] | None:
     from ullage.clients.bounded_output import bounded
 
-    output = bounded(given)
+    output = bounded(event)
     return None if output is None else _specific("PostToolUse", updatedToolOutput=output)
 
 
-def _opencode_compacting(given: Mapping[str, Any]) -> dict[str, Any] | None:
+def _opencode_compacting(event: Mapping[str, Any]) -> dict[str, Any] | None:
     """OpenCode hands its session over instead of naming a file."""
-    export = given.get("export")
+    export = event.get("export")
     if not isinstance(export, dict):
         return None
     import tempfile

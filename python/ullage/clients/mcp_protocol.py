@@ -113,31 +113,33 @@ class McpServer:
         self._tools = {tool.name: tool for tool in tools}
         self._instructions = instructions
 
-    def serve(self, given: BinaryIO, out: BinaryIO) -> None:
+    def serve(self, incoming: BinaryIO, out: BinaryIO) -> None:
         """Reads messages until the client closes its end, and answers each."""
-        while line := given.readline(MAX_LINE_BYTES + 1):
+        while line := incoming.readline(MAX_LINE_BYTES + 1):
             if len(line) > MAX_LINE_BYTES:
                 while line and not line.endswith(b"\n"):
-                    line = given.readline(MAX_LINE_BYTES)
-                said: Any = _failed(None, _REQUEST, "the message is too long")
+                    line = incoming.readline(MAX_LINE_BYTES)
+                reply: Any = _failed(None, _REQUEST, "the message is too long")
             elif not line.strip():
                 continue
             else:
-                said = self.answer(line)
-            if said is not None:
-                out.write(json.dumps(said).encode() + b"\n")
+                reply = self.answer(line)
+            if reply is not None:
+                out.write(json.dumps(reply).encode() + b"\n")
                 out.flush()
 
     def answer(self, line: bytes) -> Any:
         """What is sent for one line; `None`: nothing, since it was a notification."""
         try:
-            found = json.loads(line)
+            messages = json.loads(line)
         except (ValueError, RecursionError):
             return _failed(None, _PARSE, "not JSON")
-        if isinstance(found, list) and found:  # a batch, which one version of the protocol has
-            answers = [said for each in found if (said := self._one(each)) is not None]
+        if (
+            isinstance(messages, list) and messages
+        ):  # a batch, which one version of the protocol has
+            answers = [reply for message in messages if (reply := self._one(message)) is not None]
             return answers or None
-        return self._one(found)
+        return self._one(messages)
 
     def _one(self, message: Any) -> dict[str, Any] | None:
         if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
@@ -155,9 +157,9 @@ class McpServer:
         return {"jsonrpc": "2.0", "id": message["id"], "result": done}
 
     def _result(self, method: str, params: Any) -> dict[str, Any]:
-        given = params if isinstance(params, dict) else {}
+        arguments = params if isinstance(params, dict) else {}
         if method == "initialize":
-            return self._initialized(given)
+            return self._initialized(arguments)
         if method == "ping":
             return {}
         if method == "server/discover":
@@ -165,11 +167,11 @@ class McpServer:
         if method == "tools/list":
             return {"tools": [tool.listed() for tool in self._tools.values()], **_UNCACHED}
         if method == "tools/call":
-            return self._called(given)
+            return self._called(arguments)
         raise _ProtocolError(_METHOD, f"unknown method {method[:100]}")
 
-    def _initialized(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        asked = given.get("protocolVersion")
+    def _initialized(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        asked = params.get("protocolVersion")
         return {
             "protocolVersion": asked if asked in PROTOCOLS else PROTOCOLS[0],
             "capabilities": {"tools": {"listChanged": False}},
@@ -186,11 +188,11 @@ class McpServer:
             **_UNCACHED,
         }
 
-    def _called(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        tool = self._tools.get(str(given.get("name")))
+    def _called(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        tool = self._tools.get(str(params.get("name")))
         if tool is None:
-            raise _ProtocolError(_PARAMS, f"unknown tool {str(given.get('name'))[:100]}")
-        asked = given.get("arguments")
+            raise _ProtocolError(_PARAMS, f"unknown tool {str(params.get('name'))[:100]}")
+        asked = params.get("arguments")
         try:
             reply = tool.run(asked if isinstance(asked, dict) else {})
         except Exception as exc:

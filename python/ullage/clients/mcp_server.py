@@ -28,10 +28,10 @@ _SESSION = {
 def _late(name: str) -> Any:
     """A tool that imports what it needs when it is first called: a client waits for the server's start."""
 
-    def run(given: Mapping[str, Any]) -> ToolReply:
+    def run(arguments: Mapping[str, Any]) -> ToolReply:
         from ullage.clients import mcp_tools
 
-        reply: ToolReply = getattr(mcp_tools, name)(given)
+        reply: ToolReply = getattr(mcp_tools, name)(arguments)
         return reply
 
     return run
@@ -46,8 +46,8 @@ def _whole(about: str, least: int = 1) -> dict[str, Any]:
 
 
 def _schema(required: tuple[str, ...] = (), **fields: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": "object", "properties": fields, "additionalProperties": False}
-    return {**found, "required": list(required)} if required else found
+    schema: dict[str, Any] = {"type": "object", "properties": fields, "additionalProperties": False}
+    return {**schema, "required": list(required)} if required else schema
 
 
 _TOOLS = (

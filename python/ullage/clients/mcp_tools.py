@@ -23,26 +23,26 @@ _LOOKED_AT = 12
 """Newest sessions of other tools than Claude Code whose folder is compared with the project's."""
 
 
-def recall(given: Mapping[str, Any]) -> ToolReply:
+def recall(arguments: Mapping[str, Any]) -> ToolReply:
     """Content that left this session's context: see `ullage.recall.Recall`."""
     from ullage.messages import COPY_OF
     from ullage.recall.store import Archive, FileStore, file_stem, left
     from ullage.recall.tool import Recall
 
-    found, opened = _opened(given)
+    session, opened = _opened(arguments)
     lines = list(opened.transcript.entries()) if opened.transcript else list(opened.history)
     history = [line for line in lines or opened.items if "message" in line and COPY_OF not in line]
     places = {str(line.get("uuid")): at for at, line in enumerate(history)}
     names = [str(item.get(COPY_OF) or item.get("uuid")) for item in opened.items]
     sources: list[int | str] = [places.get(name, name) for name in names]
-    store = FileStore(state_folder() / "results" / file_stem(found.id))
+    store = FileStore(state_folder() / "results" / file_stem(session.id))
     archive = Archive(history, store=store)
-    stored = _stored(store, str(given.get("handle") or ""))
-    asked = {key: value for key, value in given.items() if key != "session"}
+    stored = _stored(store, str(arguments.get("handle") or ""))
+    asked = {key: value for key, value in arguments.items() if key != "session"}
     if stored is not None:  # the transcript holds only what the hook left of it
-        archive = Archive([_as_result(str(given["handle"]), stored)])
-    told = Recall(archive, listing=lambda: left(archive, sources, opened.items)).call(asked)
-    return ToolReply(told.text, is_error=told.is_error)
+        archive = Archive([_as_result(str(arguments["handle"]), stored)])
+    answer = Recall(archive, listing=lambda: left(archive, sources, opened.items)).call(asked)
+    return ToolReply(answer.text, is_error=answer.is_error)
 
 
 def _stored(store: Any, handle: str) -> str | None:
@@ -60,30 +60,30 @@ def _as_result(handle: str, text: str) -> dict[str, Any]:
     return {"role": "user", "content": [block]}
 
 
-def search_sessions(given: Mapping[str, Any]) -> ToolReply:
+def search_sessions(arguments: Mapping[str, Any]) -> ToolReply:
     """Words in all sessions of this machine."""
     from ullage.sessions.search_index import SearchIndex
 
     with SearchIndex() as index:
         index.update()
-        found = index.search(
-            _string(given, "words"),
-            most=_number(given, "limit", 8, 50),
+        sessions = index.search(
+            _string(arguments, "words"),
+            most=_number(arguments, "limit", 8, 50),
             hits=3,
-            tool=_string(given, "tool"),
-            cwd=_string(given, "project"),
+            tool=_string(arguments, "tool"),
+            cwd=_string(arguments, "project"),
         )
     rows: list[dict[str, Any]] = [
         {
-            "id": each.id,
-            "tool": each.tool,
-            "title": each.title,
-            "project": each.cwd,
+            "id": session.id,
+            "tool": session.tool,
+            "title": session.title,
+            "project": session.cwd,
             "hits": [
-                {"position": hit.position, "who": hit.who, "text": hit.text} for hit in each.hits
+                {"position": hit.position, "who": hit.who, "text": hit.text} for hit in session.hits
             ],
         }
-        for each in found
+        for session in sessions
     ]
     lines = []
     for row in rows:
@@ -94,58 +94,58 @@ def search_sessions(given: Mapping[str, Any]) -> ToolReply:
     return ToolReply("\n".join(lines) or "No session holds these words.", data={"sessions": rows})
 
 
-def remember(given: Mapping[str, Any]) -> ToolReply:
+def remember(arguments: Mapping[str, Any]) -> ToolReply:
     """Writes a note that outlives the session."""
     from ullage.memory.notes import MemoryFolder
 
-    body, name = _string(given, "text"), _string(given, "name")
+    body, name = _string(arguments, "text"), _string(arguments, "name")
     if not body:
         raise InvalidPolicy("text", body, "must not be empty")
     name = name or " ".join(body.split())[:60]
-    kind = _string(given, "type") or "project"
-    note = MemoryFolder(_memory()).add(name, _string(given, "when"), kind, body)
+    kind = _string(arguments, "type") or "project"
+    note = MemoryFolder(_memory()).add(name, _string(arguments, "when"), kind, body)
     return ToolReply(f"Noted as {note.path}.", data={"path": note.path})
 
 
-def notes(given: Mapping[str, Any]) -> ToolReply:
+def notes(arguments: Mapping[str, Any]) -> ToolReply:
     """Notes of earlier sessions, all of them or those that a question finds."""
     from ullage.memory.notes import MemoryFolder, NoteRecall
 
     folder = _memory()
-    memory, question = MemoryFolder(folder), _string(given, "query")
+    memory, question = MemoryFolder(folder), _string(arguments, "query")
     if not folder.exists():
         return ToolReply("There are no notes.")
     if not question:
         lines = [f"{note.path}: {note.name} – {note.description}" for note in memory.notes()]
         return ToolReply("\n".join(lines) or "There are no notes.")
-    found = NoteRecall(memory).find(question, most=_number(given, "limit", 5, 20)).notes
+    matching = NoteRecall(memory).find(question, most=_number(arguments, "limit", 5, 20)).notes
     return ToolReply(
-        "\n\n".join(f"{n.path}: {n.name}\n{n.body}" for n in found) or "No note matches."
+        "\n\n".join(f"{n.path}: {n.name}\n{n.body}" for n in matching) or "No note matches."
     )
 
 
-def context_usage(given: Mapping[str, Any]) -> ToolReply:
+def context_usage(arguments: Mapping[str, Any]) -> ToolReply:
     """How full this session's window is, and with what."""
     from ullage.counting.calibration import weights_for
     from ullage.levels.breakdown import inspect_messages
     from ullage.sessions.find import listed
 
-    found, opened = _opened(given)
-    row = listed(found)
+    session, opened = _opened(arguments)
+    row = listed(session)
     weights = weights_for(opened.model or None)
     overhead = opened.overhead_tokens(weights)
     seen = inspect_messages(opened.items, weights=weights, overhead_tokens=overhead)
     data = {
-        "session": found.id,
-        "tool": found.tool,
+        "session": session.id,
+        "tool": session.tool,
         "model": row.model,
         "tokens": row.tokens,
         "window_tokens": row.window_tokens,
         "percent": round(100 * row.tokens / row.window_tokens, 1) if row.window_tokens else None,
         "autocompact_at_tokens": row.compact_at_tokens,
         "categories": dict(seen.categories),
-        "largest_tools": {each.name: each.tokens for each in seen.tools[:8]},
-        "largest_files": {each.path: each.tokens for each in seen.files[:8]},
+        "largest_tools": {part.name: part.tokens for part in seen.tools[:8]},
+        "largest_files": {part.path: part.tokens for part in seen.files[:8]},
     }
     lines = [
         f"{row.tokens:,} of {row.window_tokens:,} tokens ({data['percent']} %); compaction from {row.compact_at_tokens:,}.",
@@ -157,51 +157,51 @@ def context_usage(given: Mapping[str, Any]) -> ToolReply:
 # ---- which session, which folder --------------------------------------------------------------
 
 
-def _opened(given: Mapping[str, Any]) -> tuple[FoundSession, Session]:
-    known = found_sessions()
-    name = _string(given, "session")
-    found = find_session(name, known) if name else _this_session(known)
-    return found, open_session(opened_path(found))
+def _opened(arguments: Mapping[str, Any]) -> tuple[FoundSession, Session]:
+    sessions = found_sessions()
+    name = _string(arguments, "session")
+    session = find_session(name, sessions) if name else _this_session(sessions)
+    return session, open_session(opened_path(session))
 
 
-def _this_session(known: Sequence[FoundSession]) -> FoundSession:
+def _this_session(sessions: Sequence[FoundSession]) -> FoundSession:
     """The newest session of this project: a server is started in it, and nothing says which session it serves."""
     project = _env.text(_env.CLAUDE_PROJECT) or str(Path.cwd())
     slug = "".join(char if char.isalnum() else "-" for char in project)
     opened = 0
-    for each in known:
-        if each.tool == "claude-code":
-            if each.path.parent.name == slug:
-                return each
+    for session in sessions:
+        if session.tool == "claude-code":
+            if session.path.parent.name == slug:
+                return session
             continue
         opened += 1
-        if opened <= _LOOKED_AT and _cwd(each) == project:
-            return each
+        if opened <= _LOOKED_AT and _cwd(session) == project:
+            return session
     hint = "pass `session`: an id from search_sessions"
     raise InvalidPolicy("session", "", f"none ran in {project}", hint=hint)
 
 
-def _cwd(found: FoundSession) -> str:
+def _cwd(session: FoundSession) -> str:
     try:
-        return open_session(opened_path(found)).cwd
+        return open_session(opened_path(session)).cwd
     except (OSError, ValueError):  # unreadable: not the session of a client that is running
         return ""
 
 
 def _memory() -> Path:
-    given = os.path.expanduser(_env.text(_env.MEMORY))  # noqa: PTH111 - empty stays empty
-    return Path(given) if given else state_folder() / "memory"
+    folder = os.path.expanduser(_env.text(_env.MEMORY))  # noqa: PTH111 - empty stays empty
+    return Path(folder) if folder else state_folder() / "memory"
 
 
-def _string(given: Mapping[str, Any], name: str) -> str:
-    value = given.get(name)
+def _string(arguments: Mapping[str, Any], name: str) -> str:
+    value = arguments.get(name)
     if value is None or isinstance(value, str):
         return (value or "").strip()
     raise InvalidPolicy(name, value, "must be a string")
 
 
-def _number(given: Mapping[str, Any], name: str, usual: int, most: int) -> int:
-    value = given.get(name, usual)
+def _number(arguments: Mapping[str, Any], name: str, usual: int, most: int) -> int:
+    value = arguments.get(name, usual)
     if isinstance(value, str) and value.isdecimal() and len(value) < 6:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:

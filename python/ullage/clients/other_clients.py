@@ -81,15 +81,15 @@ def codex_checks(project: Path) -> Iterator[Check]:
     Args:
         project: The project's folder.
     """
-    found = [
+    hooks = [
         key
         for scope in ("user", "project")
         for key in _hook_keys(_path("codex", scope, project).resolve())
     ]
-    hint = "" if found else "`ullage hooks install codex`"
-    yield Check("hooks", bool(found), f"{len(found)} in hooks.json" if found else "none", hint)
+    hint = "" if hooks else "`ullage hooks install codex`"
+    yield Check("hooks", bool(hooks), f"{len(hooks)} in hooks.json" if hooks else "none", hint)
     trusted = _trusted_keys()
-    missing = [_event_of(key) for key in found if key not in trusted]
+    missing = [_event_of(key) for key in hooks if key not in trusted]
     yield Check(
         "trusted", not missing, f"not: {', '.join(missing)}" if missing else "all", TRUST if missing else ""
     )  # fmt: skip
@@ -117,8 +117,8 @@ def _trusted_keys() -> set[str]:
     except (OSError, ValueError):
         return set()
     state = hooks.get("state") if isinstance(hooks, dict) else None
-    known = state if isinstance(state, dict) else {}
-    return {key for key, each in known.items() if isinstance(each, dict) and "trusted_hash" in each}
+    rows = state if isinstance(state, dict) else {}
+    return {key for key, row in rows.items() if isinstance(row, dict) and "trusted_hash" in row}
 
 
 def _event_of(key: str) -> str:

@@ -131,13 +131,13 @@ class JsonText:
         return self.text[: node.start + 1] + inner + self.text[node.end - 1 :]
 
     def _unit(self) -> str:
-        found = re.search(r"[{\[]\r?\n([ \t]+)\S", self.text)
-        return found[1] if found else "  "
+        match = re.search(r"[{\[]\r?\n([ \t]+)\S", self.text)
+        return match[1] if match else "  "
 
     def _indent(self, place: int) -> str:
         start = self.text.rfind("\n", 0, place) + 1
-        found = re.match(r"[ \t]*", self.text[start:])
-        return found[0] if found else ""
+        match = re.match(r"[ \t]*", self.text[start:])
+        return match[0] if match else ""
 
     # ---- parsing ------------------------------------------------------------------------------
 
@@ -146,14 +146,14 @@ class JsonText:
         return self._node(self._past_space(0), 0)
 
     def _past_space(self, at: int) -> int:
-        found = _SPACE.match(self.text, at)
-        return found.end() if found else at
+        match = _SPACE.match(self.text, at)
+        return match.end() if match else at
 
     def _past_string(self, at: int) -> int:
-        found = _STRING.match(self.text, at)
-        if found is None:
+        match = _STRING.match(self.text, at)
+        if match is None:
             raise ValueError(f"no string at character {at}")
-        return found.end()
+        return match.end()
 
     def _node(self, at: int, depth: int) -> _Node:
         if depth > _DEEPEST:
@@ -163,10 +163,10 @@ class JsonText:
             return _Node(at, self._past_string(at))
         if opening in "{[":
             return self._container(at, depth)
-        found = _PLAIN.match(self.text, at)
-        if found is None:
+        match = _PLAIN.match(self.text, at)
+        if match is None:
             raise ValueError(f"no JSON at character {at}")
-        return _Node(at, found.end())
+        return _Node(at, match.end())
 
     def _container(self, at: int, depth: int) -> _Node:
         node = _Node(at, kind="object" if self.text[at] == "{" else "list")
@@ -198,11 +198,11 @@ def paths_to(value: Any, wanted: Any, path: tuple[Step, ...] = ()) -> Iterator[t
     if wanted(value):
         yield path
     elif isinstance(value, dict):
-        for key, each in value.items():
-            yield from paths_to(each, wanted, (*path, key))
+        for key, child in value.items():
+            yield from paths_to(child, wanted, (*path, key))
     elif isinstance(value, list):
-        for at, each in enumerate(value):
-            yield from paths_to(each, wanted, (*path, at))
+        for at, child in enumerate(value):
+            yield from paths_to(child, wanted, (*path, at))
 
 
 MARKS = ("ullage.clients.hook", "ullage-hook", "ullage.clients.mcp_server")
@@ -307,33 +307,35 @@ def with_additions(path: Path, additions: Sequence[Addition]) -> FileChange:
     path = Path(os.path.realpath(path))
     before = _read(path)
     text, bom = _text(before, path)
-    found, notes = JsonText(text if text.strip() else "{}\n"), []
+    document, notes = JsonText(text if text.strip() else "{}\n"), []
     for addition in additions:
         try:
-            found, note = _with(found, addition)
+            document, note = _with(document, addition)
         except ValueError as exc:
             raise InvalidPolicy("settings", str(path), f"cannot be changed: {exc}") from exc
         notes += note
-    same = found.text == text
-    return FileChange(path, before, before if same else (bom + found.text).encode(), tuple(notes))
+    same = document.text == text
+    return FileChange(
+        path, before, before if same else (bom + document.text).encode(), tuple(notes)
+    )
 
 
-def _with(found: JsonText, addition: Addition) -> tuple[JsonText, list[str]]:
-    there: Any = found.value
+def _with(document: JsonText, addition: Addition) -> tuple[JsonText, list[str]]:
+    there: Any = document.value
     for key in addition.path:
         there = there.get(key) if isinstance(there, dict) else None
     if addition.into_list and isinstance(there, list):
         if addition.value in there:
-            return found, []
-        for old in [at for at, each in enumerate(there) if _ours_of(each, addition.value)][::-1]:
-            found = found.removed((*addition.path, old))
+            return document, []
+        for old in [at for at, row in enumerate(there) if _ours_of(row, addition.value)][::-1]:
+            document = document.removed((*addition.path, old))
     elif there is not None and not addition.into_list:
         if there == addition.value:
-            return found, []
+            return document, []
         if not is_ours(there):
-            return found, [f"{'.'.join(addition.path)} is set to something else, which stays"]
-        found = found.removed(addition.path)
-    return found.added(addition.path, addition.value, into_list=addition.into_list), []
+            return document, [f"{'.'.join(addition.path)} is set to something else, which stays"]
+        document = document.removed(addition.path)
+    return document.added(addition.path, addition.value, into_list=addition.into_list), []
 
 
 def _ours_of(entry: Any, wanted: Any) -> bool:
@@ -352,20 +354,22 @@ def without_ours(path: Path) -> FileChange:
     before = _read(path)
     if before is None:
         return FileChange(path, None, None, forgets=True)
-    known = _remembered(path)
-    if known is not None and known["after"] == hashlib.sha256(before).hexdigest():
+    record = _remembered(path)
+    if record is not None and record["after"] == hashlib.sha256(before).hexdigest():
         data = (
-            None if known["before"] is None else known["before"].encode("utf-8", "surrogateescape")
+            None
+            if record["before"] is None
+            else record["before"].encode("utf-8", "surrogateescape")
         )
         return FileChange(path, before, data, forgets=True)
     text, bom = _text(before, path)
-    found = JsonText(text)
-    while place := next(paths_to(found.value, is_ours), None):
-        found = found.removed(place)
-        while place[:-1] and not _at(found.value, place[:-1]):
+    document = JsonText(text)
+    while place := next(paths_to(document.value, is_ours), None):
+        document = document.removed(place)
+        while place[:-1] and not _at(document.value, place[:-1]):
             place = place[:-1]
-            found = found.removed(place)
-    after = (bom + found.text).encode() if found.text != text else before
+            document = document.removed(place)
+    after = (bom + document.text).encode() if document.text != text else before
     return FileChange(path, before, after, forgets=True)
 
 
@@ -423,14 +427,14 @@ def _remember(change: FileChange) -> None:
     """What the file was before the first change of Ullage's, and what it is now."""
     if change.after is None:
         return
-    known = _remembered(change.path)
+    changes = _remembered(change.path)
     first = change.before
     if (
-        known
+        changes
         and change.before is not None
-        and known["after"] == hashlib.sha256(change.before).hexdigest()
+        and changes["after"] == hashlib.sha256(change.before).hexdigest()
     ):
-        old = known["before"]
+        old = changes["before"]
         first = None if old is None else old.encode("utf-8", "surrogateescape")
     record = {
         "path": os.fsencode(change.path).decode("utf-8", "backslashreplace"),
@@ -443,8 +447,8 @@ def _remember(change: FileChange) -> None:
 
 def _remembered(path: Path) -> dict[str, Any] | None:
     try:
-        found = json.loads(_record(path).read_bytes())
+        record = json.loads(_record(path).read_bytes())
     except (OSError, ValueError):
         return None
-    known = isinstance(found, dict) and {"before", "after"} <= found.keys()
-    return found if known else None
+    complete = isinstance(record, dict) and {"before", "after"} <= record.keys()
+    return record if complete else None

@@ -18,19 +18,19 @@ _RESERVE = 20_000
 """Claude Code compacts at the window less room for a summary and this buffer (docs/behaviour.md, WIN-2)."""
 
 
-def status_line(given: Mapping[str, Any]) -> str:
+def status_line(event: Mapping[str, Any]) -> str:
     """The line for what Claude Code passes to a status line; what it does not say is left out.
 
     Args:
-        given: Its JSON: `context_window`, `cost`, `model` and more.
+        event: Its JSON: `context_window`, `cost`, `model` and more.
     """
-    window = _mapping(given.get("context_window"))
-    fill, due, cost = _fill(window), _next(window), _cost(given)
-    line = _joined(_name(given, _NAME_CHARS), fill, due, _cache(window), cost)
+    window = _mapping(event.get("context_window"))
+    fill, due, cost = _fill(window), _next(window), _cost(event)
+    line = _joined(_name(event, _NAME_CHARS), fill, due, _cache(window), cost)
     if len(line) > _COLUMNS:
-        line = _joined(_name(given, _SHORT_NAME_CHARS), fill, due, _cache(window), cost)
+        line = _joined(_name(event, _SHORT_NAME_CHARS), fill, due, _cache(window), cost)
     return (
-        line if len(line) <= _COLUMNS else _joined(_name(given, _SHORT_NAME_CHARS), fill, due, cost)
+        line if len(line) <= _COLUMNS else _joined(_name(event, _SHORT_NAME_CHARS), fill, due, cost)
     )
 
 
@@ -38,9 +38,9 @@ def _joined(*parts: str) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _name(given: Mapping[str, Any], most: int) -> str:
-    found = _mapping(given.get("model")).get("display_name")
-    name = _plain(found) if isinstance(found, str) else ""
+def _name(event: Mapping[str, Any], most: int) -> str:
+    display_name = _mapping(event.get("model")).get("display_name")
+    name = _plain(display_name) if isinstance(display_name, str) else ""
     return name if len(name) <= most else name[: most - 1].rstrip() + "…"
 
 
@@ -85,12 +85,12 @@ def _cache(window: Mapping[str, Any]) -> str:
     return f"{100 * read // (read + fresh)} % cached" if read else ""
 
 
-def _cost(given: Mapping[str, Any]) -> str:
-    dollars = _mapping(given.get("cost")).get("total_cost_usd")
-    known = (
+def _cost(event: Mapping[str, Any]) -> str:
+    dollars = _mapping(event.get("cost")).get("total_cost_usd")
+    reported = (
         isinstance(dollars, int | float) and not isinstance(dollars, bool) and 0 <= dollars < 1e9
     )
-    return f"${dollars:,.2f}" if known else ""
+    return f"${dollars:,.2f}" if reported else ""
 
 
 def _short(tokens: int) -> str:

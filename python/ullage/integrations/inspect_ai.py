@@ -208,12 +208,18 @@ class UllageCompaction(CompactionStrategy):
         self, model: Model, messages: list[ChatMessage], tools: list[ToolInfo]
     ) -> tuple[list[ChatMessage], ChatMessageUser | None]:
         """The messages made smaller, whether the window is full or not; nothing is added to the record."""
-        others = [each for each in messages if not isinstance(each, ChatMessageSystem)]
+        others = [
+            chat_message
+            for chat_message in messages
+            if not isinstance(chat_message, ChatMessageSystem)
+        ]
         if not others:
             return messages, None
-        standing = [each for each in messages if isinstance(each, ChatMessageSystem)]
+        standing = [
+            chat_message for chat_message in messages if isinstance(chat_message, ChatMessageSystem)
+        ]
         head: dict[str, Any] = {
-            "system": "\n\n".join(each.text for each in standing),
+            "system": "\n\n".join(chat_message.text for chat_message in standing),
             "tools": _tools(tools),
         }
         conversation = self._of(model, others)

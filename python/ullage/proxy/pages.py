@@ -74,7 +74,9 @@ def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -
         "/ullage/{name}/{number:int}/{handle}": removed,
         "/ullage/{rest:path}": nothing,
     }
-    return [Route(path, _guarded(made, token), methods=_METHODS) for path, made in shown.items()]
+    return [
+        Route(path, _guarded(handler, token), methods=_METHODS) for path, handler in shown.items()
+    ]
 
 
 def _guarded(endpoint: Endpoint, token: str) -> Endpoint:

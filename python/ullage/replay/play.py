@@ -107,12 +107,12 @@ def replay_session(
         seen: Called for every request, with the manager in its state at that point.
         **outside: Further arguments of `ContextManager`.
     """
-    known = table or ModelTable.builtin()
-    row = known.lookup(model or script.model or DEFAULT_MODEL)
+    models = table or ModelTable.builtin()
+    row = models.lookup(model or script.model or DEFAULT_MODEL)
     turns, error = list[ReplayedTurn](), ""
     played: Any = _managed if policy is not None else _unmanaged
     try:
-        for turn in played(script, policy, row, known, seen, outside):
+        for turn in played(script, policy, row, models, seen, outside):
             turns.append(turn)
     except ContextTooLarge as exc:
         error = str(exc)
@@ -152,13 +152,13 @@ def costs_by_size(
         sizes: In tokens; those above the model's window are left out, its window is added.
         step: Called once for each of `sizes`, as the work goes on.
     """
-    found = list[SizeCost]()
+    costs = list[SizeCost]()
     whole = ModelTable.builtin().lookup(model or script.model or DEFAULT_MODEL).context_window
     for size in sizes:
         if size < whole:
-            found.append(_at_size(script, policy, model, size))
+            costs.append(_at_size(script, policy, model, size))
         step()
-    return (*found, _at_size(script, policy, model, whole))
+    return (*costs, _at_size(script, policy, model, whole))
 
 
 def _at_size(script: SessionScript, policy: Policy, model: str, size: int) -> SizeCost:
@@ -212,8 +212,8 @@ def _managed(
     outside: Mapping[str, Any],
 ) -> Iterator[ReplayedTurn]:
     # A script holds the internal view.
-    given = {"provider": "anthropic", "store": MemoryStore(), **outside}
-    manager = ContextManager(model=row.name, policy=policy, table=table, **given)
+    options = {"provider": "anthropic", "store": MemoryStore(), **outside}
+    manager = ContextManager(model=row.name, policy=policy, table=table, **options)
     manager.machine.overhead["system"] = script.overhead_tokens
     added, sent = 0, 0
     for at, unmanaged in _sizes(script, row):

@@ -43,10 +43,10 @@ class SessionScript:
 
     def requests(self) -> Iterator[int]:
         """Positions of messages after which a request was due."""
-        said = self.messages
-        for at, message in enumerate(said):
-            last = at + 1 == len(said)
-            if message["role"] == "user" and (last or said[at + 1]["role"] == "assistant"):
+        messages = self.messages
+        for at, message in enumerate(messages):
+            last = at + 1 == len(messages)
+            if message["role"] == "user" and (last or messages[at + 1]["role"] == "assistant"):
                 yield at
 
 
@@ -62,14 +62,18 @@ def script_of(session: Session) -> SessionScript:
     by_uuid = {entry.get("uuid"): at for at, entry in enumerate(entries)}
     origins = [[by_uuid[name] for name in names if name in by_uuid] for names in view.sources]
     clean = [_sendable(message) for message in view.messages]
-    origins = [found for found, message in zip(origins, clean, strict=True) if message is not None]
+    origins = [
+        places for places, message in zip(origins, clean, strict=True) if message is not None
+    ]
     messages = [message for message in clean if message is not None]
-    own = [max((_prompt(entries[at]) for at in found), default=0) for found in origins]
+    own = [max((_prompt(entries[at]) for at in places), default=0) for places in origins]
     return SessionScript(
         messages=messages,
-        times=[max((ledger.message(at).timestamp for at in found), default=0) for found in origins],
+        times=[
+            max((ledger.message(at).timestamp for at in places), default=0) for places in origins
+        ],
         own_tokens=own,
-        compactions=tuple(sum(min(found, default=0) < cut for found in origins) for cut in cuts),
+        compactions=tuple(sum(min(places, default=0) < cut for places in origins) for cut in cuts),
         model=session.model,
         overhead_tokens=_overhead(messages, own, session.model),
     )
@@ -77,19 +81,19 @@ def script_of(session: Session) -> SessionScript:
 
 def _sendable(message: dict[str, Any]) -> dict[str, Any] | None:
     """The message without parts that only another provider can read; `None`: nothing is left."""
-    found = anthropic.to_provider([message]).parts["messages"]
-    return found[0] if found else None
+    written = anthropic.to_provider([message]).parts["messages"]
+    return written[0] if written else None
 
 
 def _said(session: Session) -> tuple[list[Item], list[int]]:
     """Entries of the user and the model, in order, and their number before each compaction."""
     if session.transcript is not None and session.conversation is not None:
-        gone = session.conversation.report.removed
+        removed = session.conversation.report.removed
         left_out = {"sidechain", "synthetic", "rewound", "unfinished"}
         items: Sequence[Item] = [
             entry
             for entry in session.transcript.entries()
-            if gone.get(entry.get("uuid", "")) not in left_out
+            if removed.get(entry.get("uuid", "")) not in left_out
         ]
     else:
         items = session.history or session.items
@@ -112,8 +116,8 @@ def _prompt(entry: Item) -> int:
     if not isinstance(usage, Mapping):
         return 0
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    found = (usage.get(name) for name in names)
-    return sum(value for value in found if type(value) is int)
+    counts = (usage.get(name) for name in names)
+    return sum(value for value in counts if type(value) is int)
 
 
 def _overhead(messages: Sequence[Item], own: Sequence[int], model: str) -> int:

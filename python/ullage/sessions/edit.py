@@ -64,18 +64,18 @@ def session_parts(session: Session) -> list[SessionPart]:
     if session.items and 0 not in starts:
         starts.insert(0, 0)
     titles = _call_titles(session.items)
-    found: list[SessionPart] = []
+    parts: list[SessionPart] = []
     results = 0
     for number, (start, stop) in enumerate(_spans(starts, len(session.items)), start=1):
         title = _short(text_of(session.items[start]))
         size = int(ledger.tokens(start, stop))
-        found.append(SessionPart(f"t{number}", "turn", title, size, stop - start, start, stop - 1))
+        parts.append(SessionPart(f"t{number}", "turn", title, size, stop - start, start, stop - 1))
         for at in range(start, stop):
             for index, block in enumerate(blocks_of(session.items[at])):
                 if block.get("type") == "tool_result":
                     results += 1
-                    found.append(_result(f"r{results}", ledger, titles, at, index, block))
-    return found
+                    parts.append(_result(f"r{results}", ledger, titles, at, index, block))
+    return parts
 
 
 def _spans(starts: Sequence[int], end: int) -> Iterable[tuple[int, int]]:
@@ -101,8 +101,10 @@ def _result(
     call = str(block.get("tool_use_id"))
     sizes = ledger.blocks(at)
     size = int(sizes[index].tokens) if index < len(sizes) else 0
-    gone = content_text(block.get("content")) == CLEARED
-    return SessionPart(name, "result", _short(titles.get(call, call)), size, 1, at, at, call, gone)
+    cleared = content_text(block.get("content")) == CLEARED
+    return SessionPart(
+        name, "result", _short(titles.get(call, call)), size, 1, at, at, call, cleared
+    )
 
 
 def _short(text: str) -> str:
@@ -146,15 +148,15 @@ def _bare(items: Sequence[Item]) -> list[Item]:
 
 def _chosen(parts: Sequence[SessionPart], names: Iterable[str]) -> list[SessionPart]:
     by_name = {part.name: part for part in parts} | {part.call: part for part in parts if part.call}
-    found = []
+    chosen = []
     for name in names:
         if name not in by_name:
             hint = "`ullage edit FILE` lists the names"
             raise InvalidPolicy(
                 "--remove", name, "names no turn or result of the context", hint=hint
             )
-        found.append(by_name[name])
-    return found
+        chosen.append(by_name[name])
+    return chosen
 
 
 def _cleared(item: Item, calls: set[str]) -> Item:
@@ -251,19 +253,19 @@ def _undo_in_pi(session: Session, *, write: bool) -> Undone:
 
 def _standing(lines: Sequence[Item]) -> list[int]:
     """Places of compactions that were neither taken back nor take one back."""
-    taken = {_about(line).get("undoes") for line in lines if line.get("subtype") == BOUNDARY}
+    undone = {_about(line).get("undoes") for line in lines if line.get("subtype") == BOUNDARY}
     return [
         at
         for at, line in enumerate(lines)
         if line.get("subtype") == BOUNDARY
-        and line.get("uuid") not in taken
+        and line.get("uuid") not in undone
         and not _about(line).get("undoes")
     ]
 
 
 def _about(line: Item) -> Mapping[str, Any]:
-    found = line.get("compactMetadata")
-    return found if isinstance(found, Mapping) else {}
+    metadata = line.get("compactMetadata")
+    return metadata if isinstance(metadata, Mapping) else {}
 
 
 def _without(lines: Sequence[Item], at: int) -> list[Item]:
@@ -271,12 +273,16 @@ def _without(lines: Sequence[Item], at: int) -> list[Item]:
     marks = [line for line in lines[at:] if line.get("subtype") == BOUNDARY]
     written = {name for mark in marks for name in _about(mark).get("groupUuids") or ()}
     places = {_place(mark) for mark in marks} - {""}
-    kept = []
+    lines_left = []
     for line in lines[at:]:
-        made = is_summary(line) or COPY_OF in line or line.get("uuid") in written
-        if line.get("subtype") != BOUNDARY and not made and _place(line) not in places:
-            kept.append(line)
-    return [*lines[:at], *kept]
+        written_by_compaction = is_summary(line) or COPY_OF in line or line.get("uuid") in written
+        if (
+            line.get("subtype") != BOUNDARY
+            and not written_by_compaction
+            and _place(line) not in places
+        ):
+            lines_left.append(line)
+    return [*lines[:at], *lines_left]
 
 
 def _place(line: Item) -> str:

@@ -108,8 +108,8 @@ def pi_folder() -> Path:
 
 def state_folder() -> Path:
     """Where Ullage keeps what outlives a run; it need not exist."""
-    if given := _env.text(_env.HOME):
-        return Path(given).expanduser()
+    if folder := _env.text(_env.HOME):
+        return Path(folder).expanduser()
     return _env.folder(_env.STATE_HOME, ".local", "state") / "ullage"
 
 
@@ -121,8 +121,8 @@ def found_sessions(folders: Sequence[ToolFolder] | None = None) -> list[FoundSes
     Args:
         folders: Where to look; `None`: `tool_folders()`.
     """
-    found = [each for folder in folders or tool_folders() for each in _in_folder(folder)]
-    return sorted(found, key=lambda each: (-each.modified, str(each.path), each.id))
+    sessions = [session for folder in folders or tool_folders() for session in _in_folder(folder)]
+    return sorted(sessions, key=lambda session: (-session.modified, str(session.path), session.id))
 
 
 def _in_folder(folder: ToolFolder) -> Iterator[FoundSession]:
@@ -184,20 +184,20 @@ def find_session(name: str, known: Sequence[FoundSession] | None = None) -> Foun
         InvalidPolicy: None or several sessions fit.
     """
     sessions = found_sessions() if known is None else known
-    exact = [each for each in sessions if each.id == name]
+    exact = [session for session in sessions if session.id == name]
     if not exact and len(name) < _LEAST_PREFIX:
         hint = "`ullage list` shows the sessions of this machine"
         reason = f"is not a file, and too short for the id of a session: type at least {_LEAST_PREFIX} characters"
         raise InvalidPolicy("FILE", name, reason, hint=hint)
-    fits = exact or [each for each in sessions if _begins(each, name)]
-    if len({each.id for each in fits}) == 1:
+    fits = exact or [session for session in sessions if _begins(session, name)]
+    if len({session.id for session in fits}) == 1:
         return fits[0]  # copies of a session in two folders: the newest
     if not fits:
         hint = "`ullage list` shows the sessions of this machine"
         raise InvalidPolicy(
             "FILE", name, "is not a file, and no session has an id that begins with it", hint=hint
         )
-    listed = ", ".join(f"{each.id} ({each.tool})" for each in fits[:_SHOWN])
+    listed = ", ".join(f"{session.id} ({session.tool})" for session in fits[:_SHOWN])
     raise InvalidPolicy(
         "FILE", name, f"fits {len(fits)} sessions", hint=f"type more of the id: {listed}"
     )
@@ -304,7 +304,7 @@ def listed(found: FoundSession, table: ModelTable | None = None) -> ListedSessio
         return ListedSession(found, problem=str(reason))
 
 
-def _row(found: FoundSession, opened: Session, table: ModelTable) -> ListedSession:
+def _row(session: FoundSession, opened: Session, table: ModelTable) -> ListedSession:
     name = opened.model
     # An unknown model makes no noise in a list: the window says what is assumed.
     model = table.find(name) or table.stated(name or "unknown", context_window=200_000)
@@ -312,7 +312,7 @@ def _row(found: FoundSession, opened: Session, table: ModelTable) -> ListedSessi
         model = dataclasses.replace(model, context_window=opened.window_tokens)
     marks = window_for(model, settings=WindowSettings.from_env())
     return ListedSession(
-        found,
+        session,
         title_of(opened),
         opened.cwd,
         name,

@@ -48,8 +48,8 @@ def hand_over(session: str, text: str) -> None:
     path = _path(session)
     private_folder(path.parent)
     write_private(path, text.encode("utf-8", "surrogatepass"))
-    known = sorted(path.parent.glob("*.txt"), key=lambda each: each.stat().st_mtime)
-    for old in known[:-KEPT]:
+    summaries = sorted(path.parent.glob("*.txt"), key=lambda file: file.stat().st_mtime)
+    for old in summaries[:-KEPT]:
         old.unlink(missing_ok=True)
 
 
@@ -92,12 +92,12 @@ def tidied(items: Sequence[Item]) -> list[Item]:
         for block in blocks_of(item)
         if block.get("type") == "tool_result"
     }
-    made: list[Item] = []
+    messages: list[Item] = []
     for item in items:
-        kept = _without_blanks(item)
-        if kept is not None:
-            made += [kept, *_answers(kept, answered)]
-    return made
+        shown = _without_blanks(item)
+        if shown is not None:
+            messages += [shown, *_answers(shown, answered)]
+    return messages
 
 
 def _without_blanks(item: Item) -> Item | None:
@@ -127,8 +127,8 @@ def _filled(block: Any) -> Any:
     inner = block.get("content") if isinstance(block, Mapping) else None
     if not isinstance(inner, list) or not any(map(_is_blank, inner)):
         return block
-    kept = [part for part in inner if not _is_blank(part)]
-    return {**block, "content": kept or ""}
+    parts = [part for part in inner if not _is_blank(part)]
+    return {**block, "content": parts or ""}
 
 
 def _answers(item: Item, answered: set[str]) -> Iterator[Item]:
@@ -294,10 +294,10 @@ def _is_legal(view: Session, provider: str) -> bool:
 
 
 def _flat(messages: Sequence[Item]) -> list[Item]:
-    made = (str(uuid.uuid4()) for _ in messages)
+    names = (str(uuid.uuid4()) for _ in messages)
     return [
         {"type": m["role"], "uuid": name, "message": m}
-        for m, name in zip(messages, made, strict=True)
+        for m, name in zip(messages, names, strict=True)
     ]
 
 

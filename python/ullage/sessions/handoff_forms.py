@@ -60,8 +60,8 @@ class Handoff:
 
     def stamp(self, item: Item | None = None) -> str:
         """An entry's time as ISO text, or `now`."""
-        found = item.get("timestamp") if item else None
-        return found if isinstance(found, str) and found else iso_of(self.milliseconds)
+        stamp = item.get("timestamp") if item else None
+        return stamp if isinstance(stamp, str) and stamp else iso_of(self.milliseconds)
 
 
 # A session as OpenCode imports it: messages with parts, a call and its result in one part.
@@ -102,9 +102,9 @@ def opencode_lines(job: Handoff) -> bytes:
     }
     info |= {"title": job.title or "Handed over", "version": _OPENCODE_VERSION, "time": time}
     try:
-        return orjson.dumps({"info": info, "messages": _OpenCodeMessages(job).made})
+        return orjson.dumps({"info": info, "messages": _OpenCodeMessages(job).messages})
     except orjson.JSONEncodeError:  # lone surrogates, large numbers
-        return json.dumps({"info": info, "messages": _OpenCodeMessages(job).made}).encode()
+        return json.dumps({"info": info, "messages": _OpenCodeMessages(job).messages}).encode()
 
 
 class _OpenCodeMessages:
@@ -120,7 +120,7 @@ class _OpenCodeMessages:
             if block.get("type") == "tool_result"
         }
         self._parent = ""
-        self.made: list[dict[str, Any]] = []
+        self.messages: list[dict[str, Any]] = []
         for item in job.items:
             self._add(item)
 
@@ -138,13 +138,13 @@ class _OpenCodeMessages:
         info = self._answer(item, head) if assistant else self._asked(head)
         if not assistant:
             self._parent = name
-        known = [
+        complete = [
             {"id": self._next("prt"), "sessionID": self._job.name, "messageID": name, **part}
             for part in (
                 [{"type": "step-start"}, *parts, _step_finish(parts)] if assistant else parts
             )
         ]
-        self.made.append({"info": info, "parts": known})
+        self.messages.append({"info": info, "parts": complete})
 
     def _asked(self, head: dict[str, Any]) -> dict[str, Any]:
         model = {"providerID": "anthropic", "modelID": self._job.model or "unknown"}
@@ -153,9 +153,9 @@ class _OpenCodeMessages:
     def _answer(self, item: Item, head: dict[str, Any]) -> dict[str, Any]:
         time = {"created": self._job.milliseconds, "completed": self._job.milliseconds}
         model = item["message"].get("model") or self._job.model or "unknown"
-        told = {"role": "assistant", "time": time, "parentID": self._parent, "modelID": model}
-        told |= {"providerID": "anthropic", "mode": "build", "cost": 0, "tokens": _no_tokens()}
-        return {**head, **told, "path": {"cwd": self._job.cwd, "root": self._job.cwd}}
+        info = {"role": "assistant", "time": time, "parentID": self._parent, "modelID": model}
+        info |= {"providerID": "anthropic", "mode": "build", "cost": 0, "tokens": _no_tokens()}
+        return {**head, **info, "path": {"cwd": self._job.cwd, "root": self._job.cwd}}
 
     def _part(self, item: Item, block: Mapping[str, Any], assistant: bool) -> dict[str, Any] | None:
         kind, moment = (
@@ -259,28 +259,28 @@ def _claude_path(job: Handoff) -> Path:
 
 def _claude_lines(job: Handoff) -> bytes:
     head = {"isSidechain": False, "userType": "external", "cwd": job.cwd, "sessionId": job.name}
-    made: list[dict[str, Any]] = []
+    lines: list[dict[str, Any]] = []
     parent: str | None = None
     for item in job.items:
         role, own = str(role_of(item)), str(uuid.uuid4())
         message = {"role": role, "content": item["message"]["content"]}
         if role == "assistant":
-            known = item["message"]
+            stored = item["message"]
             answer = {
-                "id": known.get("id") or f"msg_{own}",
+                "id": stored.get("id") or f"msg_{own}",
                 "type": "message",
-                "model": known.get("model") or job.model,
+                "model": stored.get("model") or job.model,
             }
             message = {**answer, **message}
         flags = {flag: True for flag in FLAGS if item.get(flag) is True}
         line = {"parentUuid": parent, **head, "version": "2.1.232", "gitBranch": "", "type": role}
-        made.append(
+        lines.append(
             {**line, "message": message, **flags, "uuid": own, "timestamp": job.stamp(item)}
         )
         parent = own
     if job.title:
-        made.append({"type": "custom-title", "customTitle": job.title, "sessionId": job.name})
-    return _joined(made)
+        lines.append({"type": "custom-title", "customTitle": job.title, "sessionId": job.name})
+    return _joined(lines)
 
 
 # ---- Codex -----------------------------------------------------------------------------------
@@ -300,19 +300,19 @@ def _codex_lines(job: Handoff) -> bytes:
         "cli_version": "0.142.5",
     }
     meta |= {"source": "cli", "model_provider": "openai"}
-    made: list[dict[str, Any]] = [
+    lines: list[dict[str, Any]] = [
         {"timestamp": job.stamp(), "type": "session_meta", "payload": meta}
     ]
     for item, payload in _codex_items(job.items):
         stamp = job.stamp(item)
         note = _codex_note(item, payload)
-        told = {**payload, CODEX_NOTE: note} if note else payload
-        made.append({"timestamp": stamp, "type": "response_item", "payload": told})
-        made += [
+        noted = {**payload, CODEX_NOTE: note} if note else payload
+        lines.append({"timestamp": stamp, "type": "response_item", "payload": noted})
+        lines += [
             {"timestamp": stamp, "type": "event_msg", "payload": event}
             for event in _codex_events(item, payload)
         ]
-    return _joined(made)
+    return _joined(lines)
 
 
 def _codex_note(item: Item, payload: Mapping[str, Any]) -> dict[str, bool]:
@@ -361,7 +361,7 @@ def _pi_path(job: Handoff) -> Path:
 
 
 def _pi_lines(job: Handoff) -> bytes:
-    made: list[dict[str, Any]] = [
+    lines: list[dict[str, Any]] = [
         {"type": "session", "version": 3, "id": job.name, "timestamp": job.stamp(), "cwd": job.cwd}
     ]
     names = {
@@ -375,10 +375,10 @@ def _pi_lines(job: Handoff) -> bytes:
         flags = {flag: True for flag in FLAGS if item.get(flag) is True}
         for message in _pi_messages(job, item, names):
             line = {"type": "message", "id": secrets.token_hex(4), "parentId": parent}
-            said = {**message, "timestamp": job.milliseconds}
-            made.append({**line, "timestamp": job.stamp(item), "message": said, **flags})
+            stamped = {**message, "timestamp": job.milliseconds}
+            lines.append({**line, "timestamp": job.stamp(item), "message": stamped, **flags})
             parent = line["id"]
-    return _joined(made)
+    return _joined(lines)
 
 
 def _pi_messages(job: Handoff, item: Item, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -395,7 +395,7 @@ def _pi_messages(job: Handoff, item: Item, names: Mapping[str, str]) -> Iterator
         answer |= {"usage": {**usage, "cost": cost}, "stopReason": "toolUse" if calls else "stop"}
         yield {
             "role": "assistant",
-            "content": [found for block in blocks if (found := _pi_block(block))],
+            "content": [pi_block for block in blocks if (pi_block := _pi_block(block))],
             **answer,
         }
         return
@@ -409,22 +409,24 @@ def _pi_messages(job: Handoff, item: Item, names: Mapping[str, str]) -> Iterator
             }
             content = _pi_content(block.get("content"))
             yield {**result, "content": content, "isError": block.get("is_error") is True}
-    said = [
-        found
+    others = [
+        pi_block
         for block in blocks
-        if block.get("type") != "tool_result" and (found := _pi_block(block))
+        if block.get("type") != "tool_result" and (pi_block := _pi_block(block))
     ]
-    if said:
-        yield {"role": "user", "content": said}
+    if others:
+        yield {"role": "user", "content": others}
 
 
 def _pi_content(content: Any) -> list[dict[str, Any]]:
     if isinstance(content, list):
-        found = [
-            made for block in content if isinstance(block, Mapping) and (made := _pi_block(block))
+        pi_blocks = [
+            pi_block
+            for block in content
+            if isinstance(block, Mapping) and (pi_block := _pi_block(block))
         ]
-        if found:
-            return found
+        if pi_blocks:
+            return pi_blocks
     text = content_text(content)
     return [{"type": "text", "text": text}] if text.strip() else []
 

@@ -78,9 +78,9 @@ def inspect_session(
     path = Path(path)
     source, kind = recognised_file(path)
     if kind == CLAUDE_CODE and not number:
-        found = _of_index(path, model, policy)
-        if found is not None:
-            return found
+        inspected = _of_index(path, model, policy)
+        if inspected is not None:
+            return inspected
     opened = open_recognised(path, source, kind, number)
     return inspect_opened(opened, model=model, policy=policy)
 
@@ -91,8 +91,8 @@ def inspect_opened(
     """As `inspect_session`, of a session that is open."""
     name = model or session.model
     weights = weights_for(name or None)  # counted in the same way as by a compaction
-    beside = session.overhead_tokens(weights)
-    held = inspect_messages(session.items, weights=weights, policy=policy, overhead_tokens=beside)
+    overhead = session.overhead_tokens(weights)
+    held = inspect_messages(session.items, weights=weights, policy=policy, overhead_tokens=overhead)
     return InspectedSession(
         session.path,
         session.format,
@@ -122,8 +122,8 @@ def _of_index(path: Path, model: str | None, policy: Policy | None) -> Inspected
     context = _Contexts(transcript, bounds)
     survey, missing = context.survey(len(transcript))
     messages = None if survey is None else survey.message_count
-    beside = None if survey is None else context.overhead(survey)
-    if survey is None or not messages or beside is None:
+    overhead = None if survey is None else context.overhead(survey)
+    if survey is None or not messages or overhead is None:
         return None
     return InspectedSession(
         path,
@@ -134,7 +134,7 @@ def _of_index(path: Path, model: str | None, policy: Policy | None) -> Inspected
         messages,
         index_warnings(transcript.index.bad, transcript.index.torn, missing),
         tuple(context.entries.values()),
-        inspection_of(survey, policy=policy, overhead_tokens=beside),
+        inspection_of(survey, policy=policy, overhead_tokens=overhead),
     )
 
 
@@ -142,8 +142,8 @@ def _last_model(path: Path) -> str:
     """The model that the end of the file names last; empty if none is known. Only the index is sure."""
     with open_regular(str(path)) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
-        _, found, rest = file.read(_TAIL_BYTES).rpartition(b'"model":"')
-    name = rest.partition(b'"')[0].decode(errors="replace") if found else ""
+        _, mark, after = file.read(_TAIL_BYTES).rpartition(b'"model":"')
+    name = after.partition(b'"')[0].decode(errors="replace") if mark else ""
     return name if name and ModelTable.builtin().find(name) else ""
 
 
@@ -173,11 +173,11 @@ class _Contexts:
     def overhead(self, survey: core.Survey) -> int | None:
         """See `Session.overhead_tokens`; `None`: only a replay can tell."""
         for cut in [None, *reversed(self.entries)]:
-            found = survey if cut is None else self.survey(cut)[0]
-            if found is None:
+            surveyed = survey if cut is None else self.survey(cut)[0]
+            if surveyed is None:
                 return None
-            if found.overhead is not None:
-                return found.overhead
+            if surveyed.overhead is not None:
+                return surveyed.overhead
         return 0
 
     def _shown(self, at: int) -> list[Mapping[str, Any]]:
@@ -222,23 +222,23 @@ def spending_of(session: Session, table: ModelTable | None = None) -> Spending:
     """
     lines = session.transcript.entries() if session.transcript else session.history or session.items
     table = table or ModelTable.builtin()
-    found = Spending()
+    spending = Spending()
     for usage, model in _responses(lines):
-        found = _added(found, usage, model or session.model, table)
-    return found
+        spending = _added(spending, usage, model or session.model, table)
+    return spending
 
 
 def _responses(lines: Iterable[Item]) -> list[tuple[Mapping[str, Any], str]]:
     """Each response's newest figure: pieces of one response repeat it under one id."""
-    found: dict[str, tuple[Mapping[str, Any], str]] = {}
+    responses: dict[str, tuple[Mapping[str, Any], str]] = {}
     for at, line in enumerate(lines):
         message = message_of(line) or {}
         usage, model = message.get("usage"), message.get("model")
         if isinstance(usage, Mapping) and model != "<synthetic>":
             key = message.get("id")
             name = model if isinstance(model, str) else ""
-            found[key if isinstance(key, str) else f"#{at}"] = (usage, name)
-    return list(found.values())
+            responses[key if isinstance(key, str) else f"#{at}"] = (usage, name)
+    return list(responses.values())
 
 
 def _added(sum_: Spending, usage: Mapping[str, Any], model: str, table: ModelTable) -> Spending:

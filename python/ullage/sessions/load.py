@@ -117,13 +117,13 @@ class Session:
         Args:
             weights: For the calibrated estimate of the messages, see `weights_for`; `None`: characters / 4.
         """
-        found = _overhead(self.items, weights)
-        if found is None and self.boundaries:
+        overhead = _overhead(self.items, weights)
+        if overhead is None and self.boundaries:
             lines = [*self.transcript.entries()] if self.transcript else list(self.history)
             cuts = [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
             earlier = (_overhead(resume(lines[:cut]).entries, weights) for cut in reversed(cuts))
-            found = next((each for each in earlier if each is not None), None)
-        return found or 0
+            overhead = next((tokens for tokens in earlier if tokens is not None), None)
+        return overhead or 0
 
     def reported_tokens(self, weights: Weights | None = None) -> int | None:
         """The context's size by the newest usage figure, with the estimate of what follows; `None`: it has no figure.
@@ -235,31 +235,31 @@ def _warnings(conversation: Conversation) -> tuple[str, ...]:
 
 
 def index_warnings(
-    bad: Iterable[tuple[int, str]], torn: tuple[int, int] | None, missing: int
+    bad: Iterable[tuple[int, str]], incomplete: tuple[int, int] | None, missing: int
 ) -> tuple[str, ...]:
     """What the index of a file says that was skipped, repaired or set aside.
 
     Args:
         bad: Line numbers and reasons.
-        torn: Offset and length of an unfinished last line; `None`: the last line is whole.
+        incomplete: Offset and length of an unfinished last line; `None`: the last line is whole.
         missing: Kept messages that the file lacks.
     """
-    found = [f"line {line}: {reason}" for line, reason in bad]
-    if torn is not None:
-        found.append(f"the last line is unfinished ({torn[1]:,} bytes) and was set aside")
+    warnings = [f"line {line}: {reason}" for line, reason in bad]
+    if incomplete is not None:
+        warnings.append(f"the last line is unfinished ({incomplete[1]:,} bytes) and was set aside")
     if missing:
-        found.append(
+        warnings.append(
             f"an earlier compaction names {missing} messages that were not in the file then or since; "
             "everything that the file holds was read"
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 def _has_known_role(item: Item) -> bool:
     """A look at what nearly all entries are, so that `_role` is asked of few."""
     message = item.get("message")
-    known = type(message) is dict and "role" not in item and message.get("role") in _ROLES
-    return known or _role(item) in _ROLES
+    is_message = type(message) is dict and "role" not in item and message.get("role") in _ROLES
+    return is_message or _role(item) in _ROLES
 
 
 def _role(item: Item) -> str:
@@ -268,24 +268,24 @@ def _role(item: Item) -> str:
 
 
 def _other(path: Path, source: OpenedFile, kind: str, number: int) -> Session:
-    found = read_recognised(source, kind)
-    count = len(found.sessions)
+    recognised = read_recognised(source, kind)
+    count = len(recognised.sessions)
     if not 0 <= number < count:
         raise InvalidPolicy(
             "conversation", number, f"must be between 0 and {count - 1}: the file holds {count}"
         )
-    session = found.sessions[number]
+    session = recognised.sessions[number]
     conversation = resume(session.entries)
     return Session(
         path=path,
-        format=found.format,
+        format=recognised.format,
         items=conversation.entries,
         messages=conversation.messages,
         model=str(session.metadata.get("model") or ""),
-        size=found.pin.size if found.pin else 0,
-        pin=found.pin,
+        size=recognised.pin.size if recognised.pin else 0,
+        pin=recognised.pin,
         history=session.entries,
-        warnings=tuple(f"line {line}: {reason}" for line, reason in found.warnings),
+        warnings=tuple(f"line {line}: {reason}" for line, reason in recognised.warnings),
         boundaries=tuple(entry for entry in session.entries if entry.get("subtype") == BOUNDARY),
         system=session.system,
         tools=session.tools,
@@ -312,14 +312,14 @@ def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
     """Thinking with what stood before it when it was made: after each boundary that is something else."""
     cuts = [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
     copies = {line.get("uuid"): line.get(COPY_OF) for line in lines if COPY_OF in line}
-    made, seen = Originals(), set[str]()
+    originals, seen = Originals(), set[str]()
     for cut in [*cuts, len(lines)]:
         view = resume(lines[:cut])
-        sources = [{str(copies.get(each, each)) for each in ids} for ids in view.sources]
+        sources = [{str(copies.get(name, name)) for name in ids} for ids in view.sources]
         fresh = {at for at, ids in enumerate(sources) if not seen.issuperset(ids)}
-        made.follow(view.messages, fresh, system=system, tools=tools)
+        originals.follow(view.messages, fresh, system=system, tools=tools)
         seen.update(*sources)
-    return made
+    return originals
 
 
 # A file of Ullage's own, for its owner's eyes: whole or not at all.

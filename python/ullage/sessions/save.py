@@ -141,8 +141,8 @@ def _sweep(target: Path) -> None:
                 _remove_stale(path, path.name.removeprefix(f".{target.name}."))
 
 
-def _remove_stale(path: Path, rest: str) -> None:
-    digits = rest.split(".part")[0].split("-")[0]
+def _remove_stale(path: Path, suffix: str) -> None:
+    digits = suffix.split(".part")[0].split("-")[0]
     if not digits.isdigit():
         return
     with suppress(OSError):
@@ -315,34 +315,34 @@ def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
     if any(_is_item(entry) for entry in entries):
         return []  # a summary is all that pi's line holds
     metadata = entries[0].get("compactMetadata") or {}
-    kept = (metadata.get("preservedMessages") or {}).get("uuids") or []
+    preserved = (metadata.get("preservedMessages") or {}).get("uuids") or []
     lines = list(source.lines())
-    place = _place(lines, str(kept[0])) if kept else len(lines)
+    place = _place(lines, str(preserved[0])) if preserved else len(lines)
     if place is None:
         return []
     last = lines[-1][1]
     linked = isinstance(last.get("id"), str) and last.get("type") != "session"
-    said: Line = {"type": "compaction"}
+    compaction: Line = {"type": "compaction"}
     if linked:
-        said |= {"id": _unused(lines, str(_entry(entries)["uuid"])), "parentId": last["id"]}
-    said |= {
+        compaction |= {"id": _unused(lines, str(_entry(entries)["uuid"])), "parentId": last["id"]}
+    compaction |= {
         "timestamp": _stamp(entries),
         "summary": _text(_summary(entries)["content"]),
         "tokensBefore": metadata.get("preTokens") or 0,
     }
     if linked and place < len(lines):
-        said["firstKeptEntryId"] = lines[place][1].get("id")
+        compaction["firstKeptEntryId"] = lines[place][1].get("id")
     else:
-        said["firstKeptEntryIndex"] = place
-    return [said]
+        compaction["firstKeptEntryIndex"] = place
+    return [compaction]
 
 
 def _unused(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> str:
     """Eight digits, as pi's ids are: a compaction that was taken back and made again has the uuid that it had."""
-    taken = {line.get("id") for _, line in lines}
+    ids = {line.get("id") for _, line in lines}
     digits = uuid.replace("-", "")
     parts = (digits[at : at + 8] for at in range(0, len(digits), 8))
-    return next((part for part in parts if part not in taken), None) or os.urandom(4).hex()
+    return next((part for part in parts if part not in ids), None) or os.urandom(4).hex()
 
 
 def _place(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> int | None:
@@ -444,40 +444,40 @@ def compact_session(
     """
     refuse_unknown(options, (*_OWN, *CompactionOptions.__annotations__))
     if format not in (None, CLAUDE_CODE) and (format != session.format or format not in APPENDED):
-        known = sorted({CLAUDE_CODE, *(name for name in APPENDED if name == session.format)})
-        raise InvalidPolicy("format", format, f"must be {' or '.join(known)}")
+        writable = sorted({CLAUDE_CODE, *(name for name in APPENDED if name == session.format)})
+        raise InvalidPolicy("format", format, f"must be {' or '.join(writable)}")
     target = None if output is None else Path(output)
     if target is not None:
         _refuse(session, target, overwrite)
     model = options.get("model") or session.model or None
-    before, beside = _measured(session, options.get("weights") or weights_for(model))
+    before, overhead_tokens = _measured(session, options.get("weights") or weights_for(model))
     overhead = options.get("overhead_tokens")
-    given: dict[str, Any] = {
+    passed: dict[str, Any] = {
         **options,
         "model": model,
-        "overhead_tokens": beside() if overhead is None else overhead,
+        "overhead_tokens": overhead_tokens() if overhead is None else overhead,
         "transcript_path": str(target or session.path)
         if transcript_path is None
         else transcript_path,
         "before_write": before_write or (lambda result: None),
     }
     if session.format in APPENDED and format != CLAUDE_CODE:
-        done = _in_own_format(session, target, given, before)
+        done = _in_own_format(session, target, passed, before)
         if done is not None:
             return done
         if format is not None or (target is not None and _is_own(session, target)):
             reason = f"the {session.format} format has no words for this compaction"
             raise StoreError(reason, path=str(target), hint="write another file, as claude_code")
-    return _as_claude_code(session, target, given, before)
+    return _as_claude_code(session, target, passed, before)
 
 
 def _measured(session: Session, weights: Weights) -> tuple[int | None, Callable[[], int]]:
     """See `Session.reported_tokens` and `Session.overhead_tokens`, of one look at the entries."""
     ledger = core.Ledger(weights, session.items)
-    count, beside = ledger.anchored(), ledger.overhead
-    if count.anchor is None or beside is None:
+    count, overhead = ledger.anchored(), ledger.overhead
+    if count.anchor is None or overhead is None:
         return None, lambda: session.overhead_tokens(weights)
-    return count.total, lambda: beside
+    return count.total, lambda: overhead
 
 
 def _compacted(
@@ -485,8 +485,8 @@ def _compacted(
 ) -> CompactionResult:
     """The compaction, not written; its size before is the provider's figure where there is one, as in `inspect`."""
     of_flow = ("cancel", "listeners", "before_write")
-    given = {name: each for name, each in options.items() if name not in of_flow}
-    job = job_of(items, context_tokens=before, **given)
+    of_job = {name: value for name, value in options.items() if name not in of_flow}
+    job = job_of(items, context_tokens=before, **of_job)
     listeners, cancel = options.get("listeners", ()), options.get("cancel")
     return run_flow(compaction_flow(job), job, listeners, cancel=cancel)
 
@@ -528,8 +528,8 @@ def _writable(session: Session) -> tuple[Session, Mapping[str, int]]:
     if session.format == CLAUDE_CODE:
         return session, {}
     history, losses = clean_entries(session.history)
-    found = resume(history)
-    clean = replace(session, history=history, items=found.entries, messages=found.messages)
+    resumed = resume(history)
+    clean = replace(session, history=history, items=resumed.entries, messages=resumed.messages)
     return clean, Counter(loss.what for loss in losses)
 
 
@@ -557,9 +557,9 @@ def _placed(history: Sequence[Item]) -> list[Item]:
 
 def _with_kept(items: ReadItems, result: CompactionResult) -> list[dict[str, Any]]:
     """The messages of what was kept and of what is new."""
-    kept, parts = set(result.report.kept), items.parts
+    kept_ids, parts = set(result.report.kept), items.parts
     names = zip(parts.context, parts.ids, strict=True)
-    near = [item for item, name in names if name in kept]
+    near = [item for item, name in names if name in kept_ids]
     return resume([*near, *result.new_entries]).messages
 
 
@@ -611,11 +611,11 @@ def _add(path: Path, lines: list[dict[str, Any]]) -> None:
 
 def _whole(session: Session, items: ReadItems, result: CompactionResult) -> None:
     """Everything that the model was shown is in the summary or kept: else a line would be lost."""
-    known = items.parts.ids
-    told = (*result.report.removed, *result.report.kept)
-    if Counter(told) != Counter(known):
+    ids = items.parts.ids
+    reported = (*result.report.removed, *result.report.kept)
+    if Counter(reported) != Counter(ids):
         raise LogConflict(
-            f"{session.path}: the compaction accounts for {len(told):,} entries of {len(known):,}",
+            f"{session.path}: the compaction accounts for {len(reported):,} entries of {len(ids):,}",
             hint="open it again and compact that: nothing was written",
         )
 
@@ -771,19 +771,19 @@ def _renamed(session: Session, name: str) -> bytes:
     kind = "session_meta" if session.format == "codex" else "session"
     lines = data.splitlines(keepends=True)
     for at, line in enumerate(lines):
-        found = _loaded(line)
-        if found.get("type") == kind:
-            lines[at] = line_of(_head(session, found, name), at)
+        entry = _loaded(line)
+        if entry.get("type") == kind:
+            lines[at] = line_of(_head(session, entry, name), at)
             break
     return b"".join(lines)
 
 
 def _loaded(line: bytes) -> dict[str, Any]:
     try:
-        found = orjson.loads(line)
+        value = orjson.loads(line)
     except orjson.JSONDecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _head(session: Session, line: dict[str, Any], name: str) -> dict[str, Any]:
@@ -882,12 +882,12 @@ def without_change(session: Session, *, write: bool) -> Session:
 
 def copied_below(parent: Any, entries: Sequence[PiEntry]) -> list[Line]:
     """The entries under ids of their own, on one chain."""
-    made: list[Line] = []
+    copies: list[Line] = []
     for entry in entries:
         name = os.urandom(4).hex()
-        made.append({**entry, "id": name, "parentId": parent})
+        copies.append({**entry, "id": name, "parentId": parent})
         parent = name
-    return made
+    return copies
 
 
 def record(kind: str, parent: Any, **data: Any) -> Line:
@@ -898,9 +898,9 @@ def record(kind: str, parent: Any, **data: Any) -> Line:
         parent: Id of the entry before it; `None`: it begins a branch.
         **data: What it says.
     """
-    said: Line = {"type": "custom", "customType": kind, "id": os.urandom(4).hex()}
+    entry: Line = {"type": "custom", "customType": kind, "id": os.urandom(4).hex()}
     stamp = iso(time.time_ns() // 1_000_000)
-    return said | {"parentId": parent, "timestamp": stamp, "data": data}
+    return entry | {"parentId": parent, "timestamp": stamp, "data": data}
 
 
 def appended(
@@ -974,14 +974,14 @@ def branch_with(session: Session, items: Sequence[Item], wanted: Sequence[Item])
     chosen = _chosen(session, path, items)
     first = next((at for at, entry in enumerate(chosen) if entry is not path[at]), len(path))
     parent = path[first - 1]["id"] if first else None
-    made = _copied(session, path, chosen, first, parent)
-    end = made[-1]["id"] if made else parent
+    copies = _copied(session, path, chosen, first, parent)
+    end = copies[-1]["id"] if copies else parent
 
     def check(tried: Session) -> None:
         if _comparable(tried.messages) != _comparable(wanted):
             raise StoreError("reads back differently from what was chosen", path=str(session.path))
 
-    lines = [*made, record(EDIT, end, tip=path[-1]["id"])]
+    lines = [*copies, record(EDIT, end, tip=path[-1]["id"])]
     return appended(session, lines, write=True, check=check)
 
 
@@ -1004,24 +1004,24 @@ def _chosen(
     session: Session, path: Sequence[PiEntry], items: Sequence[Item]
 ) -> list[PiEntry | None]:
     """For each entry of the path itself, a changed one in its place, or `None` where it goes."""
-    kept = {item["uuid"]: item for item in items}
+    items_by_uuid = {item["uuid"]: item for item in items}
     shown = _shown_items(session, path)
     # Without its summary, all that it stood for would be shown again.
-    gone = [
+    missing = [
         at
         for at, item in enumerate(shown)
-        if item and is_summary(item) and item["uuid"] not in kept
+        if item and is_summary(item) and item["uuid"] not in items_by_uuid
     ]
-    hidden = max(gone, default=-1)
-    found: list[PiEntry | None] = []
+    hidden = max(missing, default=-1)
+    entries: list[PiEntry | None] = []
     for at, (entry, item) in enumerate(zip(path, shown, strict=True)):
         if item is not None:
-            found.append(_with_content(entry, item, kept.get(item["uuid"])))
+            entries.append(_with_content(entry, item, items_by_uuid.get(item["uuid"])))
         elif at < hidden and entry.get("type") in ("message", "compaction"):
-            found.append(None)
+            entries.append(None)
         else:
-            found.append(entry)
-    return found
+            entries.append(entry)
+    return entries
 
 
 def _shown_items(session: Session, path: Sequence[PiEntry]) -> list[Item | None]:
@@ -1029,14 +1029,14 @@ def _shown_items(session: Session, path: Sequence[PiEntry]) -> list[Item | None]
     numbers = {line.get("id"): number for number, line in OpenedFile(session.path).lines()}
     by_line = {int(str(item["uuid"]).rpartition("-")[2]): item for item in session.items}
     answers = {block.get("tool_use_id"): i for i in session.items for block in _results(i)}
-    found: list[Item | None] = []
+    shown: list[Item | None] = []
     for entry in path:
         item, call = by_line.get(numbers[entry["id"]]), _answered(entry)
         if item is None and call:
-            before = found[-1] if found else None
+            before = shown[-1] if shown else None
             item = before if before and _result_in(before, call) else answers.get(call)
-        found.append(item)
-    return found
+        shown.append(item)
+    return shown
 
 
 def _with_content(entry: PiEntry, old: Item, new: Item | None) -> PiEntry | None:
@@ -1081,30 +1081,30 @@ def _copied(
 ) -> list[Line]:
     """What stays from `first` on; a compaction among it keeps from the same entry on, or from the next that is left."""
     places = [at for at in range(first, len(path)) if chosen[at] is not None]
-    made = copied_below(parent, [entry for entry in chosen[first:] if entry is not None])
-    names = {at: line["id"] for at, line in zip(places, made, strict=True)}
+    copies = copied_below(parent, [entry for entry in chosen[first:] if entry is not None])
+    names = {at: line["id"] for at, line in zip(places, copies, strict=True)}
     starts = _kept_from(session, path)
-    for at, line in zip(places, made, strict=True):
+    for at, line in zip(places, copies, strict=True):
         if at in starts:
             start = next(i for i in range(starts[at], at + 1) if chosen[i] is not None)
             line.pop("firstKeptEntryIndex", None)
             line["firstKeptEntryId"] = names.get(start) or path[start]["id"]
-    return made
+    return copies
 
 
 def _kept_from(session: Session, path: Sequence[PiEntry]) -> dict[int, int]:
     """For the place of each compaction the place from which on it keeps entries; its own: it keeps none."""
     order = {line.get("id"): at for at, (_, line) in enumerate(OpenedFile(session.path).lines())}
     ids = {entry["id"]: at for at, entry in enumerate(path)}
-    found: dict[int, int] = {}
+    firsts: dict[int, int] = {}
     for at, entry in enumerate(path):
         if entry.get("type") == "compaction":
             index = entry.get("firstKeptEntryIndex")
             start = ids.get(entry.get("firstKeptEntryId"), at)
             if isinstance(index, int):
                 start = next((i for i in range(at) if order[path[i]["id"]] >= index), at)
-            found[at] = start
-    return found
+            firsts[at] = start
+    return firsts
 
 
 # Another view of a session, appended to its file: what the model is shown from now on, while every line before stays.
@@ -1166,8 +1166,8 @@ def append_view(session: Session, items: Sequence[Item], **about: str) -> Sessio
 
 def _bare(items: Sequence[Item]) -> list[Item]:
     """The messages without their links, which name entries that are not among them."""
-    kept = ("type", "uuid", "message", "isMeta", "isCompactSummary")
-    return [{key: item[key] for key in kept if key in item} for item in items]
+    keys = ("type", "uuid", "message", "isMeta", "isCompactSummary")
+    return [{key: item[key] for key in keys if key in item} for item in items]
 
 
 def _write(
@@ -1216,10 +1216,10 @@ def _copies(
     metadata = {"trigger": "manual", "preTokens": 0, "replacementHistory": True, **about}
     mark = log.entry(records.compact_boundary(metadata, content="View changed"), parent=log.leaf)
     parent = str(mark["uuid"])
-    made, copies = [mark], Copies(parent)
+    lines, copies = [mark], Copies(parent)
     for item in items:
         entry = log.entry(copies.of(item, parent), parent=parent)
-        made.append(entry)
+        lines.append(entry)
         parent = str(entry["uuid"])
-    mark["compactMetadata"]["groupUuids"] = [entry["uuid"] for entry in made[1:]]
-    return made
+    mark["compactMetadata"]["groupUuids"] = [entry["uuid"] for entry in lines[1:]]
+    return lines

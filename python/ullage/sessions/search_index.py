@@ -120,55 +120,60 @@ class SearchIndex:
         Raises:
             StoreError: The index cannot be written.
         """
-        found = found_sessions() if sessions is None else sessions
+        current = found_sessions() if sessions is None else sessions
         problems: dict[str, str] = {}
         with self._reported():
-            known = {(row[0], row[1]): row[2:] for row in self._known()}
-            for each in found:
-                if known.pop((str(each.path), each.id), None) != (each.size, each.modified):
+            indexed = {(row[0], row[1]): row[2:] for row in self._indexed()}
+            for session in current:
+                if indexed.pop((str(session.path), session.id), None) != (
+                    session.size,
+                    session.modified,
+                ):
                     try:
-                        self._read(each)
+                        self._read(session)
                     except (UllageError, OSError) as exc:
                         if isinstance(exc, StoreError) and exc.path == str(self.path):
                             raise
-                        problems[str(each.path)] = str(getattr(exc, "reason", "") or exc)
+                        problems[str(session.path)] = str(getattr(exc, "reason", "") or exc)
                     step(1)
             with self._store:
-                for path, name in known:
+                for path, name in indexed:
                     self._forget(path, name)
         return problems
 
-    def _known(self) -> list[tuple[Any, ...]]:
+    def _indexed(self) -> list[tuple[Any, ...]]:
         return self._store.execute("SELECT path, id, size, modified FROM session").fetchall()
 
-    def _read(self, found: FoundSession) -> None:
-        opened = open_session(opened_path(found))
+    def _read(self, session: FoundSession) -> None:
+        opened = open_session(opened_path(session))
         entries = list(_entries(opened))
         with self._store:
-            number, start = self._begun(found, entries)
+            number, start = self._begun(session, entries)
             for position in range(start, len(entries)):
                 for who, text in _texts(entries[position]):
-                    told = (number, position, who)
-                    row = self._store.execute("INSERT INTO part VALUES (NULL, ?, ?, ?)", told)
+                    line = (number, position, who)
+                    row = self._store.execute("INSERT INTO part VALUES (NULL, ?, ?, ?)", line)
                     body = (row.lastrowid, _storable(text))
                     self._store.execute("INSERT INTO words (rowid, body) VALUES (?, ?)", body)
             self._store.execute(
                 "UPDATE session SET size=?, modified=?, title=?, cwd=?, lines=?, newest=? WHERE number=?",
-                (found.size, found.modified, _storable(title_of(opened)), _storable(opened.cwd),
+                (session.size, session.modified, _storable(title_of(opened)), _storable(opened.cwd),
                  len(entries), _name(entries[-1]) if entries else "", number),
             )  # fmt: skip
 
-    def _begun(self, found: FoundSession, entries: Sequence[Item]) -> tuple[int, int]:
+    def _begun(self, session: FoundSession, entries: Sequence[Item]) -> tuple[int, int]:
         """The session's row, and the first entry that is not in the index yet; 0 if the file was rewritten."""
-        place = (str(found.path), found.id)
+        place = (str(session.path), session.id)
         query = "SELECT number, lines, newest FROM session WHERE path = ? AND id = ?"
         row = self._store.execute(query, place).fetchone()
         if row and row[1] and row[1] <= len(entries) and _name(entries[row[1] - 1]) == row[2]:
             return row[0], row[1]
         self._forget(*place)
-        added = (found.tool, found.id, str(found.path))
-        made = self._store.execute("INSERT INTO session (tool, id, path) VALUES (?, ?, ?)", added)
-        return int(made.lastrowid or 0), 0
+        added = (session.tool, session.id, str(session.path))
+        inserted = self._store.execute(
+            "INSERT INTO session (tool, id, path) VALUES (?, ?, ?)", added
+        )
+        return int(inserted.lastrowid or 0), 0
 
     def _forget(self, path: str, name: str) -> None:
         which = "(SELECT number FROM session WHERE path = ? AND id = ?)"
@@ -211,16 +216,16 @@ class SearchIndex:
         for name, value in (("most", most), ("hits", hits)):
             if value < 1:
                 raise InvalidPolicy(name, value, "must be at least 1")
-        kept = (tool, tool, cwd, cwd, session, session)
+        filters = (tool, tool, cwd, cwd, session, session)
         for join in (" AND ", " OR "):
             with self._reported():
-                rows = self._matches(join.join(terms), marks, kept)
+                rows = self._matches(join.join(terms), marks, filters)
             if rows:
                 return _grouped(rows, most, hits)
         return []
 
     def _matches(
-        self, query: str, marks: tuple[str, str], kept: tuple[str, ...]
+        self, query: str, marks: tuple[str, str], filters: tuple[str, ...]
     ) -> list[tuple[Any, ...]]:
         return self._store.execute(
             "SELECT s.tool, s.id, s.path, s.title, s.cwd, s.modified, -bm25(words), p.position, p.who,"
@@ -228,7 +233,7 @@ class SearchIndex:
             " JOIN session s ON s.number = p.session WHERE words MATCH ?"
             " AND (? = '' OR s.tool = ?) AND (? = '' OR s.cwd = ?) AND (? = '' OR s.id = ?)"
             " ORDER BY bm25(words) LIMIT 2000",
-            (*marks, query, *kept),
+            (*marks, query, *filters),
         ).fetchall()
 
     # ---- the database -------------------------------------------------------------------------
@@ -317,24 +322,31 @@ def _storable(text: str) -> str:
 def _terms(words: str) -> list[str]:
     """Quoted for FTS5, in whose language nothing a user types then has a meaning."""
     pieces = words.split('"')
-    found = [piece for at, piece in enumerate(pieces) if at % 2]  # phrases
-    found += [word for at, piece in enumerate(pieces) if at % 2 == 0 for word in piece.split()]
-    kept = [term.encode("utf-8", "replace").decode().replace("\0", " ") for term in found]
-    return [f'"{term}"' for term in kept if any(char.isalnum() for char in term)]
+    terms = [piece for at, piece in enumerate(pieces) if at % 2]  # phrases
+    terms += [word for at, piece in enumerate(pieces) if at % 2 == 0 for word in piece.split()]
+    encodable = [term.encode("utf-8", "replace").decode().replace("\0", " ") for term in terms]
+    return [f'"{term}"' for term in encodable if any(char.isalnum() for char in term)]
 
 
 def _grouped(rows: Sequence[tuple[Any, ...]], most: int, hits: int) -> list[SearchedSession]:
-    found: dict[tuple[str, str], SearchedSession] = {}
+    groups: dict[tuple[str, str], SearchedSession] = {}
     for tool, name, path, title, cwd, modified, score, position, who, text in rows:
         hit = SearchHit(position, who, " ".join(text.split()))
-        known = found.get((path, name))
-        if known is None:
-            found[path, name] = SearchedSession(
+        group = groups.get((path, name))
+        if group is None:
+            groups[path, name] = SearchedSession(
                 tool, name, Path(path), title or "", cwd or "", modified or 0.0, score, (hit,)
             )
-        elif len(known.hits) < hits:
-            told = (*known.hits, hit)
-            found[path, name] = SearchedSession(
-                tool, name, Path(path), known.title, known.cwd, known.modified, known.score, told
+        elif len(group.hits) < hits:
+            all_hits = (*group.hits, hit)
+            groups[path, name] = SearchedSession(
+                tool,
+                name,
+                Path(path),
+                group.title,
+                group.cwd,
+                group.modified,
+                group.score,
+                all_hits,
             )
-    return list(found.values())[:most]
+    return list(groups.values())[:most]
