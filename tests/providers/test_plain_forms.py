@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import random
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import product
 from typing import Any
 
 import pytest
+from benches import bodies
 
+from ullage.exceptions import InvalidMessage
+from ullage.legality.params import json_of
+from ullage.manager.written_form import _are_rounds
+from ullage.providers.native_lists import read_item
 from ullage.providers.registry import Provider, provider_of
+from ullage.providers.sdk_objects import given_as_json, read_response
+from ullage.requests.to_request import Continued
 from ullage.testing import scenario
 
 FORMS = ("openai_chat", "openai_responses")
@@ -73,8 +83,27 @@ def odd_items(form: str) -> Iterator[dict[str, Any]]:
             yield said
             yield {**said, "tool_calls": []}
             yield {**said, "reasoning_content": "hm"}
+            yield {**said, "reasoning": "hm", "reasoning_content": text, "annotations": []}
+            yield {**said, "audio": None, "refusal": "no", "reasoning_details": [{"text": "hm"}]}
             yield {**said, "tool_calls": [{**call, "index": 0}]}
             yield {**said, "tool_calls": [call, {"id": "c2", "type": "custom", "custom": {}}]}
+    for content in ([], [{"type": "output_text", "text": "a", "annotations": [], "logprobs": []}]):
+        head = {"type": "message", "role": "assistant", "content": content}
+        yield from (
+            head,
+            {**head, "id": "m1", "status": "completed"},
+            {**head, "id": "m1", "x": None},
+        )
+        yield {**head, "id": "m1", "content": [*content, *content]}
+    for summary in ([], [{"type": "summary_text", "text": "hm"}], None, "hm"):
+        thought = {"id": "rs_1", "type": "reasoning", "summary": summary}
+        yield from (thought, {**thought, "encrypted_content": "gAAA", "content": None})
+        yield {**thought, "content": [{"type": "reasoning_text", "text": "hm"}]}
+    yield {
+        "type": "function_call_output",
+        "call_id": "c",
+        "output": [{"type": "input_text", "text": "a"}],
+    }
     del form
 
 
@@ -138,3 +167,53 @@ def test_what_is_written_quickly_is_what_the_writer_gives(form: str):
             assert not written.names
             assert json.dumps(found) == json.dumps(written.parts[row.list_key][1:])
     assert quick >= 4
+
+
+def real_rounds(form: str, seed: int) -> Iterator[list[Any]]:
+    """Rounds as servers answer them, and as they come with a key or a block changed; in the internal view."""
+    rng, row = random.Random(seed), provider_of(form)
+    for number in range(12):
+        turns = [bodies.turn(form, 3 * number + each, ugly=rng.random() < 0.8) for each in range(2)]
+        items: list[Any] = []
+        for turn in turns:
+            said = read_response(turn.answer, row)[1] if turn.whole else turn.answer
+            given = [copy.deepcopy(item) for item in (*said, *turn.results)]
+            items += [changed(item, rng) if rng.random() < 0.2 else item for item in given]
+        messages: list[Any] = []
+        for item in (given_as_json(each, row) for each in items):
+            with suppress(InvalidMessage):  # a change may make it unreadable
+                messages += read_item(item, row, position=len(messages) + 1, open_calls=list)
+        yield messages
+
+
+def changed(item: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    """An item with one of its keys, or of its parts' keys, left out or of another value."""
+    parts = [
+        each
+        for key in ("content", "tool_calls")
+        for each in item.get(key) or ()
+        if isinstance(each, dict)
+    ]
+    place = rng.choice([item, *parts])
+    key = rng.choice(list(place))
+    if rng.random() < 0.5 and key not in ("role", "content", "type"):
+        del place[key]
+    else:
+        place[key] = rng.choice(["", "other", [], {}, 7, place[key]])
+    return item
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", range(25))
+def test_real_rounds_are_written_as_the_longer_way_writes_and_repairs_them(form: str, seed: int):
+    row, model, quick = provider_of(form), bodies.FORMS[form][0], 0
+    for messages in real_rounds(form, seed):
+        assert row.plain_form is not None
+        found = row.plain_form.write_plain(messages) if _are_rounds(messages, form) else None
+        if found is not None and json_of(found):
+            quick += 1
+            whole = Continued(row, model, {}).write(messages)
+            assert whole is not None
+            assert [*whole.repairs, *whole.losses] == []
+            assert json.dumps(found) == json.dumps(whole.messages)
+    assert quick

@@ -578,6 +578,7 @@ class Journal:
         holds: Calls that may go back to the state as it was when they began.
         messages: How many messages of the history are in the log.
         offsets: Where the line of each begins, in bytes; negative: it has none of its own.
+        answers: Messages after those that the state speaks of, by position, that were observed as answers of the model.
     """
 
     def __init__(
@@ -593,6 +594,7 @@ class Journal:
         self.state: dict[str, Any] = {}
         self.messages = self.reports = self.records = 0
         self.offsets = array("q")
+        self.answers: set[int] = set()
         self._base = False
         self.holds = 0
         self._mark: ViewMark | None = None
@@ -615,8 +617,12 @@ class Journal:
 
     # ---- writing -----------------------------------------------------------------------------
 
-    def added(self, machine: Machine) -> bool:
+    def added(self, machine: Machine, *, answer: bool = False) -> bool:
         """Write a message that was just added; False where that takes a line of the state too.
+
+        Args:
+            machine: As it is now.
+            answer: It was observed: whoever reads the line counts it as an answer again, by `Machine.answered`.
 
         Raises:
             InvalidMessage: JSON cannot hold it; nothing was written.
@@ -625,7 +631,12 @@ class Journal:
         """
         if len(machine.history) - self.messages != 1:
             return False
-        self._wrote(self._write(self._messages(machine, waits=False)))
+        lines = self._messages(machine, waits=False)
+        if answer:
+            lines[-1][MARK]["answer"] = True
+        self._wrote(self._write(lines))
+        if answer:
+            self.answers.add(self.messages)
         self.messages += 1
         return True
 
@@ -675,6 +686,7 @@ class Journal:
             self._wrote(starts[: len(machine.history) - self.messages])
             self.state = patch(self.state, change, in_place=not self.holds)
             self.made, self._base = names, False
+            self.answers.clear()
             self._mark, self._looks = mark_of(machine.view), machine.looks
             self._settings = _settings_mark(machine)
             self.messages = len(machine.history)
@@ -912,6 +924,7 @@ class Added(NamedTuple):
     uuid: str
     timestamp: str
     offset: int = -1  # of its line; negative: it has none of its own
+    answer: bool = False  # the model's, observed after the newest line of the state
 
 
 @dataclass(slots=True)
@@ -1018,8 +1031,9 @@ def read_message(log: TranscriptLog, offset: int) -> Added:
 
 
 def _added(entry: Mapping[str, Any], offset: int) -> Added:
-    stamp, uuid = entry.get("timestamp"), str(entry.get("uuid", ""))
-    return Added(_item(entry, entry[MARK]), uuid, stamp if isinstance(stamp, str) else "", offset)
+    stamp, uuid, mark = entry.get("timestamp"), str(entry.get("uuid", "")), entry[MARK]
+    stamp = stamp if isinstance(stamp, str) else ""
+    return Added(_item(entry, mark), uuid, stamp, offset, mark.get("answer") is True)
 
 
 def _take_message(

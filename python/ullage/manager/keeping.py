@@ -532,8 +532,8 @@ class Keeping(Accessors):
         trim_account(machine)
         made._load_beside(found.state)
         for each in found.later:
-            machine.add(each.item, at_ms=ms_of(each.timestamp), uuid=each.uuid)
-            made._writer.note_answer(machine)
+            at_ms = ms_of(each.timestamp)
+            made._add_again(each.item, at_ms=at_ms, uuid=each.uuid, answer=each.answer)
         places = (each.offset for each in (*found.history, *found.later))
         journal.goes_on(machine, found.state, places)
         made._use(journal)
@@ -732,8 +732,19 @@ class Keeping(Accessors):
         machine.view.uuids = {at: name for at, name in view.uuids.items() if at < messages}
         self._load_beside(state)
         for at in range(state["count"], messages):
-            machine.add(history[at], at_ms=view.times.get(at), uuid=view.uuids.get(at, ""))
-            self._writer.note_answer(machine)
+            answer = journal is not None and at in journal.answers
+            self._add_again(
+                history[at], at_ms=view.times.get(at), uuid=view.uuids.get(at, ""), answer=answer
+            )
+
+    def _add_again(self, item: Item, *, at_ms: int | None, uuid: str, answer: bool) -> None:
+        """Add a message that a log holds; where it was observed as the model's answer, it counts as one again."""
+        machine = self.machine
+        before = int(machine.view.ledger.tokens())
+        machine.add(item, at_ms=at_ms, uuid=uuid)
+        self._writer.note_answer(machine)
+        if answer:
+            machine.answered(machine.history[-1], before)
 
     # ---- other ways on -----------------------------------------------------------------------
 

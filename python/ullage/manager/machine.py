@@ -428,7 +428,7 @@ def _row(view: View, index: int) -> Row:
         at = _AT[_category(view, block)] if block.kind != BlockKind.TEXT else own
         found[at] = found.get(at, 0) + block.tokens
         rest -= block.tokens
-    if message.role == Role.USER and (host := _host_tokens(view, index)):
+    if message.role == Role.USER and own in found and (host := _host_tokens(view, index)):
         found[own] -= host
         found[_AT["host text"]] = host
     # What frames a message counts to what most of it is.
@@ -1056,10 +1056,10 @@ def now_in_ms() -> int:
 
 
 def new_uuid() -> str:
-    """A random one."""
-    import uuid  # slow to import
-
-    return str(uuid.uuid4())
+    """A random one, of version 4."""
+    name = os.urandom(16).hex()  # the standard library's module takes milliseconds to load
+    variant = "89ab"[int(name[16], 16) & 3]
+    return f"{name[:8]}-{name[8:12]}-4{name[13:16]}-{variant}{name[17:20]}-{name[20:]}"
 
 
 def opened_log(

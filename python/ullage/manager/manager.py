@@ -247,16 +247,21 @@ class ContextManager(WholeLists):
         if looks and not internal:
             self._look_at_form([response])
         # Notes of the session may refuse an answer: then it is taken back.
-        alone = self._journal is None and self.host.memory is None
-        if alone and self._plainly(response, answers=True):
+        alone = self.host.memory is None
+        if alone and self._journal is None and self._plainly(response, answers=True):
             return
         if looks and internal:
             self._look_at_form([response])
-        with self._locked(), self.machine.whole_or_nothing():
-            newest = self.machine.observe(response, at_ms=self._clock(), add=plain_messages.add)
-            self._writer.note_answer(self.machine)
-            compactions.answered(self.machine, self.host, newest)
-            self._commit("observe")
+        machine, journal = self.machine, self._journal
+        with self._locked(), machine.whole_or_nothing():
+            seen = machine.looks
+            newest = machine.observe(response, at_ms=self._clock(), add=plain_messages.add)
+            self._writer.note_answer(machine)
+            compactions.answered(machine, self.host, newest)
+            # What no level has seen is made again of the message: its line says all.
+            says_all = alone and seen == machine.looks
+            if not (says_all and journal is not None and journal.added(machine, answer=True)):
+                self._commit("observe")
 
     # ---- pins --------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from ullage.requests.to_request import Continued, Outgoing, outgoing
 
 _ANSWERS: Final = ("assistant", "model")
 _NAME: Final = pattern(r"[A-Za-z0-9_-]{1,64}")
-_PLAIN: Final = {"role", "content"}
+_PLAIN: Final = {"role", "content", "foreign"}
 
 
 class _Part(NamedTuple):
@@ -262,19 +262,30 @@ def _called(content: Any) -> list[str] | None:
     for block in content:
         if type(block) is not dict:
             return None
-        if block.get("type") == "tool_use":
-            if type(block.get("id")) is not str or not _NAME.fullmatch(str(block.get("name"))):
+        kind = block.get("type")
+        if kind == "thinking":  # the form's own, or its writer takes the longer way
+            continue
+        if kind == "tool_use":
+            call, name = block.get("id"), block.get("name")
+            if type(call) is not str or type(name) is not str or not _NAME.fullmatch(name):
                 return None
-            names.append(block["id"])
+            names.append(call)
         elif names or type(block.get("text")) is not str or not block["text"].strip():
             return None
     return names
+
+
+def _is_words(block: Any) -> bool:
+    text = block.get("text") if type(block) is dict and block.get("type") == "text" else None
+    return type(text) is str and bool(text.strip())
 
 
 def _answers_in_turn(content: Any, calls: list[str], spoken: str) -> bool:
     """Whether words follow an answer without calls, or results the next calls; those are no longer open."""
     if type(content) is str:
         return not calls and spoken == "assistant" and bool(content.strip())
+    if type(content) is list and content and all(map(_is_words, content)):
+        return not calls and spoken == "assistant"
     names = [type(block) is dict and block.get("tool_use_id") for block in content or ()]
     if not names or calls[: len(names)] != names:
         return False

@@ -1,12 +1,11 @@
-"""Plain messages of the chat form, both ways: text, calls of functions, results that are text.
+"""Messages of the chat form that most of a conversation is made of, both ways: text, reasoning, calls of functions, results that are text.
 
-Most messages of an agent are like that, and an idle turn translates two. What is not recognised here is not wrong: it
-takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
+What is not recognised here is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ullage.messages import Block, Item
@@ -14,14 +13,17 @@ from ullage.providers._common import FOREIGN, USER_FILLER, arguments_in, argumen
 
 _FORM: Final = "openai_chat"
 _MAX_ID_CHARS: Final = 40
-_SAID: Final = frozenset(("role", "content", "tool_calls"))
 _WORDS: Final = {"role", "content"}
+_SAID: Final = frozenset(("role", "content", "tool_calls"))
+_REASONING: Final = ("reasoning_content", "reasoning")
 _RESULT: Final = {"role", "tool_call_id", "content"}
 _CALL: Final = {"id", "type", "function"}
 _FUNCTION: Final = {"name", "arguments"}
 _TEXT: Final = {"type", "text"}
+_THOUGHT: Final = {"type", "thinking", FOREIGN}
 _USE: Final = {"type", "id", "name", "input"}
 _ANSWER: Final = {"type", "tool_use_id", "content"}
+_ATOMS: Final = (str, int, float, bool)
 
 
 def read_plain(message: Item) -> Item | None:
@@ -31,36 +33,66 @@ def read_plain(message: Item) -> Item | None:
     role, content = message.get("role"), message.get("content")
     if role == "assistant":
         return _answer_in(message, content)
-    if type(content) is not str:
+    said = _said_in(content)
+    if said is None:
         return None
     if role == "tool":
         call = message.get("tool_call_id")
         if type(call) is not str or message.keys() != _RESULT or call.startswith("unknown_"):
             return None
-        block = {"type": "tool_result", "tool_use_id": call, "content": content}
+        block = {"type": "tool_result", "tool_use_id": call, "content": said}
         return {"role": "user", "content": [block]}
     plain = role == "user" and message.keys() == _WORDS and content != USER_FILLER
-    return {"role": "user", "content": content} if plain else None
+    return {"role": "user", "content": said} if plain else None
+
+
+def _said_in(content: Any) -> str | list[Block] | None:
+    """A string, or the texts of a list that holds nothing else."""
+    if type(content) is str:
+        return content
+    fine = type(content) is list and content and all(map(is_bare_text, content))
+    return [{"type": "text", "text": part["text"]} for part in content] if fine else None
+
+
+def is_bare_text(part: Any, kind: str = "text") -> bool:
+    """Whether a part of a content is a text of this type, and nothing besides."""
+    if type(part) is not dict or part.keys() != _TEXT or part["type"] != kind:
+        return False
+    return type(part["text"]) is str and part["text"] != USER_FILLER
 
 
 def _answer_in(message: dict[str, Any], content: Any) -> Item | None:
-    if not _SAID.issuperset(message) or "content" not in message:
-        return None
     calls = message.get("tool_calls") or ()
+    blocks: list[Block] = []
+    extra: dict[str, Any] = {}
+    if not _SAID.issuperset(message):
+        field = next((name for name in _REASONING if type(message.get(name)) is str), "")
+        if field:
+            kept = {FOREIGN: {_FORM: {"field": field}}}
+            blocks.append({"type": "thinking", "thinking": message[field], **kept})
+        extra = {key: message[key] for key in message if key not in _SAID and key != field}
+        if FOREIGN in extra or not all(map(_is_little, extra.values())):
+            return None
     if type(content) is str:
-        if not calls:
-            return {"role": "assistant", "content": content}
-        blocks: list[Block] = [{"type": "text", "text": content}] if content else []
-    elif content is None and type(calls) is list:
-        blocks = []
-    else:
+        if content and (calls or blocks):
+            blocks.append({"type": "text", "text": content})
+    elif content is not None or "content" not in message or not (calls or blocks):
+        return None
+    if type(calls) is not list and calls != ():
         return None
     for call in calls:
         block = _call_in(call)
         if block is None:
             return None
         blocks.append(block)
-    return {"role": "assistant", "content": blocks}
+    said = blocks if calls or blocks else content
+    answer = {"role": "assistant", "content": said}
+    return {**answer, FOREIGN: {_FORM: {"message": extra}}} if extra else answer
+
+
+def _is_little(value: Any) -> bool:
+    """Whether it is JSON for sure, and not null, which the longer way leaves out."""
+    return type(value) in _ATOMS or (type(value) in (list, dict) and not value)
 
 
 def _call_in(call: Any) -> Block | None:
@@ -85,46 +117,74 @@ def write_plain(messages: Sequence[Item]) -> list[Item] | None:
     written: list[Item] = []
     for message in messages:
         role, content = message["role"], message["content"]
-        if type(content) is str:
-            written.append({"role": role, "content": content})
-        elif role == "assistant":
-            made = _answer_out(content)
+        if role == "assistant":
+            made = _answer_out(message, content)
             if made is None:
                 return None
             written.append(made)
+        elif FOREIGN in message:
+            return None
+        elif type(content) is str or "text" in content[0]:
+            said = _said_in(content)
+            if said is None:
+                return None
+            written.append({"role": role, "content": said})
         else:
             for block in content:
-                if block.keys() != _ANSWER or type(block["content"]) is not str:
-                    return None
+                said = _said_in(block.get("content"))
                 call = block["tool_use_id"]
-                if not 0 < len(call) <= _MAX_ID_CHARS:
+                if said is None or block.keys() != _ANSWER or not 0 < len(call) <= _MAX_ID_CHARS:
                     return None
-                written.append({"role": "tool", "tool_call_id": call, "content": block["content"]})
+                written.append({"role": "tool", "tool_call_id": call, "content": said})
     return written
 
 
-def _answer_out(content: Any) -> dict[str, Any] | None:
+def _answer_out(message: Item, content: Any) -> dict[str, Any] | None:
     said: Any = None
+    extra: Any = {}
     calls: list[dict[str, Any]] = []
+    thought: dict[str, Any] = {}
+    if FOREIGN in message:
+        extra = _own(message, {"message"})
+        if extra is None:
+            return None
+        extra = extra["message"]
+    if type(content) is str:
+        return {**extra, "role": "assistant", "content": content}
     for block in content:
-        if block.get("type") == "tool_use":
+        kind = block.get("type")
+        if kind == "tool_use":
             made = _call_out(block)
             if made is None:
                 return None
             calls.append(made)
+        elif kind == "thinking":
+            kept = None if thought or block.keys() != _THOUGHT else _own(block, {"field"})
+            if kept is None:
+                return None
+            thought = {kept["field"]: block["thinking"]}
         elif said is not None or block.keys() != _TEXT:
             return None
         else:
             said = block["text"]
-    written = {"role": "assistant", "content": said}
+    if said is None and not calls:
+        return None
+    written = {**extra, "role": "assistant", "content": said, **thought}
     return {**written, "tool_calls": calls} if calls else written
+
+
+def _own(value: Item, keys: set[str]) -> Mapping[str, Any] | None:
+    """What this form attached, if it is just that, and no other form attached anything."""
+    carried = value[FOREIGN]
+    kept = carried.get(_FORM) if type(carried) is dict and len(carried) == 1 else None
+    return kept if type(kept) is dict and kept.keys() == keys else None
 
 
 def _call_out(block: Block) -> dict[str, Any] | None:
     kept: Any = {}
     if len(block) == 5:
-        kept = block[FOREIGN].get(_FORM) if FOREIGN in block else None
-        if type(kept) is not dict or kept.keys() != {"arguments"}:
+        kept = _own(block, {"arguments"}) if FOREIGN in block else None
+        if kept is None:
             return None
     elif block.keys() != _USE:
         return None

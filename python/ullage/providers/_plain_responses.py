@@ -1,12 +1,14 @@
-"""Plain items of the Responses API, both ways; see `_plain_chat`."""
+"""Items of the Responses API that most of a conversation is made of, both ways; see `_plain_chat`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ullage.messages import Block, Item
 from ullage.providers._common import FOREIGN, arguments_in, arguments_out
+from ullage.providers._plain_chat import is_bare_text
+from ullage.providers.sdk_objects import is_json
 
 _FORM: Final = "openai_responses"
 _MAX_ID_CHARS: Final = 64
@@ -16,6 +18,7 @@ _MESSAGE: Final = {"type", "role", "content"}
 _CALL: Final = {"type", "call_id", "name", "arguments"}
 _OUTPUT: Final = {"type", "call_id", "output"}
 _TEXT: Final = {"type", "text"}
+_THOUGHT: Final = {"type", "thinking", FOREIGN}
 _USE: Final = {"type", "id", "name", "input"}
 _ANSWER: Final = {"type", "tool_use_id", "content"}
 
@@ -31,22 +34,68 @@ def read_plain(item: Item) -> Item | None:
     kind, call = item.get("type"), item.get("call_id")
     if kind == "message":
         return _message_in(item)
+    if kind == "reasoning":
+        return _reasoning_in(item)
     if type(call) is not str or call.startswith("unknown_"):
         return None
     if kind == "function_call_output":
-        output = item.get("output")
-        if type(output) is not str or item.keys() != _OUTPUT:
+        said = _output_in(item.get("output"))
+        if said is None or item.keys() != _OUTPUT:
             return None
-        block = {"type": "tool_result", "tool_use_id": call, "content": output}
+        block = {"type": "tool_result", "tool_use_id": call, "content": said}
         return {"role": "user", "content": [block]}
     return _call_in(item, call) if kind == "function_call" else None
 
 
+def _output_in(output: Any) -> str | list[Block] | None:
+    if type(output) is str:
+        return output
+    if type(output) is not list or not all(is_bare_text(part, "input_text") for part in output):
+        return None
+    return [{"type": "text", "text": part["text"]} for part in output]
+
+
 def _message_in(item: dict[str, Any]) -> Item | None:
     content = item.get("content")
-    if item.get("role") != "assistant" or type(content) is not str or item.keys() != _MESSAGE:
+    if item.get("role") != "assistant":
         return None
-    return {"role": "assistant", "content": [{"type": "text", "text": content}]}
+    if type(content) is str:
+        if item.keys() != _MESSAGE:
+            return None
+        return {"role": "assistant", "content": [{"type": "text", "text": content}]}
+    if type(content) is not list or len(content) != 1 or not _is_sent(item):
+        return None
+    part = content[0]
+    if type(part) is not dict or part.get("type") != "output_text" or not _is_sent(part):
+        return None
+    if type(part.get("text")) is not str or "id" not in item:
+        return None
+    extra = {key: part[key] for key in part if key not in _TEXT}
+    data = {"part": extra} if extra else {}
+    data["head"] = {key: item[key] for key in item if key not in _WORDS}
+    return {
+        "role": "assistant",
+        "content": [{"type": "text", "text": part["text"], FOREIGN: {_FORM: data}}],
+    }
+
+
+def _reasoning_in(item: dict[str, Any]) -> Item | None:
+    """The summary is the readable part; the item itself is sent back unchanged."""
+    summary = item.get("summary")
+    if type(summary) is not list or item.get("content") or not _is_sent(item):
+        return None
+    if "message" in item or "role" in item:
+        return None
+    texts = [str(part.get("text", "")) for part in summary if type(part) is dict]
+    kept = {FOREIGN: {_FORM: {"item": dict(item)}}}
+    block = {"type": "thinking", "thinking": "\n\n".join(texts), **kept}
+    return {"role": "assistant", "content": [block]}
+
+
+def _is_sent(value: dict[str, Any]) -> bool:
+    """Whether it is JSON for sure, in which the longer way leaves nothing out."""
+    nulls = sum(each is None for each in value.values()) - (value.get("content", "") is None)
+    return FOREIGN not in value and not nulls and is_json(value)
 
 
 def _call_in(item: dict[str, Any], call: str) -> Item | None:
@@ -72,32 +121,64 @@ def write_plain(messages: Sequence[Item]) -> list[Item] | None:
         messages: Answers, each with its results or followed by the user's words; names of tools are the provider's.
     """
     written: list[Item] = []
+    thought = (
+        False  # the newest item is reasoning, which the server takes only with what follows it
+    )
     for message in messages:
         role, content = message["role"], message["content"]
+        if FOREIGN in message or (thought and role != "assistant"):
+            return None
         if type(content) is str:
             written.append({"role": role, "content": content})
+            thought = False
             continue
         for block in content:
+            thought = role == "assistant" and block.get("type") == "thinking"
             made = _said_out(block) if role == "assistant" else _output_out(block)
             if made is None:
                 return None
             written.append(made)
-    return written
+    return None if thought else written
 
 
-def _said_out(block: Block) -> dict[str, Any] | None:
-    if block.get("type") == "tool_use":
+def _said_out(block: Block) -> Mapping[str, Any] | None:
+    kind = block.get("type")
+    if kind == "tool_use":
         return _call_out(block)
-    if block.keys() != _TEXT:
+    if kind == "thinking":
+        kept = _own(block)
+        item = None if kept is None or kept.keys() != {"item"} else kept["item"]
+        return dict(item) if item and block.keys() == _THOUGHT and _is_whole(item) else None
+    if block.keys() == _TEXT:
+        return {"type": "message", "role": "assistant", "content": block["text"]}
+    kept = _own(block) if len(block) == 3 else None
+    if kept is None or "head" not in kept or not kept.keys() <= {"head", "part"}:
         return None
-    return {"type": "message", "role": "assistant", "content": block["text"]}
+    part = {**kept.get("part", {}), "type": "output_text", "text": block["text"]}
+    head = kept["head"]
+    return {**head, "role": "assistant", "content": [part]} if head.get("id") else None
+
+
+def _is_whole(item: Any) -> bool:
+    return (
+        type(item) is dict
+        and item.get("type") == "reasoning"
+        and bool(item.get("encrypted_content"))
+    )
+
+
+def _own(block: Block) -> dict[str, Any] | None:
+    """What this form attached, if no other form attached anything."""
+    carried = block.get(FOREIGN)
+    kept = carried.get(_FORM) if type(carried) is dict and len(carried) == 1 else None
+    return kept if type(kept) is dict else None
 
 
 def _call_out(block: Block) -> dict[str, Any] | None:
     kept: Any = {}
     if len(block) == 5:
-        kept = block[FOREIGN].get(_FORM) if FOREIGN in block else None
-        if type(kept) is not dict or not kept.keys() <= {"arguments", "item"}:
+        kept = _own(block)
+        if kept is None or not kept.keys() <= {"arguments", "item"}:
             return None
     elif block.keys() != _USE:
         return None
@@ -109,9 +190,13 @@ def _call_out(block: Block) -> dict[str, Any] | None:
 
 
 def _output_out(block: Block) -> dict[str, Any] | None:
-    if block.keys() != _ANSWER or type(block["content"]) is not str:
+    if block.keys() != _ANSWER:
         return None
-    call = block["tool_use_id"]
+    call, content = block["tool_use_id"], block["content"]
+    if type(content) is list and all(map(is_bare_text, content)):
+        content = [{"type": "input_text", "text": part["text"]} for part in content]
+    elif type(content) is not str:
+        return None
     if not 0 < len(call) <= _MAX_ID_CHARS:
         return None
-    return {"type": "function_call_output", "call_id": call, "output": block["content"]}
+    return {"type": "function_call_output", "call_id": call, "output": content}

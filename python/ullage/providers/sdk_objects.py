@@ -27,7 +27,7 @@ def as_json(value: Any) -> Any:
     Fields that are `None` are left out, as the SDKs do it; those of a call's arguments stay.
     """
     kind = type(value)
-    if kind in _ATOMS or _is_json(value):
+    if kind in _ATOMS or is_json(value):
         return value
     if kind is list or kind is tuple:
         made = [as_json(each) for each in value]
@@ -42,13 +42,13 @@ def as_json(value: Any) -> Any:
     return _dumped(value)
 
 
-def _is_json(value: Any) -> bool:
+def is_json(value: Any) -> bool:
     """Whether it is plain JSON for sure; nearly all that comes is, and a look costs less than a copy."""
     kind = type(value)
     if kind is not dict and kind is not list:
         return False
     for each in value.values() if kind is dict else value:
-        if type(each) not in _ATOMS and not _is_json(each):
+        if type(each) not in _ATOMS and not is_json(each):
             return False
     return True
 

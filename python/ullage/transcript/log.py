@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import lru_cache
 from io import FileIO
 from itertools import accumulate
 from pathlib import Path
@@ -790,5 +791,10 @@ def _parse(line: bytes) -> Mapping[str, Any]:
 
 def iso_of(milliseconds: int) -> str:
     """A time in milliseconds since the epoch as a transcript writes it."""
-    moment = datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seconds, rest = divmod(int(milliseconds), 1000)
+    return f"{_second(seconds)}.{rest:03}Z"
+
+
+@lru_cache(maxsize=1)  # lines that follow each other mostly share it
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec="seconds")[:-6]
