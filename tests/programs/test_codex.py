@@ -31,6 +31,11 @@ def test_hooks_and_mcp_server_work_in_it(tmp_path):
         program.ullage("hooks", "install", "codex", "--yes")
         server = [sys.executable, "-m", "ullage", "mcp"]
         program.call(program.executable, "mcp", "add", "ullage", "--", *server)
+        # It begins without a server that is not up yet, unless it must have it.
+        settings = program.home / ".codex" / "config.toml"
+        section = "[mcp_servers.ullage]\n"
+        needed = f"{section}required = true\n"
+        settings.write_text(settings.read_text().replace(section, needed))
         ran = program.run(f"{PROMPT} {rule}", "--dangerously-bypass-hook-trust")
         assert ran.code == 0, ran
         assert not backend.play
