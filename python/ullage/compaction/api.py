@@ -78,23 +78,26 @@ def _read(
 ) -> tuple[Job, FormList | None, dict[str, Any]]:
     """The job, the form of a list that is not in the internal one, and who listens and cancels."""
     refuse_unknown(options, ListOptions.__annotations__)
-    given: dict[str, Any] = {**options}
-    around = {"listeners": given.pop("listeners", ()), "cancel": given.pop("cancel", None)}
-    form = read_form(items, given.pop("provider", None))
-    return job_of(items if form is None else form.messages, **given), form, around
+    job_options: dict[str, Any] = {**options}
+    around = {
+        "listeners": job_options.pop("listeners", ()),
+        "cancel": job_options.pop("cancel", None),
+    }
+    form = read_form(items, job_options.pop("provider", None))
+    return job_of(items if form is None else form.messages, **job_options), form, around
 
 
 def in_form(result: CompactionResult, form: FormList) -> CompactionResult:
     """A result whose messages have the form of the list that was given; what stays is the given items."""
     lists = ("messages", "summary_messages", "kept", "attachments", "hook_results", "head")
-    told: dict[str, Any] = {name: tuple(form.back(getattr(result, name))) for name in lists}
-    kept, removed = (
+    converted: dict[str, Any] = {name: tuple(form.back(getattr(result, name))) for name in lists}
+    kept_ids, removed = (
         dict.fromkeys(form.owner(one) if isinstance(one, int) else one for one in ids)
         for ids in (result.report.kept, result.report.removed)
     )
-    removed = {one: None for one in removed if one not in kept}
-    report = replace(result.report, kept=tuple(kept), removed=tuple(removed))
-    return replace(result, report=report, **told)
+    removed = {one: None for one in removed if one not in kept_ids}
+    report = replace(result.report, kept=tuple(kept_ids), removed=tuple(removed))
+    return replace(result, report=report, **converted)
 
 
 def job_of(
@@ -114,7 +117,7 @@ def job_of(
     """
     refuse_unknown(options, _FIELDS)
     options = {
-        name: each for name, each in options.items() if each is not None or name not in _OF_MODEL
+        name: value for name, value in options.items() if value is not None or name not in _OF_MODEL
     }
     if log is not None:
         of_log = {
@@ -122,7 +125,7 @@ def job_of(
             "transcript_path": log.path,
             "session_id": log.session_id,
         }
-        options |= {name: each for name, each in of_log.items() if not options.get(name)}
+        options |= {name: value for name, value in of_log.items() if not options.get(name)}
     writer, fallback = writer_of(options.get("summarizer")), options.get("fallback")
     automatic = options.get("trigger") == "auto"
     if fallback is None and automatic and not isinstance(writer, ExtractiveSummarizer):
@@ -145,20 +148,22 @@ _FIELDS = tuple(each.name for each in dataclass_fields(Job))
 _OF_MODEL = ("window_tokens", "trigger_tokens", "weights")
 
 
-def _hooks(given: Hooks | Mapping[str, Any] | None) -> Hooks:
-    if isinstance(given, Hooks):
-        return given
-    if given is not None and not isinstance(given, Mapping):
+def _hooks(hooks: Hooks | Mapping[str, Any] | None) -> Hooks:
+    if isinstance(hooks, Hooks):
+        return hooks
+    if hooks is not None and not isinstance(hooks, Mapping):
         raise InvalidPolicy(
-            "hooks", type(given).__name__, "must be Hooks, or their fields as a mapping"
+            "hooks", type(hooks).__name__, "must be Hooks, or their fields as a mapping"
         )
-    refuse_unknown(given or {}, [each.name for each in dataclass_fields(Hooks)], "hooks.")
-    return Hooks(**(given or {}))
+    refuse_unknown(
+        hooks or {}, [hook_field.name for hook_field in dataclass_fields(Hooks)], "hooks."
+    )
+    return Hooks(**(hooks or {}))
 
 
-def _pins(given: Iterable[Pin]) -> tuple[Pin, ...]:
-    told: Any = given  # callers may not use a type checker
-    pins = (told,) if isinstance(told, str) else tuple(told)
+def _pins(pins_given: Iterable[Pin]) -> tuple[Pin, ...]:
+    unchecked: Any = pins_given  # callers may not use a type checker
+    pins = (unchecked,) if isinstance(unchecked, str) else tuple(unchecked)
     for pin in pins:
         if not isinstance(pin, Pin):
             raise InvalidPolicy(
@@ -172,16 +177,16 @@ def _pins(given: Iterable[Pin]) -> tuple[Pin, ...]:
 
 def _window_in(fields: Mapping[str, Any]) -> int:
     """The window that a policy is fitted to; the job refuses an invalid one."""
-    given = fields.get("window_tokens", DEFAULT_WINDOW)
-    return given if isinstance(given, int) and given > 0 else DEFAULT_WINDOW
+    window = fields.get("window_tokens", DEFAULT_WINDOW)
+    return window if isinstance(window, int) and window > 0 else DEFAULT_WINDOW
 
 
-def _thinking_of(model: str | None, given: object) -> Thinking | None:
+def _thinking_of(model: str | None, value: object) -> Thinking | None:
     """The setting, where its rules are those of Anthropic's models; `None`: not in use, or another's."""
     row = None if model is None else ModelTable.builtin().find(model)
     claude = row is None or row.provider == "anthropic"
-    found = read_thinking(given, provider="anthropic" if claude else None)
-    return found if claude else None
+    thinking = read_thinking(value, provider="anthropic" if claude else None)
+    return thinking if claude else None
 
 
 def _of_model(model: str | None) -> dict[str, Any]:

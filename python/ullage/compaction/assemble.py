@@ -85,11 +85,11 @@ class BoundaryEntries:
         self._shared = _shared(context)
         self._last = last
 
-    def summary(self, content: str | list[Any], *, behind: str = "") -> StoredEntry:
+    def summary(self, content: str | list[Any], *, after: str = "") -> StoredEntry:
         """The summary message; its parent is the boundary, or the entry before it."""
         text = content if isinstance(content, str) else str(content[0]["text"])
         name = stable_uuid("summary", self._last, text)
-        parent = behind or stable_uuid("boundary", self._last, name)
+        parent = after or stable_uuid("boundary", self._last, name)
         return {
             **self._shared,
             "parentUuid": parent,
@@ -102,11 +102,11 @@ class BoundaryEntries:
         entries = []
         parent = stable_uuid("boundary", self._last, str(summary["uuid"]))
         for at, message in enumerate(messages):
-            said = dict(message_of(message) or {})
+            content = dict(message_of(message) or {})
             name = stable_uuid("carried", str(summary["uuid"]), *([str(at)] if at else []))
-            kind = "assistant" if said.get("role") == "assistant" else "user"
+            kind = "assistant" if content.get("role") == "assistant" else "user"
             head = {"parentUuid": parent, "uuid": name, "type": kind}
-            entries.append({**self._shared, **head, "message": said})
+            entries.append({**self._shared, **head, "message": content})
             parent = name
         return tuple(entries)
 
@@ -172,7 +172,7 @@ def with_media(state: State, text: str) -> str | list[dict[str, Any]]:
 
     Media of an earlier summary message are carried on while there is no newer user input.
     """
-    place, (first, last) = _holder(state), state.kept()
+    place, (first, last) = _holder(state), state.kept_range()
     if place is None or first <= place < last:
         return text
     media = _media(state.source.context[place])
@@ -247,19 +247,19 @@ def repair(
     room = tokens - cost(KEPT_HEADING)
     rows: list[str] = []
     appended: dict[str, int] = {}
-    left_out = said = 0
+    left_out = user_cost = 0
     for kind, find in _SUMMARY_REPAIR_KINDS:
         for row in find(facts, summary if kind in _BY_ROW else flat):
             price = cost(row)
             words = kind == "user_messages"
             if price > (
-                room if user_tokens is None or not words else min(room, user_tokens - said)
+                room if user_tokens is None or not words else min(room, user_tokens - user_cost)
             ):
                 left_out += 1
                 continue
             rows.append(row)
             room -= price
-            said += price * words
+            user_cost += price * words
             appended[kind] = appended.get(kind, 0) + 1
     return SummaryRepair("\n".join([KEPT_HEADING, *rows]) if rows else "", appended, left_out)
 
@@ -309,22 +309,24 @@ def _files(changed: bool) -> Finder:
 
 def _tasks(facts: Facts, summary: str) -> list[str]:
     """Open tasks without a row that says so: only what stands in one is still known after the next compaction."""
-    told = {(task.subject, task.open) for task in read_tasks(summary, 0)}
+    recorded = {(task.subject, task.open) for task in read_tasks(summary, 0)}
     lost = (t for t in facts.tasks if t.open and t.subject)
-    return [work_lines.task_line(t) for t in lost if (one_line(t.subject, 300), True) not in told]
+    return [
+        work_lines.task_line(t) for t in lost if (one_line(t.subject, 300), True) not in recorded
+    ]
 
 
 def _closed(facts: Facts, summary: str) -> list[str]:
     """What is closed, where the summary names it without saying so, or the user's words do."""
     flat = " ".join(summary.split())
     words = work_lines.words_by_line(facts)
-    told = {work.text for work in read_work(summary, 0)}
+    recorded = {work.text for work in read_work(summary, 0)}
     tasks = (task for task in facts.tasks if task.subject and not task.open)
     rows = [work_lines.task_line(t) for t in tasks if _as_open(flat, one_line(t.subject, 300))]
     return rows + [
         work_lines.work_line(work)
         for work in facts.closed_work
-        if work.text not in told and (work.text in words or _as_open(flat, work.text))
+        if work.text not in recorded and (work.text in words or _as_open(flat, work.text))
     ]
 
 
@@ -342,7 +344,7 @@ _SAYS_DONE = re.compile(
 
 
 def _places(text: str, part: str) -> list[int]:
-    return [found.start() for found in re.finditer(re.escape(part), text)]
+    return [match.start() for match in re.finditer(re.escape(part), text)]
 
 
 def _rules(facts: Facts, flat: str) -> list[str]:
@@ -351,8 +353,8 @@ def _rules(facts: Facts, flat: str) -> list[str]:
 
 
 def _still_open(facts: Facts, summary: str) -> list[str]:
-    told = {work.text for work in read_work(summary, 0)}
-    rows = [work_lines.work_line(work) for work in facts.still_open if work.text not in told]
+    recorded = {work.text for work in read_work(summary, 0)}
+    rows = [work_lines.work_line(work) for work in facts.still_open if work.text not in recorded]
     return rows[-MOST_OPEN:]
 
 
@@ -414,7 +416,7 @@ def summary_message(state: State, summary: str) -> str:
     room = state.summary_room
     if room is not None and room - state.measure(state.newest_input) < SMALL_ROOM:
         return "\n\n".join(parts) + "\n" + _in_short(state, summary)
-    path, (first, last) = state.job.transcript_path, state.kept()
+    path, (first, last) = state.job.transcript_path, state.kept_range()
     lines = []
     if path:
         lines.append(
@@ -456,7 +458,7 @@ _NOT_THE_USER = "This message was generated automatically. It is not user input 
 
 def _instruction(state: State) -> str:
     """What the model is to do now: never more than the user asked for (an open question stays open)."""
-    context, (first, last) = state.source.context, state.kept()
+    context, (first, last) = state.source.context, state.kept_range()
     if state.facts.whole.open_question:
         return (
             "You asked the user a question that has not been answered:\n"
@@ -524,8 +526,8 @@ def weighed(
         warnings: So far.
     """
     result = _assemble(state, text, attached, hook_context, accepted.carried)
-    told = [*warnings, *_pin_warnings(state, result), *_header(state, accepted)]
-    return _reported(state, result, accepted, fixed, told)
+    all_warnings = [*warnings, *_pin_warnings(state, result), *_header(state, accepted)]
+    return _reported(state, result, accepted, fixed, all_warnings)
 
 
 def _assemble(
@@ -552,9 +554,9 @@ def _assemble(
             "type": "hook_additional_context",
             "hookName": name,
             "hookEvent": "SessionStart",
-            "content": [said],
+            "content": [hook_text],
         }
-        for name, said in hook_context
+        for name, hook_text in hook_context
     ]
     kept = _without_bound_thinking(state, state.kept_items())
     kept = _with_turn_ended(state, kept)
@@ -643,7 +645,7 @@ def _as_entries(
     summary = make.summary(content)
     carried = make.carried(front, summary)
     if carried:
-        summary = make.summary(content, behind=str(carried[-1]["uuid"]))
+        summary = make.summary(content, after=str(carried[-1]["uuid"]))
     follow = make.following([*attached, *context], str(summary["uuid"]))
     boundary = make.boundary(_info(state, 0), summary, [*carried, *follow], _kept_ids(state))
     files, hooked = tuple(follow[: len(attached)]), tuple(follow[len(attached) :])
@@ -688,7 +690,7 @@ def _info(state: State, after: int) -> BoundaryInfo:
 
 
 def _kept_ids(state: State) -> Kept:
-    first, last = state.kept()
+    first, last = state.kept_range()
     names = [name for name in state.source.ids[first:last] if isinstance(name, str)]
     return Kept(tuple(names), before_summary=state.cut.start > 0)
 
@@ -709,7 +711,7 @@ def _reported(
     after, messages = state.counted(estimated + state.overhead), state.counted(estimated)
     written = [item for item in result.summary_messages if not is_standing(item)]
     summary = state.counted(int(core.Ledger(weights, written).tokens()))
-    first, last = state.kept()
+    first, last = state.kept_range()
     if fixed.left_out:
         warnings.append(f"facts_left_out:{fixed.left_out}")
     context, ids = state.source.context, state.source.ids
@@ -745,7 +747,7 @@ def _counted(state: State, result: CompactionResult) -> list[Item]:
     if not state.source.entries:
         return list(result.messages[len(result.head) :])
     added = (*result.attachments, *result.hook_results)
-    first, last = state.kept()
+    first, last = state.kept_range()
     kept = state.source.context[first:last]
     return [*result.summary_messages, *kept, *_as_messages([a["attachment"] for a in added])]
 
@@ -762,8 +764,8 @@ def over_target(state: State, messages: int, *, summary: int = 0) -> list[str]:
     if target is None or messages <= target:
         return []
     host = state.counted(state.facts.standing_tokens)
-    kept = messages - summary - host
-    sizes = {"host_text": host, "kept_messages": kept, "summary": summary}
+    kept_tokens = messages - summary - host
+    sizes = {"host_text": host, "kept_messages": kept_tokens, "summary": summary}
     whole = ",".join(f"{name}={size}" for name, size in sizes.items() if size > 0)
     return [f"over_target:{messages - target}", f"cannot_shrink:{whole}"]
 
@@ -786,9 +788,9 @@ def _whole_results(state: State, over: int) -> list[str]:
     """What cutting results would have freed if their messages were not lines of a transcript."""
     if not state.source.entries:
         return []
-    first, last = state.kept()
-    kept = [message_of(item) or {} for item in state.source.context[first:last]]
-    _, freed = shorter_results(kept, over, state.measure)
+    first, last = state.kept_range()
+    messages = [message_of(item) or {} for item in state.source.context[first:last]]
+    _, freed = shorter_results(messages, over, state.measure)
     return [f"results_kept_whole:{freed}"] if freed else []
 
 
@@ -840,20 +842,20 @@ def least_messages(state: State) -> dict[str, int]:
     message in its shortest form, which holds the user's newest message, every rule and the pins.
     """
     least = _with_least_kept(state)
-    kept = int(least.ledger.tokens(*least.kept()))
+    waiting = int(least.ledger.tokens(*least.kept_range()))
     if not least.source.entries:
-        kept -= shorter_results(least.kept_items(), kept, least.measure)[1]
-    found = least.source.item
+        waiting -= shorter_results(least.kept_items(), waiting, least.measure)[1]
+    provider_item = least.source.item
     item = (
         0
-        if found is None or found.at >= least.cut.stop
+        if provider_item is None or provider_item.at >= least.cut.stop
         else item_tokens(least.source, least.ledger)
     )
     host = least.facts.standing_tokens
-    summary = _least_summary(least, kept + host)
+    summary = _least_summary(least, waiting + host)
     newest = min(least.measure(least.newest_input), summary)
     parts = {
-        "messages that wait for an answer": kept,
+        "messages that wait for an answer": waiting,
         "the provider's own compaction": item,
         "standing host text": host,
         "the user's newest message": newest,
@@ -870,20 +872,20 @@ def _with_least_kept(state: State) -> State:
     return recut(state, after_item(state.source, state.ledger, cut))
 
 
-def _least_summary(state: State, kept: int) -> int:
+def _least_summary(state: State, others: int) -> int:
     """Tokens of the shortest summary message; its frame is longer where its room is."""
     text = extractive_render(state.facts.removed, tokens=LEAST_SUMMARY_TOKENS, newest_apart=True)
     accepted = Accepted(text, "extractive", 0, by_code=True)
     tokens = 1
     for _ in range(LOOKS):
-        job = replace(state.job, target_tokens=state.counted(kept + tokens))
+        job = replace(state.job, target_tokens=state.counted(others + tokens))
         written, _ = summary_text(replace(state, job=job), accepted)
         content = with_media(state, written)
         message = {"role": "user", "content": content}
-        found = int(core.Ledger(job.weights, [message]).tokens())
-        if found <= tokens:
+        size = int(core.Ledger(job.weights, [message]).tokens())
+        if size <= tokens:
             break
-        tokens = found
+        tokens = size
     return tokens
 
 
@@ -927,9 +929,9 @@ def advice(state: State, reason: str) -> str:
     more = _further(state)
     if not more:
         return f"Nothing was changed: {why}."
-    kept = state.tokens - state.removed_tokens
+    kept_tokens = state.tokens - state.removed_tokens
     return (
-        f"Nothing was changed: {why}. {kept:,} tokens stay verbatim: a smaller keep (--keep) goes further, "
+        f"Nothing was changed: {why}. {kept_tokens:,} tokens stay verbatim: a smaller keep (--keep) goes further, "
         f"keep=0 would summarise {more:,} tokens."
     )
 
@@ -939,7 +941,7 @@ def _further(state: State) -> int:
     job = state.job
     keep = scaled_keep(0, job.policy.keep, job.window_tokens)
     cut = choose_cut(state.source, state.ledger, keep, direction=job.direction, at=job.at)
-    found = int(state.ledger.tokens(cut.start, cut.stop))
-    if found <= max(state.removed_tokens, LEAST_REMOVED_TOKENS):
+    removed = int(state.ledger.tokens(cut.start, cut.stop))
+    if removed <= max(state.removed_tokens, LEAST_REMOVED_TOKENS):
         return 0
-    return 0 if only_summary(recut(state, cut)) else found
+    return 0 if only_summary(recut(state, cut)) else removed

@@ -46,9 +46,9 @@ def script_of(inputs: Sequence[Any]) -> str:
 
 def has_script(text: str, script: str) -> bool:
     """Whether any letters of a script are in a text; Han count for Japanese and Hangul too."""
-    found = {name for name, _ in _script_counts(text)}
+    scripts = {name for name, _ in _script_counts(text)}
     also = {"Japanese": {"Han"}, "Hangul": {"Han"}, "Han": {"Japanese"}}
-    return bool(found & {script, *also.get(script, set())})
+    return bool(scripts & {script, *also.get(script, set())})
 
 
 def script_of_text(text: str) -> str:
@@ -144,12 +144,12 @@ def error_in(text: str) -> str | None:
     Args:
         text: As the summarizer gave it.
     """
-    said = text.strip()
-    if not said or len(said) > LONGEST_ERROR or parse_sections(said):
+    answer = text.strip()
+    if not answer or len(answer) > LONGEST_ERROR or parse_sections(answer):
         return None
-    if said.startswith(_ERRORS):
-        return said
-    return said if classify(said).is_overflow else None
+    if answer.startswith(_ERRORS):
+        return answer
+    return answer if classify(answer).is_overflow else None
 
 
 _ERRORS = ("API Error", "Prompt is too long", "prompt is too long")
@@ -175,8 +175,8 @@ def _other_script(text: str, script: str) -> bool:
     A user of another script has their own words in the summary; a user of Latin letters may quote a
     little of any.
     """
-    found = script_of_text(_unquoted(text))
-    return bool(found) if not script else not has_script(text, script)
+    written_in = script_of_text(_unquoted(text))
+    return bool(written_in) if not script else not has_script(text, script)
 
 
 def _structure(text: str) -> list[Problem]:
@@ -255,8 +255,8 @@ def not_in_source(summary: str, source: str, facts: Facts) -> list[str]:
 
 
 def _names_in(summary: str) -> list[str]:
-    found = [name for name, kind in find_names(summary) if kind in _COPIED and not _is_prose(name)]
-    return [*found, *urls_in(summary)]
+    names = [name for name, kind in find_names(summary) if kind in _COPIED and not _is_prose(name)]
+    return [*names, *urls_in(summary)]
 
 
 def _is_prose(name: str) -> bool:
@@ -285,17 +285,17 @@ def _invented(summary: str, facts: Facts) -> list[str]:
     asked = [match[0].strip()[:LONGEST_REQUEST] for match in _REQUEST.finditer(summary)]
     if not asked:
         return []
-    known = _stems("\n".join(_words_of_both(facts)))
-    found = [text for text in asked if _is_foreign(text, known)]
-    return found if len(found) * 2 <= len(asked) or len(asked) == 1 else []
+    source_stems = _stems("\n".join(_words_of_both(facts)))
+    invented = [text for text in asked if _is_foreign(text, source_stems)]
+    return invented if len(invented) * 2 <= len(asked) or len(asked) == 1 else []
 
 
 def _words_of_both(facts: Facts) -> Iterator[str]:
     yield from (entry.text for entry in facts.inputs)
     yield from (entry.question for entry in facts.inputs)
     yield from (rule.text for rule in facts.standing)
-    yield from (said.text for said in facts.statements)
-    yield from (f"{made.question} {made.answer}" for made in facts.decisions)
+    yield from (statement.text for statement in facts.statements)
+    yield from (f"{decision.question} {decision.answer}" for decision in facts.decisions)
     yield from (facts.plan, facts.previous.text if facts.previous else "")
 
 
@@ -303,11 +303,11 @@ def _stems(text: str) -> frozenset[str]:
     return frozenset(word[:STEM_CHARS] for word in _WORD.findall(text.lower()))
 
 
-def _is_foreign(request: str, known: frozenset[str]) -> bool:
+def _is_foreign(request: str, source_stems: frozenset[str]) -> bool:
     match = _REQUEST.search(f"{request}\n")
     words = _WORD.findall(match[1].lower()) if match else []
     stems = {word[:STEM_CHARS] for word in words if word not in _IN_ANY_REQUEST}
-    return len(stems) > 1 and 2 * len(stems & known) < len(stems)
+    return len(stems) > 1 and 2 * len(stems & source_stems) < len(stems)
 
 
 _CODES = {

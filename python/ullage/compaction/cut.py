@@ -81,10 +81,10 @@ class CompactionInput:
             messages = to_messages(part).messages
         if not plain:
             return messages
-        told = [without_host_text(message) for message in messages]
-        left = [dict(message) for message in told if message is not None]
+        stripped = [without_host_text(message) for message in messages]
+        left = [dict(message) for message in stripped if message is not None]
         # A call begins with the user's role, also where all that was said in it is a host's.
-        lacks = bool(left) and told[0] is None and role_of(left[0]) == "assistant"
+        lacks = bool(left) and stripped[0] is None and role_of(left[0]) == "assistant"
         return [messages[0], *left] if lacks else left
 
 
@@ -98,38 +98,38 @@ class ReadItems(tuple[Item, ...]):
     parts: CompactionInput
 
     @classmethod
-    def of(cls, given: Sequence[Item]) -> ReadItems:
+    def of(cls, sequence: Sequence[Item]) -> ReadItems:
         """The items with their parts."""
-        items = cls(given)
-        items.parts = read_source(given)
+        items = cls(sequence)
+        items.parts = read_source(sequence)
         return items
 
     @classmethod
-    def in_context(cls, given: Sequence[Item]) -> ReadItems:
+    def in_context(cls, sequence: Sequence[Item]) -> ReadItems:
         """Entries that a replay has found to be the context: it is not asked again what stands in it."""
-        items = cls(given)
+        items = cls(sequence)
         if not any("message" in item and "role" not in item for item in items):
-            return cls.of(given)
+            return cls.of(sequence)
         names = (item.get("uuid") for item in items)
         ids = tuple(name if isinstance(name, str) else at for at, name in enumerate(names))
         context = tuple(items)
-        found = newest_item(context)
-        items.parts = CompactionInput(context, (), context, context, ids, (), True, found)
+        newest = newest_item(context)
+        items.parts = CompactionInput(context, (), context, context, ids, (), True, newest)
         return items
 
 
-def read_source(given: Sequence[Item]) -> CompactionInput:
+def read_source(sequence: Sequence[Item]) -> CompactionInput:
     """Split a list into its parts.
 
     Args:
-        given: Bare messages or entries, oldest first; not changed. `ReadItems` are not read again.
+        sequence: Bare messages or entries, oldest first; not changed. `ReadItems` are not read again.
 
     Raises:
         InvalidMessage: Something in the list is not a mapping; names its position.
     """
-    if isinstance(given, ReadItems):
-        return given.parts
-    items = tuple(listed(given))
+    if isinstance(sequence, ReadItems):
+        return sequence.parts
+    items = tuple(listed(sequence))
     if any(("message" in item and "role" not in item) or is_boundary(item) for item in items):
         return _of_entries(items)
     return _of_messages(items)
@@ -178,7 +178,7 @@ class Cut(NamedTuple):
     start: int
     stop: int
 
-    def kept(self, length: int) -> tuple[int, int]:
+    def kept_range(self, length: int) -> tuple[int, int]:
         """First and last + 1 of what is kept; it is empty or one run."""
         return (self.stop, length) if self.start == 0 else (0, self.start)
 
@@ -202,10 +202,10 @@ def scaled_keep(
         return KeepPolicy(
             min_tokens=least, max_tokens=most, min_text_messages=policy.min_text_messages
         )
-    given: object = keep
-    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise InvalidPolicy("keep", given, "must be a number of tokens, at least 0")
-    return KeepPolicy(min_tokens=given, max_tokens=max(given, 1), min_text_messages=0)
+    tokens: object = keep
+    if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0:
+        raise InvalidPolicy("keep", tokens, "must be a number of tokens, at least 0")
+    return KeepPolicy(min_tokens=tokens, max_tokens=max(tokens, 1), min_text_messages=0)
 
 
 def choose_cut(
@@ -409,8 +409,8 @@ def kept_share(room: int, needed: int = 0) -> int:
     Returns:
         Half of the room, or what the summary leaves of it, but at least a fifth.
     """
-    rest = room - needed - frame_tokens(room)
-    return max(min(room // 2, rest), room * LEAST_KEPT_PERCENT // 100)
+    left = room - needed - frame_tokens(room)
+    return max(min(room // 2, left), room * LEAST_KEPT_PERCENT // 100)
 
 
 def scaled_to_target(keep: KeepPolicy, share: int) -> KeepPolicy:
@@ -432,23 +432,23 @@ class _Result:
 
 
 def shorter_results(
-    kept: Sequence[Item], excess: int, measure: Measure
+    messages: Sequence[Item], excess: int, measure: Measure
 ) -> tuple[tuple[Item, ...], int]:
     """The kept messages with their largest tool results cut in the middle.
 
     Args:
-        kept: Bare messages; not changed.
+        messages: Bare messages; not changed.
         excess: Tokens to remove.
         measure: Tokens of a text.
 
     Returns:
         The messages (unchanged ones are the same objects), and about how many tokens were removed.
     """
-    found = [result for at, item in enumerate(kept) for result in _results(at, item, measure)]
-    most = _cap(sorted((result.tokens for result in found), reverse=True), excess)
-    out = list(kept)
+    results = [result for at, item in enumerate(messages) for result in _results(at, item, measure)]
+    most = _cap(sorted((result.tokens for result in results), reverse=True), excess)
+    out = list(messages)
     freed = 0
-    for result in found:
+    for result in results:
         if result.tokens > most:
             text = _cut(result.text, most, result.tokens)
             gain = result.tokens - measure(text)
@@ -477,9 +477,9 @@ def _results(at: int, item: Item, measure: Measure) -> Iterator[_Result]:
         inner = block.get("content")
         if isinstance(inner, str):
             yield _Result(at, (place,), inner, measure(inner))
-        for part, given in enumerate(inner if isinstance(inner, list) else ()):
-            text = given.get("text") if isinstance(given, Mapping) else None
-            if isinstance(text, str) and given.get("type") == "text":
+        for part, block_part in enumerate(inner if isinstance(inner, list) else ()):
+            text = block_part.get("text") if isinstance(block_part, Mapping) else None
+            if isinstance(text, str) and block_part.get("type") == "text":
                 yield _Result(at, (place, part), text, measure(text))
 
 
@@ -517,14 +517,14 @@ def after_item(source: CompactionInput, ledger: Any, cut: Cut) -> Cut:
     Raises:
         CompactionError: `provider_compaction`: the item is in what a partial compaction takes from the end.
     """
-    found = source.item
-    if found is not None and cut.start > 0 and found.at >= cut.start:
+    newest = source.item
+    if newest is not None and cut.start > 0 and newest.at >= cut.start:
         raise _refused("it would come after the messages that are kept")
-    if found is None or not source.entries or cut.start > 0 or found.at < cut.stop:
+    if newest is None or not source.entries or cut.start > 0 or newest.at < cut.stop:
         return cut
     last = must_stay(source, ledger)
     return next(
-        (Cut(0, at) for at in range(found.at + 1, last + 1) if legal_cut(ledger, at) == at), cut
+        (Cut(0, at) for at in range(newest.at + 1, last + 1) if legal_cut(ledger, at) == at), cut
     )
 
 
@@ -534,7 +534,7 @@ def item_tokens(source: CompactionInput, ledger: Any) -> int:
 
 
 def with_item(
-    source: CompactionInput, cut: Cut, kept: tuple[Item, ...], made: tuple[Item, ...]
+    source: CompactionInput, cut: Cut, kept: tuple[Item, ...], carried: tuple[Item, ...]
 ) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
     """What comes before the summary, and the kept messages without what moved to the front and what that replaces.
 
@@ -542,31 +542,31 @@ def with_item(
         source: The conversation.
         cut: Of the compaction.
         kept: Messages that stay, as they will be shown.
-        made: What the provider made just now, instead of a summary.
+        carried: What the provider made just now, instead of a summary.
 
     Raises:
         CompactionError: `provider_compaction`: it is newer than what the provider was asked to compact.
     """
-    found = source.item
-    if found is None or cut.start > 0:
-        return made, kept
-    if made:
-        return _behind_newer(found, cut, made), kept
-    if found.at < cut.stop:
-        return (alone(found.block),), kept
+    newest = source.item
+    if newest is None or cut.start > 0:
+        return carried, kept
+    if carried:
+        return _behind_newer(newest, cut, carried), kept
+    if newest.at < cut.stop:
+        return (alone(newest.block),), kept
     if source.entries:
         return (), kept
-    rest = (without(item) for item in kept)
-    return (alone(found.block),), tuple(item for item in rest if item is not None)
+    others = (without(item) for item in kept)
+    return (alone(newest.block),), tuple(item for item in others if item is not None)
 
 
-def _behind_newer(found: CompactionItem, cut: Cut, made: tuple[Item, ...]) -> tuple[Item, ...]:
-    if found.at >= cut.stop:
+def _behind_newer(newest: CompactionItem, cut: Cut, carried: tuple[Item, ...]) -> tuple[Item, ...]:
+    if newest.at >= cut.stop:
         raise _refused("it is newer than what was to be summarised by the provider")
-    newer = newest_item(made)
-    same = newer is not None and family_of(newer.block) == family_of(found.block)
+    newer = newest_item(carried)
+    same = newer is not None and family_of(newer.block) == family_of(newest.block)
     # Another provider's item cannot have been absorbed.
-    return made if same else (alone(found.block), *made)
+    return carried if same else (alone(newest.block), *carried)
 
 
 def _refused(why: str) -> CompactionError:
@@ -605,25 +605,25 @@ class CallTally:
 
     def answered(self, reply: Any) -> None:
         """Record the response of a call, good or bad."""
-        told = getattr(reply, "usage", None)
-        if isinstance(told, Mapping):
-            self.usage += usage_of(told)
+        reported = getattr(reply, "usage", None)
+        if isinstance(reported, Mapping):
+            self.usage += usage_of(reported)
 
 
-def usage_of(told: Mapping[str, Any]) -> SummaryUsage:
+def usage_of(reported: Mapping[str, Any]) -> SummaryUsage:
     """One answer's usage, in Anthropic's or OpenAI's words."""
-    details = told.get("prompt_tokens_details") or told.get("input_tokens_details")
+    details = reported.get("prompt_tokens_details") or reported.get("input_tokens_details")
     inner = details if isinstance(details, Mapping) else {}
-    sent = _first(told, "input_tokens", "prompt_tokens")
+    sent = _first(reported, "input_tokens", "prompt_tokens")
     cached = _first(inner, "cached_tokens")
-    read = _first(told, "cache_read_input_tokens", "cache_read_tokens")
-    written = _first(told, "cache_creation_input_tokens", "cache_write_tokens")
+    read = _first(reported, "cache_read_input_tokens", "cache_read_tokens")
+    written = _first(reported, "cache_creation_input_tokens", "cache_write_tokens")
     usage = SummaryUsage(
         calls=1,
         input_tokens=sent,
         cache_read_tokens=read,
         cache_write_tokens=written,
-        output_tokens=_first(told, "output_tokens", "completion_tokens"),
+        output_tokens=_first(reported, "output_tokens", "completion_tokens"),
     )
     # OpenAI counts what it read from its cache as input too, Anthropic does not.
     return replace(usage, input_tokens=max(sent - cached, 0), cache_read_tokens=read or cached)
@@ -641,8 +641,8 @@ def as_told(usage: SummaryUsage) -> dict[str, int] | None:
     }
 
 
-def _first(told: Mapping[str, Any], *names: str) -> int:
-    values = (told.get(name) for name in names)
+def _first(counts: Mapping[str, Any], *names: str) -> int:
+    values = (counts.get(name) for name in names)
     return next((value for value in values if type(value) is int and value > 0), 0)
 
 
@@ -685,13 +685,13 @@ class CutFacts:
     @cached_property
     def shows_input(self) -> bool:
         """Whether a message of the user is kept."""
-        first, last = self._cut.kept(len(self._source.context))
+        first, last = self._cut.kept_range(len(self._source.context))
         return any(is_user_input(item) for item in self._source.context[first:last])
 
     @cached_property
     def kept(self) -> Facts:
         """Of what is kept."""
-        first, last = self._cut.kept(len(self._source.context))
+        first, last = self._cut.kept_range(len(self._source.context))
         return _unranked(self._source.context[first:last], first)
 
 
@@ -731,8 +731,8 @@ class State:
     @property
     def target(self) -> int | None:
         """Most tokens of the new context's messages, by our estimate; `None`: there is no limit."""
-        given = self.job.target_tokens
-        return None if given is None else given * 1000 // self.job.permille
+        target = self.job.target_tokens
+        return None if target is None else target * 1000 // self.job.permille
 
     @property
     def measure(self) -> Callable[[str], int]:
@@ -752,13 +752,13 @@ class State:
         """Tokens of the messages that stay."""
         return self.tokens - self.removed_tokens - self.freed_tokens
 
-    def kept(self) -> tuple[int, int]:
+    def kept_range(self) -> tuple[int, int]:
         """First and last + 1 of the kept run in the context."""
-        return self.cut.kept(len(self.source.context))
+        return self.cut.kept_range(len(self.source.context))
 
     def kept_items(self) -> tuple[Item, ...]:
         """What is kept, as it was stored, or shortened to fit a target."""
-        first, last = self.kept()
+        first, last = self.kept_range()
         return self.source.stored[first:last] if self.shortened is None else self.shortened
 
     @property
@@ -836,7 +836,7 @@ def _within_target(state: State) -> State:
     target = state.target
     if target is None:
         return state
-    tokens = int(state.ledger.tokens(*state.kept()))
+    tokens = int(state.ledger.tokens(*state.kept_range()))
     if not tokens:
         return state
     room = max(target - state.facts.standing_tokens, 0)
@@ -846,19 +846,21 @@ def _within_target(state: State) -> State:
 
 def within_share(state: State, share: int) -> State:
     """The kept part reduced to so many tokens, as far as it can be."""
-    tokens, first = int(state.ledger.tokens(*state.kept())), state.kept()[0]
+    tokens, first = int(state.ledger.tokens(*state.kept_range())), state.kept_range()[0]
     if not state.source.entries:
         # The lines of a transcript stay as they are.
-        kept, freed = shorter_results(state.kept_items(), tokens - share, state.measure)
+        shorter, freed = shorter_results(state.kept_items(), tokens - share, state.measure)
         if tokens - freed <= share or state.job.direction != "full":
-            return replace(state, shortened=kept, freed_tokens=freed)
+            return replace(state, shortened=shorter, freed_tokens=freed)
     if state.job.direction != "full":
         return state
     manual = is_manual(state.job.thinking)
     least = least_cut(state.source, state.ledger, manual_thinking=manual)
     least = after_item(state.source, state.ledger, least)
     if least.stop <= first:
-        return state if state.source.entries else replace(state, shortened=kept, freed_tokens=freed)
+        return (
+            state if state.source.entries else replace(state, shortened=shorter, freed_tokens=freed)
+        )
     return _shortened(_least_over(state, share, least), share)
 
 
@@ -891,11 +893,11 @@ def _least_over(state: State, share: int, least: Cut) -> State:
 
 
 def _shortened(state: State, share: int) -> State:
-    excess = int(state.ledger.tokens(*state.kept())) - share
+    excess = int(state.ledger.tokens(*state.kept_range())) - share
     if excess <= 0 or state.source.entries:
         return state
-    kept, freed = shorter_results(state.kept_items(), excess, state.measure)
-    return replace(state, shortened=kept, freed_tokens=freed)
+    shorter, freed = shorter_results(state.kept_items(), excess, state.measure)
+    return replace(state, shortened=shorter, freed_tokens=freed)
 
 
 def since_last(state: State) -> tuple[int | None, str]:
@@ -915,8 +917,8 @@ def since_last(state: State) -> tuple[int | None, str]:
 
 def _answer(item: Any) -> Any:
     """The response's id: a log may hold one response in several lines."""
-    found = (message_of(item) or {}).get("id")
-    return found if isinstance(found, str) else None
+    response_id = (message_of(item) or {}).get("id")
+    return response_id if isinstance(response_id, str) else None
 
 
 def recut(state: State, cut: Cut) -> State:
@@ -943,7 +945,7 @@ LEAST_SUMMARY_ROOM = 4_000
 def room_after(job: Job, overhead: int) -> int:
     """Tokens that messages may take after a compaction, so that the next comes late (P-8)."""
     stated = (job.limit_tokens, job.trigger_tokens, job.window_tokens)
-    limit = next(each for each in stated if each is not None)
+    limit = next(tokens for tokens in stated if tokens is not None)
     return limit * job.policy.auto.max_after_percent // 100 - overhead
 
 

@@ -150,16 +150,16 @@ class Performer:
         """The request with a watch that tells the listeners, and when to stop waiting."""
         from ullage.summarizers.protocol import Watch
 
-        given, name = effect.request, str(getattr(effect.summarizer, "name", ""))
+        request, name = effect.request, str(getattr(effect.summarizer, "name", ""))
 
         def progress(chars: int) -> None:
             from ullage.observe.events import CompactionProgress
 
-            event = CompactionProgress(summarizer=name, attempt=given.attempt, chars=chars)
+            event = CompactionProgress(summarizer=name, attempt=request.attempt, chars=chars)
             self._tell(event)
 
         watch = Watch(progress)
-        return replace(given, watch=watch), _Limits(watch, given, self._cancel)
+        return replace(request, watch=watch), _Limits(watch, request, self._cancel)
 
     def _pause(self, seconds: float) -> None:
         """Wait, but not on when the caller cancels: the driver sees that before the next effect."""

@@ -98,8 +98,8 @@ def compaction_flow(job: Job) -> Flow[CompactionResult]:
         error = _named(exc)
         result = _ended(job, Outcome.FAILED, _code(error), report=_unchanged(state))
         # A compaction on demand raises its own error; an automatic one never stops the agent's loop.
-        told = isinstance(error, CompactionError) or job.trigger == "auto"
-        if _code(error) == "aborted" or not (isinstance(error, UllageError) and told):
+        expected = isinstance(error, CompactionError) or job.trigger == "auto"
+        if _code(error) == "aborted" or not (isinstance(error, UllageError) and expected):
             yield from _last_words(job, state, result)
             if error is exc:
                 raise
@@ -189,14 +189,14 @@ def _compact(state: State) -> Flow[CompactionResult]:
         return hooked
     instructions, notices, hook_warnings = hooked
     state, accepted, passed = yield from _written(state, instructions)
-    told = [*unmet, *hook_warnings, *passed]
-    result = yield from _built(state, accepted, told, instructions)
+    warnings = [*unmet, *hook_warnings, *passed]
+    result = yield from _built(state, accepted, warnings, instructions)
     if not result.compacted:
         return result
     if job.store is not None:
         result = yield Store(result, state.source.ids)
-    said = [notice_of(result.report), *notices, result.user_notice]
-    result = replace(result, user_notice=" ".join(filter(None, said)))
+    notice_parts = [notice_of(result.report), *notices, result.user_notice]
+    result = replace(result, user_notice=" ".join(filter(None, notice_parts)))
     return (yield from _after(state, result))
 
 
@@ -210,15 +210,15 @@ def _with_target(state: State) -> tuple[State, list[str]]:
     Raises:
         ContextTooLarge: Such a target, where somebody asked for it.
     """
-    told = [f"usage_set_aside:{state.untrue_usage}"] if state.untrue_usage else []
+    warnings = [f"usage_set_aside:{state.untrue_usage}"] if state.untrue_usage else []
     try:
         check_target(state)
     except ContextTooLarge as exc:
         if state.job.trigger == "manual":
             raise
         job = replace(state.job, target_tokens=None)
-        return prepare(job), [*told, f"target_too_small:{exc.floor_tokens}"]
-    return state, told
+        return prepare(job), [*warnings, f"target_too_small:{exc.floor_tokens}"]
+    return state, warnings
 
 
 def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, list[str]]]:
@@ -244,7 +244,7 @@ def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, lis
 
 
 def _built(
-    state: State, accepted: Accepted, told: list[str], instructions: str
+    state: State, accepted: Accepted, earlier_warnings: list[str], instructions: str
 ) -> Flow[CompactionResult]:
     """The new context, or the reason why it would not be a gain."""
     job = state.job
@@ -256,11 +256,11 @@ def _built(
         state.measure,
         state.kept_items(),
     )
-    begun = yield from _told_by(
+    begun = yield from _hook_replies(
         job, "SessionStart", job.hooks.session_start, "compact", {"source": "compact"}
     )
     hook_context = begun.texts
-    warnings = [*told, *warnings, *begun.warnings]
+    warnings = [*earlier_warnings, *warnings, *begun.warnings]
     result = _put_together(state, accepted, attached, hook_context, warnings)
     tries = _Tries(result)
     for _ in range(MOST_FITTINGS):
@@ -368,9 +368,9 @@ def _hold(job: Job, accepted: Accepted, report: CompactionReport) -> None:
     if target is None or report.messages_after <= target or job.trigger != "manual":
         return
     if not accepted.by_code:
-        told = f"{accepted.summarizer}: its summary of {report.summary_tokens:,} tokens is too long for the target of {target:,}"
+        too_long = f"{accepted.summarizer}: its summary of {report.summary_tokens:,} tokens is too long for the target of {target:,}"
         hint = "a larger target, or no summarizer: code writes to any length"
-        raise CompactionError("incomplete_summary", told, hint=hint)
+        raise CompactionError("incomplete_summary", too_long, hint=hint)
     parts = {"summary": report.summary_tokens}
     parts["kept and restored messages"] = report.messages_after - report.summary_tokens
     raise target_too_small(report.messages_after, target, parts)
@@ -381,9 +381,9 @@ def _put_together(
     accepted: Accepted,
     attached: list[Attachment],
     hook_context: Sequence[tuple[str, str]],
-    told: list[str],
+    earlier_warnings: list[str],
 ) -> CompactionResult:
-    job, warnings = state.job, list(told)
+    job, warnings = state.job, list(earlier_warnings)
     text, fixed = summary_text(state, accepted)
     result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
     used = result.report.messages_after
@@ -569,7 +569,7 @@ MAX_HOOK_INSTRUCTIONS = 4_000
 
 
 @dataclass(slots=True)
-class _Said:
+class _HookReplies:
     """What the hooks of one event said: for the model by hook, for the user, as warnings, and why to stop."""
 
     texts: list[tuple[str, str]] = field(default_factory=list)
@@ -578,22 +578,22 @@ class _Said:
     stop: str = ""
 
 
-def _told_by(
+def _hook_replies(
     job: Job, event: str, hooks: Sequence[Hook], name: str, details: Mapping[str, Any]
-) -> Flow[_Said]:
+) -> Flow[_HookReplies]:
     """Run the hooks of an event that can no longer block; one that stops the agent is the last."""
-    said = _Said()
+    replies = _HookReplies()
     for hook in _matching(hooks, name):
         reply = yield from _run(job, event, hook, details)
         if reply.status in ("failed", "timeout"):
-            said.warnings.append(f"hook_{reply.status}:{hook.name}")
+            replies.warnings.append(f"hook_{reply.status}:{hook.name}")
         elif reply.text:
-            said.texts.append((hook.name, reply.text))
-        said.notices += [reply.user_message] if reply.user_message else []
+            replies.texts.append((hook.name, reply.text))
+        replies.notices += [reply.user_message] if reply.user_message else []
         if reply.stop:
-            said.stop = reply.reason or f"hook {hook.name}"
+            replies.stop = reply.reason or f"hook {hook.name}"
             break
-    return said
+    return replies
 
 
 def _matching(hooks: Sequence[Hook], name: str) -> list[Hook]:
@@ -645,17 +645,22 @@ def _after(state: State, result: CompactionResult) -> Flow[CompactionResult]:
             result = _warned(result, failed)
     try:
         yield Emit(CacheReset(reason="compaction", details={"trigger": state.job.trigger}))
-        job, details = state.job, {"trigger": state.job.trigger, "compact_summary": _said(result)}
-        said = yield from _told_by(job, "PostCompact", job.hooks.post_compact, job.trigger, details)
+        job, details = (
+            state.job,
+            {"trigger": state.job.trigger, "compact_summary": _summary_of(result)},
+        )
+        replies = yield from _hook_replies(
+            job, "PostCompact", job.hooks.post_compact, job.trigger, details
+        )
     except Cancelled:
         return result
-    for warning in said.warnings:
+    for warning in replies.warnings:
         result = _warned(result, warning)
-    notice = " ".join([result.user_notice, *said.notices])
-    return replace(result, user_notice=notice, stop=result.stop or said.stop)
+    notice = " ".join([result.user_notice, *replies.notices])
+    return replace(result, user_notice=notice, stop=result.stop or replies.stop)
 
 
-def _said(result: CompactionResult) -> str:
+def _summary_of(result: CompactionResult) -> str:
     return "\n\n".join(text_of(item) for item in result.summary_messages)
 
 

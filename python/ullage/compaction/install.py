@@ -30,10 +30,10 @@ def on_one_chain(result: CompactionResult, transcript: Transcript) -> Compaction
     """
     places = {row.uuid: row for row in transcript.rows() if row.uuid}
     uuids = [str(name) for name in result.report.kept]
-    known = result.kept and all(name in places for name in uuids)
+    in_file = result.kept and all(name in places for name in uuids)
     # No other program finds a message that stands in the queue only.
-    found = known and not any(transcript.is_queued(places[name].at) for name in uuids)
-    if result.boundary is None or not known or (found and _linked(uuids, places)):
+    reachable = in_file and not any(transcript.is_queued(places[name].at) for name in uuids)
+    if result.boundary is None or not in_file or (reachable and _linked(uuids, places)):
         return result
     # As the file holds them: what may not be sent of them is left out of each request, not of the log.
     whole = [transcript.load(places[name].at) for name in uuids]
@@ -62,31 +62,31 @@ def _linked(uuids: Sequence[str], places: Mapping[str, RecordLine]) -> bool:
 def _copied(result: CompactionResult, boundary: Item, whole: Sequence[Item]) -> CompactionResult:
     parent = str(boundary["uuid"])
     copies = Copies(parent)
-    kept = {id(item) for item in result.kept}
+    kept_objects = {id(item) for item in result.kept}
     order = list(result.messages[1:])
-    place = next(at for at, item in enumerate(order) if id(item) in kept)
-    rest = [item for item in order if id(item) not in kept]
-    made: dict[int, dict[str, Any]] = {}
-    for item in [*rest[:place], *whole, *rest[place:]]:
+    place = next(at for at, item in enumerate(order) if id(item) in kept_objects)
+    others = [item for item in order if id(item) not in kept_objects]
+    entries: dict[int, dict[str, Any]] = {}
+    for item in [*others[:place], *whole, *others[place:]]:
         entry = {**item, "parentUuid": parent}
-        if place <= len(made) < place + len(whole):
+        if place <= len(entries) < place + len(whole):
             entry = copies.of(item, parent)
-        made[id(item)] = entry
+        entries[id(item)] = entry
         parent = str(entry["uuid"])
     metadata = {
         key: value
         for key, value in boundary["compactMetadata"].items()
         if key not in ("preservedSegment", "preservedMessages")
     }
-    metadata["groupUuids"] = [entry["uuid"] for entry in made.values()]
+    metadata["groupUuids"] = [entry["uuid"] for entry in entries.values()]
     cut = {**boundary, "compactMetadata": metadata}
 
     def new(items: Sequence[Item]) -> tuple[Item, ...]:
-        return tuple(made[id(item)] for item in items)
+        return tuple(entries[id(item)] for item in items)
 
     return replace(
         result,
-        messages=(cut, *made.values()),
+        messages=(cut, *entries.values()),
         boundary=cut,
         summary_messages=new(result.summary_messages),
         kept=new(whole),
@@ -124,10 +124,12 @@ class Copies:
         return entry
 
     def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        rest = {key: value for key, value in message.items() if key != "usage"}
-        if isinstance(rest.get("id"), str):
-            rest["id"] = "msg_" + stable_uuid("response", self._mark, rest["id"]).replace("-", "")
-        return rest
+        copied = {key: value for key, value in message.items() if key != "usage"}
+        if isinstance(copied.get("id"), str):
+            copied["id"] = "msg_" + stable_uuid("response", self._mark, copied["id"]).replace(
+                "-", ""
+            )
+        return copied
 
 
 def log_store(
@@ -175,18 +177,18 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
             "messages were appended after the part that was summarised",
             hint="compact again: nothing was written",
         )
-    kept = (*draft.report.kept, *here[len(ids) :])
+    kept_ids = (*draft.report.kept, *here[len(ids) :])
     written, _ = compaction_lines(
         log,
         _info(draft),
         [_fresh(item) for item in draft.summary_messages],
         parent=log.leaf,
-        kept=Kept(tuple(str(name) for name in kept), before_summary=_before(draft)),
+        kept=Kept(tuple(str(name) for name in kept_ids), before_summary=_before(draft)),
         attachments=[_fresh(item) for item in (*draft.attachments, *draft.hook_results)],
         metadata=(),
     )
     transcript = log.transcript()
-    done = on_one_chain(_as_written(draft, written, later, kept), transcript)
+    done = on_one_chain(_as_written(draft, written, later, kept_ids), transcript)
     lines = entries_to_write(done)
     log.write([*lines, *session_lines(transcript, lines)])
     log.sync()
@@ -221,7 +223,7 @@ def _as_written(
     draft: CompactionResult,
     written: list[dict[str, Any]],
     later: tuple[Any, ...],
-    kept: tuple[Any, ...],
+    kept_ids: tuple[Any, ...],
 ) -> CompactionResult:
     boundary, *follow = written
     summaries = len(draft.summary_messages)
@@ -236,5 +238,5 @@ def _as_written(
         hook_results=tuple(follow[files:]),
         kept=(*draft.kept, *later),
         messages=(*(new.get(id(item), item) for item in draft.messages), *later),
-        report=replace(draft.report, kept=kept),
+        report=replace(draft.report, kept=kept_ids),
     )

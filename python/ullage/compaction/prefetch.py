@@ -95,7 +95,7 @@ class Ahead:
     def __init__(self, listeners: Iterable[Listener] = ()) -> None:
         self._listeners = tuple(listeners)
         self._background = BackgroundRunner("ullage-ahead")
-        self._found: Prewritten | None = None
+        self._prewritten: Prewritten | None = None
         self.failure = ""
 
     @property
@@ -106,12 +106,12 @@ class Ahead:
     @property
     def busy(self) -> bool:
         """Whether one is being written or waits to be used, or one failed and nothing was due since."""
-        return self.running or self._found is not None or bool(self.failure)
+        return self.running or self._prewritten is not None or bool(self.failure)
 
     def drop_outdated(self, items: Sequence[Item]) -> None:
         """Discard a summary whose messages are no longer the beginning of the conversation."""
-        if self._found is not None and not self._found.begins(items):
-            self._found = None
+        if self._prewritten is not None and not self._prewritten.begins(items):
+            self._prewritten = None
 
     def start(self, job: Job, *, in_loop: bool = False) -> None:
         """Write, unless there is one already.
@@ -136,13 +136,13 @@ class Ahead:
 
         `None`: there is none, or it is still being written: then it continues, for the next time.
         """
-        found, self._found, self.failure = self._found, None, ""
-        return found if found is not None and found.begins(items) else None
+        prewritten, self._prewritten, self.failure = self._prewritten, None, ""
+        return prewritten if prewritten is not None and prewritten.begins(items) else None
 
     def cancel(self) -> None:
         """Stop writing, and discard what exists."""
         self._background.cancel()
-        self._found = None
+        self._prewritten = None
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for what is being written; false if that took longer."""
@@ -155,23 +155,23 @@ class Ahead:
             expected = isinstance(result, CompactionError | InvalidMessage)
             self.failure = str(result) if expected else f"{type(result).__name__}: {result}"
         elif isinstance(result, Prewritten) and not cancelled:
-            self._found = result
+            self._prewritten = result
         event = BackgroundFinished(outcome="cancelled") if cancelled else self._finished()
         for listener in self._listeners:
             with suppress(Exception):
                 listener(event)
 
     def _finished(self) -> BackgroundFinished:
-        if self._found is not None:
-            return BackgroundFinished(outcome="ready", usage=self._found.usage)
+        if self._prewritten is not None:
+            return BackgroundFinished(outcome="ready", usage=self._prewritten.usage)
         outcome = "failed" if self.failure else "nothing"
         return BackgroundFinished(outcome=outcome, reason=self.failure)
 
     def __repr__(self) -> str:
-        state = "writing" if self.running else "ready" if self._found is not None else "idle"
+        state = "writing" if self.running else "ready" if self._prewritten is not None else "idle"
         return f"Ahead({state})"
 
 
-def fitted(job: Job, found: Prewritten) -> Job:
+def fitted(job: Job, prewritten: Prewritten) -> Job:
     """A job that installs a summary which exists already."""
-    return replace(job, summarizer=found, direction="up_to", at=found.at, keep=None)
+    return replace(job, summarizer=prewritten, direction="up_to", at=prewritten.at, keep=None)

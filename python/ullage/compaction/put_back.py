@@ -47,10 +47,10 @@ class Seen:
         kept: The messages and entries that stay, as they are stored.
     """
 
-    def __init__(self, kept: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, messages: Iterable[Mapping[str, Any]]) -> None:
         self._rows: dict[str, set[str]] = {}
         self._texts: list[str] = []
-        for item in kept:
+        for item in messages:
             attachment = item.get("attachment")
             if isinstance(attachment, Mapping):
                 self.note(attachment)
@@ -65,15 +65,18 @@ class Seen:
         rows.difference_update(_strings(attachment.get("removedTypes")))
         self._texts.append(_text(attachment))
 
-    def rest(self, attachment: Attachment) -> Attachment | None:
+    def news_in(self, attachment: Attachment) -> Attachment | None:
         """The attachment without rows that were already announced; `None`: nothing in it is new."""
         text, names = _text(attachment), _NAMES.get(attachment["type"], "")
-        if not text or any(text in said for said in self._texts):
+        if not text or any(text in shown for shown in self._texts):
             return None
-        told, rows = self._rows.get(attachment["type"], set()), _strings(attachment.get(names))
-        if not told.intersection(rows):
+        announced_rows, rows = (
+            self._rows.get(attachment["type"], set()),
+            _strings(attachment.get(names)),
+        )
+        if not announced_rows.intersection(rows):
             return attachment
-        news = [at for at, row in enumerate(rows) if row not in told]
+        news = [at for at, row in enumerate(rows) if row not in announced_rows]
         left = _with_rows(attachment, news, len(rows))
         return left if _text(left) else None
 
@@ -93,9 +96,9 @@ def announced(
     Raises:
         InvalidPolicy: Something in the answer is not an attachment, or of a type that is not shown to a model.
     """
-    found, cut = list[Attachment](), 0
+    news_fitted, cut = list[Attachment](), 0
     for attachment in _newest(name, answer):
-        news = seen.rest(attachment)
+        news = seen.news_in(attachment)
         if news is None:
             continue
         fitting = news if measure(_text(news)) <= tokens else _shortened(news, tokens, measure)
@@ -104,8 +107,8 @@ def announced(
             continue
         tokens -= measure(_text(fitting))
         seen.note(fitting)
-        found.append(fitting)
-    return found, cut
+        news_fitted.append(fitting)
+    return news_fitted, cut
 
 
 def size_of(attachment: Mapping[str, Any], measure: Measure) -> int:
@@ -121,10 +124,16 @@ def _newest(name: str, answer: Any) -> list[Attachment]:
         raise InvalidPolicy(
             f"providers.{name}", type(answer).__name__, "must return a list of attachments"
         )
-    checked = [_checked(name, at, each) for at, each in enumerate(answer)]
-    last = {each.get("taskId"): at for at, each in enumerate(checked) if _is_task(each)}
+    checked = [_checked(name, at, attachment) for at, attachment in enumerate(answer)]
+    last = {
+        attachment.get("taskId"): at
+        for at, attachment in enumerate(checked)
+        if _is_task(attachment)
+    }
     return [
-        each for at, each in enumerate(checked) if not _is_task(each) or last[each["taskId"]] == at
+        attachment
+        for at, attachment in enumerate(checked)
+        if not _is_task(attachment) or last[attachment["taskId"]] == at
     ]
 
 
@@ -132,19 +141,19 @@ def _is_task(attachment: Attachment) -> bool:
     return attachment["type"] == "task_status" and isinstance(attachment.get("taskId"), str | int)
 
 
-def _checked(name: str, at: int, given: Any) -> Attachment:
+def _checked(name: str, at: int, value: Any) -> Attachment:
     place = f"providers.{name}[{at}]"
-    if not isinstance(given, Mapping):
+    if not isinstance(value, Mapping):
         raise InvalidPolicy(
-            place, type(given).__name__, "must be an attachment: an object with a type"
+            place, type(value).__name__, "must be an attachment: an object with a type"
         )
-    kind = given.get("type")
+    kind = value.get("type")
     if kind not in SHOWN_KINDS:
         hint = nearest(kind, SHOWN_KINDS)
         raise InvalidPolicy(
             f"{place}.type", kind, "is not a type of attachment that a model is shown", hint=hint
         )
-    return dict(given)
+    return dict(value)
 
 
 # ---- shorter -----------------------------------------------------------------------------------
@@ -154,8 +163,8 @@ def _shortened(attachment: Attachment, tokens: int, measure: Measure) -> Attachm
     """As many first rows of a listing as fit, or the longest text cut; `None`: not even that fits."""
     rows = max((len(_list(attachment.get(key))) for key in _ROWS), default=0)
     if rows > 1:
-        made = partial(_first_rows, attachment, rows)
-        return _largest(made, rows, tokens, measure)
+        first_rows = partial(_first_rows, attachment, rows)
+        return _largest(first_rows, rows, tokens, measure)
     texts = {
         key: text for key, text in attachment.items() if isinstance(text, str) and key != "type"
     }
@@ -166,18 +175,18 @@ def _shortened(attachment: Attachment, tokens: int, measure: Measure) -> Attachm
 
 
 def _largest(
-    made: Callable[[int], Attachment], most: int, tokens: int, measure: Measure
+    cut_to: Callable[[int], Attachment], most: int, tokens: int, measure: Measure
 ) -> Attachment | None:
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        fits = measure(_text(made(middle))) <= tokens
+        fits = measure(_text(cut_to(middle))) <= tokens
         low, high = (middle, high) if fits else (low, middle - 1)
-    return made(low) if low else None
+    return cut_to(low) if low else None
 
 
-def _first_rows(attachment: Attachment, count: int, kept: int) -> Attachment:
-    return _with_rows(attachment, range(kept), count)
+def _first_rows(attachment: Attachment, count: int, rows: int) -> Attachment:
+    return _with_rows(attachment, range(rows), count)
 
 
 def _cut_at(attachment: Attachment, key: str, chars: int) -> Attachment:
@@ -199,7 +208,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _strings(value: Any) -> list[str]:
-    return [each for each in _list(value) if isinstance(each, str)]
+    return [text for text in _list(value) if isinstance(text, str)]
 
 
 BYTES_PER_TOKEN = 8
@@ -242,7 +251,7 @@ def rebuild(
     visible: Facts,
     policy: RestorePolicy,
     measure: Measure,
-    kept: Sequence[Mapping[str, Any]] = (),
+    kept_messages: Sequence[Mapping[str, Any]] = (),
 ) -> Flow[tuple[list[HostAttachment], list[str]]]:
     """Ask all providers in parallel, and fit the answers into their budgets.
 
@@ -252,7 +261,7 @@ def rebuild(
         visible: Of what is kept.
         policy: The budgets.
         measure: Tokens of a text.
-        kept: The messages that are kept: what they announce is not announced again.
+        kept_messages: The messages that are kept: what they announce is not announced again.
 
     Returns:
         The attachments in a fixed order, and warnings for providers that failed and for what was cut.
@@ -268,22 +277,24 @@ def rebuild(
     if not asked:
         return [], []
     answers = yield Together(tuple(effect for _, effect in asked))
-    told = dict(zip((name for name, _ in asked), answers, strict=True))
-    warnings = [f"provider_failed:{n}" for n, a in told.items() if isinstance(a, BaseException)]
-    good = {name: a for name, a in told.items() if not isinstance(a, BaseException)}
+    answer_by_name = dict(zip((name for name, _ in asked), answers, strict=True))
+    warnings = [
+        f"provider_failed:{n}" for n, a in answer_by_name.items() if isinstance(a, BaseException)
+    ]
+    good = {name: a for name, a in answer_by_name.items() if not isinstance(a, BaseException)}
     plan = good.get("plan")
     planned = _same(str(plan[0])) if isinstance(plan, tuple) and plan else ""
     reads = [(path, good.get(path)) for path in paths if _same(path) != planned]
-    found = _files(reads, policy, measure, limit)
-    seen = Seen(kept)
+    attachments = _files(reads, policy, measure, limit)
+    seen = Seen(kept_messages)
     for name in _ORDER:
         if name in _FORMS:
-            found += _FORMS[name](good.get(name), policy, measure)
+            attachments += _FORMS[name](good.get(name), policy, measure)
             continue
         news, cut = announced(name, good.get(name), seen, policy.state_max_tokens, measure)
-        found += news
+        attachments += news
         warnings += [f"attachments_cut:{name}:{cut}"] if cut else []
-    return found, warnings
+    return attachments, warnings
 
 
 def within(
@@ -311,19 +322,21 @@ _ORDER = ("plan", "skills", "plan_mode", "tasks", "tools", "agents", "mcp")
 def _files(
     read: Sequence[tuple[str, Any]], policy: RestorePolicy, measure: Measure, limit: int
 ) -> list[HostAttachment]:
-    found: list[HostAttachment] = []
+    attachments: list[HostAttachment] = []
     room = policy.files_max_tokens
     for path, content in read:
         if not isinstance(content, str) or room < LEAST_TOKENS:
             continue
         if len(content) > limit:
             # Not decoded, counted or cut; one line says that it was read.
-            found.append({"type": "compact_file_reference", "filename": path, "displayPath": path})
+            attachments.append(
+                {"type": "compact_file_reference", "filename": path, "displayPath": path}
+            )
             continue
         text, cut = _top(clean(content), min(policy.file_max_tokens, room), measure)
         room -= measure(text)
-        found.append(_file(path, text, content, cut=cut))
-    return found
+        attachments.append(_file(path, text, content, cut=cut))
+    return attachments
 
 
 def _file(path: str, text: str, whole: str, *, cut: bool) -> HostAttachment:
@@ -367,7 +380,7 @@ def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAtta
     if answer is None:
         return []
     pair = isinstance(answer, tuple) and len(answer) == 2
-    if not pair or not all(isinstance(each, str) for each in answer):
+    if not pair or not all(isinstance(part, str) for part in answer):
         _refuse("plan", answer, "must return (path, text), or None")
     path, whole = answer
     if not whole.strip():
@@ -378,7 +391,7 @@ def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAtta
 
 
 def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAttachment]:
-    room, kept = policy.skills_max_tokens, []
+    room, skills = policy.skills_max_tokens, []
     seen: set[str] = set()
     for skill in answer or ():
         if not isinstance(skill, Skill):
@@ -389,8 +402,8 @@ def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAt
         text, cut = _top(skill.content, min(policy.skill_max_tokens, room), measure)
         room -= measure(text)
         note = "\n[… cut; the rest is in the skill's file …]" if cut else ""
-        kept.append({"name": skill.name, "path": skill.path, "content": text + note})
-    return [{"type": "invoked_skills", "skills": kept}] if kept else []
+        skills.append({"name": skill.name, "path": skill.path, "content": text + note})
+    return [{"type": "invoked_skills", "skills": skills}] if skills else []
 
 
 def _plan_mode(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAttachment]:
@@ -399,8 +412,8 @@ def _plan_mode(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Hos
     return [{"type": "plan_mode"}] if answer else []
 
 
-def _refuse(name: str, given: Any, limit: str) -> NoReturn:
-    raise InvalidPolicy(f"providers.{name}", type(given).__name__, limit)
+def _refuse(name: str, value: Any, limit: str) -> NoReturn:
+    raise InvalidPolicy(f"providers.{name}", type(value).__name__, limit)
 
 
 _FORMS: dict[str, Callable[[Any, RestorePolicy, Measure], list[HostAttachment]]] = {

@@ -132,10 +132,10 @@ def compact_instructions(items: Sequence[Item]) -> str:
         Its text without the heading; empty: there is none.
     """
     for item in reversed(items):
-        texts = [str(each.block.get("text")) for each in standing_in(item)]
-        found = [section[2].strip() for text in texts for section in _OWN_SECTION.finditer(text)]
-        if any(found):
-            return "\n\n".join(found)
+        texts = [str(part.block.get("text")) for part in standing_in(item)]
+        sections = [section[2].strip() for text in texts for section in _OWN_SECTION.finditer(text)]
+        if any(sections):
+            return "\n\n".join(sections)
     return ""
 
 
@@ -175,16 +175,16 @@ def filled(template: str, values: Mapping[str, str]) -> str:
         template: Text with `{{name}}` in it; names that are not among the values stay as they are.
         values: By name.
     """
-    out, rest = [], template
+    out, left = [], template
     while True:
-        before, mark, after = rest.partition("{{")
+        before, mark, after = left.partition("{{")
         out.append(before)
         if not mark:
             return "".join(out)
         name, closed, tail = after.partition("}}")
-        known = closed and name.strip() in values
-        out.append(values[name.strip()] if known else mark)
-        rest = tail if known else after
+        is_variable = closed and name.strip() in values
+        out.append(values[name.strip()] if is_variable else mark)
+        left = tail if is_variable else after
 
 
 def _sections() -> str:
@@ -268,10 +268,10 @@ class HeadTruncation:
 
         The marker is made again each time, so it is never counted as a round of the conversation.
         """
-        rest = self._messages[self._first :]
-        if self._first and rest and role_of(rest[0]) != "user":
-            return [{"role": "user", "content": MARKER}, *rest]
-        return rest
+        left = self._messages[self._first :]
+        if self._first and left and role_of(left[0]) != "user":
+            return [{"role": "user", "content": MARKER}, *left]
+        return left
 
     def tokens(self) -> int:
         """Estimate of what would be sent now."""
@@ -394,8 +394,8 @@ def _message(message: Item) -> Item | None:
     content = message.get("content")
     if not isinstance(content, list) or all(_fits(block) for block in content):
         return message
-    kept = [made for block in content if (made := _plain_messages_block(block)) is not None]
-    return {**message, "content": kept} if kept or message.get("tool_calls") else None
+    blocks = [plain for block in content if (plain := _plain_messages_block(block)) is not None]
+    return {**message, "content": blocks} if blocks or message.get("tool_calls") else None
 
 
 def _fits(block: Any) -> bool:
@@ -415,10 +415,10 @@ def _plain_messages_block(block: Any) -> Any:
     if kind == "compaction" or family_of(block):
         text = readable(block)
         return {"type": "text", "text": text} if text else None
-    return {"type": "text", "text": f"[{kind}: {_told(block)[:LONGEST_NOTE]}]"}
+    return {"type": "text", "text": f"[{kind}: {_as_json(block)[:LONGEST_NOTE]}]"}
 
 
-def _told(block: Any) -> str:
+def _as_json(block: Any) -> str:
     try:
         return orjson.dumps(block, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
     except TypeError:  # what strict JSON cannot hold: lone surrogates, large integers, depth
@@ -519,8 +519,8 @@ def _by(summarizer: Any, state: State, instructions: str) -> Flow[Accepted]:
 
 def _invented(state: State, text: str, instructions: str) -> tuple[str, ...]:
     whole = state.source.bare(0, len(state.source.context))
-    given = "\n".join(flat_text(message) for message in whole)
-    return tuple(not_in_source(text, f"{given}\n{instructions}", state.facts.whole))
+    source = "\n".join(flat_text(message) for message in whole)
+    return tuple(not_in_source(text, f"{source}\n{instructions}", state.facts.whole))
 
 
 def _reads_facts_only(summarizer: Any) -> bool:
@@ -645,8 +645,8 @@ class _Call:
         job, cut = self._state.job, self._state.cut
         if _reads_facts_only(self._summarizer) and not job.template:
             return ""
-        kept = cut.stop < len(self._state.source.context)
-        scope = "kept" if job.direction == "full" and kept else job.direction
+        some_kept = cut.stop < len(self._state.source.context)
+        scope = "kept" if job.direction == "full" and some_kept else job.direction
         own = compact_instructions(self._state.source.context)
         text = summary_prompt(
             scope=scope,
@@ -677,8 +677,8 @@ class _Call:
         """For copies: a share of their source, or nearly all of it if a limit was set explicitly."""
         removed = self._state.removed_tokens
         most = getattr(self._summarizer, "max_tokens", DEFAULT_TOKENS)
-        told = self._state.job.target_tokens is not None or most != DEFAULT_TOKENS
-        return max(removed * 9 // 10 if told else removed // EXTRACTIVE_SHARE, 1)
+        length_set = self._state.job.target_tokens is not None or most != DEFAULT_TOKENS
+        return max(removed * 9 // 10 if length_set else removed // EXTRACTIVE_SHARE, 1)
 
     def _room(self) -> int:
         """What remains after the kept part, so that the next compaction comes late (P-8)."""
@@ -795,19 +795,19 @@ class _Call:
         return tuple(_map_text(message, redact) for message in messages)
 
     def _failed(self, exc: Exception) -> Flow[None]:
-        found = classify(exc)
+        failure = classify(exc)
         # Too many bytes are usually media, which a plain call leaves out: nothing needs to be dropped.
-        bytes_only = self._shared and found.kind == "overflow_bytes"
-        if found.is_overflow and not bytes_only:
-            yield from self._overflow(found.gap_tokens)
+        bytes_only = self._shared and failure.kind == "overflow_bytes"
+        if failure.is_overflow and not bytes_only:
+            yield from self._overflow(failure.gap_tokens)
             return
         self._errors += 1
-        hopeless = bytes_only or found.kind in _HOPELESS or isinstance(exc, PrefixLost)
+        hopeless = bytes_only or failure.kind in _HOPELESS or isinstance(exc, PrefixLost)
         if self._errors > self._policy.retries or self._local or hopeless:
             text = f"{self.name}: the call failed: {type(exc).__name__}: {exc}"
             raise CompactionError("api_error", text[:500]) from exc
-        seconds = _pause(found, self._errors)
-        yield self._retried(_REASONS.get(found.kind, "error"), wait_seconds=seconds)
+        seconds = _pause(failure, self._errors)
+        yield self._retried(_REASONS.get(failure.kind, "error"), wait_seconds=seconds)
         yield from _wait(seconds)
 
     def _overflow(self, gap_tokens: int | None) -> Flow[None]:
@@ -854,11 +854,11 @@ def _text_of(reply: Any) -> str:
 _REASONS = {"rate_limit": "rate_limit", "overloaded": "overloaded"}
 
 
-def _pause(found: Classified, errors: int) -> float:
-    told = found.retry_after_seconds
-    if told is None:
-        told = BACK_OFF_SECONDS[min(errors, len(BACK_OFF_SECONDS)) - 1]
-    return min(max(told, 0.0), LONGEST_WAIT_SECONDS)
+def _pause(failure: Classified, errors: int) -> float:
+    seconds = failure.retry_after_seconds
+    if seconds is None:
+        seconds = BACK_OFF_SECONDS[min(errors, len(BACK_OFF_SECONDS)) - 1]
+    return min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
 
 
 def _wait(seconds: float) -> Flow[None]:

@@ -188,18 +188,18 @@ def _asked(work: _Work, prompt: str) -> Generator[Effect, Any, dict[str, Any] | 
     text = reply.text if isinstance(reply, SummaryReply) else str(reply or "")
     match = _OBJECT.search(text)
     try:
-        found = json.loads(match[0]) if match else None
+        value = json.loads(match[0]) if match else None
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
-def _list(found: Mapping[str, Any], key: str, most: int, work: _Work) -> list[Any]:
-    given = found.get(key)
-    if not isinstance(given, list):
+def _list(answer: Mapping[str, Any], key: str, most: int, work: _Work) -> list[Any]:
+    values = answer.get(key)
+    if not isinstance(values, list):
         return []
-    work.refused += [Refused(str(each)[:80], f"only {most} at once") for each in given[most:]]
-    return given[:most]
+    work.refused += [Refused(str(value)[:80], f"only {most} at once") for value in values[most:]]
+    return values[:most]
 
 
 # ---- reading -----------------------------------------------------------------------------------
@@ -274,13 +274,13 @@ def _text(change: Mapping[str, Any], key: str) -> str:
 
 def _copied(folder: MemoryFolder, items: Sequence[Item]) -> Extraction:
     """The user's lasting instructions ("always …", "from now on …"), each once."""
-    known = {_plain(folder.read(note.path).body) for note in folder.notes()}
+    bodies = {_plain(folder.read(note.path).body) for note in folder.notes()}
     written = []
     for rule in note_inputs(items):
         text = rule.text
-        if _plain(text) in known:
+        if _plain(text) in bodies:
             continue
-        known.add(_plain(text))
+        bodies.add(_plain(text))
         title = " ".join(text.split())[:80]
         try:
             note = folder.add(title, "said by the user, to apply from then on", "feedback", text)
@@ -323,12 +323,12 @@ def writes_notes(items: Sequence[Item], folder: MemoryFolder) -> bool:
     root = str(folder.path)
     for item in items:
         for block in blocks_of(item):
-            given = block.get("input")
-            if block.get("type") != "tool_use" or not isinstance(given, Mapping):
+            command = block.get("input")
+            if block.get("type") != "tool_use" or not isinstance(command, Mapping):
                 continue
-            if block.get("name") == "memory" and given.get("command") not in (None, "view"):
+            if block.get("name") == "memory" and command.get("command") not in (None, "view"):
                 return True
-            path = given.get("file_path") or given.get("path")
+            path = command.get("file_path") or command.get("path")
             if (
                 isinstance(path, str)
                 and path.startswith(root)
@@ -458,17 +458,17 @@ class NoteKeeper:
             model=self._model,
             run_command=self._run_command,
         )
-        found = yield from _watched(flow, cancel)
-        failed = found.skipped.startswith(_NO_ANSWER)
-        return _Read(None if failed else found, item_key(source.stored[end - 1]))
+        outcome = yield from _watched(flow, cancel)
+        failed = outcome.skipped.startswith(_NO_ANSWER)
+        return _Read(None if failed else outcome, item_key(source.stored[end - 1]))
 
     def _first(self, source: CompactionInput) -> int:
         """The position of the first unread message; after a compaction that removed it, the one after its summary."""
         with self._guard:
             last = self._last
-        found = find_key(source.stored, last) if last else None
-        if found is not None:
-            return found + 1
+        place = find_key(source.stored, last) if last else None
+        if place is not None:
+            return place + 1
         summaries = [at for at, item in enumerate(source.context) if summary_text(item)]
         return summaries[-1] + 1 if summaries else 0
 

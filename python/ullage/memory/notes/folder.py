@@ -93,14 +93,14 @@ class Note:
         if not end:
             raise InvalidNote("front matter", "", "must end with a line ---", path=path)
         keys = _keys(lines[1:end], path)
-        given = keys.pop("type", "")
-        if given not in list(NoteType):
-            raise InvalidNote("type", given, f"must be one of {', '.join(NoteType)}", path=path)
+        kind_name = keys.pop("type", "")
+        if kind_name not in list(NoteType):
+            raise InvalidNote("type", kind_name, f"must be one of {', '.join(NoteType)}", path=path)
         try:
             return cls(
                 keys.pop("name", ""),
                 keys.pop("description", ""),
-                NoteType(given),
+                NoteType(kind_name),
                 "\n".join(lines[end + 1 :]).strip("\n"),
                 path,
                 changed_ns,
@@ -140,7 +140,7 @@ def _plain(value: str) -> str:
     if match is None:
         return value
     if match[1] is not None:
-        return re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], match[1])
+        return re.sub(r"\\(.)", lambda escape: "\n" if escape[1] == "n" else escape[1], match[1])
     return match[2].replace("''", "'")
 
 
@@ -285,7 +285,7 @@ class Sandbox:
             handle = self._opened(path, name, os.O_RDONLY, folder)
             try:
                 self._own(path, partial(os.fstat, handle))
-                with _told(path), os.fdopen(handle, "rb", closefd=False) as file:
+                with _named_errors(path), os.fdopen(handle, "rb", closefd=False) as file:
                     data = file.read(MAX_FILE_BYTES + 1)
             finally:
                 os.close(handle)
@@ -352,7 +352,7 @@ class Sandbox:
         """
         with self._parent(path) as (folder, name):
             self._regular(path, name, folder)
-            with _told(path):
+            with _named_errors(path):
                 os.unlink(name, dir_fd=folder)
 
     def rename(self, path: str, target: str) -> None:
@@ -372,7 +372,7 @@ class Sandbox:
                 raise LogConflict(f"{target} exists already") from exc
             except OSError as exc:
                 raise StoreError(exc.strerror or str(exc), path=target) from exc
-            with _told(path):
+            with _named_errors(path):
                 os.unlink(name, dir_fd=old)
 
     def files(self, folder: str = "", *, suffix: str = "") -> Iterator[FileInfo]:
@@ -385,7 +385,7 @@ class Sandbox:
 
     def stamp(self) -> list[tuple[str, int, int]]:
         """What tells whether any file changed: one look, in the order of the file system, nothing checked or sorted."""
-        found: list[tuple[str, int, int]] = []
+        stamps: list[tuple[str, int, int]] = []
         folders = [str(self.root)]
         while folders:
             try:
@@ -399,8 +399,8 @@ class Sandbox:
                         continue
                     with suppress(OSError):  # removed since
                         info = entry.stat(follow_symlinks=False)
-                        found.append((entry.path, info.st_size, info.st_mtime_ns))
-        return found
+                        stamps.append((entry.path, info.st_size, info.st_mtime_ns))
+        return stamps
 
     def _walk(self, base: Path, prefix: str, suffix: str, depth: int) -> Iterator[FileInfo]:
         try:
@@ -429,7 +429,7 @@ class Sandbox:
         parts = checked_parts(path)
         if not parts:
             raise PathRefused(path, "names no file")
-        with _told(path):
+        with _named_errors(path):
             if make:
                 self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle = os.open(self.root, _FOLDER & ~getattr(os, "O_NOFOLLOW", 0))
@@ -444,7 +444,7 @@ class Sandbox:
 
     def _entered(self, path: str, part: str, handle: int, *, make: bool) -> int:
         if make:
-            with _told(path), suppress(FileExistsError):
+            with _named_errors(path), suppress(FileExistsError):
                 self._no_twin(path, part, handle)
                 os.mkdir(part, 0o700, dir_fd=handle)
         return self._opened(path, part, _FOLDER, handle)
@@ -468,7 +468,7 @@ class Sandbox:
             raise PathRefused(path, f"differs only in case from {twin}")
 
     def _regular(self, path: str, name: str, folder: int) -> None:
-        with _told(path):
+        with _named_errors(path):
             mode = os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
         if not stat.S_ISREG(mode):
             raise PathRefused(path, "is not a regular file")
@@ -488,19 +488,19 @@ class Sandbox:
 
     def _names(self, info: os.stat_result) -> int:
         """How often a file is named below the root, drafts included: while one is put in place it has two names."""
-        found, folders = 0, [str(self.root)]
+        count, folders = 0, [str(self.root)]
         while folders:
             with suppress(OSError), os.scandir(folders.pop()) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
                         folders.append(entry.path)
                     elif entry.inode() == info.st_ino:
-                        found += 1
-        return found
+                        count += 1
+        return count
 
     def _drafted(self, path: str, name: str, data: bytes, folder: int) -> str:
         draft = f".{name}.{os.urandom(4).hex()}.part"
-        with _told(path):
+        with _named_errors(path):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
             handle = os.open(draft, flags, 0o600, dir_fd=folder)
             try:
@@ -523,7 +523,7 @@ class Sandbox:
     def _installed(self, path: str, draft: str, name: str, folder: int, *, new: bool) -> None:
         if _is_link(name, folder):
             raise PathRefused(path, "passes through a link")
-        with _told(path):
+        with _named_errors(path):
             if new:
                 try:
                     os.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -543,7 +543,7 @@ def _is_link(name: str, folder: int) -> bool:
 
 
 @contextmanager
-def _told(path: str) -> Iterator[None]:
+def _named_errors(path: str) -> Iterator[None]:
     try:
         yield
     except UllageError:  # some are OSErrors too
@@ -599,9 +599,9 @@ class MemoryFolder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         self.sandbox = Sandbox(self.path)
-        self._known: dict[str, tuple[FileInfo, Note | Problem]] = {}
+        self._cache: dict[str, tuple[FileInfo, Note | Problem]] = {}
         self._stamp: list[tuple[str, int, int]] | None = None
-        self._found: list[Note | Problem] = []
+        self._heads: list[Note | Problem] = []
         self._mutex, self._depth = threading.RLock(), 0
         self.version = 0  # grows with every change that was seen
 
@@ -612,12 +612,12 @@ class MemoryFolder:
 
     def notes(self) -> list[Note]:
         """Front matter of all notes, newest first; `problems` lists broken ones. Files that did not change are not read again."""
-        return [found for found in self._all() if isinstance(found, Note)]
+        return [note for note in self._all() if isinstance(note, Note)]
 
     def problems(self) -> list[Problem]:
         """Notes that can't be read, entries of an index without a file, and notes that no index names."""
-        found = [each for each in self._all() if isinstance(each, Problem)]
-        return found + [problem for part in ("", TEAM) for problem in self._index_problems(part)]
+        problems = [item for item in self._all() if isinstance(item, Problem)]
+        return problems + [problem for part in ("", TEAM) for problem in self._index_problems(part)]
 
     def read(self, path: str) -> Note:
         """A whole note.
@@ -656,16 +656,16 @@ class MemoryFolder:
         stamp = self.sandbox.stamp()
         if stamp != self._stamp:
             infos = [info for info in self.sandbox.files(suffix=".md") if not _is_index(info.path)]
-            self._known = {info.path: self._read_head(info) for info in infos}
+            self._cache = {info.path: self._read_head(info) for info in infos}
             newest = sorted(infos, key=lambda info: (-info.changed_ns, info.path))
-            self._stamp, self._found = stamp, [self._known[info.path][1] for info in newest]
+            self._stamp, self._heads = stamp, [self._cache[info.path][1] for info in newest]
             self.version += 1
-        return self._found
+        return self._heads
 
     def _read_head(self, info: FileInfo) -> tuple[FileInfo, Note | Problem]:
-        known = self._known.get(info.path)
-        if known is not None and known[0] == info:
-            return known
+        cached = self._cache.get(info.path)
+        if cached is not None and cached[0] == info:
+            return cached
         try:
             text = _text(self.sandbox.read(info.path), info.path)
             note = Note.parse(text, path=info.path, changed_ns=info.changed_ns)
@@ -682,12 +682,12 @@ class MemoryFolder:
     def _index_problems(self, part: str) -> Iterator[Problem]:
         index = self._join(part, INDEX)
         named = [self._join(part, name) for name in _entries(self._index_text(part))]
-        notes = (path for path, (_, found) in self._known.items() if isinstance(found, Note))
+        notes = (path for path, (_, head) in self._cache.items() if isinstance(head, Note))
         present = {path for path in notes if _part(path) == part}
         yield from (
             Problem(index, f"names {path}, which is missing")
             for path in named
-            if path not in self._known
+            if path not in self._cache
         )
         yield from (
             Problem(path, f"is not named in {index}") for path in sorted(present - set(named))
@@ -844,26 +844,26 @@ def _entries(text: str) -> list[str]:
 def _limited(text: str) -> Index:
     """First the lines, then the bytes, as both count; where those are too many, long lines are cut, and then never half a line."""
     lines = text.strip("\n").split("\n") if text.strip() else []
-    kept, why = lines, []
+    shown, why = lines, []
     if len(lines) > MAX_INDEX_LINES:
-        kept = lines[:MAX_INDEX_LINES]
+        shown = lines[:MAX_INDEX_LINES]
         why.append(f"{len(lines)} lines, {MAX_INDEX_LINES} are shown")
-    size = len("\n".join(kept).encode("utf-8", "replace"))
+    size = len("\n".join(shown).encode("utf-8", "replace"))
     if size > MAX_INDEX_BYTES:
-        kept = _whole_lines([_line(line) for line in kept])
+        shown = _whole_lines([_line(line) for line in shown])
         why.append(f"{size:,} bytes, {MAX_INDEX_BYTES:,} are shown")
     cut = f"the index has {' and '.join(why)}: move detail into the notes" if why else ""
-    return Index("\n".join(kept), cut)
+    return Index("\n".join(shown), cut)
 
 
 def _whole_lines(lines: list[str]) -> list[str]:
-    left, kept = MAX_INDEX_BYTES + 1, []
+    left, whole = MAX_INDEX_BYTES + 1, []
     for line in lines:
         left -= len(line.encode("utf-8", "replace")) + 1
         if left < 0:
             break
-        kept.append(line)
-    return kept
+        whole.append(line)
+    return whole
 
 
 def _line(line: str) -> str:

@@ -95,29 +95,29 @@ class MemoryTool:
 
     # ---- commands ----------------------------------------------------------------------------
 
-    def _view(self, given: Mapping[str, Any]) -> str:
-        path = _path(given, "path")
+    def _view(self, command: Mapping[str, Any]) -> str:
+        path = _path(command, "path")
         files = list(self.folder.sandbox.files())
         if not path or any(info.path.startswith(f"{path}/") for info in files):
             return _listing(path, files)
         lines = self._text(path).split("\n")
-        first, last = _range(given.get("view_range"), len(lines))
+        first, last = _range(command.get("view_range"), len(lines))
         numbered = _numbered(lines, first, last)
         return f"Here's the content of {_shown(path)} with line numbers:\n{numbered}"
 
-    def _create(self, given: Mapping[str, Any]) -> str:
-        path = _path(given, "path")
+    def _create(self, command: Mapping[str, Any]) -> str:
+        path = _path(command, "path")
         try:
-            self.folder.sandbox.write(path, _given(given, "file_text").encode(), new=True)
+            self.folder.sandbox.write(path, _text_of(command, "file_text").encode(), new=True)
         except LogConflict:
             raise _Said(f"File {_shown(path)} already exists") from None
         return f"File created successfully at: {_shown(path)}"
 
-    def _str_replace(self, given: Mapping[str, Any]) -> str:
+    def _str_replace(self, command: Mapping[str, Any]) -> str:
         path, old, new = (
-            _path(given, "path"),
-            _given(given, "old_str"),
-            "" if given.get("new_str") is None else _given(given, "new_str"),
+            _path(command, "path"),
+            _text_of(command, "old_str"),
+            "" if command.get("new_str") is None else _text_of(command, "new_str"),
         )
         text = self._text(path)
         places = _places(text, old)
@@ -136,11 +136,11 @@ class MemoryTool:
         snippet = _numbered(changed.split("\n"), max(1, at - 1), at + 3)
         return f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}"
 
-    def _insert(self, given: Mapping[str, Any]) -> str:
+    def _insert(self, command: Mapping[str, Any]) -> str:
         path, at, added = (
-            _path(given, "path"),
-            given.get("insert_line"),
-            _given(given, "insert_text"),
+            _path(command, "path"),
+            command.get("insert_line"),
+            _text_of(command, "insert_text"),
         )
         text = self._text(path)
         lines = text.removesuffix("\n").split("\n") if text else []
@@ -152,30 +152,30 @@ class MemoryTool:
         self._write(path, "\n".join(lines) + "\n", text)
         return f"The file {_shown(path)} has been edited."
 
-    def _delete(self, given: Mapping[str, Any]) -> str:
-        path = _path(given, "path")
+    def _delete(self, command: Mapping[str, Any]) -> str:
+        path = _path(command, "path")
         if not path:
             raise _Said(f"Cannot delete the {ROOT} directory itself")
         inner = [
             info.path for info in self.folder.sandbox.files() if info.path.startswith(f"{path}/")
         ]
-        for each in inner or [path]:
-            self._found(each, self.folder.sandbox.delete)
+        for inner_path in inner or [path]:
+            self._at_place(inner_path, self.folder.sandbox.delete)
         return f"Successfully deleted {_shown(path)}"
 
-    def _rename(self, given: Mapping[str, Any]) -> str:
-        old, new = _path(given, "old_path"), _path(given, "new_path")
+    def _rename(self, command: Mapping[str, Any]) -> str:
+        old, new = _path(command, "old_path"), _path(command, "new_path")
         if not old:
             raise _Said(f"Cannot rename the {ROOT} directory itself")
         try:
-            self._found(old, lambda path: self.folder.sandbox.rename(path, new))
+            self._at_place(old, lambda path: self.folder.sandbox.rename(path, new))
         except LogConflict:
             raise _Said(f"The destination {_shown(new)} already exists") from None
         return f"Successfully renamed {_shown(old)} to {_shown(new)}"
 
     # ---- files -------------------------------------------------------------------------------
 
-    def _found(self, path: str, act: Callable[[str], None]) -> None:
+    def _at_place(self, path: str, act: Callable[[str], None]) -> None:
         try:
             act(path)
         except StoreError as exc:
@@ -210,38 +210,40 @@ _COMMANDS: Final[dict[str, Callable[[MemoryTool, Mapping[str, Any]], str]]] = {
 # ---- parameters --------------------------------------------------------------------------------
 
 
-def _given(given: Mapping[str, Any], key: str) -> str:
-    value = given.get(key)
+def _text_of(command: Mapping[str, Any], key: str) -> str:
+    value = command.get(key)
     if not isinstance(value, str):
         raise _Said(f"`{key}` must be a string")
     return value
 
 
-def _path(given: Mapping[str, Any], key: str) -> str:
+def _path(command: Mapping[str, Any], key: str) -> str:
     """The path below the root; `PathRefused` in the words of the caller's path."""
-    value = _given(given, key)
+    value = _text_of(command, key)
     if value != ROOT and not value.startswith(f"{ROOT}/"):
         raise _Said(f"Path must start with {ROOT}, got: {value}")
     return value.removeprefix(ROOT).strip("/")
 
 
-def _range(given: Any, count: int) -> tuple[int, int]:
+def _range(view_range: Any, count: int) -> tuple[int, int]:
     """First and last line, from 1; `[a, -1]` goes to the end."""
     whole = (
-        isinstance(given, list | tuple) and len(given) == 2 and all(type(n) is int for n in given)
+        isinstance(view_range, list | tuple)
+        and len(view_range) == 2
+        and all(type(n) is int for n in view_range)
     )
     if not whole:
         return 1, count
-    return max(1, given[0]), count if given[1] == -1 else given[1]
+    return max(1, view_range[0]), count if view_range[1] == -1 else view_range[1]
 
 
 def _places(text: str, part: str) -> list[int]:
-    found: list[int] = []
+    places: list[int] = []
     at = text.find(part) if part else -1
     while at >= 0:
-        found.append(at)
+        places.append(at)
         at = text.find(part, at + 1)
-    return found
+    return places
 
 
 # ---- what is shown -----------------------------------------------------------------------------
@@ -312,8 +314,8 @@ def anthropic_tool(folder: MemoryFolder) -> BetaAbstractMemoryTool:
             raise ToolError(answer.text)
         return answer.text
 
-    made = type("UllageMemoryTool", (BetaAbstractMemoryTool,), dict.fromkeys(_COMMANDS, run))
-    tool_for_runner: BetaAbstractMemoryTool = made()
+    tool_class = type("UllageMemoryTool", (BetaAbstractMemoryTool,), dict.fromkeys(_COMMANDS, run))
+    tool_for_runner: BetaAbstractMemoryTool = tool_class()
     return tool_for_runner
 
 
@@ -373,35 +375,35 @@ def read_only(command: str, folder: Sandbox) -> list[str] | None:
         program, *words = shlex.split(command) or [""]
     except ValueError:
         return None
-    known = _PROGRAMS.get(program)
-    read = None if known is None else _options(known, words)
-    if known is None or read is None:
+    reader = _PROGRAMS.get(program)
+    read = None if reader is None else _options(reader, words)
+    if reader is None or read is None:
         return None
     options, operands = read
-    if not known.paths:
+    if not reader.paths:
         return None if operands else [program, *options]
-    if known.pattern:
+    if reader.pattern:
         if not operands:
             return None
         options = [*options, "-e", operands.pop(0)]
-    paths = [folder.located(each) for each in operands or [""]]
-    found = [path for path in paths if path is not None]
-    return [program, *options, "--", *found] if len(found) == len(paths) else None
+    paths = [folder.located(operand) for operand in operands or [""]]
+    inside = [path for path in paths if path is not None]
+    return [program, *options, "--", *inside] if len(inside) == len(paths) else None
 
 
-def _options(known: _Program, words: list[str]) -> tuple[list[str], list[str]] | None:
+def _options(program: _Program, words: list[str]) -> tuple[list[str], list[str]] | None:
     """Options and operands apart; `None` for an option that is not listed."""
     options: list[str] = []
     operands: list[str] = []
-    rest = iter(words)
-    for word in rest:
+    left = iter(words)
+    for word in left:
         if word == "--":
-            operands += rest
+            operands += left
         elif not word.startswith("-"):
             operands.append(word)
-        elif _is_option(known, word):
+        elif _is_option(program, word):
             options.append(word)
-        elif len(word) == 2 and word[1] in known.valued and _is_number(value := next(rest, "")):
+        elif len(word) == 2 and word[1] in program.valued and _is_number(value := next(left, "")):
             options += [word, value]
         else:
             return None
@@ -411,8 +413,8 @@ def _options(known: _Program, words: list[str]) -> tuple[list[str], list[str]] |
 _is_number: Final[Callable[[str], object]] = re.compile(r"[0-9]{1,9}", re.ASCII).fullmatch
 
 
-def _is_option(known: _Program, word: str) -> bool:
+def _is_option(program: _Program, word: str) -> bool:
     body = word[1:]
-    valued = body[:1] in known.valued and _is_number(body[1:])
-    alone = bool(body) and all(letter in known.flags for letter in body)
-    return bool(alone or (body[:1] and valued) or (known.number and _is_number(body)))
+    valued = body[:1] in program.valued and _is_number(body[1:])
+    alone = bool(body) and all(letter in program.flags for letter in body)
+    return bool(alone or (body[:1] and valued) or (program.number and _is_number(body)))

@@ -49,24 +49,28 @@ def stem(word: str) -> str:
     """
     if len(word) < 4 or not (word.isascii() and word.isalpha()):
         return word
-    found = _shorter(_shorter(word))
-    return found[:-1] + "i" if found.endswith("y") and len(found) > 2 else found
+    stemmed = _shorter(_shorter(word))
+    return stemmed[:-1] + "i" if stemmed.endswith("y") and len(stemmed) > 2 else stemmed
 
 
 def _shorter(word: str) -> str:
     for ending, become, least in _ENDINGS:
         if word.endswith(ending) and not (ending == "s" and word.endswith(_KEPT)):
-            rest = word[: len(word) - len(ending)]
-            if len(rest) >= least and _VOWEL.search(rest):
-                return _single(rest) if not become and ending not in ("s", "e") else rest + become
+            stemmed = word[: len(word) - len(ending)]
+            if len(stemmed) >= least and _VOWEL.search(stemmed):
+                return (
+                    _single(stemmed)
+                    if not become and ending not in ("s", "e")
+                    else stemmed + become
+                )
             if ending in ("ed", "ing"):
                 return word
     return word
 
 
-def _single(rest: str) -> str:
+def _single(word: str) -> str:
     """`dropp` is `drop`; `ll`, `ss` and `zz` stay."""
-    return rest[:-1] if len(rest) > 3 and rest[-1] == rest[-2] and rest[-1] not in "lsz" else rest
+    return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz" else word
 
 
 def grams(word: str) -> frozenset[str]:
@@ -95,7 +99,7 @@ MOST_WORDS: Final = 3
 
 @cache
 def _table() -> dict[str, dict[str, float]]:
-    found: dict[str, dict[str, float]] = {}
+    related_words: dict[str, dict[str, float]] = {}
     text = Path(__file__).with_name("related_words.txt").read_text(encoding="utf-8")
     for line in text.splitlines():
         if line.startswith("#"):
@@ -103,11 +107,11 @@ def _table() -> dict[str, dict[str, float]]:
         weight = TOPIC if line.startswith("~") else NEAR
         group = list(dict.fromkeys(phrase(word) for word in line.lstrip("~").split()))
         for word in group:
-            others = found.setdefault(word, {})
+            others = related_words.setdefault(word, {})
             for other in group:
                 if other != word:
                     others[other] = max(weight, others.get(other, 0.0))
-    return found
+    return related_words
 
 
 def phrase(words: str) -> str:
@@ -147,13 +151,13 @@ _TYPES: Final = (
 def keys_of(words: Sequence[str]) -> list[str]:
     """Stems of the words, then those phrases of two or three of them that the table of related words has."""
     stems = [stem(word) for word in words]
-    known = phrases()
+    known_phrases = phrases()
     joined = (
         "_".join(stems[at : at + size])
         for size in range(2, MOST_WORDS + 1)
         for at in range(len(stems) - size + 1)
     )
-    return stems + [key for key in joined if key in known]
+    return stems + [key for key in joined if key in known_phrases]
 
 
 def words_asked(words: Sequence[str]) -> list[str]:
@@ -212,17 +216,21 @@ def terms(text: str) -> list[str]:
     plain = "".join(
         char for char in unicodedata.normalize("NFKD", text) if not unicodedata.combining(char)
     )
-    found: list[str] = []
+    words: list[str] = []
     for word in _WORD.findall(unicodedata.normalize("NFC", plain)):
         for run in _CJK.findall(word):
-            found += [run[at : at + 2] for at in range(max(len(run) - 1, 1))]
-        rest = _CJK.sub(" ", word).strip()
-        if not rest:
+            words += [run[at : at + 2] for at in range(max(len(run) - 1, 1))]
+        other_scripts = _CJK.sub(" ", word).strip()
+        if not other_scripts:
             continue
-        found.append(rest.casefold())
-        parts = [part.casefold() for part in _PARTS.findall(rest)] if rest.isascii() else []
-        found += parts if len(parts) > 1 else []
-    return found
+        words.append(other_scripts.casefold())
+        parts = (
+            [part.casefold() for part in _PARTS.findall(other_scripts)]
+            if other_scripts.isascii()
+            else []
+        )
+        words += parts if len(parts) > 1 else []
+    return words
 
 
 class WordIndex:
@@ -238,24 +246,24 @@ class WordIndex:
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, Document] = {}
+        self._documents: dict[str, Document] = {}
         self._words: dict[str, dict[str, float]] = {}  # by document: weights of its keys
         self._having: dict[str, dict[str, float]] = {}  # by key: weights in its documents
         self._spelled: dict[str, set[str]] = {}  # by letter group: the keys that have it
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._documents)
 
     def version(self, key: str) -> int | None:
         """Which version of a document is in; `None`: it is not."""
-        known = self._known.get(key)
-        return known.version if known else None
+        indexed = self._documents.get(key)
+        return indexed.version if indexed else None
 
     def sync(self, documents: Iterable[Document]) -> int:
         """Add what is new or changed, forget what was removed; returns how many were read."""
-        given = {document.key: document for document in documents}
-        changed = [each for key, each in given.items() if self.version(key) != each.version]
-        for key in [key for key in self._known if key not in given]:
+        current = {document.key: document for document in documents}
+        changed = [newer for key, newer in current.items() if self.version(key) != newer.version]
+        for key in [key for key in self._documents if key not in current]:
             self._forget(key)
         for document in changed:
             self._forget(document.key)
@@ -265,8 +273,8 @@ class WordIndex:
     def rank(self, question: str, *, limit: int = 5, without: Collection[str] = ()) -> list[str]:
         """Keys of the best matches, best first; equal ones by key. `[]` where no word matches, nor a related one."""
         shares, left_out = self.shares(question), set(without)
-        found = [key for key, share in shares.items() if share >= FLOOR and key not in left_out]
-        return sorted(found, key=lambda key: (-shares[key], key))[:limit]
+        keys = [key for key, share in shares.items() if share >= FLOOR and key not in left_out]
+        return sorted(keys, key=lambda key: (-shares[key], key))[:limit]
 
     def shares(self, question: str) -> dict[str, float]:
         """Score of each document that matches at all, as a share of the best one's."""
@@ -276,7 +284,7 @@ class WordIndex:
                 scores[key] = scores.get(key, 0.0) + score
         wanted = asked_types(question)
         for key in scores:
-            if self._known[key].kind in wanted:
+            if self._documents[key].kind in wanted:
                 scores[key] *= OF_TYPE
         most = max(scores.values(), default=1.0)
         return {key: score / most for key, score in scores.items()}
@@ -290,7 +298,7 @@ class WordIndex:
             for word in keys_of(terms(text)):
                 weights[word] = weights.get(word, 0.0) + weight
         # The text itself is not kept: it can be read again.
-        self._known[document.key] = document._replace(name="", description="", body="")
+        self._documents[document.key] = document._replace(name="", description="", body="")
         self._words[document.key] = weights
         for word, weight in weights.items():
             if word not in self._having:
@@ -303,7 +311,7 @@ class WordIndex:
                 self._spelled.setdefault(gram, set()).add(word)
 
     def _forget(self, key: str) -> None:
-        self._known.pop(key, None)
+        self._documents.pop(key, None)
         for word in self._words.pop(key, {}):
             having = self._having[word]
             del having[key]
@@ -332,14 +340,14 @@ class WordIndex:
 
     def _rarity(self, documents: int) -> float:
         """Inverse document frequency, as in BM25 (Robertson and Zaragoza, 2009)."""
-        return math.log(1 + (len(self._known) - documents + 0.5) / (documents + 0.5))
+        return math.log(1 + (len(self._documents) - documents + 0.5) / (documents + 0.5))
 
     def _standing_for(self, word: str) -> dict[str, float]:
-        found = {word: 1.0, **related(word)}
+        weights = {word: 1.0, **related(word)}
         if word not in self._having and word.isalpha() and len(word) > 3:
             for other, share in self._spelled_like(word).items():
-                found[other] = max(found.get(other, 0.0), SPELLING * share)
-        return found
+                weights[other] = max(weights.get(other, 0.0), SPELLING * share)
+        return weights
 
     def _spelled_like(self, word: str) -> dict[str, float]:
         own = grams(word)
@@ -498,16 +506,16 @@ class NoteRecall:
         return self._words.rank(question, limit=most, without=hidden)
 
     def _document(self, head: Note) -> Document:
-        known = self._words.version(head.path) == head.changed_ns
-        body = "" if known else (self._whole(head.path) or head).body
+        is_current = self._words.version(head.path) == head.changed_ns
+        body = "" if is_current else (self._whole(head.path) or head).body
         return Document(head.path, head.changed_ns, head.name, head.description, body, head.type)
 
     def _nearest(self, embedder: Embedder, question: str, heads: Sequence[Note]) -> list[str]:
         """By meaning, and among notes of like meaning by words."""
         fresh = [note for note in heads if (note.path, note.changed_ns) not in self._vectors]
         texts = [self._spoken(note) for note in fresh]
-        *made, asked = embedder.embed([*texts, question])
-        for note, vector in zip(fresh, made, strict=True):
+        *vectors, asked = embedder.embed([*texts, question])
+        for note, vector in zip(fresh, vectors, strict=True):
             self._vectors[note.path, note.changed_ns] = vector
         by_words = self._words.shares(question)
         scores: dict[str, float] = {}
@@ -551,9 +559,9 @@ class NoteRecall:
 
 def _teaches(note: Note, tools: Collection[str]) -> bool:
     """Whether a note tells how to use a tool that is in use: the agent knows that; warnings are another matter."""
-    told = f"{note.name} {note.description}"
-    named = any(re.search(rf"\b{re.escape(tool)}\b", told, re.I) for tool in tools)
-    return named and bool(_USAGE.search(told)) and not _WARNING.search(told)
+    heading = f"{note.name} {note.description}"
+    named = any(re.search(rf"\b{re.escape(tool)}\b", heading, re.I) for tool in tools)
+    return named and bool(_USAGE.search(heading)) and not _WARNING.search(heading)
 
 
 def _chosen(reply: Any, allowed: Collection[str], most: int) -> list[str]:
@@ -565,9 +573,9 @@ def _chosen(reply: Any, allowed: Collection[str], most: int) -> list[str]:
             names = json.loads(match[0])
         except ValueError:
             continue
-        found = dict.fromkeys(name for name in names if isinstance(name, str) and name in allowed)
-        if found:
-            return list(found)[:most]
+        chosen = dict.fromkeys(name for name in names if isinstance(name, str) and name in allowed)
+        if chosen:
+            return list(chosen)[:most]
     return []
 
 
@@ -625,7 +633,7 @@ class OnnxEmbedder:
             raise StoreError(f"cannot be loaded: {str(exc)[:200]}", path=str(folder)) from exc
         self._words.enable_truncation(MAX_TOKENS)
         self._words.enable_padding()
-        self._inputs = {each.name for each in self._model.get_inputs()}
+        self._inputs = {model_input.name for model_input in self._model.get_inputs()}
 
     def embed(self, texts: Sequence[str]) -> list[Any]:
         """One vector (a numpy array of floats) for each text."""
@@ -641,12 +649,12 @@ class OnnxEmbedder:
         read = self._words.encode_batch(
             [text.encode("utf-8", "replace").decode() for text in texts]
         )
-        given = {
-            "input_ids": np.array([each.ids for each in read], np.int64),
-            "attention_mask": np.array([each.attention_mask for each in read], np.int64),
-            "token_type_ids": np.array([each.type_ids for each in read], np.int64),
+        inputs = {
+            "input_ids": np.array([encoding.ids for encoding in read], np.int64),
+            "attention_mask": np.array([encoding.attention_mask for encoding in read], np.int64),
+            "token_type_ids": np.array([encoding.type_ids for encoding in read], np.int64),
         }
-        mask = given["attention_mask"][:, :, None].astype(np.float32)
-        hidden = self._model.run(None, {name: given[name] for name in self._inputs})[0]
+        mask = inputs["attention_mask"][:, :, None].astype(np.float32)
+        hidden = self._model.run(None, {name: inputs[name] for name in self._inputs})[0]
         mean = hidden if hidden.ndim == 2 else (hidden * mask).sum(1) / np.maximum(mask.sum(1), 1)
         return mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-9)

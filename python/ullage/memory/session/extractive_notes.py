@@ -67,31 +67,36 @@ def merged(
     """
     sections = parse_notes(notes)
     written = {s.title: _written(s, generated.get(s.title, ())) for s in sections}
-    gone = [*removed, *_taken_out(sections, generated)]
+    lines_removed = [*removed, *_taken_out(sections, generated)]
     frame = "\n\n".join(s.text(written[s.title]) for s in sections)
     room = max(total_tokens - measure(frame), 0)
     rooms = {s.title: section_tokens - measure(s.text(written[s.title])) for s in sections}
     for share in (100, 85, 70, 50, 30, 0):
         # Budgets are in bytes, limits in tokens: the first budget that meets the limits is used.
-        told = copied_lines(facts, room * share // 100, rooms, share)
-        kept = {title: _wanted(told.get(title, ()), gone, written[title]) for title in written}
-        texts = [s.text(_body(written[s.title], kept[s.title])) for s in sections]
+        copied = copied_lines(facts, room * share // 100, rooms, share)
+        bodies = {
+            title: _wanted(copied.get(title, ()), lines_removed, written[title])
+            for title in written
+        }
+        texts = [s.text(_body(written[s.title], bodies[s.title])) for s in sections]
         fits = all(measure(t) <= section_tokens or share == 0 for t in texts)
         if share == 0 or (fits and measure("\n\n".join(texts)) <= total_tokens):
             break
     text = "\n\n".join(texts) + "\n"
     return Merged(
-        text, {t: tuple(rows) for t, rows in kept.items() if rows}, tuple(dict.fromkeys(gone))
+        text,
+        {t: tuple(rows) for t, rows in bodies.items() if rows},
+        tuple(dict.fromkeys(lines_removed)),
     )
 
 
-def _body(written: str, told: Sequence[str]) -> str:
-    return "\n".join([*([written] if written else []), *told])
+def _body(written: str, copied: Sequence[str]) -> str:
+    return "\n".join([*([written] if written else []), *copied])
 
 
-def _wanted(told: Sequence[str], gone: Sequence[str], written: str) -> list[str]:
-    out, there = set(gone), set(written.split("\n"))
-    return [line for line in told if line not in there and _hash(line) not in out]
+def _wanted(copied: Sequence[str], lines_removed: Sequence[str], written: str) -> list[str]:
+    out, there = set(lines_removed), set(written.split("\n"))
+    return [line for line in copied if line not in there and _hash(line) not in out]
 
 
 def _hash(line: str) -> str:
@@ -100,13 +105,13 @@ def _hash(line: str) -> str:
 
 def _written(section: Section, ours: Sequence[str]) -> str:
     """What a user or a model wrote in a section: all lines but ours; inside code fences none is ours."""
-    left, kept = Counter(ours), []
+    left, own_lines = Counter(ours), []
     for line, inside in open_fences(section.body):
         if not inside and left[line] > 0:
             left[line] -= 1
         else:
-            kept.append(line)
-    return "\n".join(kept).strip("\n").rstrip()
+            own_lines.append(line)
+    return "\n".join(own_lines).strip("\n").rstrip()
 
 
 def _taken_out(sections: Sequence[Section], generated: Mapping[str, Sequence[str]]) -> list[str]:
@@ -144,12 +149,12 @@ def copied_lines(
         for at, title in places.items()
     }
     shares = {at: _SHARES[title] for at, title in places.items()}
-    given = allot(wants, shares, tokens)
-    told = {title: fill(units[title], given[at]) for at, title in places.items()}
-    rows = {title: [row for row in text.split("\n") if row] for title, text in told.items()}
+    allotted = allot(wants, shares, tokens)
+    copied = {title: fill(units[title], allotted[at]) for at, title in places.items()}
+    rows = {title: [row for row in text.split("\n") if row] for title, text in copied.items()}
     if _NAMES in rows:
-        budget = sum(given[at] for at, title in places.items() if title == _NAMES)
-        rows[_NAMES] += _names(facts, "\n".join(told.values()), budget - cost(told[_NAMES]))
+        budget = sum(allotted[at] for at, title in places.items() if title == _NAMES)
+        rows[_NAMES] += _names(facts, "\n".join(copied.values()), budget - cost(copied[_NAMES]))
     return rows
 
 
@@ -160,10 +165,10 @@ def _names(facts: Facts, present: str, tokens: int) -> list[str]:
     named, room = listed_names.candidates(facts), max(tokens, 0) * 9 // 10
     for line in listed_names.names(named, present, room).split("\n"):
         head, _, listed = _flat(line).partition(": ")
-        found = listed.split(", ") if listed else []
+        names = listed.split(", ") if listed else []
         rows += [
-            f"{head}: {', '.join(found[at : at + _NAMES_IN_ROW])}"
-            for at in range(0, len(found), _NAMES_IN_ROW)
+            f"{head}: {', '.join(names[at : at + _NAMES_IN_ROW])}"
+            for at in range(0, len(names), _NAMES_IN_ROW)
         ]
     return rows
 
@@ -201,8 +206,8 @@ def _state(facts: Facts) -> list[Unit]:
         Unit(_flat(unit.text), 2 + unit.rank) for unit in extractive_sections.current_work(facts)
     ]
     if facts.statements:
-        said = one_line(facts.statements[-1].text, 700)
-        units.append(Unit(f"- The assistant's newest words: “{said}”", 0))
+        statement = one_line(facts.statements[-1].text, 700)
+        units.append(Unit(f"- The assistant's newest words: “{statement}”", 0))
     return units
 
 
@@ -257,8 +262,8 @@ def _errors(facts: Facts) -> list[Unit]:
 
 
 def _corrections(facts: Facts) -> list[Unit]:
-    said = [entry for entry in facts.inputs if entry.kind is Kind.FEEDBACK]
-    return [Unit(f"- The user refused a call: “{one_line(e.text, 400)}”", 0) for e in said]
+    feedback = [entry for entry in facts.inputs if entry.kind is Kind.FEEDBACK]
+    return [Unit(f"- The user refused a call: “{one_line(e.text, 400)}”", 0) for e in feedback]
 
 
 def _documentation(facts: Facts) -> list[Unit]:
@@ -278,10 +283,10 @@ def _learnings(facts: Facts) -> list[Unit]:
 
 
 def _results(facts: Facts) -> list[Unit]:
-    told = [said for said in facts.statements if said.closing]
+    closing = [statement for statement in facts.statements if statement.closing]
     dated = [
-        (said.index, Unit(f"- Reported: {one_line(said.text, 420)}", len(told) - at))
-        for at, said in enumerate(told)
+        (statement.index, Unit(f"- Reported: {one_line(statement.text, 420)}", len(closing) - at))
+        for at, statement in enumerate(closing)
     ]
     dated += [
         (c.index, Unit(f"- Committed {c.digest} on {c.branch}: {_flat(c.subject)}", 1))

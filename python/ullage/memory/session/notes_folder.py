@@ -231,7 +231,7 @@ class NotesFolder:
             LogConflict: The lock was taken away: the caller was considered stuck.
             StoreError: It cannot be written; the old file is intact.
         """
-        with self._made() as folder:
+        with self._opened_new() as folder:
             self._check(lock)
             now = folder.read(NOTES)
             if digest_of_notes(now) != based_on:
@@ -249,7 +249,7 @@ class NotesFolder:
             LogConflict: The lock was taken away.
             StoreError: It cannot be written.
         """
-        with self._made() as folder:
+        with self._opened_new() as folder:
             self._check(lock)
             folder.write(STATE, data)
 
@@ -266,7 +266,7 @@ class NotesFolder:
             LogConflict: There is another.
             StoreError: The folder cannot be made or opened.
         """
-        with self._made() as folder:
+        with self._opened_new() as folder:
             lock = Lock(partial(os.close, folder.locked()))
             folder.sweep()
             return lock
@@ -279,7 +279,7 @@ class NotesFolder:
         return None
 
     @contextmanager
-    def _made(self) -> Iterator[_Folder]:
+    def _opened_new(self) -> Iterator[_Folder]:
         with _reported(self.path):
             self._refuse_links()
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -402,13 +402,13 @@ def _refuse_link(path: Path) -> None:
         raise StoreError("is a link, which is not followed", path=str(path))
 
 
-def _plain_file(found: os.stat_result, path: Path) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _plain_file(file_stat: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(file_stat.st_mode):
         raise StoreError("is not a regular file", path=str(path))
-    if found.st_nlink > 1:
+    if file_stat.st_nlink > 1:
         raise StoreError("has hard links; refusing to use it", path=str(path))
-    if found.st_size > MAX_BYTES:
-        raise StoreError(f"has {found.st_size:,} bytes, at most {MAX_BYTES:,}", path=str(path))
+    if file_stat.st_size > MAX_BYTES:
+        raise StoreError(f"has {file_stat.st_size:,} bytes, at most {MAX_BYTES:,}", path=str(path))
 
 
 def _read_all(fd: int, path: Path) -> bytes:

@@ -31,7 +31,7 @@ from ullage.memory.session.update import (
     foreign,
     load,
     measure_of,
-    told_path,
+    shown_path,
     update_flow,
 )
 from ullage.messages import Item, role_of
@@ -161,7 +161,7 @@ def recall_flow(
     start = _start(items, loaded)
     if start is None:
         return "unknown_pointer"
-    return Remembered(start, partial(_text, loaded.notes.text, told_path(folder), policy, measure))
+    return Remembered(start, partial(_text, loaded.notes.text, shown_path(folder), policy, measure))
 
 
 def _text(
@@ -201,12 +201,12 @@ def _unusable(loaded: Loaded, session_id: str) -> str:
 
 
 def _start(items: Sequence[Item], loaded: Loaded) -> int | None:
-    found = covered_end(items, loaded.record.covered)
-    if found is None and not loaded.record.known:
+    covered = covered_end(items, loaded.record.covered)
+    if covered is None and not loaded.record.known:
         # Notes without a record, as after a resume elsewhere: how far they reach is unknown, so only the newest
         # part is kept.
         return len(items)
-    return found
+    return covered
 
 
 # The state of a session's notes: sections, sizes, and how far they reach.
@@ -353,7 +353,7 @@ class SessionMemory:
             session_id=session_id,
             policy=policy,
             summarizer=_editor(summarizer),
-            config=tuple(NotesFolder(each) for each in config),
+            config=tuple(NotesFolder(folder_path) for folder_path in config),
             weights=weights,
             redact=redact,
         )
@@ -560,7 +560,7 @@ class SessionMemory:
 
     def listen(self, listeners: Iterable[Listener]) -> None:
         """Call these, too, with each update; a manager passes its own. One that is called already is not called twice."""
-        self._heard += tuple(each for each in listeners if each not in self._heard)
+        self._heard += tuple(listener for listener in listeners if listener not in self._heard)
 
     def _tell(self, event: Event) -> None:
         for listener in self._heard:
@@ -653,9 +653,9 @@ class SessionMemory:
         self.cancel()
 
 
-def _editor(given: Any) -> Any:
+def _editor(value: Any) -> Any:
     """The summarizer that edits; `None`: code does, also for a summarizer without a model, which cannot edit."""
-    writer = model_writer_of(given)
+    writer = model_writer_of(value)
     return None if getattr(writer, "local", False) is True else writer
 
 

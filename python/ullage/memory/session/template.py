@@ -69,8 +69,10 @@ class Section:
     def text(self, body: str | None = None) -> str:
         """The section as it is written, perhaps with another body."""
         head = [f"# {self.title}"] if self.title else []
-        said = self.body if body is None else body
-        return "\n".join([*head, *([self.about] if self.about else []), *([said] if said else [])])
+        content = self.body if body is None else body
+        return "\n".join(
+            [*head, *([self.about] if self.about else []), *([content] if content else [])]
+        )
 
     def __repr__(self) -> str:
         return f"Section({self.title!r}, {len(self.body)} characters)"
@@ -124,8 +126,8 @@ def _read(text: str) -> tuple[list[Section], bool]:
             rows.append((heading[1], []))
         else:
             rows[-1][1].append(line)
-    found = [_section(title, lines) for title, lines in rows]
-    return [s for s in found if s.title or s.body], not fence
+    sections = [_section(title, lines) for title, lines in rows]
+    return [s for s in sections if s.title or s.body], not fence
 
 
 def _fenced(line: str, fence: str) -> tuple[str, bool]:
@@ -232,9 +234,9 @@ def _rooms(sections: list[Section], wanted: list[int], total: int) -> list[int]:
         if section.title in FIRST:
             room[at] = min(wanted[at], left)
             left -= room[at]
-    rest = [at for at, section in enumerate(sections) if section.title not in FIRST]
-    whole = max(sum(wanted[at] for at in rest), 1)
-    for at in rest:
+    others = [at for at, section in enumerate(sections) if section.title not in FIRST]
+    whole = max(sum(wanted[at] for at in others), 1)
+    for at in others:
         room[at] = wanted[at] * left // whole
     return room
 
@@ -361,7 +363,7 @@ class EditsAnswer:
 
 
 @dataclass(slots=True)
-class _Found:
+class _ReadEdits:
     edits: list[NotesEdit] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     done: bool = False
@@ -378,25 +380,25 @@ def read_answer(reply: SummaryReply, path: str) -> EditsAnswer:
         reply: The response's text.
         path: The one file that may be edited, as shown to the model.
     """
-    found = _Found()
+    edits = _ReadEdits()
     for name in reply.tool_calls:
-        found.refuse("tool", name)
+        edits.refuse("tool", name)
     lines = iter(reply.text.replace("\r\n", "\n").split("\n"))
     for line in lines:
         if opened := _OPEN.match(line):
-            _one(opened[1], lines, path, found)
+            _one(opened[1], lines, path, edits)
         elif _DONE.match(line):
-            found.done = True
+            edits.done = True
         elif call := _CALL.search(line):
             name = next(part for part in call.groups() if part)
             if name.lower() not in _PROSE_TAGS:
-                found.refuse("tool", name)
-    if len(found.edits) > MAX_EDITS:
-        found.refuse("too_many", str(len(found.edits)))
-    return EditsAnswer(tuple(found.edits[:MAX_EDITS]), tuple(found.refusals), found.done)
+                edits.refuse("tool", name)
+    if len(edits.edits) > MAX_EDITS:
+        edits.refuse("too_many", str(len(edits.edits)))
+    return EditsAnswer(tuple(edits.edits[:MAX_EDITS]), tuple(edits.refusals), edits.done)
 
 
-def _one(named: str | None, lines: Iterator[str], path: str, found: _Found) -> None:
+def _one(named: str | None, lines: Iterator[str], path: str, edits: _ReadEdits) -> None:
     """Read one block up to its end; the iterator is after it then."""
     block: list[str] = []
     closed = False
@@ -408,13 +410,13 @@ def _one(named: str | None, lines: Iterator[str], path: str, found: _Found) -> N
     target = (named or "")[1:-1]
     if target != path:
         # Compared literally: no case folding, no Unicode normalization, no resolving of `..`.
-        found.refuse("path", ascii(target)[1:-1] or "none named")
+        edits.refuse("path", ascii(target)[1:-1] or "none named")
         return
     edit = _parts(block) if closed else None
     if edit is None:
-        found.refuse("form", block[0] if block else "")
+        edits.refuse("form", block[0] if block else "")
     else:
-        found.edits.append(edit)
+        edits.edits.append(edit)
 
 
 def _parts(block: list[str]) -> NotesEdit | None:
@@ -437,7 +439,7 @@ def apply_edit(notes: str, edit: NotesEdit, *, max_chars: int) -> str | Refusal:
         edit: What to replace; its lines must be whole lines of the notes.
         max_chars: The longest that notes may become.
     """
-    told = edit.old.split("\n", 1)[0][:MAX_TOLD]
+    first_line = edit.old.split("\n", 1)[0][:MAX_TOLD]
     # Whole lines first: a line that is also the beginning of another one is unique then.
     framed, old, new = f"\n{notes}\n", f"\n{edit.old}\n", f"\n{edit.new}\n" if edit.new else "\n"
     places = _places(framed, old)
@@ -445,13 +447,13 @@ def apply_edit(notes: str, edit: NotesEdit, *, max_chars: int) -> str | Refusal:
         framed, old, new = notes, edit.old, edit.new
         places = _places(framed, old)
     if len(places) != 1:
-        return Refusal("ambiguous" if places else "not_found", told)
+        return Refusal("ambiguous" if places else "not_found", first_line)
     changed = framed[: places[0]] + new + framed[places[0] + len(old) :]
     changed = changed if framed is notes else changed[1:-1]
     if len(changed) > max(max_chars, len(notes)):
         return Refusal("size", f"{len(changed):,} characters, at most {max_chars:,}")
     if skeleton(changed) != skeleton(notes):
-        return Refusal("structure", told)
+        return Refusal("structure", first_line)
     return changed
 
 
@@ -504,11 +506,11 @@ def covered_end(items: Sequence[Item], covered: str) -> int | None:
         items: The conversation as the model sees it.
         covered: Name of that message; empty: unknown.
     """
-    found = find_key(items, covered) if covered else None
-    if found is None:
+    place = find_key(items, covered) if covered else None
+    if place is None:
         places = (at for at, item in enumerate(items) if _stands_for_notes(item))
-        found = max(places, default=None)
-    return None if found is None else found + 1
+        place = max(places, default=None)
+    return None if place is None else place + 1
 
 
 def _stands_for_notes(item: Item) -> bool:
@@ -567,17 +569,17 @@ class Record:
 def read_record(data: bytes | None) -> Record:
     """The record in a file's bytes; an empty one where they are missing or broken."""
     try:
-        found = orjson.loads(data) if data else None
+        record = orjson.loads(data) if data else None
     except orjson.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict) or found.get("version") != VERSION:
+        record = None
+    if not isinstance(record, dict) or record.get("version") != VERSION:
         return Record()
     return Record(
-        session_id=_text(found.get("session_id")),
-        covered=_text(found.get("covered")),
-        written=_text(found.get("written")),
-        generated=_generated(found.get("generated")),
-        removed=_texts(found.get("removed")),
+        session_id=_text(record.get("session_id")),
+        covered=_text(record.get("covered")),
+        written=_text(record.get("written")),
+        generated=_generated(record.get("generated")),
+        removed=_texts(record.get("removed")),
         known=True,
     )
 

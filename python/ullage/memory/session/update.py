@@ -241,9 +241,9 @@ class _Attempt:
         return self._talk.redact(text) if self._talk.redact is not None else text
 
 
-def _feedback(given: int, refused: list[Refusal], *, cut: bool) -> str:
+def _feedback(edits: int, refused: list[Refusal], *, cut: bool) -> str:
     rows = [f"- {refusal.told()}" for refusal in refused[:20]]
-    done = given - sum(refusal.kind in _UNDONE for refusal in refused)
+    done = edits - sum(refusal.kind in _UNDONE for refusal in refused)
     lead = f"{max(done, 0)} edits were done."
     if cut:
         lead += " Your answer was cut off at its length limit; what was complete counts."
@@ -442,7 +442,7 @@ def measure_of(weights: Weights | None) -> Callable[[str], int]:
     return lambda text: int(core.estimate_text(text, weights))
 
 
-def told_path(folder: NotesPlace) -> str:
+def shown_path(folder: NotesPlace) -> str:
     """The path as shown to the model: quotation marks and line ends have no place in an edit."""
     path = str(folder.notes_path)
     return path if path.isprintable() and not set(path) & set("\"'<>") else folder.notes_path.name
@@ -583,15 +583,15 @@ def _commit(
     for _ in range(MERGES):
         # Counting and merging take a moment: not in the event loop.
         base = notes.text if notes.exists else part.loaded.template
-        text, beside = yield Call(make, (base,))
+        text, extra = yield Call(make, (base,))
         if notes.exists and text == notes.text:
-            return text, beside, notes.digest
+            return text, extra, notes.digest
         if not part.loaded.record.known:
             # The session that owns the notes is on the disk before the first note is.
             yield from _save(part, lock, part.record(notes.digest))
         if (yield Call(partial(folder.commit, text, based_on=notes.digest, lock=lock))):
             written: Notes = yield Call(folder.read)
-            return text, beside, written.digest
+            return text, extra, written.digest
         notes = yield Call(folder.read)
     raise StoreError(
         "changed again and again while it was being updated", path=str(folder.notes_path)
@@ -618,8 +618,8 @@ def _by_copies(part: _Part, lock: Lock) -> Flow[UpdateReport]:
         total_tokens=policy.total_max_tokens,
         measure=measure_of(job.weights),
     )
-    text, made, digest = yield from _commit(part, lock, make)
-    changes = {"generated": made.generated, "removed": made.removed}
+    text, extra, digest = yield from _commit(part, lock, make)
+    changes = {"generated": extra.generated, "removed": extra.removed}
     yield from _save(part, lock, part.record(digest, covered=part.covered, **changes))
     outcome = UpdateOutcome.UPDATED if text != part.loaded.notes.text else UpdateOutcome.UNCHANGED
     return part.report(text, outcome=outcome, covered=part.covered, updater=COPIES)
@@ -633,8 +633,8 @@ def _copied(text: str, *, facts: Facts, **options: Any) -> tuple[str, Merged]:
     if not any(section.title in TITLES for section in parse_notes(text)):
         # Code has lines for its own headings only: they follow those of a template that has none of them.
         text = f"{text.rstrip()}\n\n{DEFAULT_TEMPLATE}".lstrip()
-    made = merged(text, facts, **options)
-    return made.text, made
+    new_text = merged(text, facts, **options)
+    return new_text.text, new_text
 
 
 # ---- with a model ----------------------------------------------------------------------------
@@ -645,24 +645,24 @@ def _by_model(part: _Part, lock: Lock) -> Flow[UpdateReport]:
     part = replace(part, end=draft.end)
     if not draft.problem and not part.over() and _emptied(part.loaded.text, draft):
         draft = replace(draft, problem="the notes would lose most of what they say")
-    told: dict[str, Any] = {
+    events: dict[str, Any] = {
         "refusals": draft.refusals,
         "calls": draft.calls,
         "updater": str(getattr(part.job.summarizer, "name", "model")),
     }
     if draft.problem:
         outcome = UpdateOutcome.FAILED
-        return part.report(part.loaded.text, outcome=outcome, reason=draft.problem, **told)
+        return part.report(part.loaded.text, outcome=outcome, reason=draft.problem, **events)
     text, lost, digest = yield from _commit(part, lock, partial(_replayed, draft=draft))
-    told.update(edits=len(draft.edits) - lost, conflicts=lost)
+    events.update(edits=len(draft.edits) - lost, conflicts=lost)
     if lost:
         # The user's version stays; since part of the update is missing from the notes, they cover no more than before.
         yield from _save(part, lock, part.record(digest))
         reason = "the notes were changed meanwhile"
-        return part.report(text, outcome=UpdateOutcome.CONFLICT, reason=reason, **told)
+        return part.report(text, outcome=UpdateOutcome.CONFLICT, reason=reason, **events)
     yield from _save(part, lock, part.record(digest, covered=part.covered))
     outcome = UpdateOutcome.UPDATED if draft.edits else UpdateOutcome.UNCHANGED
-    return part.report(text, outcome=outcome, covered=part.covered, **told)
+    return part.report(text, outcome=outcome, covered=part.covered, **events)
 
 
 LEAST_KEPT = 4
@@ -691,7 +691,7 @@ def _replayed(text: str, *, draft: NotesDraft) -> tuple[str, int]:
 
 def _talk(part: _Part) -> ModelConversation:
     job, loaded = part.job, part.loaded
-    policy, path = job.policy, told_path(job.folder)
+    policy, path = job.policy, shown_path(job.folder)
     prompt = update_prompt(
         template=loaded.prompt,
         notes=loaded.text,
