@@ -103,8 +103,8 @@ def folder(name: str, *otherwise: str) -> Path:
     """The folder that a variable names; where it is unset, these parts below the user's home."""
     from pathlib import Path
 
-    found = text(name)
-    return Path(found).expanduser() if found else Path.home().joinpath(*otherwise)
+    value = text(name)
+    return Path(value).expanduser() if value else Path.home().joinpath(*otherwise)
 
 
 def is_truthy(value: str) -> bool:

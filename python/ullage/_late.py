@@ -22,9 +22,9 @@ class _Late:
         self._make = make
 
     def __getattr__(self, name: str) -> object:
-        found = getattr(self._make(), name)
-        setattr(self, name, found)
-        return found
+        value = getattr(self._make(), name)
+        setattr(self, name, value)
+        return value
 
 
 def late(make: Callable[[], T]) -> T:

@@ -126,11 +126,11 @@ def listed(items: Iterable[Item]) -> list[Item]:
     """
     if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
         raise InvalidMessage("must be in a list of messages", got=type(items).__name__)
-    found = list(items)
-    for index, item in enumerate(found):
+    items_read = list(items)
+    for index, item in enumerate(items_read):
         if type(item) is not dict and not isinstance(item, Mapping):
             raise InvalidMessage("must be a mapping", index=index, got=type(item).__name__)
-    return found
+    return items_read
 
 
 def message_of(item: object) -> Mapping[str, Any] | None:

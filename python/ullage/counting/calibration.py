@@ -23,8 +23,8 @@ from ullage.exceptions import InvalidPolicy
 @cache
 def _document() -> Mapping[str, Any]:
     path = pathlib.Path(__file__).parents[1] / "data" / "weights.json"
-    found: Mapping[str, Any] = orjson.loads(path.read_bytes())
-    return found
+    document: Mapping[str, Any] = orjson.loads(path.read_bytes())
+    return document
 
 
 def families() -> tuple[str, ...]:
@@ -38,8 +38,8 @@ def origin(family: str) -> Mapping[str, Any]:
     Raises:
         InvalidPolicy: Unknown family.
     """
-    found: Mapping[str, Any] = _family(family)["origin"]
-    return dict(found)
+    source: Mapping[str, Any] = _family(family)["origin"]
+    return dict(source)
 
 
 def weights(model: Model | str, *, table: ModelTable | None = None) -> core.Weights:
@@ -63,21 +63,21 @@ def weights(model: Model | str, *, table: ModelTable | None = None) -> core.Weig
 
 @cache
 def _weights(family: str, image: ImageRule) -> core.Weights:
-    found = _family(family)
+    family_row = _family(family)
     return core.Weights(
-        [found["features"][name] for name in core.FEATURE_NAMES],
-        blocks=[found["blocks"][kind.name.lower()] for kind in BlockKind],
-        messages=[found["messages"][role.name.lower()] for role in Role],
+        [family_row["features"][name] for name in core.FEATURE_NAMES],
+        blocks=[family_row["blocks"][kind.name.lower()] for kind in BlockKind],
+        messages=[family_row["messages"][role.name.lower()] for role in Role],
         image=image,
-        hidden=[found["hidden"]["free_chars"], found["hidden"]["per_char"]],
+        hidden=[family_row["hidden"]["free_chars"], family_row["hidden"]["per_char"]],
     )
 
 
 def _family(family: str) -> Mapping[str, Any]:
-    known: Mapping[str, Mapping[str, Any]] = _document()["families"]
-    if family not in known:
-        raise InvalidPolicy("family", family, f"must be one of {', '.join(known)}")
-    return known[family]
+    families: Mapping[str, Mapping[str, Any]] = _document()["families"]
+    if family not in families:
+        raise InvalidPolicy("family", family, f"must be one of {', '.join(families)}")
+    return families[family]
 
 
 # ---- correction ------------------------------------------------------------------------------

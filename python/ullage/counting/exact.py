@@ -148,8 +148,8 @@ def special_tokens(encoding: str) -> Mapping[str, int]:
         InvalidPolicy: The encoding is not known.
     """
     if encoding not in core.encodings():
-        known = ", ".join(core.encodings())
-        raise InvalidPolicy("encoding", encoding, f"must be one of {known}")
+        encodings = ", ".join(core.encodings())
+        raise InvalidPolicy("encoding", encoding, f"must be one of {encodings}")
     old = {_END: 50256}
     tables = {
         "p50k_edit": old | dict(zip(_FIM, range(50281, 50284), strict=True)),
@@ -175,8 +175,8 @@ def _harmony() -> dict[str, int]:
         "call": 200012,
     }
     table = {f"<|{name}|>": i for name, i in named.items()} | {"<|endofprompt|>": 200018}
-    taken = set(named.values())
-    return table | {name: i for name, i in reserved.items() if i not in taken}
+    used = set(named.values())
+    return table | {name: i for name, i in reserved.items() if i not in used}
 
 
 def _parts(text: str, encoding: str, special: Special) -> Iterator[tuple[str, int | None]]:
@@ -221,7 +221,7 @@ def decode_exact(ids: Iterable[int], *, encoding: str, errors: str = "replace") 
     """
     table = bytes_of_tokens(encoding)
     try:
-        return b"".join([table[each] for each in ids]).decode("utf-8", errors)
+        return b"".join([table[token] for token in ids]).decode("utf-8", errors)
     except KeyError as error:
         raise InvalidPolicy("ids", error.args[0], f"must be tokens of {encoding}") from None
 
@@ -249,6 +249,6 @@ def _ordinary(vocabulary: str) -> dict[int, bytes]:
     for left, right in packed.merges:
         held.append(held[left] + held[right])
     gap = len(held) if packed.gap is None else packed.gap
-    whole = {at + (at >= gap): each for at, each in enumerate(held)}
+    whole = {at + (at >= gap): token for at, token in enumerate(held)}
     # The first tokens of p50k_base are those of r50k_base.
     return {at: whole[at] for at in range(R50K_TOKENS)} if vocabulary == "r50k_base" else whole

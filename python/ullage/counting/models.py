@@ -96,8 +96,8 @@ class Model:
     known: bool = True
 
     def __repr__(self) -> str:
-        known = "" if self.known else ", known=False"
-        return f"Model({self.name!r}, window={self.context_window:,}{known})"
+        note = "" if self.known else ", known=False"
+        return f"Model({self.name!r}, window={self.context_window:,}{note})"
 
     def facts(self) -> dict[str, int | bool]:
         """The model's properties that the API's rules depend on, by the names of `Facts`."""
@@ -157,13 +157,13 @@ def sections(documents: Iterable[Mapping[str, Any]]) -> Sections:
     aliases: dict[str, str] = {}
     guesses: dict[str, str] = {}
     version = ""
-    for given in documents:
-        _only_known(given)
-        for name in _table(given, "models"):
-            raw.setdefault(name, {}).update(_table(given["models"], name))
-        aliases |= _table(given, "aliases")
-        guesses |= _table(given, "guesses")
-        version = str(given.get("version", version))
+    for document in documents:
+        _only_known(document)
+        for name in _table(document, "models"):
+            raw.setdefault(name, {}).update(_table(document["models"], name))
+        aliases |= _table(document, "aliases")
+        guesses |= _table(document, "guesses")
+        version = str(document.get("version", version))
     rows = {name: _row(name, _inherited(name, raw)) for name in raw}
     for kind, names in (("aliases", aliases), ("guesses", guesses)):
         for name, row in names.items():
@@ -176,23 +176,23 @@ def sections(documents: Iterable[Mapping[str, Any]]) -> Sections:
 _PARTS_OF_A_DOCUMENT: Final = ("models", "aliases", "guesses", "version")
 
 
-def _only_known(given: Mapping[str, Any]) -> None:
+def _only_known(section: Mapping[str, Any]) -> None:
     """Refuse unknown parts of a model file, which would have no effect."""
-    for name in given:
+    for name in section:
         if name not in _PARTS_OF_A_DOCUMENT:
             near = close_names(name, _PARTS_OF_A_DOCUMENT, 1)
             hint = 'a row is a table [models."NAME"]' + (
                 f"; did you mean {near[0]!r}?" if near else ""
             )
             limit = f"is not a part of a model file: {', '.join(_PARTS_OF_A_DOCUMENT)}"
-            raise InvalidPolicy(name, type(given[name]).__name__, limit, hint=hint)
+            raise InvalidPolicy(name, type(section[name]).__name__, limit, hint=hint)
 
 
-def _table(given: Mapping[str, Any], name: str) -> dict[str, Any]:
-    found = given.get(name, {})
-    if not isinstance(found, dict):
-        raise InvalidPolicy(name, found, "must be a table")
-    return found
+def _table(section: Mapping[str, Any], name: str) -> dict[str, Any]:
+    table = section.get(name, {})
+    if not isinstance(table, dict):
+        raise InvalidPolicy(name, table, "must be a table")
+    return table
 
 
 def _inherited(name: str, raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -266,31 +266,31 @@ def _list(place: str, value: Any) -> list[Any]:
     return list(_expect(place, value, list, "must be a list"))
 
 
-def _exactly(place: str, given: Mapping[str, Any], names: Iterable[str]) -> None:
-    if given.keys() != set(names):
-        raise InvalidPolicy(place, sorted(given), f"must have {', '.join(names)}")
+def _exactly(place: str, section: Mapping[str, Any], names: Iterable[str]) -> None:
+    if section.keys() != set(names):
+        raise InvalidPolicy(place, sorted(section), f"must have {', '.join(names)}")
 
 
-def _image(place: str, given: Mapping[str, Any]) -> ImageRule:
-    _exactly(place, given, ImageRule._fields)
-    return ImageRule(**{name: _number(f"{place}.{name}", value) for name, value in given.items()})
+def _image(place: str, section: Mapping[str, Any]) -> ImageRule:
+    _exactly(place, section, ImageRule._fields)
+    return ImageRule(**{name: _number(f"{place}.{name}", value) for name, value in section.items()})
 
 
-def _cache(place: str, given: Mapping[str, Any]) -> CacheRule:
-    _exactly(place, given, CacheRule._fields)
-    seconds = _list(f"{place}.ttl_seconds", given["ttl_seconds"])
+def _cache(place: str, section: Mapping[str, Any]) -> CacheRule:
+    _exactly(place, section, CacheRule._fields)
+    seconds = _list(f"{place}.ttl_seconds", section["ttl_seconds"])
     return CacheRule(
-        _number(f"{place}.min_tokens", given["min_tokens"]),
+        _number(f"{place}.min_tokens", section["min_tokens"]),
         tuple(_number(f"{place}.ttl_seconds", value) for value in seconds),
-        _number(f"{place}.breakpoints", given["breakpoints"]),
+        _number(f"{place}.breakpoints", section["breakpoints"]),
     )
 
 
-def _prices(place: str, given: Mapping[str, Any]) -> Prices:
+def _prices(place: str, section: Mapping[str, Any]) -> Prices:
     names = [item.name for item in fields(Prices) if item.type == "decimal.Decimal"]
-    _exactly(place, {**given, "above_tokens": 0}, [*names, "above_tokens"])
-    above = _number(f"{place}.above_tokens", given.get("above_tokens", 0))
-    dollars = {name: _dollars(f"{place}.{name}", given[name]) for name in names}
+    _exactly(place, {**section, "above_tokens": 0}, [*names, "above_tokens"])
+    above = _number(f"{place}.above_tokens", section.get("above_tokens", 0))
+    dollars = {name: _dollars(f"{place}.{name}", section[name]) for name in names}
     return Prices(**dollars, above_tokens=above)
 
 
@@ -305,11 +305,11 @@ def _dollars(place: str, value: Any) -> decimal.Decimal:
 _PARTS: Final = {"image": _image, "cache": _cache, "prices": _prices, "long_context": _prices}
 
 
-def close_names(name: str, known: Iterable[str], most: int, *, cutoff: float = 0.6) -> list[str]:
+def close_names(name: str, names: Iterable[str], most: int, *, cutoff: float = 0.6) -> list[str]:
     """The known names that are most like this one, at most so many; `cutoff`: how like, from 0 to 1."""
     from difflib import get_close_matches  # rarely needed, and slow to import
 
-    return get_close_matches(name, list(known), most, cutoff)
+    return get_close_matches(name, list(names), most, cutoff)
 
 
 UNKNOWN_CONTEXT_WINDOW: Final = 200_000
@@ -404,9 +404,9 @@ class ModelTable:
 
     def near(self, name: str) -> str:
         """A sentence with the known name that this one is nearly; empty if there is none."""
-        known = dict.fromkeys((*self.rows, *self.aliases))
-        found = close_names(_key(name), known, 1, cutoff=0.85)
-        return f"did you mean {found[0]!r}?" if found else ""
+        names = dict.fromkeys((*self.rows, *self.aliases))
+        close = close_names(_key(name), names, 1, cutoff=0.85)
+        return f"did you mean {close[0]!r}?" if close else ""
 
     def stated(
         self, name: str, *, context_window: int | None = None, max_output_tokens: int | None = None
@@ -481,8 +481,8 @@ class ModelTable:
 
     def _guess(self, name: str) -> Model:
         key = _key(name)
-        known = (prefix for prefix in self.guesses if key.startswith(prefix))
-        base = self.rows[self.guesses[max(known, key=len)]]
+        prefixes = (prefix for prefix in self.guesses if key.startswith(prefix))
+        base = self.rows[self.guesses[max(prefixes, key=len)]]
         return replace(
             base,
             name=name,
@@ -495,11 +495,11 @@ class ModelTable:
         )
 
 
-def _positive(name: str, given: object) -> None:
-    if given is None:
+def _positive(name: str, value: object) -> None:
+    if value is None:
         return
-    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise InvalidPolicy(name, given, "must be a number of tokens, at least 1")
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidPolicy(name, value, "must be a number of tokens, at least 1")
 
 
 def lookup(name: str) -> Model:
@@ -546,9 +546,9 @@ def _key(name: str) -> str:
     key = _bare(name)
     large = _LARGE if key.endswith(_LARGE) else ""
     key = key.removesuffix(_LARGE)
-    if "." in key and (found := _PREFIX.match(key)) and found.end():
+    if "." in key and (prefix := _PREFIX.match(key)) and prefix.end():
         # Only vendor names come before a dot and a letter: `anthropic.claude`, not `gpt-5.4`.
-        key = key[found.end() :]
+        key = key[prefix.end() :]
     while (shorter := _SUFFIX.sub("", key)) != key and shorter:
         key = shorter
     if key.startswith("claude"):

@@ -87,10 +87,10 @@ class WindowSettings:
 
         def number(name: str, most: int | None = None) -> fractions.Fraction | None:
             value = values.get(name, "").strip()
-            found, reason = _number(value, most)
+            value_read, reason = _number(value, most)
             if reason:
                 ignored.append(IgnoredSetting(name, value, reason))
-            return found
+            return value_read
 
         return cls(
             auto_compact_window=_whole(number(_env.AUTO_COMPACT_WINDOW)),
@@ -130,13 +130,13 @@ def _switch(value: str) -> bool | None:
 def _of_settings(settings: Mapping[str, object]) -> dict[str, str]:
     """Settings as the variables with the same meaning."""
     inner = settings.get("env")
-    found = {str(k): str(v) for k, v in inner.items()} if isinstance(inner, Mapping) else {}
-    given = settings.get("autoCompactWindow")
-    if given is not None:
-        found.setdefault(_env.AUTO_COMPACT_WINDOW, str(given))
+    environment = {str(k): str(v) for k, v in inner.items()} if isinstance(inner, Mapping) else {}
+    setting = settings.get("autoCompactWindow")
+    if setting is not None:
+        environment.setdefault(_env.AUTO_COMPACT_WINDOW, str(setting))
     if settings.get("autoCompactEnabled") is False:
-        found.setdefault(_env.DISABLE_AUTO_COMPACT, "1")
-    return {name: value for name, value in found.items() if name in _env.WINDOW}
+        environment.setdefault(_env.DISABLE_AUTO_COMPACT, "1")
+    return {name: value for name, value in environment.items() if name in _env.WINDOW}
 
 
 def _whole(number: fractions.Fraction | None) -> int | None:
@@ -239,8 +239,8 @@ class Window:
         Raises:
             InvalidPolicy: `tokens` is negative, or no whole number.
         """
-        given: Any = tokens
-        if not isinstance(given, int) or isinstance(given, bool):
+        counted: Any = tokens
+        if not isinstance(counted, int) or isinstance(counted, bool):
             hint = "estimate_tokens(messages, model=...) counts a list"
             raise InvalidPolicy(
                 "tokens", type(tokens).__name__, "must be a whole number", hint=hint

@@ -67,10 +67,10 @@ def count_tokens(
         True
     """
     count = count_request(
-        [_plain(each) for each in messages],
+        [_plain(message) for message in messages],
         model=model,
         system=system if system is None or isinstance(system, str) else [*map(_plain, system)],
-        tools=[_plain(each) for each in tools or ()],
+        tools=[_plain(message) for message in tools or ()],
     )
     return MessageTokensCount(count.tokens)
 
@@ -80,8 +80,8 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", exclude_none=True)
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 stands_in_for(__name__, "anthropic")

@@ -41,33 +41,33 @@ def _ending(messages: list[Any], kinds: Kinds) -> list[Any]:
 
 
 def _is(message: Any, kinds: str | type | Sequence[str | type]) -> bool:
-    each = [kinds] if isinstance(kinds, str | type) else kinds
-    return message.type in [k for k in each if isinstance(k, str)] or isinstance(
-        message, tuple(k for k in each if isinstance(k, type))
+    names = [kinds] if isinstance(kinds, str | type) else kinds
+    return message.type in [k for k in names if isinstance(k, str)] or isinstance(
+        message, tuple(k for k in names if isinstance(k, type))
     )
 
 
 def _without_parted(
-    kept: list[Any], given: list[Any], *, start_on: Kinds = None, end_on: Kinds = None
+    remaining: list[Any], messages: list[Any], *, start_on: Kinds = None, end_on: Kinds = None
 ) -> list[Any]:
     """What was kept without results whose call was cut off, and without calls whose results were.
 
     What had no counterpart in `given` stays. Types to start and end on hold afterwards too.
     """
-    if len(kept) == len(given):
-        return kept
-    calls, results = _ids(given)
+    if len(remaining) == len(messages):
+        return remaining
+    calls, results = _ids(messages)
     both = calls & results
     while True:
-        held_calls, held_results = _ids(kept)
+        held_calls, held_results = _ids(remaining)
         lost = both - (held_calls & held_results)
         if not lost:
-            return kept
-        whole = [each for each in kept if not lost & _own(each)]
+            return remaining
+        whole = [message for message in remaining if not lost & _own(message)]
         whole = _ending(_ending(whole, end_on)[::-1], start_on)[::-1]
-        if len(whole) == len(kept):
-            return kept
-        kept = whole
+        if len(whole) == len(remaining):
+            return remaining
+        remaining = whole
 
 
 def _own(message: Any) -> set[str]:
@@ -150,19 +150,19 @@ def count_tokens_approximately(
         9
     """
     # A prompt value of LangChain is not iterable as messages.
-    given: Any = getattr(messages, "to_messages", lambda: messages)()
+    listed: Any = getattr(messages, "to_messages", lambda: messages)()
     total = 0.0
     if tools:
         total += math.ceil(sum(map(_tool_chars, tools)) / chars_per_token)
     if use_usage_metadata_scaling:
-        given = list(given)
+        listed = list(listed)
     before = total
-    for images, chars in _sizes(given, count_name):
+    for images, chars in _sizes(listed, count_name):
         total += images * tokens_per_image
         total += math.ceil(chars / chars_per_token) + extra_tokens_per_message
-    if use_usage_metadata_scaling and len(given) > 1:
-        each = chars_per_token, extra_tokens_per_message, count_name, tokens_per_image
-        total *= _scale(given, before, *each)
+    if use_usage_metadata_scaling and len(listed) > 1:
+        options = chars_per_token, extra_tokens_per_message, count_name, tokens_per_image
+        total *= _scale(listed, before, *options)
     return math.ceil(total)
 
 
@@ -216,7 +216,7 @@ def _content(content: Any) -> tuple[int, int]:
 
 
 def _scale(
-    given: Iterable[Any],
+    messages: Iterable[Any],
     total: float,
     chars_per_token: float,
     extra: float,
@@ -225,18 +225,18 @@ def _scale(
 ) -> float:
     """Reported by counted tokens at the newest answer with usage; 1 if the answers are not of one vendor."""
     answers: list[tuple[_Message, float]] = []
-    for index, each in enumerate(given):
-        message = _read(each, index)
+    for index, sized in enumerate(messages):
+        message = _read(sized, index)
         images, chars = _size(message, count_name)
         total += images * tokens_per_image + math.ceil(chars / chars_per_token) + extra
         if message.role == "assistant":
             answers.append((message, total))
     vendors = {message.vendor for message, _ in answers}
     usages = [(message.usage.get("total_tokens"), at) for message, at in answers if message.usage]
-    known = [(tokens, at) for tokens, at in usages if isinstance(tokens, int)]
-    if len(vendors) != 1 or None in vendors or not known or known[-1][1] <= 0:
+    counts = [(tokens, at) for tokens, at in usages if isinstance(tokens, int)]
+    if len(vendors) != 1 or None in vendors or not counts or counts[-1][1] <= 0:
         return 1.0
-    return float(min(1.25, max(1.0, known[-1][0] / known[-1][1])))
+    return float(min(1.25, max(1.0, counts[-1][0] / counts[-1][1])))
 
 
 # ---- forms of messages -------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def _of_dict(message: Mapping[str, Any], index: int) -> _Message:
         role,
         message["content"] or "",
         message.get("name"),
-        [_call(each) for each in message.get("tool_calls") or ()] if role == "assistant" else (),
+        [_call(call) for call in message.get("tool_calls") or ()] if role == "assistant" else (),
         message.get("tool_call_id") or "" if role == "tool" else "",
         (message.get("response_metadata") or {}).get("model_provider"),
     )
@@ -312,7 +312,7 @@ def _tool_chars(tool: Any) -> int:
     whole = schema if isinstance(schema, dict) else schema.model_json_schema()
     # Title and description stand next to the parameters already.
     parameters = {
-        name: each for name, each in whole.items() if name not in ("title", "description")
+        name: field for name, field in whole.items() if name not in ("title", "description")
     }
     definition = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return len(json.dumps(definition))
@@ -409,8 +409,8 @@ def trim_messages(
     """
     if messages is None:
         return _runnable(
-            lambda given: trim_messages(
-                given,
+            lambda messages_in: trim_messages(
+                messages_in,
                 max_tokens=max_tokens,
                 token_counter=token_counter,
                 strategy=strategy,
@@ -427,12 +427,20 @@ def trim_messages(
         name, value = ("start_on", start_on) if start_on else ("include_system", include_system)
         raise InvalidPolicy(name, value, "is only valid with strategy='last'")
     count, split = _counter(token_counter), _splitter(text_splitter)
-    given = _converted(messages)
+    messages_in = _converted(messages)
     if strategy == "first":
-        kept = _head(list(given), max_tokens, count, split if allow_partial else None, "first")
-        return _without_parted(_ending(kept, end_on), given, end_on=end_on)
+        trimmed = _head(
+            list(messages_in), max_tokens, count, split if allow_partial else None, "first"
+        )
+        return _without_parted(_ending(trimmed, end_on), messages_in, end_on=end_on)
     return _last(
-        given, max_tokens, count, split if allow_partial else None, start_on, end_on, include_system
+        messages_in,
+        max_tokens,
+        count,
+        split if allow_partial else None,
+        start_on,
+        end_on,
+        include_system,
     )
 
 
@@ -440,17 +448,17 @@ def _runnable(
     trim: Callable[[Sequence[object]], list[BaseMessage]],
 ) -> Runnable[Sequence[object], list[BaseMessage]]:
     try:
-        found = import_module("langchain_core.runnables")
+        runnables = import_module("langchain_core.runnables")
     except ImportError as error:
         raise MissingExtra("langchain-core", "langchain") from error
-    made: Runnable[Sequence[object], list[BaseMessage]] = found.RunnableLambda(
+    runnable: Runnable[Sequence[object], list[BaseMessage]] = runnables.RunnableLambda(
         trim, name="trim_messages"
     )
-    return made
+    return runnable
 
 
 def _last(
-    given: list[Any],
+    messages: list[Any],
     most: int,
     count: _Count,
     split: _Split | None,
@@ -458,12 +466,12 @@ def _last(
     end_on: Kinds,
     include_system: bool,
 ) -> list[Any]:
-    rest = _ending(list(given), end_on)
-    system = rest[:1] if include_system and rest and _is_system(rest[0]) else []
+    ended = _ending(list(messages), end_on)
+    system = ended[:1] if include_system and ended and _is_system(ended[0]) else []
     room = max(0, most - count(system)) if system else most
-    turned = _head(rest[len(system) :][::-1], room, count, split, "last")
-    kept = _ending(turned, start_on)[::-1]
-    return [*system, *_without_parted(kept, given, start_on=start_on, end_on=end_on)]
+    turned = _head(ended[len(system) :][::-1], room, count, split, "last")
+    newest = _ending(turned, start_on)[::-1]
+    return [*system, *_without_parted(newest, messages, start_on=start_on, end_on=end_on)]
 
 
 def _head(
@@ -471,12 +479,12 @@ def _head(
 ) -> list[Any]:
     """The first messages that fit; with `split`, a part of the next one as well."""
     fits = _fitting(messages, most, count)
-    kept = messages[:fits]
+    oldest = messages[:fits]
     if split is None or fits == len(messages):
-        return kept
-    part = _fewer_blocks(messages[fits], kept, most, count, end)
-    part = part or _shorter_text(messages[fits], kept, most, count, split, end)
-    return [*kept, part] if part is not None else kept
+        return oldest
+    part = _fewer_blocks(messages[fits], oldest, most, count, end)
+    part = part or _shorter_text(messages[fits], oldest, most, count, split, end)
+    return [*oldest, part] if part is not None else oldest
 
 
 def _fitting(messages: list[Any], most: int, count: _Count) -> int:
@@ -499,24 +507,24 @@ def _bisected(most: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _fewer_blocks(message: Any, kept: list[Any], most: int, count: _Count, end: str) -> Any:
+def _fewer_blocks(message: Any, before: list[Any], most: int, count: _Count, end: str) -> Any:
     """The message with as many blocks of its content as fit; `None`: not one does."""
     if not isinstance(message.content, list):
         return None
     for size in range(len(message.content) - 1, 0, -1):
         blocks = message.content[-size:] if end == "last" else message.content[:size]
         part = message.model_copy(deep=True, update={"content": blocks})
-        if count([*kept, part]) <= most:
+        if count([*before, part]) <= most:
             return part
     return None
 
 
 def _shorter_text(
-    message: Any, kept: list[Any], most: int, count: _Count, split: _Split, end: str
+    message: Any, before: list[Any], most: int, count: _Count, split: _Split, end: str
 ) -> Any:
     """The message with as much of its text as fits; `None`: no part does."""
     pieces = split(text) if (text := _text(message.content, end)) else []
-    base = count(kept)
+    base = count(before)
 
     def cut(size: int) -> Any:
         chosen = pieces[len(pieces) - size :] if end == "last" else pieces[:size]
@@ -540,38 +548,40 @@ def _is_system(message: Any) -> bool:
 
 def _converted(messages: Iterable[object]) -> list[Any]:
     try:
-        found = import_module("langchain_core.messages")
+        classes = import_module("langchain_core.messages")
     except ImportError as error:
         raise MissingExtra("langchain-core", "langchain") from error
-    return list(found.convert_to_messages(messages))
+    return list(classes.convert_to_messages(messages))
 
 
-def _counter(given: Any) -> _Count:
-    if given == "approximate" or _is_theirs(given):
+def _counter(counter: Any) -> _Count:
+    if counter == "approximate" or _is_theirs(counter):
         return count_tokens_approximately
-    if hasattr(given, "get_num_tokens_from_messages"):
-        of_model: _Count = given.get_num_tokens_from_messages
+    if hasattr(counter, "get_num_tokens_from_messages"):
+        of_model: _Count = counter.get_num_tokens_from_messages
         return of_model
-    if not callable(given):
-        raise InvalidPolicy("token_counter", given, "must be 'approximate', a model or a function")
-    of_list: _Count = given
-    first = next(iter(inspect.signature(given).parameters.values()))
+    if not callable(counter):
+        raise InvalidPolicy(
+            "token_counter", counter, "must be 'approximate', a model or a function"
+        )
+    of_list: _Count = counter
+    first = next(iter(inspect.signature(counter).parameters.values()))
     # As LangChain tells a function of one message from one of a list; the text is how postponed annotations read.
     if getattr(first.annotation, "__name__", first.annotation) == "BaseMessage":
-        return lambda messages: sum(given(each) for each in messages)
+        return lambda messages: sum(counter(message) for message in messages)
     return of_list
 
 
-def _is_theirs(given: object) -> bool:
+def _is_theirs(function: object) -> bool:
     """Whether it is LangChain's own function of that name, which counts the same; without LangChain nothing is."""
-    known = sys.modules.get("langchain_core.messages.utils")
-    return known is not None and given is known.count_tokens_approximately
+    module = sys.modules.get("langchain_core.messages.utils")
+    return module is not None and function is module.count_tokens_approximately
 
 
-def _splitter(given: Any) -> _Split:
-    if given is None:
+def _splitter(splitter: Any) -> _Split:
+    if splitter is None:
         return _lines
-    split: _Split = getattr(given, "split_text", given)
+    split: _Split = getattr(splitter, "split_text", splitter)
     return split
 
 

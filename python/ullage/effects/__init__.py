@@ -241,8 +241,8 @@ async def _aperform(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
     if isinstance(effect, Together):
         import asyncio
 
-        each = (_aperform(part, perform) for part in effect.effects)
-        results = await asyncio.gather(*each, return_exceptions=True)
+        awaitables = (_aperform(part, perform) for part in effect.effects)
+        results = await asyncio.gather(*awaitables, return_exceptions=True)
         for result in results:
             if isinstance(result, Cancelled):
                 raise result

@@ -39,7 +39,7 @@ from ullage.legality.params import (
     facts_for,
     json_bytes,
 )
-from ullage.legality.repairs import RepairRequest, RepairStep, mend, steps
+from ullage.legality.repairs import RepairRequest, RepairStep, run_steps, steps
 from ullage.legality.thinking import (
     binding_params,
     close_turn,
@@ -64,18 +64,18 @@ def facts_of(request: RuleRequest) -> RequestFacts:
 
 def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     """Checks messages of the Messages API, bare or in envelopes."""
-    known = facts_of(request)
+    facts = facts_of(request)
     system, tools, params = request.system, request.tools, request.params
     size = json_bytes({"messages": messages, "system": system, "tools": tools, **params})
-    skip = (*known.core.get("skip", ()), *request.skip)
+    skip = (*facts.core.get("skip", ()), *request.skip)
     ledger, unreadable = read_ledger(messages, "A01")
     yield from unreadable
     yield from core.check(
-        ledger, request.provider.rules, {"body_bytes": size, **known.core, "skip": skip}
+        ledger, request.provider.rules, {"body_bytes": size, **facts.core, "skip": skip}
     )
-    yield from check_params(params, known)
-    yield from check_pages(messages, ledger.media_indices(), known.core.get("page_limit", 0))
-    yield from _compare(messages, request, known)
+    yield from check_params(params, facts)
+    yield from check_pages(messages, ledger.media_indices(), facts.core.get("page_limit", 0))
+    yield from _compare(messages, request, facts)
     if request.wire:
         yield from check_wire(messages)
     if not size:  # something in it cannot be written
@@ -83,7 +83,7 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
 
 
 def _compare(
-    messages: Sequence[Any], request: RuleRequest, known: RequestFacts
+    messages: Sequence[Any], request: RuleRequest, facts: RequestFacts
 ) -> Iterator[Violation]:
     if request.original is None:
         return
@@ -92,7 +92,7 @@ def _compare(
         Originals.read(request.original, system=request.system, tools=request.tools),
         system=request.system,
         tools=request.tools,
-        bound=known.bound and not known.drop_block,
+        bound=facts.bound and not facts.drop_block,
     )
 
 
@@ -112,7 +112,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         request = replace(request, params={**request.params, **added})
         first = request.report(messages)
     request = _with_originals(messages, request)
-    done = mend(
+    done = run_steps(
         messages, work=Draft(messages), plan=_plan(request), check=request.report, report=first
     )
     return Repaired(done.messages, done.repairs, done.left, added)
@@ -121,25 +121,25 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
 def _without_thinking(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     draft = Draft(messages)
     drop_thinking(draft)
-    rest = repair(draft.build() if draft.repairs else messages, request)
-    return replace(rest, repairs=(*draft.repairs, *rest.repairs))
+    repaired_rest = repair(draft.build() if draft.repairs else messages, request)
+    return replace(repaired_rest, repairs=(*draft.repairs, *repaired_rest.repairs))
 
 
 def _with_originals(messages: Sequence[Any], request: RepairRequest) -> RepairRequest:
     """On a bound model the messages as given are what thinking is bound to, if nothing else is said."""
     facts = facts_of(request)
     if request.original is None and facts.bound and not facts.drop_block:
-        made = Originals.of(messages, system=request.system, tools=request.tools)
-        return replace(request, original=made)
+        originals = Originals.of(messages, system=request.system, tools=request.tools)
+        return replace(request, original=originals)
     if request.original is not None and not isinstance(request.original, Originals):
-        made = Originals.read(request.original, system=request.system, tools=request.tools)
-        return replace(request, original=made)
+        originals = Originals.read(request.original, system=request.system, tools=request.tools)
+        return replace(request, original=originals)
     return request
 
 
 def _plan(request: RepairRequest) -> list[RepairStep]:
-    known = facts_of(request)
-    facts = known.core
+    request_facts = facts_of(request)
+    facts = request_facts.core
     strict = int(facts.get("version", STRICT_VERSION)) >= STRICT_VERSION
     originals = request.original if isinstance(request.original, Originals) else None
     tools = facts.get("tools")
@@ -164,8 +164,8 @@ def _plan(request: RepairRequest) -> list[RepairStep]:
 
 
 def _compaction(draft: Draft, originals: Originals | None, facts: Mapping[str, Any]) -> None:
-    known = None if originals is None else originals.compactions
-    repair_compaction(draft, originals=known, one_only=bool(facts.get("compact_beta")))
+    sealed = None if originals is None else originals.compactions
+    repair_compaction(draft, originals=sealed, one_only=bool(facts.get("compact_beta")))
 
 
 def _last_word(draft: Draft, request: RepairRequest, facts: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ from ullage.legality.blocks import (
 from ullage.legality.check import RuleRequest, check_unicode
 from ullage.legality.draft import ASSISTANT, USER, Draft, Repaired, Slot
 from ullage.legality.internal import Placed, in_turn, pair, pairs, with_given
-from ullage.legality.repairs import RepairRequest, mend, steps
+from ullage.legality.repairs import RepairRequest, run_steps, steps
 from ullage.providers.bedrock import from_provider, to_provider
 
 KINDS = (
@@ -70,7 +70,8 @@ def shared(messages: Sequence[Any], items: Sequence[Any]) -> Iterator[str | None
             yield str(call.get("toolUseId"))
         nested = (part for _, result in _of(item, "toolResult") for part in content_of(result))
         if any(
-            block_kind(each) in ("cachePoint", "document") for each in (*content_of(item), *nested)
+            block_kind(inner) in ("cachePoint", "document")
+            for inner in (*content_of(item), *nested)
         ):
             yield ""
         if any(is_too_large(image, many=True) for _, image in _images(item)):
@@ -89,23 +90,25 @@ def _error(rule: str, index: int, block: int, detail: str) -> Violation:
 
 def content_of(message: Any) -> list[Any]:
     """Content blocks of a message; empty if it has none."""
-    known = type(message) is dict or isinstance(message, Mapping)  # dicts are recognised at once
-    content = message.get("content") if known else None
+    is_mapping = type(message) is dict or isinstance(
+        message, Mapping
+    )  # dicts are recognised at once
+    content = message.get("content") if is_mapping else None
     return list(content) if isinstance(content, list | tuple) else []
 
 
 def block_kind(block: Any) -> str:
     """The member of the union that a block is, "" if none is known."""
-    found = members(block)
-    return found[0] if found else ""
+    kinds = members(block)
+    return kinds[0] if kinds else ""
 
 
 def members(block: Any) -> list[str]:
     """All members of the union that are set; a block may have one."""
     if type(block) is not dict and not isinstance(block, Mapping):
         return []
-    found = [name for name in block if name in _KINDS and block[name] is not None]
-    return found if len(found) < 2 else sorted(found, key=KINDS.index)
+    kinds = [name for name in block if name in _KINDS and block[name] is not None]
+    return kinds if len(kinds) < 2 else sorted(kinds, key=KINDS.index)
 
 
 def role_of(message: Any) -> str:
@@ -216,15 +219,19 @@ def _unanswered(awaiting: Mapping[str, tuple[int, int]]) -> Iterator[Violation]:
 
 
 def _reasoning(messages: Sequence[Any], original: Any) -> Iterator[Violation]:
-    given = original.get("messages", ()) if isinstance(original, Mapping) else original
-    known = [thought for message in given or () for _, thought in _of(message, "reasoningContent")]
+    messages_before = original.get("messages", ()) if isinstance(original, Mapping) else original
+    thoughts = [
+        thought
+        for message in messages_before or ()
+        for _, thought in _of(message, "reasoningContent")
+    ]
     for index, message in enumerate(messages):
         for position, thought in _of(message, "reasoningContent"):
             text = thought.get("reasoningText")
             signed = isinstance(text, Mapping) and isinstance(text.get("signature"), str)
             if not signed and thought.get("redactedContent") is None:
                 yield _error("B05", index, position, "reasoning without its signature")
-            elif original is not None and thought not in known:
+            elif original is not None and thought not in thoughts:
                 yield _error("B05", index, position, "reasoning is not as it came")
 
 
@@ -246,8 +253,8 @@ def _limits(index: int, message: Any) -> Iterator[Violation]:
 
 def image_of(block: Any) -> Mapping[str, Any] | None:
     """The image that a block is."""
-    found = block["image"] if block_kind(block) == "image" else None
-    return found if isinstance(found, Mapping) else None
+    image = block["image"] if block_kind(block) == "image" else None
+    return image if isinstance(image, Mapping) else None
 
 
 def is_too_large(image: Any, *, many: bool) -> bool:
@@ -316,7 +323,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         ("B06", lambda d: _bedrock_cache_points(d, _fixed_points(request))),
         ("B01 B04", lambda d: _paired(d, request)),
     )
-    done = mend(messages, work=Draft(messages), plan=plan, check=request.report, report=report)
+    done = run_steps(messages, work=Draft(messages), plan=plan, check=request.report, report=report)
     return with_given(done, messages)
 
 
@@ -378,18 +385,18 @@ def _without_bytes(value: Any, depth: int = 0) -> Any:
     if depth > 8:
         return value
     if isinstance(value, Mapping):
-        return {key: _without_bytes(each, depth + 1) for key, each in value.items()}
+        return {key: _without_bytes(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_bytes(each, depth + 1) for each in value]
+        return [_without_bytes(item, depth + 1) for item in value]
     return value
 
 
 def _blocks(draft: Draft) -> None:
     for slot in draft.speaking():
         slot.blocks = [
-            made
+            repaired_block
             for at, block in enumerate(slot.blocks)
-            if (made := _block(draft, slot, at, block)) is not None
+            if (repaired_block := _block(draft, slot, at, block)) is not None
         ]
     draft.drop_empty("B02")
     _split(draft)
@@ -430,8 +437,8 @@ def _call(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
     if isinstance(call.get("input"), Mapping):
         return block
     draft.note("B04", slot, "made the input an object", block=at)
-    given = call.get("input")
-    return {**block, "toolUse": {**call, "input": {} if given is None else {"value": given}}}
+    value = call.get("input")
+    return {**block, "toolUse": {**call, "input": {} if value is None else {"value": value}}}
 
 
 def _result(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
@@ -443,10 +450,10 @@ def _result(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
         parts = [part if _is_mapping(part) else {"text": _as_text(part)} for part in listed]
         result = {**result, "content": parts}
         block = {**block, "toolResult": result}
-    kept = [part for part in parts or () if not _says_nothing(part)]
-    if len(kept) < len(parts or ()):
+    spoken = [part for part in parts or () if not _says_nothing(part)]
+    if len(spoken) < len(parts or ()):
         draft.note("B02", slot, "dropped blank text inside a result", block=at)
-        result = {**result, "content": kept}
+        result = {**result, "content": spoken}
         block = {**block, "toolResult": result}
     if result.get("status") == "error" and not result.get("content"):
         draft.note("B02", slot, "filled an empty error result", block=at)
@@ -483,10 +490,10 @@ def _split(draft: Draft) -> None:
 def _paired(draft: Draft, request: RepairRequest) -> None:
     """Roles in turn, the user's first and last, each call answered right after it: on the internal view."""
     _join(draft)
-    given = [Placed(slot.build(), slot.origin) for slot in draft.slots]
-    as_bytes = _holds_bytes([each.item for each in given])
+    items = [Placed(slot.build(), slot.origin) for slot in draft.slots]
+    as_bytes = _holds_bytes([placed_item.item for placed_item in items])
     placed, repairs = pair(
-        given,
+        items,
         rules={"A01": "B01", "A11": "B01", "A29": "B01", "": "B04"},
         read=lambda messages: from_provider(messages).messages,
         steps=(pairs(request.orphans), _last_word, no_messages, in_turn),
@@ -494,7 +501,7 @@ def _paired(draft: Draft, request: RepairRequest) -> None:
     )
     if repairs:
         draft.repairs += repairs
-        draft.slots = [Slot(each.item, each.origin) for each in placed]
+        draft.slots = [Slot(placed_item.item, placed_item.origin) for placed_item in placed]
 
 
 def _last_word(draft: Draft) -> None:
@@ -503,17 +510,19 @@ def _last_word(draft: Draft) -> None:
 
 def _join(draft: Draft) -> None:
     """Makes neighbours of one role one message."""
-    made: list[Slot] = []
+    joined_slots: list[Slot] = []
     joined: dict[int, list[Any]] = {}  # blocks of messages that others joined
     for slot in draft.slots:
-        if made and slot.role and made[-1].role == slot.role:
+        if joined_slots and slot.role and joined_slots[-1].role == slot.role:
             draft.note("B01", slot, "merged two messages of one role")
-            joined.setdefault(id(made[-1]), list(made[-1].blocks)).extend(slot.blocks)
+            joined.setdefault(id(joined_slots[-1]), list(joined_slots[-1].blocks)).extend(
+                slot.blocks
+            )
         else:
-            made.append(slot)
-    for slot in made:
+            joined_slots.append(slot)
+    for slot in joined_slots:
         slot.blocks = joined.get(id(slot), slot.blocks)
-    draft.slots = made
+    draft.slots = joined_slots
 
 
 def _holds_bytes(value: object, depth: int = 0) -> bool:
@@ -522,26 +531,26 @@ def _holds_bytes(value: object, depth: int = 0) -> bool:
         return False
     inner = value.values() if isinstance(value, Mapping) else value
     if isinstance(inner, list | tuple | ValuesView):
-        return any(_holds_bytes(each, depth + 1) for each in inner)
+        return any(_holds_bytes(item, depth + 1) for item in inner)
     return isinstance(value, bytes | bytearray)
 
 
 def _bedrock_reasoning(draft: Draft, original: Any) -> None:
-    given = original.get("messages", ()) if isinstance(original, Mapping) else original
-    known = [block for message in given or () for block in content_of(message)]
+    messages_before = original.get("messages", ()) if isinstance(original, Mapping) else original
+    blocks_before = [block for message in messages_before or () for block in content_of(message)]
     for slot in draft.speaking():
-        kept = [
+        sealed = [
             block
             for block in slot.blocks
-            if _sealed(block, known if original is not None else None)
+            if _sealed(block, blocks_before if original is not None else None)
         ]
-        if len(kept) != len(slot.blocks):
+        if len(sealed) != len(slot.blocks):
             draft.note("B05", slot, "dropped reasoning that is not as it came")
-            slot.blocks = kept
+            slot.blocks = sealed
     draft.drop_empty("B05")
 
 
-def _sealed(block: Any, known: list[Any] | None) -> bool:
+def _sealed(block: Any, blocks_before: list[Any] | None) -> bool:
     if block_kind(block) != "reasoningContent":
         return True
     thought = block["reasoningContent"]
@@ -551,7 +560,7 @@ def _sealed(block: Any, known: list[Any] | None) -> bool:
         isinstance(thought, Mapping) and thought.get("redactedContent") is not None
     ):
         return False
-    return known is None or block in known
+    return blocks_before is None or block in blocks_before
 
 
 def _media(draft: Draft) -> None:
@@ -591,10 +600,10 @@ def _smaller(draft: Draft, slot: Slot, block: Any) -> Any:
     if block_kind(block) != "toolResult":
         return block
     parts = content_of(block["toolResult"])
-    made = [_smaller(draft, slot, part) for part in parts]
-    if all(a is b for a, b in zip(made, parts, strict=True)):
+    smaller = [_smaller(draft, slot, part) for part in parts]
+    if all(a is b for a, b in zip(smaller, parts, strict=True)):
         return block
-    return {**block, "toolResult": {**block["toolResult"], "content": made}}
+    return {**block, "toolResult": {**block["toolResult"], "content": smaller}}
 
 
 def _bedrock_cache_points(draft: Draft, fixed: int) -> None:
@@ -604,7 +613,7 @@ def _bedrock_cache_points(draft: Draft, fixed: int) -> None:
     over = points[: max(0, len(points) + fixed - MAX_CACHE_POINTS)]
     for slot, _ in over:
         draft.note("B06", slot, "dropped a cache point over the limit")
-    gone = {(id(slot), id(point)) for slot, point in over}
-    for slot in draft.speaking() if gone else ():
-        slot.blocks = [block for block in slot.blocks if (id(slot), id(block)) not in gone]
+    dropped = {(id(slot), id(point)) for slot, point in over}
+    for slot in draft.speaking() if dropped else ():
+        slot.blocks = [block for block in slot.blocks if (id(slot), id(block)) not in dropped]
     draft.drop_empty("B06")

@@ -80,41 +80,39 @@ def repair_markers(draft: Draft, *, markers: Sequence[str], auto_cache: str) -> 
         markers: TTLs of the markers in tools and system, which stay.
         auto_cache: TTL of the automatic marker, "" if there is none.
     """
-    found = _find(draft)
-    over = max(0, len(found) + len(markers) + bool(auto_cache) - MAX_MARKERS)
-    changes = [
-        (each, None, "A17", "dropped a cache marker over the limit") for each in found[:over]
-    ]
-    changes += _too_late(found[over:], auto_cache, late="5m" in markers)
+    marked = _find(draft)
+    over = max(0, len(marked) + len(markers) + bool(auto_cache) - MAX_MARKERS)
+    changes = [(one, None, "A17", "dropped a cache marker over the limit") for one in marked[:over]]
+    changes += _too_late(marked[over:], auto_cache, late="5m" in markers)
     _apply(draft, changes)
 
 
 _Change = tuple[_Marked, Any, str, str]  # a marker, what becomes of it, the rule, what is said
 
 
-def _too_late(found: Sequence[_Marked], auto_cache: str, *, late: bool) -> Iterator[_Change]:
+def _too_late(markers: Sequence[_Marked], auto_cache: str, *, late: bool) -> Iterator[_Change]:
     """Markers whose TTL does not fit an earlier one, or the automatic one at the end."""
-    for index, each in enumerate(found):
-        short = _ttl(each) == "5m"
+    for index, marker in enumerate(markers):
+        short = _ttl(marker) == "5m"
         if auto_cache == "1h":
             if short:
-                yield each, None, "A18", "dropped a 5m cache marker before the automatic 1h one"
+                yield marker, None, "A18", "dropped a 5m cache marker before the automatic 1h one"
             continue
-        last = auto_cache == "5m" and index == len(found) - 1
+        last = auto_cache == "5m" and index == len(markers) - 1
         if not short and (late or last):
-            yield each, {"type": "ephemeral"}, "A18", "made a late 1h cache marker 5m"
+            yield marker, {"type": "ephemeral"}, "A18", "made a late 1h cache marker 5m"
         late = late or short or last
 
 
 def _find(draft: Draft) -> list[_Marked]:
-    found: list[_Marked] = []
+    markers: list[_Marked] = []
     for slot in draft.speaking():
         for block in slot.blocks:
             # What is inside a result comes before the result's own marker.
-            found.extend((slot, block, part) for part in _parts(block) if _cache_marked(part))
+            markers.extend((slot, block, part) for part in _parts(block) if _cache_marked(part))
             if _cache_marked(block):
-                found.append((slot, block, None))
-    return found
+                markers.append((slot, block, None))
+    return markers
 
 
 def _parts(block: Any) -> Sequence[Any]:
@@ -126,8 +124,8 @@ def _cache_marked(block: Any) -> bool:
     return isinstance(block, Mapping) and block.get("cache_control") is not None
 
 
-def _ttl(each: _Marked) -> str:
-    _, block, part = each
+def _ttl(one: _Marked) -> str:
+    _, block, part = one
     marker = (block if part is None else part)["cache_control"]
     return "1h" if isinstance(marker, Mapping) and marker.get("ttl") == "1h" else "5m"
 
@@ -153,8 +151,8 @@ def _changed(block: Any, wanted: Mapping[int | None, Any] | None) -> Any:
 
 
 def _with(block: Mapping[str, Any], marker: Any) -> dict[str, Any]:
-    kept = {key: value for key, value in block.items() if key != "cache_control"}
-    return kept if marker is None else {**kept, "cache_control": marker}
+    fields = {key: value for key, value in block.items() if key != "cache_control"}
+    return fields if marker is None else {**fields, "cache_control": marker}
 
 
 # Texts that repairs put into a request, as constants, so that equal requests stay equal to the byte.
@@ -220,8 +218,8 @@ def _cache_control(block: Mapping[str, Any]) -> Mapping[str, Any]:
     if marker is None or _known_marker(marker):
         return block
     if isinstance(marker, Mapping) and marker.get("type") == "ephemeral":
-        kept = {"type": "ephemeral"} | ({"ttl": "1h"} if marker.get("ttl") == "1h" else {})
-        return {**block, "cache_control": kept}
+        control = {"type": "ephemeral"} | ({"ttl": "1h"} if marker.get("ttl") == "1h" else {})
+        return {**block, "cache_control": control}
     return _without(block, "cache_control")
 
 
@@ -232,8 +230,8 @@ def _known_marker(marker: Any) -> bool:
 
 
 def _known_keys(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    known = known_keys(kind_of(block))
-    return block if known is None else _without(block, *(key for key in block if key not in known))
+    keys = known_keys(kind_of(block))
+    return block if keys is None else _without(block, *(key for key in block if key not in keys))
 
 
 def _unmarked(block: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -245,17 +243,17 @@ def _text(block: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _input(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    given = block.get("input")
-    if isinstance(given, Mapping):
+    value = block.get("input")
+    if isinstance(value, Mapping):
         return block
-    if isinstance(given, str):
+    if isinstance(value, str):
         try:
-            given = orjson.loads(given)
+            value = orjson.loads(value)
         except orjson.JSONDecodeError:
             pass
-    if given is None or isinstance(given, Mapping):
-        return {**block, "input": given or {}}
-    return {**block, "input": {"value": given}}
+    if value is None or isinstance(value, Mapping):
+        return {**block, "input": value or {}}
+    return {**block, "input": {"value": value}}
 
 
 def _result(block: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -272,8 +270,8 @@ def _result(block: Mapping[str, Any]) -> Mapping[str, Any]:
 def _nested(part: Any) -> Any:
     kind = kind_of(part)
     if kind in NESTED_KINDS:
-        known = _cache_control(part)
-        return _known_keys(known)
+        cleaned = _cache_control(part)
+        return _known_keys(cleaned)
     if isinstance(part, Mapping) and isinstance(part.get("text"), str):
         return text_block(part["text"])
     return text_block(part if isinstance(part, str) else dumps(part))
@@ -284,15 +282,15 @@ def _filled(block: Mapping[str, Any]) -> Mapping[str, Any]:
     content = block.get("content")
     if not isinstance(content, list | tuple):
         return block
-    parts = [_said(part) for part in content]
-    kept = [part for part in parts if kind_of(part) != "text" or text_of(part).strip()]
-    if not kept and content and kind_of(block) == "search_result":
-        kept = [text_block(left_out("no text"))]
-    same = len(kept) == len(content) and all(a is b for a, b in zip(kept, content, strict=True))
-    return block if same else {**block, "content": kept}
+    parts = [_part_text(part) for part in content]
+    spoken = [part for part in parts if kind_of(part) != "text" or text_of(part).strip()]
+    if not spoken and content and kind_of(block) == "search_result":
+        spoken = [text_block(left_out("no text"))]
+    same = len(spoken) == len(content) and all(a is b for a, b in zip(spoken, content, strict=True))
+    return block if same else {**block, "content": spoken}
 
 
-def _said(part: Any) -> Any:
+def _part_text(part: Any) -> Any:
     kind = kind_of(part)
     return _filled(part) if kind == "search_result" else _text(part) if kind == "text" else part
 
@@ -418,7 +416,7 @@ def _placed(
         draft.note(rule, slot, f"dropped a {kind} block of the {slot.role}", block=index)
         return None
     draft.note(rule, slot, f"replaced a {kind} block of the {slot.role} by text", block=index)
-    return text_block(_told(block, kind))
+    return text_block(_in_words(block, kind))
 
 
 def _allowed(role: str, kind: str, strict_version: bool) -> bool:
@@ -433,7 +431,7 @@ def _allowed(role: str, kind: str, strict_version: bool) -> bool:
     return kind in _ASSISTANT_KINDS or kind.endswith("_tool_result")
 
 
-def _told(block: Mapping[str, Any], kind: str) -> str:
+def _in_words(block: Mapping[str, Any], kind: str) -> str:
     if kind in _PLACEHOLDERS:
         return _PLACEHOLDERS[kind]
     if kind == "compaction" and isinstance(block.get("content"), str):
@@ -566,7 +564,7 @@ def _from_chat(draft: Draft, slot: Slot) -> Slot:
     """A message with the chat form's calls or results, in blocks."""
     draft.note("A01", slot, "put calls of the chat form into blocks")
     keys = ("tool_calls", "tool_call_id")
-    rest = {key: value for key, value in slot.message.items() if key not in keys}
+    fields = {key: value for key, value in slot.message.items() if key not in keys}
     if slot.role == TOOL:
         name = slot.message.get("tool_call_id")
         content = slot.message.get("content")
@@ -575,7 +573,7 @@ def _from_chat(draft: Draft, slot: Slot) -> Slot:
     calls = slot.message.get("tool_calls")
     listed = calls if isinstance(calls, list | tuple) and slot.role == ASSISTANT else ()
     blocks = [*slot.blocks, *(_chat_call(call) for call in listed if isinstance(call, Mapping))]
-    slot.edit(rest)
+    slot.edit(fields)
     slot.blocks = blocks
     return slot
 
@@ -583,8 +581,13 @@ def _from_chat(draft: Draft, slot: Slot) -> Slot:
 def _chat_call(call: Mapping[str, Any]) -> dict[str, Any]:
     function = call.get("function")
     body = function if isinstance(function, Mapping) else call
-    given = body.get("arguments", body.get("input"))
-    return {"type": "tool_use", "id": call.get("id"), "name": str(body.get("name")), "input": given}
+    arguments = body.get("arguments", body.get("input"))
+    return {
+        "type": "tool_use",
+        "id": call.get("id"),
+        "name": str(body.get("name")),
+        "input": arguments,
+    }
 
 
 def _new(role: str, content: Any, like: Slot) -> Slot:
@@ -608,9 +611,9 @@ def _plain_slot(draft: Draft, slot: Slot) -> Slot:
         core.Ledger(None, [item])
     except InvalidMessage as exc:
         draft.note("A01", slot, f"replaced what cannot be sent: {exc.reason}")
-        made = Slot(plain(item), slot.origin)
-        made.changed = True
-        return made
+        fresh = Slot(plain(item), slot.origin)
+        fresh.changed = True
+        return fresh
     return slot
 
 
@@ -619,9 +622,9 @@ def plain(value: Any, depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         return left_out("too deep")
     if isinstance(value, Mapping):
-        return {str(key): plain(each, depth + 1) for key, each in value.items()}
+        return {str(key): plain(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each, depth + 1) for each in value]
+        return [plain(item, depth + 1) for item in value]
     if value is None or isinstance(value, str | float | bool):
         return value
     if isinstance(value, int):
@@ -677,7 +680,7 @@ def _longest(image: Mapping[str, Any]) -> int:
     return max(core.image_size(data)) if data else 0
 
 
-def _each(draft: Draft, kind: str) -> Iterable[tuple[Slot, Any]]:
+def _blocks_of_kind(draft: Draft, kind: str) -> Iterable[tuple[Slot, Any]]:
     for slot in draft.speaking():
         for block in slot.blocks:
             content = block.get("content") if kind_of(block) == "tool_result" else None
@@ -686,7 +689,7 @@ def _each(draft: Draft, kind: str) -> Iterable[tuple[Slot, Any]]:
 
 
 def _count(draft: Draft, kind: str) -> int:
-    return sum(1 for _ in _each(draft, kind))
+    return sum(1 for _ in _blocks_of_kind(draft, kind))
 
 
 def _replace(
@@ -735,17 +738,21 @@ def _limit(draft: Draft, kind: str, limit: int) -> None:
 
 
 def _limit_pages(draft: Draft, limit: int) -> None:
-    sized = [(id(document), _pages(document)) for _, document in _each(draft, "document")]
-    total, gone = sum(pages for _, pages in sized), set()
+    sized = [(id(document), _pages(document)) for _, document in _blocks_of_kind(draft, "document")]
+    total, dropped = sum(pages for _, pages in sized), set()
     for name, pages in sized:
         if total <= limit:
             break
         if pages:
-            gone.add(name)
+            dropped.add(name)
             total -= pages
-    if gone:
+    if dropped:
         _replace(
-            draft, "document", lambda each: id(each) in gone, "a document over the pages", "A22"
+            draft,
+            "document",
+            lambda block: id(block) in dropped,
+            "a document over the pages",
+            "A22",
         )
 
 
@@ -792,8 +799,8 @@ def _to_user(draft: Draft, slot: Slot) -> None:
     texts = [str(block.get("text", "")) for block in slot.blocks if kind_of(block) == "text"]
     draft.note("A12", slot, "made a user message of a system message")
     keys = ("output_config", "clear_at")
-    kept = {key: value for key, value in slot.message.items() if key not in keys}
-    slot.edit({**kept, "role": USER})
+    fields = {key: value for key, value in slot.message.items() if key not in keys}
+    slot.edit({**fields, "role": USER})
     slot.blocks = [text_block(SYSTEM_HEAD + "\n".join(texts))]
 
 

@@ -30,7 +30,7 @@ from ullage.legality.draft import Repaired
 from ullage.legality.internal import ChatLine, Lines, as_text
 from ullage.legality.pairs import synthetic_id
 from ullage.legality.params import known_model, size_of, whole
-from ullage.legality.repairs import RepairRequest, RepairStep, mend, steps
+from ullage.legality.repairs import RepairRequest, RepairStep, run_steps, steps
 from ullage.messages import THINKING
 from ullage.providers.registry import ChatRules
 
@@ -128,9 +128,9 @@ def name_calls(work: Lines, rules: ChatRules) -> None:
             continue
         calls = line.get("tool_calls")
         if line.get("role") == ASSISTANT and isinstance(calls, list | tuple):
-            made = [_named(work, line, call, used, waiting, times, rules) for call in calls]
-            if any(a is not b for a, b in zip(made, calls, strict=True)):
-                line.put(tool_calls=made)
+            named = [_named(work, line, call, used, waiting, times, rules) for call in calls]
+            if any(a is not b for a, b in zip(named, calls, strict=True)):
+                line.put(tool_calls=named)
 
 
 # New ids of calls that had the same one, by message: the newest message's first is answered next.
@@ -157,25 +157,25 @@ def _named(
     times: dict[str, int],
     rules: ChatRules,
 ) -> Any:
-    given = call.get("id")
-    name = given
-    if not _valid(given, rules) or given in used:
-        key = str(given)
+    call_id = call.get("id")
+    name = call_id
+    if not _valid(call_id, rules) or call_id in used:
+        key = str(call_id)
         while not _valid(name, rules) or name in used:
             times[key] = times.get(key, 0) + 1
-            name = _fresh(given, times[key], rules)
+            name = _fresh(call_id, times[key], rules)
         work.note(
             rules.id_rule,
             line,
             "gave a tool call another id",
-            ids=(given, name),
+            ids=(call_id, name),
         )
     used.add(name)
-    open_calls = waiting.setdefault(str(given), [])
+    open_calls = waiting.setdefault(str(call_id), [])
     if not open_calls or open_calls[-1][0] is not line:
         open_calls.append((line, deque()))
     open_calls[-1][1].append(name)
-    return call if name == given else {**call, "id": name}
+    return call if name == call_id else {**call, "id": name}
 
 
 def _valid(name: Any, rules: ChatRules) -> bool:
@@ -186,50 +186,50 @@ def _valid(name: Any, rules: ChatRules) -> bool:
     return len(name) <= rules.max_id_chars
 
 
-def _fresh(given: Any, time: int, rules: ChatRules) -> str:
+def _fresh(name: Any, time: int, rules: ChatRules) -> str:
     if not rules.exact_ids:
-        return synthetic_id(given, time)[-rules.max_id_chars :]
-    raw = f"{given}#{time}".encode(errors="surrogatepass")
+        return synthetic_id(name, time)[-rules.max_id_chars :]
+    raw = f"{name}#{time}".encode(errors="surrogatepass")
     return hashlib.sha256(raw).hexdigest()[: rules.max_id_chars]
 
 
 def pair(work: Lines, orphans: str) -> None:
     """Put every tool message after its call, and answer calls that have none."""
     answers = _match(work)
-    made: list[ChatLine] = []
+    placed_lines: list[ChatLine] = []
     position = {id(line): at for at, line in enumerate(work.lines)}
-    placed = {id(line): name for found in answers.values() for name, line in found.items()}
-    said = {name: line for found in answers.values() for name, line in found.items()}
+    placed = {id(line): name for by_name in answers.values() for name, line in by_name.items()}
+    answers_by_name = {name: line for by_name in answers.values() for name, line in by_name.items()}
     legacy = waits = False
     for line in work.lines:
         role = line.get("role")
         if role == ASSISTANT:
             legacy = line.get("function_call") is not None
         if role == "function" and not legacy:
-            made += _orphan(work, line, orphans, made)
+            placed_lines += _orphan(work, line, orphans, placed_lines)
         elif role != TOOL:
-            made.append(line)
-            found = answers.get(id(line), {})
-            waits = any(str(call.get("id")) not in found for call in calls_of(line))
-            made += _group(work, line, found, position)
+            placed_lines.append(line)
+            by_name = answers.get(id(line), {})
+            waits = any(str(call.get("id")) not in by_name for call in calls_of(line))
+            placed_lines += _group(work, line, by_name, position)
         elif id(line) not in placed:
-            made += _stray(work, line, orphans, made, said, waits=waits)
-    work.lines = made
+            placed_lines += _stray(work, line, orphans, placed_lines, answers_by_name, waits=waits)
+    work.lines = placed_lines
 
 
 def _stray(
     work: Lines,
     line: ChatLine,
     policy: str,
-    made: Sequence[ChatLine],
-    said: Mapping[str, ChatLine],
+    placed_lines: Sequence[ChatLine],
+    answers_by_name: Mapping[str, ChatLine],
     *,
     waits: bool,
 ) -> list[ChatLine]:
     """A tool message that answers no call; where one waits, or another stands in its place, its text stays."""
-    first = said.get(str(line.get("tool_call_id")))
+    first = answers_by_name.get(str(line.get("tool_call_id")))
     if first is None:
-        return _orphan(work, line, "text" if waits and policy == "note" else policy, made)
+        return _orphan(work, line, "text" if waits and policy == "note" else policy, placed_lines)
     work.note("O01", line, "further results of one call", ids=(line.get("tool_call_id"),))
     text = as_text(line.get("content")).strip()
     if policy == "drop" or not text or text == as_text(first.get("content")).strip():
@@ -252,16 +252,16 @@ def _match(work: Lines) -> dict[int, dict[str, ChatLine]]:
     answers: dict[int, dict[str, ChatLine]] = {}
     owner: dict[str, ChatLine] = {}
     early: dict[str, ChatLine] = {}
-    known: set[str] = set()
+    called: set[str] = set()
     for line in work.lines:
         for call in calls_of(line):
             owner[str(call.get("id"))] = line
-            known.add(str(call.get("id")))
+            called.add(str(call.get("id")))
         if line.get("role") == TOOL:
             name = str(line.get("tool_call_id"))
             if name in owner:
                 answers.setdefault(id(owner.pop(name)), {})[name] = line
-            elif name not in known:
+            elif name not in called:
                 early.setdefault(name, line)
     for name in [name for name in owner if name in early]:  # it stands before its call
         answers.setdefault(id(owner[name]), {})[name] = early[name]
@@ -269,29 +269,31 @@ def _match(work: Lines) -> dict[int, dict[str, ChatLine]]:
 
 
 def _group(
-    work: Lines, line: ChatLine, found: dict[str, ChatLine], position: Mapping[int, int]
+    work: Lines, line: ChatLine, answers: dict[str, ChatLine], position: Mapping[int, int]
 ) -> list[ChatLine]:
-    made = list(found.values())
+    group = list(answers.values())
     at = position[id(line)]
-    if made and work.lines[at + 1 : at + 1 + len(made)] != made:
-        work.note("O01", line, "moved tool messages after their calls", ids=found)
+    if group and work.lines[at + 1 : at + 1 + len(group)] != group:
+        work.note("O01", line, "moved tool messages after their calls", ids=answers)
     for call in calls_of(line):
         name = str(call.get("id"))
-        if name not in found:
+        if name not in answers:
             work.note("O01", line, "answered an interrupted tool call", ids=(name,))
             value = {"role": TOOL, "tool_call_id": call.get("id"), "content": INTERRUPTED}
-            made.append(ChatLine(value, line.origin))
-    return made
+            group.append(ChatLine(value, line.origin))
+    return group
 
 
-def _orphan(work: Lines, line: ChatLine, policy: str, made: Sequence[ChatLine]) -> list[ChatLine]:
+def _orphan(
+    work: Lines, line: ChatLine, policy: str, placed_lines: Sequence[ChatLine]
+) -> list[ChatLine]:
     ids = (line.get("tool_call_id"),)
     work.note("O02", line, f"tool message without its call: {policy}", ids=ids)
     if policy == "drop":
         return []
     text = as_text(line.get("content")).strip() if policy == "text" else ""
     value = {"role": USER, "content": f"{ORPHANS}\n{text}" if text else ORPHANS}
-    if made and made[-1].value == value:  # one line says it for all
+    if placed_lines and placed_lines[-1].value == value:  # one line says it for all
         return []
     return [ChatLine(value, line.origin)]
 
@@ -333,7 +335,7 @@ def systems(work: Lines) -> None:
 
 def alternate(work: Lines) -> None:
     """User first; neighbours of one side become one message."""
-    made: list[ChatLine] = []
+    merged: list[ChatLine] = []
     joined: list[ChatLine] = []  # what the newest message takes in
     before: ChatLine | None = None
     first = True
@@ -341,7 +343,7 @@ def alternate(work: Lines) -> None:
         role = line.get("role")
         if role == ASSISTANT and first:
             work.note("L02", line, "put a line before the first assistant message")
-            made.append(ChatLine({"role": USER, "content": EARLIER}, line.origin))
+            merged.append(ChatLine({"role": USER, "content": EARLIER}, line.origin))
         if before is not None and role in (USER, ASSISTANT) and before.get("role") == role:
             work.note("L02", line, "merged two messages of one side")
             joined.append(line)
@@ -350,22 +352,22 @@ def alternate(work: Lines) -> None:
             _merge(before, joined)
             before, joined = line, []
         first = first and role in (*SYSTEMS, None)
-        made.append(line)
+        merged.append(line)
     _merge(before, joined)
-    work.lines = made
+    work.lines = merged
 
 
 def _merge(into: ChatLine | None, lines: Sequence[ChatLine]) -> None:
     if into is None or not lines:
         return
-    each = [into, *lines]
-    contents = [line.get("content") for line in each]
+    parts_of_one = [into, *lines]
+    contents = [line.get("content") for line in parts_of_one]
     content: Any
     if any(isinstance(one, list | tuple) for one in contents):
         content = [part for one in contents for part in _as_parts(one)]
     else:
         content = "\n\n".join(text for text in contents if text)
-    calls = [call for line in each for call in line.get("tool_calls") or ()]
+    calls = [call for line in parts_of_one for call in line.get("tool_calls") or ()]
     into.put(content=content, **({"tool_calls": calls} if calls else {}))
 
 
@@ -377,13 +379,17 @@ def _as_parts(content: Any) -> list[Any]:
 
 def answer_tools(work: Lines) -> None:
     """Mistral accepts no user message directly after a tool's."""
-    made: list[ChatLine] = []
+    answered: list[ChatLine] = []
     for line in work.lines:
-        if made and made[-1].get("role") == TOOL and line.get("role") not in (TOOL, ASSISTANT):
+        if (
+            answered
+            and answered[-1].get("role") == TOOL
+            and line.get("role") not in (TOOL, ASSISTANT)
+        ):
             work.note("M02", line, "put an assistant line between tool and user")
-            made.append(ChatLine({"role": ASSISTANT, "content": RECEIVED}, line.origin))
-        made.append(line)
-    work.lines = made
+            answered.append(ChatLine({"role": ASSISTANT, "content": RECEIVED}, line.origin))
+        answered.append(line)
+    work.lines = answered
 
 
 def last_word(work: Lines) -> None:
@@ -406,7 +412,7 @@ def no_messages(work: Lines) -> None:
 
 USER, ASSISTANT, TOOL = "user", "assistant", "tool"
 _ROLES = {"human": USER, "model": ASSISTANT, "ai": ASSISTANT, "bot": ASSISTANT}
-_KNOWN = (USER, ASSISTANT, TOOL, "function", "system", "developer")
+_ROLE_NAMES = (USER, ASSISTANT, TOOL, "function", "system", "developer")
 _PLACEHOLDERS = {"image": IMAGE, "image_url": IMAGE, "document": DOCUMENT, "file": DOCUMENT}
 
 
@@ -414,10 +420,10 @@ def normal(work: Lines, rules: ChatRules, strict: bool) -> None:
     """Makes every line a message of the form, with content that its role may have; what says nothing goes."""
     work.lines = [line for line in work.lines if _readable(work, line)]
     work.make_plain("O06")
-    kept = []
+    normal_lines = []
     for line in work.lines:
         if line.get("role") is None:
-            kept.append(line)
+            normal_lines.append(line)
             continue
         _calls(work, line)
         _content(work, line)
@@ -425,10 +431,10 @@ def normal(work: Lines, rules: ChatRules, strict: bool) -> None:
             work.note("O10", line, "made null content an empty string")
             line.put(content="")
         if _says_something(line, rules):
-            kept.append(line)
+            normal_lines.append(line)
         else:
             work.note("O04", line, "dropped a message without content")
-    work.lines = kept
+    work.lines = normal_lines
 
 
 def _readable(work: Lines, line: ChatLine) -> bool:
@@ -448,7 +454,7 @@ def _readable(work: Lines, line: ChatLine) -> bool:
             work.note("O06", line, "dropped an item that is not a message")
         return keep
     role = line.get("role")
-    if not isinstance(role, str) or role not in _KNOWN:
+    if not isinstance(role, str) or role not in _ROLE_NAMES:
         if role is None and envelope:
             return True
         name = _ROLES.get(role, USER) if isinstance(role, str) else USER
@@ -467,15 +473,17 @@ def _calls(work: Lines, line: ChatLine) -> None:
         work.note("O03", line, "removed tool calls that are not the assistant's")
         line.drop("tool_calls")
         return
-    made = (
+    repaired_calls = (
         [new for call in calls if (new := _call(call))] if isinstance(calls, list | tuple) else []
     )
-    if not made:
+    if not repaired_calls:
         work.note("O03", line, "removed a list without tool calls")
         line.drop("tool_calls")
-    elif len(made) != len(calls) or any(a is not b for a, b in zip(made, calls, strict=True)):
+    elif len(repaired_calls) != len(calls) or any(
+        a is not b for a, b in zip(repaired_calls, calls, strict=True)
+    ):
         work.note("O03", line, "put tool calls into their form")
-        line.put(tool_calls=made)
+        line.put(tool_calls=repaired_calls)
 
 
 def _call(call: Any) -> Any:
@@ -491,8 +499,10 @@ def _call(call: Any) -> Any:
 
 
 def _chat_messages_arguments(body: Mapping[str, Any]) -> str:
-    given = body.get("arguments", body.get("input"))
-    return given if isinstance(given, str) else dumps({} if given is None else given)
+    arguments = body.get("arguments", body.get("input"))
+    return (
+        arguments if isinstance(arguments, str) else dumps({} if arguments is None else arguments)
+    )
 
 
 def _content(work: Lines, line: ChatLine) -> None:
@@ -532,9 +542,9 @@ def _part(part: Any, tool: bool) -> Any:
 
 def _foreign(kind: str) -> bool:
     """A block of Anthropic's that the chat form says in another way."""
-    known = ("tool_use", "tool_result", *THINKING, "search_result")
+    kinds = ("tool_use", "tool_result", *THINKING, "search_result")
     more = ("container_upload", "compaction", "fallback", "tool_addition", "tool_removal")
-    return kind in (*known, *more, "server_tool_use", "mcp_tool_use") or kind.endswith(
+    return kind in (*kinds, *more, "server_tool_use", "mcp_tool_use") or kind.endswith(
         "_tool_result"
     )
 
@@ -571,4 +581,4 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         ("M04 L03", last_word),
         ("O06 O04", no_messages),
     )
-    return mend(messages, work=Lines(messages), plan=plan, check=request.report, report=report)
+    return run_steps(messages, work=Lines(messages), plan=plan, check=request.report, report=report)

@@ -59,12 +59,12 @@ class Report:
     @cached_property
     def errors(self) -> tuple[Violation, ...]:
         """What the provider would refuse."""
-        return tuple(found for found in self.violations if found.severity == "error")
+        return tuple(violation for violation in self.violations if violation.severity == "error")
 
     @cached_property
     def warnings(self) -> tuple[Violation, ...]:
         """What some platform or model refuses, or what costs."""
-        return tuple(found for found in self.violations if found.severity != "error")
+        return tuple(violation for violation in self.violations if violation.severity != "error")
 
     @property
     def ok(self) -> bool:
@@ -74,7 +74,7 @@ class Report:
     @cached_property
     def rules(self) -> frozenset[str]:
         """Ids of the rules with errors."""
-        return frozenset(found.rule for found in self.errors)
+        return frozenset(violation.rule for violation in self.errors)
 
     def __bool__(self) -> bool:
         return self.ok
@@ -85,7 +85,7 @@ class Report:
     def __str__(self) -> str:
         if not self.violations:
             return f"{self.provider}: legal"
-        return "\n".join(describe(found) for found in self.violations)
+        return "\n".join(describe(violation) for violation in self.violations)
 
 
 def describe(found: Violation) -> str:
@@ -108,7 +108,7 @@ def read_ledger(messages: Iterable[Any], rule: str) -> tuple[Any, list[Violation
     except InvalidMessage:
         ledger = core.Ledger(None)
     appended = (_appended(ledger, index, item, rule) for index, item in enumerate(items))
-    return ledger, [found for each in appended for found in each]
+    return ledger, [violation for violations in appended for violation in violations]
 
 
 def _appended(ledger: Any, index: int, item: Any, rule: str) -> Iterator[Violation]:
@@ -151,10 +151,12 @@ def found_in(messages: Sequence[Any], request: RuleRequest) -> Report:
     """What the rules of the request's provider find."""
     rules = cast("_Rules", import_module(request.provider.check))
     skip = {*request.facts.get("skip", ()), *request.skip}
-    found = {each for each in rules.check(messages, request) if each.rule not in skip}
+    violations = {
+        violation for violation in rules.check(messages, request) if violation.rule not in skip
+    }
     return Report(
         request.provider.name,
-        tuple(sorted(found, key=lambda v: (v.message, v.block, v.rule, v.detail))),
+        tuple(sorted(violations, key=lambda v: (v.message, v.block, v.rule, v.detail))),
     )
 
 
@@ -258,10 +260,10 @@ def is_valid(value: Any, depth: int = 0) -> bool:
         return True
     if isinstance(value, Mapping):
         return all(
-            is_valid(key, depth + 1) and is_valid(each, depth + 1) for key, each in value.items()
+            is_valid(key, depth + 1) and is_valid(item, depth + 1) for key, item in value.items()
         )
     if isinstance(value, list | tuple):
-        return all(is_valid(each, depth + 1) for each in value)
+        return all(is_valid(item, depth + 1) for item in value)
     return True
 
 
@@ -275,8 +277,8 @@ def valid(value: Any, depth: int = 0) -> Any:
     if depth > MAX_DEPTH or is_valid(value, depth):
         return value
     if isinstance(value, Mapping):
-        return {valid(key, depth + 1): valid(each, depth + 1) for key, each in value.items()}
-    return [valid(each, depth + 1) for each in value]
+        return {valid(key, depth + 1): valid(item, depth + 1) for key, item in value.items()}
+    return [valid(item, depth + 1) for item in value]
 
 
 def _broken(message: Any) -> Iterator[int]:
@@ -284,13 +286,13 @@ def _broken(message: Any) -> Iterator[int]:
     if not isinstance(message, Mapping):
         yield from () if is_valid(message) else (-1,)
         return
-    beside = True
+    among_others = True
     for key, value in message.items():
         if key in ("content", "parts") and isinstance(value, list | tuple):
             yield from (at for at, block in enumerate(value) if not is_valid(block))
         else:
-            beside = beside and is_valid(key) and is_valid(value)
-    yield from () if beside else (-1,)
+            among_others = among_others and is_valid(key) and is_valid(value)
+    yield from () if among_others else (-1,)
 
 
 def _is_text(value: str) -> bool:

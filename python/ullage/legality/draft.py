@@ -160,7 +160,7 @@ class Draft:
     ) -> None:
         """Records a repair."""
         origin = -1 if slot is None else slot.origin
-        self.repairs.append(Repair(rule, origin, block, action, tuple(str(each) for each in ids)))
+        self.repairs.append(Repair(rule, origin, block, action, tuple(str(name) for name in ids)))
 
     def build(self) -> list[Any]:
         """The items as they are now."""

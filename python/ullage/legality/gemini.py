@@ -19,7 +19,7 @@ from ullage.legality.internal import (
     pairs,
     with_given,
 )
-from ullage.legality.repairs import RepairRequest, mend, steps
+from ullage.legality.repairs import RepairRequest, run_steps, steps
 from ullage.providers.gemini import from_provider, to_provider
 
 DUMMY_SIGNATURES = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
@@ -70,23 +70,25 @@ def signatures_needed(model: str | None) -> bool:
 
 def parts_of(content: Any) -> list[Any]:
     """Parts of a content; empty if it has none."""
-    known = type(content) is dict or isinstance(content, Mapping)  # dicts are recognised at once
-    parts = content.get("parts") if known else None
+    is_mapping = type(content) is dict or isinstance(
+        content, Mapping
+    )  # dicts are recognised at once
+    parts = content.get("parts") if is_mapping else None
     return list(parts) if isinstance(parts, list | tuple) else []
 
 
 def part_kind(part: Any) -> str:
     """The data field of a part, "" if it has none."""
-    found = data_of(part)
-    return found[0] if found else ""
+    kinds = data_of(part)
+    return kinds[0] if kinds else ""
 
 
 def data_of(part: Any) -> list[str]:
     """All data fields that are set; a part may have one."""
     if type(part) is not dict and not isinstance(part, Mapping):
         return []
-    found = [name for name in part if name in _NAMES and part[name] is not None]
-    return found if len(found) < 2 else sorted(found, key=_DATA.index)
+    kinds = [name for name in part if name in _NAMES and part[name] is not None]
+    return kinds if len(kinds) < 2 else sorted(kinds, key=_DATA.index)
 
 
 def named(call: Any) -> bool:
@@ -149,12 +151,12 @@ def _responses(index: int, contents: Sequence[Any]) -> Iterator[Violation]:
     if not answers and not calls:
         return
     names = [_name(call) for call in calls]
-    given = [_name(answer) for answer in answers]
-    if sorted(names) != sorted(given):
+    answered = [_name(answer) for answer in answers]
+    if sorted(names) != sorted(answered):
         yield _error(
             "G03", index, -1, f"{len(calls)} function calls, {len(answers)} responses to them"
         )
-    elif names != given:
+    elif names != answered:
         yield _error("G03", index, -1, "responses in another order than the calls")
 
 
@@ -187,13 +189,13 @@ def _signatures(contents: Sequence[Any]) -> Iterator[Violation]:
 
 
 def _originals(contents: Sequence[Any], original: Any) -> Iterator[Violation]:
-    given = original.get("contents", ()) if isinstance(original, Mapping) else original
-    known = [part for content in given for part in parts_of(content)]
+    contents_before = original.get("contents", ()) if isinstance(original, Mapping) else original
+    parts_before = [part for content in contents_before for part in parts_of(content)]
     start = turn_start(contents)
     for index, content in enumerate(contents):
         for position, part in enumerate(parts_of(content)):
             signature = part.get("thoughtSignature") if isinstance(part, Mapping) else None
-            if signature is None or signature in DUMMY_SIGNATURES or part in known:
+            if signature is None or signature in DUMMY_SIGNATURES or part in parts_before:
                 continue
             call = part_kind(part) == "functionCall" and index >= start
             yield _error("G04" if call else "G07", index, position, "signed part is not as it came")
@@ -211,26 +213,26 @@ def repair(contents: Sequence[Any], request: RepairRequest) -> Repaired:
     report = request.report(contents)
     if report.ok:
         return Repaired(contents)
-    known = _known(request.original)
+    parts_before = _parts_before(request.original)
     plan = steps(
         ("G01 G03 G05", _readable),
         ("G01 G02 G03 G06", lambda w: _paired(w, request)),
-        ("G04 G07", lambda w: _sign(w, known, needed=signatures_needed(request.model))),
+        ("G04 G07", lambda w: _sign(w, parts_before, needed=signatures_needed(request.model))),
         ("G01", _no_contents),
     )
-    done = mend(contents, work=Lines(contents), plan=plan, check=request.report, report=report)
+    done = run_steps(contents, work=Lines(contents), plan=plan, check=request.report, report=report)
     return with_given(done, contents)
 
 
-def _known(original: Any) -> list[Any] | None:
+def _parts_before(original: Any) -> list[Any] | None:
     if original is None:
         return None
-    given = original.get("contents", ()) if isinstance(original, Mapping) else original
-    return [part for content in given for part in parts_of(content)]
+    contents_before = original.get("contents", ()) if isinstance(original, Mapping) else original
+    return [part for content in contents_before for part in parts_of(content)]
 
 
 def _readable(work: Lines) -> None:
-    kept = []
+    readable = []
     for line in work.lines:
         if isinstance(line.value, str) and line.value.strip():
             work.note("G01", line, "made a string a user content")
@@ -244,19 +246,23 @@ def _readable(work: Lines) -> None:
             line.put(role=role)
         _parts(work, line)
         if parts_of(line.value):
-            kept.append(line)
+            readable.append(line)
         else:
             work.note("G05", line, "dropped a content without parts")
-    work.lines = kept
+    work.lines = readable
     work.make_plain("G01")
 
 
 def _parts(work: Lines, line: ChatLine) -> None:
-    given = line.get("parts")
-    listed = given if isinstance(given, list | tuple) else [given] if given else []
-    parts = [made for part in listed if (made := _part(part, role_of(line.value))) is not None]
+    content = line.get("parts")
+    listed = content if isinstance(content, list | tuple) else [content] if content else []
+    parts = [
+        repaired_part
+        for part in listed
+        if (repaired_part := _part(part, role_of(line.value))) is not None
+    ]
     if (
-        not isinstance(given, list | tuple)
+        not isinstance(content, list | tuple)
         or len(parts) != len(listed)
         or any(a is not b for a, b in zip(parts, listed, strict=True))
     ):
@@ -268,8 +274,8 @@ def _part(part: Any, role: str) -> Any:
     """The part, or what may stand in its place; `None`: nothing."""
     several = data_of(part)
     if len(several) > 1:
-        kept = next((name for name in several if name.startswith("function")), several[0])
-        part = {key: part[key] for key in part if key == kept or key not in several}
+        main = next((name for name in several if name.startswith("function")), several[0])
+        part = {key: part[key] for key in part if key == main or key not in several}
     kind = part_kind(part)
     if kind == "functionCall" and (role == USER or not named(part[kind])):
         return {"text": f"[function call] {dumps(part[kind])}"}
@@ -293,35 +299,35 @@ def _paired(work: Lines, request: RepairRequest) -> None:
         write=lambda messages: to_provider(messages, signatures=False).parts["contents"],
     )
     work.repairs += repairs
-    work.lines = [ChatLine(each.item, each.origin) for each in placed]
+    work.lines = [ChatLine(placed_item.item, placed_item.origin) for placed_item in placed]
 
 
 def _join(work: Lines) -> None:
     """Makes neighbours of one role one content."""
-    made: list[ChatLine] = []
+    joined: list[ChatLine] = []
     parts: list[Any] = []  # of the newest of these, while others join it
     for line in work.lines:
         role = role_of(line.value)
-        if made and role_of(made[-1].value) == role:
+        if joined and role_of(joined[-1].value) == role:
             work.note("G01", line, "joined two contents of one role")
-            parts = parts or list(parts_of(made[-1].value))
+            parts = parts or list(parts_of(joined[-1].value))
             parts += parts_of(line.value)
             continue
         if parts:
-            made[-1].put(parts=parts)
+            joined[-1].put(parts=parts)
             parts = []
-        made.append(line)
+        joined.append(line)
     if parts:
-        made[-1].put(parts=parts)
-    work.lines = made
+        joined[-1].put(parts=parts)
+    work.lines = joined
 
 
-def _sign(work: Lines, known: list[Any] | None, *, needed: bool) -> None:
+def _sign(work: Lines, parts_before: list[Any] | None, *, needed: bool) -> None:
     """Puts signatures back as they came; where they are lost, the documented dummy or none."""
     start = turn_start(work.build())
     for index, line in enumerate(work.lines):
         model = role_of(line.value) == MODEL
-        parts = [_signed(part, known) for part in parts_of(line.value)]
+        parts = [_signed(part, parts_before) for part in parts_of(line.value)]
         if model and needed and index >= start:
             first = next(
                 (at for at, part in enumerate(parts) if part_kind(part) == "functionCall"), None
@@ -333,14 +339,18 @@ def _sign(work: Lines, known: list[Any] | None, *, needed: bool) -> None:
             line.put(parts=parts)
 
 
-def _signed(part: Any, known: list[Any] | None) -> Any:
-    if known is None or not isinstance(part, Mapping):
+def _signed(part: Any, parts_before: list[Any] | None) -> Any:
+    if parts_before is None or not isinstance(part, Mapping):
         return part
     signature = part.get("thoughtSignature")
-    if signature in DUMMY_SIGNATURES or (signature is not None and part in known):
+    if signature in DUMMY_SIGNATURES or (signature is not None and part in parts_before):
         return part
     bare = {key: value for key, value in part.items() if key != "thoughtSignature"}
-    same = (each for each in known if isinstance(each, Mapping) and "thoughtSignature" in each)
+    same = (
+        part_before
+        for part_before in parts_before
+        if isinstance(part_before, Mapping) and "thoughtSignature" in part_before
+    )
     was = next(
         (e for e in same if {k: v for k, v in e.items() if k != "thoughtSignature"} == bare), None
     )

@@ -100,28 +100,32 @@ class Track:
         message = said_in(item)
         role = str(message.get("role", ""))
         self._answering = self._answering and role in (ASSISTANT, "")
-        found = list(self._list.feed(item)) if self.bound else []
+        thoughts = list(self._list.feed(item)) if self.bound else []
         mark = _mark(item, message) if role == ASSISTANT else 0
         if mark and mark not in self._learned:
             answers_sent = self.bound and self._answering
-            self._learn(item, mark, self._sent.feed(item) if answers_sent else found)
-        if found:
-            self._follow(found)
+            self._learn(item, mark, self._sent.feed(item) if answers_sent else thoughts)
+        if thoughts:
+            self._follow(thoughts)
         blocks = _blocks(message)
         # What was learned from this very list of blocks is as it came.
         if not (mark and self._steps.sure):
             self._check(blocks)
         if mark:
-            self._turn.said(item, mark)
+            self._turn.spoke(item, mark)
         elif role:
             self._turn.heard(role == USER, blocks, self.originals, self._steps)
         self._previous = role or self._previous
 
-    def _learn(self, item: Any, mark: int, found: Iterable[tuple[int, str, bytes]]) -> None:
-        made = self.originals
-        new = [row for row in found if row[1] not in made.bound and row[1] not in made.refused]
+    def _learn(self, item: Any, mark: int, thoughts: Iterable[tuple[int, str, bytes]]) -> None:
+        originals = self.originals
+        new = [
+            row
+            for row in thoughts
+            if row[1] not in originals.bound and row[1] not in originals.refused
+        ]
         for _, key, digest in new:
-            made.bind(key, digest)
+            originals.bind(key, digest)
         self._note(item, mark, self._previous == ASSISTANT)
 
     def _note(self, item: Any, mark: int, goes_on: bool) -> None:
@@ -133,16 +137,19 @@ class Track:
 
     def dump(self) -> dict[str, Any]:
         """What is known about thinking in addition to the blocks themselves, as plain JSON."""
-        made = self.originals
+        originals = self.originals
         return {
-            "order": dict(made.order),
-            "bound": {key: sorted(each.hex() for each in made.bound[key]) for key in made.bound},
-            "refused": sorted(made.refused),
+            "order": dict(originals.order),
+            "bound": {
+                key: sorted(digest.hex() for digest in originals.bound[key])
+                for key in originals.bound
+            },
+            "refused": sorted(originals.refused),
         }
 
     def load(self, stored: Mapping[str, Any], history: Iterable[Any]) -> None:
         """Take back what `dump` gave; `history` holds the blocks."""
-        made = self.originals
+        originals = self.originals
         previous = ""
         for item in history:
             message = said_in(item)
@@ -150,30 +157,30 @@ class Track:
             if role == ASSISTANT:
                 self._note(item, _mark(item, message), previous == ASSISTANT)
             previous = role or previous
-        made.order.update(stored["order"])
+        originals.order.update(stored["order"])
         if stored["refused"]:
-            made.forget()
-            made.refused.update(stored["refused"])
+            originals.forget()
+            originals.refused.update(stored["refused"])
         for key, digests in stored["bound"].items():
-            made.bound[key] = {bytes.fromhex(each) for each in digests}
+            originals.bound[key] = {bytes.fromhex(digest) for digest in digests}
 
-    def _follow(self, found: Iterable[tuple[int, str, bytes]]) -> None:
+    def _follow(self, thoughts: Iterable[tuple[int, str, bytes]]) -> None:
         """Whether thinking stands where it was made, in one unbroken run."""
-        made = self.originals
-        for _, key, digest in found:
-            position = made.order.get(key)
-            valid = position is not None and digest in made.bound.get(key, ())
+        originals = self.originals
+        for _, key, digest in thoughts:
+            position = originals.order.get(key)
+            valid = position is not None and digest in originals.bound.get(key, ())
             run = self._expected is None or position == self._expected
             self._broken = self._broken or not (valid and run)
             self._expected = None if position is None else position + 1
 
     def _check(self, blocks: Iterable[Any]) -> None:
-        made = self.originals
+        originals = self.originals
         for block in blocks:
             if _kind(block) in _WATCHED:
-                known = made.blocks.get(thought_key(block) or "")
-                altered = known is not None and known != as_made(block)
-                self._broken = self._broken or altered or foreign_compaction(block, made)
+                recorded = originals.blocks.get(thought_key(block) or "")
+                altered = recorded is not None and recorded != as_made(block)
+                self._broken = self._broken or altered or foreign_compaction(block, originals)
 
 
 def _kind(block: Any) -> Any:
@@ -233,8 +240,8 @@ class _Steps:
                 key = f"{kind}:{seal}"
             else:
                 continue
-            known = key in originals.step_of or key in originals.refused
-            if known or key in seen:
+            is_recorded = key in originals.step_of or key in originals.refused
+            if is_recorded or key in seen:
                 return False
             seen.add(key)
         return True
@@ -252,20 +259,22 @@ class _Turn:
         self._role = ""
         self._answered = False
         self._run: list[tuple[Any, int]] = []
-        self._torn = False
+        self._broken = False
 
-    def said(self, item: Any, mark: int) -> None:
+    def spoke(self, item: Any, mark: int) -> None:
         """A message of the assistant."""
         if self._role == USER and not self._answered:
-            self._torn = False
+            self._broken = False
         self._role = ASSISTANT
         self._run.append((item, mark))
 
-    def heard(self, by_user: bool, blocks: Iterable[Any], made: Originals, steps: _Steps) -> None:
+    def heard(
+        self, by_user: bool, blocks: Iterable[Any], originals: Originals, steps: _Steps
+    ) -> None:
         """A message of somebody else."""
         if self._run:
             # Now: what is learned later may lengthen a step.
-            self._torn = self._torn or not _as_made(self._run, made, steps)
+            self._broken = self._broken or not _as_made(self._run, originals, steps)
             self._run = []
         if by_user:
             answers = any(_kind(block) == "tool_result" for block in blocks)
@@ -275,7 +284,7 @@ class _Turn:
     def fine(self, originals: Originals, steps: _Steps) -> bool:
         if self._role == USER and not self._answered:
             return True
-        return not self._torn and (not self._run or _as_made(self._run, originals, steps))
+        return not self._broken and (not self._run or _as_made(self._run, originals, steps))
 
 
 def _as_made(run: Sequence[tuple[Any, int]], originals: Originals, steps: _Steps) -> bool:
@@ -369,18 +378,18 @@ class Repairer:
             "thinking_policy": thinking_policy,
             "params": params,
         }
-        known = facts_for(
+        request_facts = facts_for(
             model=model, system=system, tools=tools, platform=platform, params=params, facts=facts
         )
         self.originals = Originals.read(original or (), system=system, tools=tools)
-        bound = known.bound and not known.drop_block
+        bound = request_facts.bound and not request_facts.drop_block
         self._track = Track(self.originals, system=system, tools=tools, bound=bound)
         # Until a list is rewritten nothing needs to be hashed: it is its own original.
         self._tracking = original is not None
         self._items: list[Any] = []
         self._answers: list[Any] = []
-        self._reading = _Reading({"system": system, "tools": tools, **params}, known.core)
-        self._params_fine = not any(check_params(params, known))
+        self._reading = _Reading({"system": system, "tools": tools, **params}, request_facts.core)
+        self._params_fine = not any(check_params(params, request_facts))
         self._ledger: Any = None
         self._own: Any = None
         self._version = 0
@@ -502,7 +511,7 @@ class Repairer:
             params: See there.
             **named: The request's other parameters by name.
         """
-        made = cls(
+        repairer = cls(
             provider=provider,
             model=model,
             system=system,
@@ -517,14 +526,14 @@ class Repairer:
             **named,
         )
         if stored["tracking"]:
-            made._tracking = True
-            made._track.load(stored, messages if history is None else history)
+            repairer._tracking = True
+            repairer._track.load(stored, messages if history is None else history)
         if stored["bound_thinking"]:
-            made._options["facts"] = {**(facts or {}), "bound_thinking": True}
-            made._track.bound = True
+            repairer._options["facts"] = {**(facts or {}), "bound_thinking": True}
+            repairer._track.bound = True
         if stored["seen"]:
-            made.repair(messages[: stored["seen"]])
-        return made
+            repairer.repair(messages[: stored["seen"]])
+        return repairer
 
     # ---- inside ------------------------------------------------------------------------------
 
@@ -659,5 +668,5 @@ class _Reading:
             return False
         if self._pages > self._page_limit or self._verifier is None:
             return False
-        found = self._verifier.check()
-        return not found or all(each.severity != "error" for each in found)
+        violations = self._verifier.check()
+        return not violations or all(violation.severity != "error" for violation in violations)

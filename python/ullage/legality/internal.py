@@ -28,7 +28,7 @@ from ullage.legality.draft import (
     text_block,
 )
 from ullage.legality.pairs import repair_pairs
-from ullage.legality.repairs import RepairRequest, RepairStep, mend, steps
+from ullage.legality.repairs import RepairRequest, RepairStep, run_steps, steps
 from ullage.providers._common import BROKEN
 from ullage.providers.native_lists import FormList, read_form
 from ullage.providers.registry import provider_of
@@ -47,9 +47,9 @@ def check(items: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     within = inner(request)
     ledger, unreadable = read_ledger(form.messages, "A01")
     facts = {**facts_of(within).core, "skip": within.facts["skip"]}
-    for found in (*unreadable, *core.check(ledger, within.provider.rules, facts)):
-        at = form.owner(found.message) if found.message >= 0 else -1
-        yield found._replace(message=at, block=-1)
+    for violation in (*unreadable, *core.check(ledger, within.provider.rules, facts)):
+        at = form.owner(violation.message) if violation.message >= 0 else -1
+        yield violation._replace(message=at, block=-1)
     yield from check_unicode(items, system=request.system, tools=request.tools)
 
 
@@ -100,7 +100,7 @@ class Placed(NamedTuple):
 
 
 def pair(
-    given: Sequence[Placed],
+    placed: Sequence[Placed],
     *,
     rules: Mapping[str, str],
     read: Callable[[Sequence[Any]], Sequence[Any]],
@@ -110,31 +110,31 @@ def pair(
     """Runs steps over the internal view of items.
 
     Args:
-        given: Items that the form's reader can read.
+        placed: Items that the form's reader can read.
         rules: The form's rule for each of Anthropic's under which a step files a repair; that of "" for the others.
         read: Messages of the internal view, one for each item; a first item that only stands in for a missing one has none.
         steps: What to do; where they do nothing, the items stay.
         write: Messages in the provider's form.
     """
-    items = [each.item for each in given]
+    items = [one.item for one in placed]
     try:
         draft = Draft(read(items))
-        for slot, each in zip(draft.slots, given[len(given) - len(draft.slots) :], strict=True):
-            slot.origin = each.origin
+        for slot, one in zip(draft.slots, placed[len(placed) - len(draft.slots) :], strict=True):
+            slot.origin = one.origin
         for step in steps:
             step(draft)
         if not draft.repairs:
-            return list(given), []
+            return list(placed), []
         written = same_objects(write(draft.build()), items, write(read(items)))
     except (*BROKEN, InvalidMessage):  # what the form cannot say stays as it is, and is left
-        return list(given), []
-    repairs = [each._replace(rule=rules.get(each.rule, rules[""])) for each in draft.repairs]
-    return list(_with_origins(written, given)), repairs
+        return list(placed), []
+    repairs = [one._replace(rule=rules.get(one.rule, rules[""])) for one in draft.repairs]
+    return list(_with_origins(written, placed)), repairs
 
 
-def _with_origins(written: Sequence[Any], given: Sequence[Placed]) -> Iterator[Placed]:
+def _with_origins(written: Sequence[Any], placed: Sequence[Placed]) -> Iterator[Placed]:
     """Each item with its own origin, or that of the one before it."""
-    origins = {id(each.item): each.origin for each in given}
+    origins = {id(one.item): one.origin for one in placed}
     last = 0
     for item in written:
         last = origins.get(id(item), last)
@@ -149,25 +149,30 @@ def same_objects(written: Sequence[Any], items: Sequence[Any], as_read: Sequence
         items: As given.
         as_read: The given items, read and written without a repair: what that cannot reproduce of an item is no change.
     """
-    given: dict[bytes, deque[Any]] = {}
+    items_by_key: dict[bytes, deque[Any]] = {}
     # Where the model spoke first, writing put a line before it.
     shapes = as_read[max(0, len(as_read) - len(items)) :]
-    known = shapes if len(shapes) == len(items) else items
-    for item, shape in zip(items, known, strict=True):
-        given.setdefault(_key(shape), deque()).append(item)
-    return [found.popleft() if (found := given.get(_key(each))) else each for each in written]
+    comparable = shapes if len(shapes) == len(items) else items
+    for item, shape in zip(items, comparable, strict=True):
+        items_by_key.setdefault(_key(shape), deque()).append(item)
+    return [
+        waiting.popleft() if (waiting := items_by_key.get(_key(item_written))) else item_written
+        for item_written in written
+    ]
 
 
 def with_given(done: Repaired, items: Sequence[Any]) -> Repaired:
     """The repaired list, with items that came out as they went in as the objects that were given."""
     if not done.repairs:
         return done
-    kept = {id(each) for each in done.messages}
-    free = [item for item in items if id(item) not in kept]
-    given = {id(item) for item in items}
-    made = [each for each in done.messages if id(each) not in given]
-    swapped = dict(zip(map(id, made), same_objects(made, free, free), strict=True))
-    return replace(done, messages=[swapped.get(id(each), each) for each in done.messages])
+    same_ids = {id(item_now) for item_now in done.messages}
+    free = [item for item in items if id(item) not in same_ids]
+    ids_before = {id(item) for item in items}
+    new_items = [item_now for item_now in done.messages if id(item_now) not in ids_before]
+    swapped = dict(zip(map(id, new_items), same_objects(new_items, free, free), strict=True))
+    return replace(
+        done, messages=[swapped.get(id(item_now), item_now) for item_now in done.messages]
+    )
 
 
 def _key(item: object) -> bytes:
@@ -198,11 +203,11 @@ def in_call_order(draft: Draft) -> None:
             order |= {str(call.get("id")): len(order) + at for at, call in enumerate(calls)}
             continue
         results = [block for block in slot.blocks if kind_of(block) == "tool_result"]
-        rest = [block for block in slot.blocks if kind_of(block) != "tool_result"]
+        others = [block for block in slot.blocks if kind_of(block) != "tool_result"]
         results.sort(key=lambda block: order.get(str(block.get("tool_use_id")), len(order)))
-        if [id(block) for block in (*results, *rest)] != [id(block) for block in slot.blocks]:
+        if [id(block) for block in (*results, *others)] != [id(block) for block in slot.blocks]:
             draft.note("A07", slot, "put results in the order of their calls")
-            slot.blocks = [*results, *rest]
+            slot.blocks = [*results, *others]
 
 
 def in_turn(draft: Draft) -> None:
@@ -225,7 +230,7 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
     if report.ok:
         return Repaired(items)
     form, unread = readable(items, request)
-    done = mend(
+    done = run_steps(
         form.messages,
         work=Draft(form.messages),
         plan=_plan(request),
@@ -237,7 +242,7 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
             Repair("A01", at, -1, "dropped an item that does not have the provider's format")
             for at in unread
         ),
-        *(each._replace(message=_owner(each, form.owners), block=-1) for each in done.repairs),
+        *(one._replace(message=_owner(one, form.owners), block=-1) for one in done.repairs),
     ]
     if not repairs:
         return Repaired(items, (), report.errors)
@@ -261,10 +266,10 @@ def _plan(request: RepairRequest) -> list[RepairStep]:
 def _blank(draft: Draft) -> None:
     """Drops text that says nothing, and messages that hold nothing else; what no rule knows stays."""
     for slot in draft.speaking():
-        kept = [block for block in slot.blocks if not _says_nothing(block)]
-        if len(kept) < len(slot.blocks):
+        spoken = [block for block in slot.blocks if not _says_nothing(block)]
+        if len(spoken) < len(slot.blocks):
             draft.note("A02", slot, "dropped a blank text block")
-            slot.blocks = kept
+            slot.blocks = spoken
     draft.drop_empty("A02")
 
 
@@ -329,7 +334,7 @@ class Lines:
     ) -> None:
         """Records a repair."""
         origin = -1 if line is None else line.origin
-        self.repairs.append(Repair(rule, origin, block, action, tuple(str(each) for each in ids)))
+        self.repairs.append(Repair(rule, origin, block, action, tuple(str(name) for name in ids)))
 
     def make_plain(self, rule: str) -> None:
         """Replaces what JSON cannot hold."""

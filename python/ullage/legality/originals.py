@@ -87,9 +87,9 @@ class PrefixHash:
 
     def copy(self) -> PrefixHash:
         """The same state, to go on from elsewhere."""
-        made = PrefixHash.__new__(PrefixHash)
-        made._running = self._running.copy()
-        return made
+        copied = PrefixHash.__new__(PrefixHash)
+        copied._running = self._running.copy()
+        return copied
 
     def feed(self, item: Any) -> Iterator[tuple[int, str, bytes]]:
         """Takes a message; each thinking block in it with the hash of what stands before it."""
@@ -142,15 +142,15 @@ class Originals:
 
     @classmethod
     def read(
-        cls, given: Original, *, system: SystemPrompt | None = None, tools: Tools | None = None
+        cls, original: Original, *, system: SystemPrompt | None = None, tools: Tools | None = None
     ) -> Originals:
         """Takes messages, or a request with `messages`, `system` and `tools`."""
-        if isinstance(given, Originals):
-            return given
-        if isinstance(given, Mapping):
-            messages = given.get("messages", ())
-            return cls.of(messages, system=given.get("system"), tools=given.get("tools"))
-        return cls.of(given, system=system, tools=tools)
+        if isinstance(original, Originals):
+            return original
+        if isinstance(original, Mapping):
+            messages = original.get("messages", ())
+            return cls.of(messages, system=original.get("system"), tools=original.get("tools"))
+        return cls.of(original, system=system, tools=tools)
 
     @classmethod
     def of(
@@ -161,10 +161,10 @@ class Originals:
         tools: Tools | None = None,
     ) -> Originals:
         """Takes a whole conversation, responses included."""
-        made = cls()
-        made._read(messages, 0)
-        made._bind(messages, system, tools, 0)
-        return made
+        originals = cls()
+        originals._read(messages, 0)
+        originals._bind(messages, system, tools, 0)
+        return originals
 
     def observe(
         self,
@@ -245,8 +245,8 @@ class Originals:
     def forget(self) -> None:
         """Nothing made so far is valid any more, nor missed in the open turn: the provider refused it."""
         self.refused.update(self.order, self.blocks)
-        for known in (self.bound, self.blocks, self.step_of):
-            known.clear()
+        for table in (self.bound, self.blocks, self.step_of):
+            table.clear()
         self.steps.clear()
         self.layout.clear()
 
@@ -306,8 +306,8 @@ def _bindings(
 def _altered(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
     for index, item in enumerate(messages):
         for position, block in enumerate(blocks_of(item)):
-            known = originals.blocks.get(thought_key(block) or "")
-            if known is not None and known != as_made(block):
+            recorded = originals.blocks.get(thought_key(block) or "")
+            if recorded is not None and recorded != as_made(block):
                 yield Violation("A13", "error", index, position, "thinking is not as it came")
 
 
@@ -344,7 +344,7 @@ def _current_turn(messages: Sequence[Any], originals: Originals) -> Iterator[Vio
 
 def run_as_made(run: Iterable[Any], originals: Originals) -> bool:
     """Whether neighbouring assistant messages hold the thinking that came with what they hold."""
-    kept: list[dict[str, Any]] = []
+    thinking: list[dict[str, Any]] = []
     steps: set[int] = set()
     for block in (block for item in run for block in blocks_of(item)):
         key = thought_key(block)
@@ -353,11 +353,11 @@ def run_as_made(run: Iterable[Any], originals: Originals) -> bool:
         else:
             step = originals.step_of.get(key)
             if key not in originals.refused:
-                kept.append(as_made(block))
+                thinking.append(as_made(block))
         if step is not None:
             steps.add(step)
-    made = (key for step in sorted(steps) for key in originals.steps[step])
-    return kept == [originals.blocks[key] for key in made]
+    keys = (key for step in sorted(steps) for key in originals.steps[step])
+    return thinking == [originals.blocks[key] for key in keys]
 
 
 def _assistant_runs(messages: Sequence[Any], start: int) -> Iterator[tuple[int, int]]:
@@ -389,7 +389,7 @@ def foreign_compaction(block: Any, originals: Originals) -> bool:
     """Whether a block is a compaction block that the API did not send like this."""
     if not isinstance(block, Mapping) or block.get("type") != "compaction":
         return False
-    return _unmarked(block) not in [_unmarked(known) for known in originals.compactions]
+    return _unmarked(block) not in [_unmarked(original) for original in originals.compactions]
 
 
 def _unmarked(block: Mapping[str, Any]) -> dict[str, Any]:

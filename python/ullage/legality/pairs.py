@@ -19,10 +19,10 @@ _NO_ID: Any = object()
 """No call, or no result."""
 
 
-def synthetic_id(given: Any, occurrence: int) -> str:
+def synthetic_id(name: Any, occurrence: int) -> str:
     """A valid id for one that is not: the same for the same id and occurrence, in every process."""
-    raw = given if isinstance(given, str) else f"{type(given).__name__}:{given!r}"
-    base = re.sub(r"[^A-Za-z0-9_-]", "_", raw)[:_BASE_CHARS] if isinstance(given, str) else "toolu"
+    raw = name if isinstance(name, str) else f"{type(name).__name__}:{name!r}"
+    base = re.sub(r"[^A-Za-z0-9_-]", "_", raw)[:_BASE_CHARS] if isinstance(name, str) else "toolu"
     digest = hashlib.sha256(f"{raw}#{occurrence}".encode(errors="surrogatepass")).hexdigest()
     return f"{base or 'toolu'}_{digest[:10]}"
 
@@ -51,7 +51,7 @@ class _Call:
     slot: Slot
     block: Mapping[str, Any]
     turn: int
-    given: Any
+    old_id: Any
     id: str = ""
     result: Mapping[str, Any] | None = None
     result_slot: Slot | None = None
@@ -88,14 +88,14 @@ class _Waiting:
     def take(self) -> _Call | None:
         if not self._turns:
             return None
-        found = self._turns[-1].popleft()
+        call = self._turns[-1].popleft()
         if not self._turns[-1]:
             self._turns.pop()
-        return found
+        return call
 
 
-def _key(given: Any) -> tuple[str, str]:
-    return type(given).__name__, given if isinstance(given, str) else repr(given)
+def _key(name: Any) -> tuple[str, str]:
+    return type(name).__name__, name if isinstance(name, str) else repr(name)
 
 
 def repair_pairs(draft: Draft, *, orphans: str) -> None:
@@ -144,9 +144,9 @@ def _match(draft: Draft) -> _Pairs:
                 pairs.calls.append(call)
                 waiting.setdefault(_key(name), _Waiting()).add(call)
             elif answer is not _NO_ID and slot.role == USER:
-                found = waiting[_key(answer)].take() if _key(answer) in waiting else None
-                if found is not None:
-                    pairs.answer(found, slot, block)
+                matched = waiting[_key(answer)].take() if _key(answer) in waiting else None
+                if matched is not None:
+                    pairs.answer(matched, slot, block)
                 else:
                     early.setdefault(_key(answer), deque()).append((slot, block))
     _match_early(pairs, early)
@@ -157,32 +157,34 @@ def _match_early(
     pairs: _Pairs, early: Mapping[tuple[str, str], deque[tuple[Slot, Mapping[str, Any]]]]
 ) -> None:
     """Results that stood before any call of their id, in order, to the calls that have none."""
-    answered = {_key(call.given) for call in pairs.calls if call.result is not None}
+    answered = {_key(call.old_id) for call in pairs.calls if call.result is not None}
     for call in pairs.calls:
-        left = early.get(_key(call.given))
-        if call.result is None and left and _key(call.given) not in answered:
+        left = early.get(_key(call.old_id))
+        if call.result is None and left and _key(call.old_id) not in answered:
             pairs.answer(call, *left.popleft())
-    known = {_key(call.given): call for call in reversed(pairs.calls) if call.result is not None}
+    answered_calls = {
+        _key(call.old_id): call for call in reversed(pairs.calls) if call.result is not None
+    }
     for key, left in early.items():
         for _, block in left:
-            (pairs.duplicates if key in known else pairs.orphans).add(id(block))
-            if key in known:
-                pairs.twins[id(block)] = known[key]
+            (pairs.duplicates if key in answered_calls else pairs.orphans).add(id(block))
+            if key in answered_calls:
+                pairs.twins[id(block)] = answered_calls[key]
 
 
 def _name(draft: Draft, pairs: _Pairs) -> None:
     """Gives every call a valid id of its own; its result follows."""
     used: set[str] = set()
     times: dict[tuple[str, str], int] = {}
-    taken = {call.given for call in pairs.calls if isinstance(call.given, str)}
+    in_use = {call.old_id for call in pairs.calls if isinstance(call.old_id, str)}
     renamed: dict[int, Any] = {}
     for call in pairs.calls:
-        good = _is_valid(call.given) and call.given not in used
-        call.id = call.given if good else _fresh(call.given, times, (used, taken))
+        good = _is_valid(call.old_id) and call.old_id not in used
+        call.id = call.old_id if good else _fresh(call.old_id, times, (used, in_use))
         used.add(call.id)
         if good:
             continue
-        rule, ids = "A08", (call.given, call.id)
+        rule, ids = "A08", (call.old_id, call.id)
         draft.note(rule, call.slot, "gave a tool call a valid id of its own", ids=ids)
         renamed[id(call.block)] = {**call.block, "id": call.id}
     for slot in draft.speaking():
@@ -190,46 +192,46 @@ def _name(draft: Draft, pairs: _Pairs) -> None:
         slot.blocks = [_renamed(block, pairs) for block in blocks]
 
 
-def _fresh(given: Any, times: dict[tuple[str, str], int], used: tuple[set[str], set[str]]) -> str:
-    key = _key(given)
+def _fresh(name: Any, times: dict[tuple[str, str], int], used: tuple[set[str], set[str]]) -> str:
+    key = _key(name)
     while True:
         times[key] = times.get(key, 0) + 1
-        made = synthetic_id(given, times[key])
-        if not any(made in names for names in used):
-            return made
+        fresh = synthetic_id(name, times[key])
+        if not any(fresh in names for names in used):
+            return fresh
 
 
 def _renamed(block: Any, pairs: _Pairs) -> Any:
     call = pairs.by_result.get(id(block))
     if call is None or _answered(block) == call.id:
         return block
-    made = {**block, "tool_use_id": call.id}
-    call.result = made
-    pairs.by_result[id(made)] = call
-    return made
+    renamed = {**block, "tool_use_id": call.id}
+    call.result = renamed
+    pairs.by_result[id(renamed)] = call
+    return renamed
 
 
 def _remove_orphans(draft: Draft, pairs: _Pairs, policy: str) -> None:
-    told = False  # one line says it for all of a user turn
+    explained = False  # one line says it for all of a user turn
     asked = _asked(draft, pairs)
     for slot in draft.speaking():
-        told = told and slot.role != ASSISTANT
-        gone = [block for block in slot.blocks if id(block) in pairs.orphans]
+        explained = explained and slot.role != ASSISTANT
+        orphaned = [block for block in slot.blocks if id(block) in pairs.orphans]
         twice = [block for block in slot.blocks if id(block) in pairs.duplicates]
-        if not gone and not twice:
+        if not orphaned and not twice:
             continue
-        out = {id(block) for block in (*gone, *twice)}
+        out = {id(block) for block in (*orphaned, *twice)}
         left = [block for block in slot.blocks if id(block) not in out]
         if twice:
             ids = [_answered(block) for block in twice]
             draft.note("A05", slot, "further results of one call", ids=ids)
         # Where a call waits for its result, a stray one may be it: what it says stays.
-        kept = policy if policy != "note" or id(slot) not in asked else "text"
-        if gone:
-            ids = [_answered(block) for block in gone]
-            draft.note("A06", slot, f"tool results without their calls: {kept}", ids=ids)
-        lines = _told(gone, kept) if kept == "text" or not told else []
-        told = told or bool(gone)
+        how = policy if policy != "note" or id(slot) not in asked else "text"
+        if orphaned:
+            ids = [_answered(block) for block in orphaned]
+            draft.note("A06", slot, f"tool results without their calls: {how}", ids=ids)
+        lines = _orphans_in_words(orphaned, how) if how == "text" or not explained else []
+        explained = explained or bool(orphaned)
         slot.blocks = [*left, *_displaced(twice, pairs, policy), *lines]
     draft.drop_empty("A06", "dropped a message that held only results without calls")
 
@@ -258,12 +260,12 @@ def _displaced(twice: list[Any], pairs: _Pairs, policy: str) -> list[Any]:
     return [text_block("\n".join([DISPLACED, *texts]))] if texts else []
 
 
-def _told(gone: list[Any], policy: str) -> list[Any]:
-    if not gone or policy == "drop":
+def _orphans_in_words(orphaned: list[Any], policy: str) -> list[Any]:
+    if not orphaned or policy == "drop":
         return []
     if policy == "note":
         return [text_block(ORPHANS)]
-    texts = [text for block in gone if (text := _text(block.get("content")).strip())]
+    texts = [text for block in orphaned if (text := _text(block.get("content")).strip())]
     return [text_block("\n".join([ORPHANS, *texts]))]
 
 
@@ -286,31 +288,34 @@ def _place(draft: Draft, pairs: _Pairs) -> None:
         if calls := [call for slot in run for call in by_slot.get(id(slot), ())]:
             turns.append((run[-1], target, calls))
     _take_out(draft.speaking(), _elsewhere(turns))
-    behind: dict[int, Slot] = {}
+    after: dict[int, Slot] = {}
     for last, target, calls in turns:
-        _answer_turn(draft, last, target, calls, behind)
+        _answer_turn(draft, last, target, calls, after)
     draft.slots = [
-        each for slot in draft.slots for each in (slot, behind.get(id(slot))) if each is not None
+        placed
+        for slot in draft.slots
+        for placed in (slot, after.get(id(slot)))
+        if placed is not None
     ]
     draft.drop_empty("A06", "dropped a message whose results were moved")
 
 
 def _elsewhere(turns: Iterable[tuple[Slot, list[Slot], list[_Call]]]) -> set[int]:
     """Results (by object) that are not in the user turn after their calls."""
-    found: set[int] = set()
+    ids: set[int] = set()
     for _, target, calls in turns:
         at_home = {id(slot) for slot in target}
-        found |= {
+        ids |= {
             id(call.result)
             for call in calls
             if call.result is not None and id(call.result_slot) not in at_home
         }
-    return found
+    return ids
 
 
-def _take_out(slots: Iterable[Slot], gone: set[int]) -> None:
+def _take_out(slots: Iterable[Slot], dropped: set[int]) -> None:
     for slot in slots:
-        slot.blocks = [block for block in slot.blocks if id(block) not in gone]
+        slot.blocks = [block for block in slot.blocks if id(block) not in dropped]
 
 
 def _turns(draft: Draft) -> list[tuple[list[Slot], list[Slot]]]:
@@ -333,7 +338,7 @@ def _answer_turn(
     last: Slot,
     target: list[Slot],
     calls: list[_Call],
-    behind: dict[int, Slot],
+    after: dict[int, Slot],
 ) -> None:
     results = {id(call.result) for call in calls if call.result is not None}
     leading = _leading(target, results)
@@ -343,7 +348,7 @@ def _answer_turn(
     added = [_brought(draft, call) for call in moved]
     _take_out(target, {id(block) for block in added})
     if not target:
-        behind[id(last)] = Slot.added(USER, added, last.origin)
+        after[id(last)] = Slot.added(USER, added, last.origin)
         return
     slot, position = _end_of_leading(target, leading)
     slot.blocks = [*slot.blocks[:position], *added, *slot.blocks[position:]]
@@ -359,13 +364,13 @@ def _brought(draft: Draft, call: _Call) -> Any:
 
 
 def _leading(target: list[Slot], results: set[int]) -> set[int]:
-    found: set[int] = set()
+    ids: set[int] = set()
     for slot in target:
         for block in slot.blocks:
             if id(block) not in results:
-                return found
-            found.add(id(block))
-    return found
+                return ids
+            ids.add(id(block))
+    return ids
 
 
 def _end_of_leading(target: list[Slot], leading: set[int]) -> tuple[Slot, int]:
@@ -398,16 +403,16 @@ def _fits(call: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
     return str(call.get("name", "")).startswith(base)
 
 
-def _drop(draft: Draft, rule: str, gone: set[int], action: str) -> None:
+def _drop(draft: Draft, rule: str, doomed: set[int], action: str) -> None:
     """Removes blocks by object identity; all of a unit go together."""
-    if not gone:
+    if not doomed:
         return
     for slot in draft.speaking():
-        dropped = [block for block in slot.blocks if id(block) in gone]
+        dropped = [block for block in slot.blocks if id(block) in doomed]
         if dropped:
             ids = [block.get("id") or block.get("tool_use_id") for block in dropped]
-            draft.note(rule, slot, action, ids=[each for each in ids if each])
-            slot.blocks = [block for block in slot.blocks if id(block) not in gone]
+            draft.note(rule, slot, action, ids=[name for name in ids if name])
+            slot.blocks = [block for block in slot.blocks if id(block) not in doomed]
     draft.drop_empty(rule)
 
 
@@ -417,7 +422,7 @@ class _Open:
     def __init__(self, tools: Iterable[str] | None) -> None:
         self.tools = None if tools is None else tuple(tools)
         self.open: dict[Any, tuple[Mapping[str, Any], int]] = {}
-        self.gone: set[int] = set()
+        self.unpaired: set[int] = set()
         self.seen: set[str] = set()
         self.turn = 0
         self.role = ""
@@ -440,7 +445,7 @@ class _Open:
 
     def _call(self, name: str, block: Mapping[str, Any]) -> None:
         if name in self.seen:  # what the server made is not renamed: the copy goes, with its result
-            self.gone.add(id(block))
+            self.unpaired.add(id(block))
         else:
             self.seen.add(name)
             self.open[name] = (block, self.turn)
@@ -448,7 +453,7 @@ class _Open:
     def _result(self, block: Mapping[str, Any]) -> None:
         call = self.open.get(str(block.get("tool_use_id")))
         if call is None or not _fits(call[0], block):
-            self.gone.add(id(block))
+            self.unpaired.add(id(block))
         else:
             del self.open[str(block.get("tool_use_id"))]
 
@@ -467,7 +472,7 @@ class _Open:
     def _give_up(self, which: Callable[[Mapping[str, Any]], bool]) -> None:
         for name, (call, _) in list(self.open.items()):
             if which(call):
-                self.gone.add(id(call))
+                self.unpaired.add(id(call))
                 del self.open[name]
 
     def finish(self, resume: str) -> None:
@@ -475,7 +480,7 @@ class _Open:
         carried = self.role == USER and not self.broken
         for call, turn in self.open.values():
             if turn != self.turn or not (paused or carried):
-                self.gone.add(id(call))
+                self.unpaired.add(id(call))
 
 
 def repair_server_tools(draft: Draft, *, tools: Iterable[str] | None, resume: str) -> None:
@@ -484,32 +489,32 @@ def repair_server_tools(draft: Draft, *, tools: Iterable[str] | None, resume: st
     for slot in draft.speaking():
         state.feed(slot)
     state.finish(resume)
-    _drop(draft, "A09", state.gone, "dropped one half of a server tool's unit")
+    _drop(draft, "A09", state.unpaired, "dropped one half of a server tool's unit")
 
 
 def repair_fallback(draft: Draft) -> None:
     """Drop what a fallback leaves over: thinking and open calls before its block."""
-    gone: set[int] = set()
+    dropped: set[int] = set()
     for run in draft.runs(ASSISTANT):
         blocks = [block for slot in run for block in slot.blocks]
         last = max(
             (at for at, block in enumerate(blocks) if kind_of(block) == "fallback"), default=-1
         )
-        gone |= _left_behind(blocks[: last + 1])
-    _drop(draft, "A28", gone, "dropped what stood before a fallback block")
+        dropped |= _left_behind(blocks[: last + 1])
+    _drop(draft, "A28", dropped, "dropped what stood before a fallback block")
 
 
 def _left_behind(blocks: list[Any]) -> set[int]:
     refused = (*THINKING, "tool_use")
-    gone = {id(block) for block in blocks if kind_of(block) in refused}
+    dropped = {id(block) for block in blocks if kind_of(block) in refused}
     since = 0
     for at, block in enumerate(blocks):
         if kind_of(block) == "fallback":
             answered = {part.get("tool_use_id") for part in blocks[since:at] if _is_result(part)}
             calls = (part for part in blocks[since:at] if kind_of(part) in _CALLS)
-            gone |= {id(call) for call in calls if call.get("id") not in answered}
+            dropped |= {id(call) for call in calls if call.get("id") not in answered}
             since = at
-    return gone
+    return dropped
 
 
 def repair_compaction(
@@ -539,7 +544,7 @@ def repair_compaction(
     if at or slot.blocks[0] is not block:
         draft.note("A25", slot, "dropped what the newest compaction block stands for")
     draft.slots = draft.slots[at:]
-    start = next(index for index, each in enumerate(slot.blocks) if each is block)
+    start = next(index for index, other in enumerate(slot.blocks) if other is block)
     slot.blocks = slot.blocks[start:]
 
 
@@ -554,18 +559,18 @@ def _empty(draft: Draft) -> set[int]:
 
 def _restore(draft: Draft, originals: list[Mapping[str, Any]]) -> None:
     plain = [_unmarked(block) for block in originals]
-    gone: set[int] = set()
+    dropped: set[int] = set()
     for slot in draft.speaking():
         for index, block in enumerate(slot.blocks):
             if kind_of(block) != "compaction" or _unmarked(block) in plain:
                 continue
-            match = next((each for each in originals if _same_seal(each, block)), None)
+            match = next((original for original in originals if _same_seal(original, block)), None)
             if match is None:
-                gone.add(id(block))
+                dropped.add(id(block))
                 continue
             draft.note("A25", slot, "put the compaction block back as it came", block=index)
-            slot.blocks = [match if each is block else each for each in slot.blocks]
-    _drop(draft, "A25", gone, "dropped a compaction block of another conversation")
+            slot.blocks = [match if original is block else original for original in slot.blocks]
+    _drop(draft, "A25", dropped, "dropped a compaction block of another conversation")
 
 
 def _unmarked(block: Mapping[str, Any]) -> dict[str, Any]:
@@ -579,12 +584,12 @@ def _same_seal(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 
 def repair_citations(draft: Draft) -> None:
     """Sets citations on all search results as the newest one has them."""
-    found = [
+    cited = [
         part for slot in draft.speaking() for block in slot.blocks for part in _searches(block)
     ]
-    if not found:
+    if not cited:
         return
-    enabled = _cites(found[-1])
+    enabled = _cites(cited[-1])
     for slot in draft.speaking():
         blocks = [_set_citations(block, enabled) for block in slot.blocks]
         if any(a is not b for a, b in zip(blocks, slot.blocks, strict=True)):
@@ -616,19 +621,19 @@ def _set_citations(block: Any, enabled: bool) -> Any:
 
 def repair_tool_changes(draft: Draft, *, tools: Iterable[str] | None) -> None:
     """Drops changes of tools that nobody declared, and second definitions; without a list of tools only these."""
-    known = set(tools or ())
+    names = set(tools or ())
     for slot in draft.speaking():
         if slot.role != SYSTEM:
             continue
-        kept = [block for block in slot.blocks if _change_stays(block, known, tools is None)]
-        if len(kept) < len(slot.blocks):
+        staying = [block for block in slot.blocks if _change_stays(block, names, tools is None)]
+        if len(staying) < len(slot.blocks):
             draft.note("A31", slot, "dropped a tool change that refers to nothing")
-            slot.blocks = kept
+            slot.blocks = staying
     empty = [slot for slot in draft.speaking() if slot.role == SYSTEM and _hollow(slot)]
     draft.slots = [slot for slot in draft.slots if slot not in empty]
 
 
-def _change_stays(block: Any, known: set[str], all_known: bool) -> bool:
+def _change_stays(block: Any, names: set[str], all_known: bool) -> bool:
     """Whether a block is in order; what a tool change defines is known from then on."""
     kind = kind_of(block)
     if kind not in _CHANGES:
@@ -641,9 +646,9 @@ def _change_stays(block: Any, known: set[str], all_known: bool) -> bool:
     name = _tool_name(block, definition if by_value else tool)
     inline = by_value or (isinstance(tool, Mapping) and "input_schema" in tool)
     if kind == "tool_removal" or not inline:
-        return all_known or name in known
-    fresh = name not in known
-    known.add(name)
+        return all_known or name in names
+    fresh = name not in names
+    names.add(name)
     return fresh
 
 

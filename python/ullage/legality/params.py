@@ -142,12 +142,12 @@ def parameters(
     Raises:
         InvalidPolicy: A name that no API has; hints at the nearest.
     """
-    known = RequestParameters.__optional_keys__
+    names = RequestParameters.__optional_keys__
     for name in named:
-        if name not in known:
+        if name not in names:
             own = [key for key in inspect.signature(function).parameters if key != "self"]
             hint = (
-                nearest(name, [*own, *known]) or "a new parameter of an API goes into params={...}"
+                nearest(name, [*own, *names]) or "a new parameter of an API goes into params={...}"
             )
             raise InvalidPolicy(
                 name,
@@ -280,8 +280,8 @@ def _before_4_7(row: Model) -> bool:
 
 
 def _thinking(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    given = params.get("thinking")
-    return given if isinstance(given, Mapping) else {}
+    setting = params.get("thinking")
+    return setting if isinstance(setting, Mapping) else {}
 
 
 def _drop_block(params: Mapping[str, Any]) -> bool:
@@ -373,19 +373,19 @@ def check_params(params: Mapping[str, Any], facts: RequestFacts) -> Iterator[Vio
             yield from _edit(position, edit)
     for name in _NO_API:
         if name in params:
-            yield _found("A32", f"{name} is no public parameter")
+            yield _violation("A32", f"{name} is no public parameter")
     thinking = params.get("thinking")
     if isinstance(thinking, Mapping) and "block_binding" in thinking:
         if facts.betas is not None and BINDING_HEADER not in facts.betas:
-            yield _found("A15", f"thinking.block_binding needs the header {BINDING_HEADER}")
+            yield _violation("A15", f"thinking.block_binding needs the header {BINDING_HEADER}")
 
 
 def check_wire(messages: Sequence[Any]) -> Iterator[Violation]:
     """A04 for messages that still carry what only responses and stored views have."""
     for index, item in enumerate(messages):
         if isinstance(item, Mapping) and "role" in item:
-            known = _WIRE_KEYS.get(str(item["role"]))
-            if known is not None and not item.keys() <= known:
+            keys = _WIRE_KEYS.get(str(item["role"]))
+            if keys is not None and not item.keys() <= keys:
                 yield Violation(
                     "A04", "error", index, -1, "message has keys that the API does not know"
                 )
@@ -393,15 +393,15 @@ def check_wire(messages: Sequence[Any]) -> Iterator[Violation]:
 
 def _edit(position: int, edit: Any) -> Iterator[Violation]:
     if not isinstance(edit, Mapping):
-        yield _found("A26", f"context edit {position} is not an object")
+        yield _violation("A26", f"context edit {position} is not an object")
         return
     kind = str(edit.get("type", ""))
     if kind.startswith("clear_thinking") and position > 0:
-        yield _found("A26", "clear_thinking is not the first context edit")
+        yield _violation("A26", "clear_thinking is not the first context edit")
     if kind.startswith("compact_") and 0 <= _value(edit.get("trigger")) < MIN_COMPACT_TRIGGER:
-        yield _found("A26", f"compact trigger is below {MIN_COMPACT_TRIGGER} tokens")
+        yield _violation("A26", f"compact trigger is below {MIN_COMPACT_TRIGGER} tokens")
     if 0 <= _value(edit.get("keep"), default=1) < 1 and kind.startswith("clear_thinking"):
-        yield _found("A26", "clear_thinking must keep at least 1 turn")
+        yield _violation("A26", "clear_thinking must keep at least 1 turn")
 
 
 def _value(part: Any, default: int = -1) -> int:
@@ -409,7 +409,7 @@ def _value(part: Any, default: int = -1) -> int:
     return value if isinstance(value, int) else default
 
 
-def _found(rule: str, detail: str) -> Violation:
+def _violation(rule: str, detail: str) -> Violation:
     return Violation(rule, "error", -1, -1, detail)
 
 

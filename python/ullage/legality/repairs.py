@@ -42,7 +42,7 @@ def steps(*rows: tuple[str, Callable[[Any], None]]) -> list[RepairStep]:
     return [RepairStep(frozenset(rules.split()), act) for rules, act in rows]
 
 
-def mend(
+def run_steps(
     messages: Sequence[Any],
     *,
     work: Work,
@@ -179,7 +179,7 @@ def repair(
         drop_thinking=drop_thinking,
     )
     done = repaired(messages, request)
-    if not any(found.rule == "T01" and found.message >= 0 for found in done.left):
+    if not any(violation.rule == "T01" and violation.message >= 0 for violation in done.left):
         return done
     written, repairs = _writable(messages)
     again = repaired(written, request)

@@ -13,7 +13,7 @@ from ullage.legality.check import RuleRequest, check_unicode
 from ullage.legality.draft import Repaired
 from ullage.legality.internal import ChatLine, Lines, as_text
 from ullage.legality.pairs import synthetic_id
-from ullage.legality.repairs import RepairRequest, mend, steps
+from ullage.legality.repairs import RepairRequest, run_steps, steps
 
 CALLS = (
     "function_call",
@@ -127,8 +127,8 @@ def _ids(items: Sequence[Any]) -> Iterator[Violation]:
 
 def known_items(original: Any) -> Sequence[Any]:
     """Items of a request, or of a list of them."""
-    given = original.get("input", ()) if isinstance(original, Mapping) else original
-    return given if isinstance(given, list | tuple) else ()
+    items = original.get("input", ()) if isinstance(original, Mapping) else original
+    return items if isinstance(items, list | tuple) else ()
 
 
 def name_of(item: Any) -> str:
@@ -139,12 +139,12 @@ def name_of(item: Any) -> str:
 
 
 def _originals(
-    items: Sequence[Any], known: Sequence[Any], params: Mapping[str, Any]
+    items: Sequence[Any], items_before: Sequence[Any], params: Mapping[str, Any]
 ) -> Iterator[Violation]:
-    after = {name_of(a): name_of(b) for a, b in pairwise(known)}
-    before = {name_of(b): a for a, b in pairwise(known) if name_of(b)}
-    exact = {name_of(item): item for item in known if name_of(item)}
-    compacted = [item for item in known if kind_of(item) == "compaction"]
+    after = {name_of(a): name_of(b) for a, b in pairwise(items_before)}
+    before = {name_of(b): a for a, b in pairwise(items_before) if name_of(b)}
+    exact = {name_of(item): item for item in items_before if name_of(item)}
+    compacted = [item for item in items_before if kind_of(item) == "compaction"]
     for index, item in enumerate(items):
         kind, name = kind_of(item), name_of(item)
         if kind == "compaction" and item not in compacted:
@@ -183,17 +183,17 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
     report = request.report(items)
     if report.ok:
         return Repaired(items)
-    known = () if original is None else known_items(original)
+    items_before = () if original is None else known_items(original)
     chained = bool(params.get("previous_response_id"))
     plan = steps(
         ("R01", _readable),
-        ("R04", lambda w: _compaction(w, known if original is not None else None)),
+        ("R04", lambda w: _compaction(w, items_before if original is not None else None)),
         ("R06", _responses_ids),
         ("R03", lambda w: _unsealed(w, params)),
         ("R01", lambda w: _pair(w, orphans, chained)),
-        ("R02", lambda w: _responses_reasoning(w, known)),
+        ("R02", lambda w: _responses_reasoning(w, items_before)),
     )
-    return mend(items, work=Lines(items), plan=plan, check=request.report, report=report)
+    return run_steps(items, work=Lines(items), plan=plan, check=request.report, report=report)
 
 
 def _kind(line: ChatLine) -> str:
@@ -201,7 +201,7 @@ def _kind(line: ChatLine) -> str:
 
 
 def _readable(work: Lines) -> None:
-    kept = []
+    readable = []
     for line in work.lines:
         if isinstance(line.value, str) and line.value.strip():
             work.note("R01", line, "made a string a user message")
@@ -210,29 +210,29 @@ def _readable(work: Lines) -> None:
             work.note("R01", line, "made it a user message: it has no role")
             line.put(role="user")
         if _kind(line):
-            kept.append(line)
+            readable.append(line)
         else:
             work.note("R01", line, "dropped a value that is not an input item")
-    work.lines = kept
+    work.lines = readable
     work.make_plain("R01")
 
 
-def _compaction(work: Lines, known: Sequence[Any] | None) -> None:
-    exact = {name_of(item): item for item in known or () if _type(item) == "compaction"}
-    kept = []
+def _compaction(work: Lines, items_before: Sequence[Any] | None) -> None:
+    exact = {name_of(item): item for item in items_before or () if _type(item) == "compaction"}
+    lines_out = []
     for line in work.lines:
         good = _kind(line) != "compaction" or (
             isinstance(line.get("encrypted_content"), str)
-            and (known is None or line.value in list(exact.values()))
+            and (items_before is None or line.value in list(exact.values()))
         )
         if not good and name_of(line.value) in exact:
             work.note("R04", line, "put the compaction item back as it came")
             line.value, good = exact[name_of(line.value)], True
         if good:
-            kept.append(line)
+            lines_out.append(line)
         else:
             work.note("R04", line, "dropped a compaction item that is not as it came")
-    work.lines = kept
+    work.lines = lines_out
 
 
 def _type(item: Any) -> Any:
@@ -241,7 +241,7 @@ def _type(item: Any) -> Any:
 
 def _responses_ids(work: Lines) -> None:
     seen: dict[str, Any] = {}
-    kept = []
+    lines_out = []
     for line in work.lines:
         name = line.get("id")
         if isinstance(name, str) and name in seen:
@@ -252,30 +252,30 @@ def _responses_ids(work: Lines) -> None:
             line.drop("id")
         elif isinstance(name, str) and name:
             seen[name] = line.value
-        kept.append(line)
-    work.lines = kept
+        lines_out.append(line)
+    work.lines = lines_out
 
 
 def _unsealed(work: Lines, params: Mapping[str, Any]) -> None:
     if params.get("store") is not False:
         return
-    gone = [
+    unsealed = [
         line
         for line in work.lines
         if _kind(line) == "reasoning" and not isinstance(line.get("encrypted_content"), str)
     ]
-    _drop_reasoning(work, gone, "R03")
+    _drop_reasoning(work, unsealed, "R03")
 
 
-def _drop_reasoning(work: Lines, gone: Sequence[ChatLine], rule: str) -> None:
+def _drop_reasoning(work: Lines, dropped: Sequence[ChatLine], rule: str) -> None:
     """Drops reasoning items; what follows one loses its id, which is what the server links by."""
-    if not gone:
+    if not dropped:
         return
-    out = {id(line) for line in gone}
+    out = {id(line) for line in dropped}
     for before, after in zip(work.lines, work.lines[1:], strict=False):
         if id(before) in out and after.get("id") is not None and _model_item(after):
             after.drop("id")
-    for line in gone:
+    for line in dropped:
         work.note(rule, line, "dropped a reasoning item", ids=(name_of(line.value),))
     work.lines = [line for line in work.lines if id(line) not in out]
 
@@ -287,37 +287,39 @@ def _model_item(line: ChatLine) -> bool:
 def _pair(work: Lines, orphans: str, chained: bool) -> None:
     outputs = _match(work)
     claimed = {id(line) for line in outputs.values()}
-    said = {_key(output_of(_kind(line)), line): line for line in outputs.values()}
-    made: list[ChatLine] = []
+    answers_by_name = {_key(output_of(_kind(line)), line): line for line in outputs.values()}
+    placed_lines: list[ChatLine] = []
     later: set[int] = set()
     waits = False
     for line in work.lines:
         if output_of(_kind(line)):
             if id(line) not in claimed and not _foreign_output(line, chained):
-                made += _stray(work, line, orphans, made, said, waits=waits)
+                placed_lines += _stray(
+                    work, line, orphans, placed_lines, answers_by_name, waits=waits
+                )
             elif id(line) not in claimed or id(line) not in later:
-                made.append(line)
+                placed_lines.append(line)
             continue
-        made.append(line)
+        placed_lines.append(line)
         if _kind(line) in CALLS:
             waits = id(line) not in outputs
-            made += _answer(work, line, outputs, later)
-    work.lines = [line for line in made if line.value is not None]
+            placed_lines += _answer(work, line, outputs, later)
+    work.lines = [line for line in placed_lines if line.value is not None]
 
 
 def _stray(
     work: Lines,
     line: ChatLine,
     policy: str,
-    made: Sequence[ChatLine],
-    said: Mapping[tuple[str, str], ChatLine],
+    placed_lines: Sequence[ChatLine],
+    answers_by_name: Mapping[tuple[str, str], ChatLine],
     *,
     waits: bool,
 ) -> list[ChatLine]:
     """An output that answers no call; where one waits, or another stands in its place, its text stays."""
-    first = said.get(_key(output_of(_kind(line)), line))
+    first = answers_by_name.get(_key(output_of(_kind(line)), line))
     if first is None:
-        return _orphan(work, line, "text" if waits and policy == "note" else policy, made)
+        return _orphan(work, line, "text" if waits and policy == "note" else policy, placed_lines)
     work.note("R01", line, "further outputs of one call", ids=(line.get("call_id"),))
     text = as_text(line.get("output")).strip()
     if policy == "drop" or not text or text == as_text(first.get("output")).strip():
@@ -337,7 +339,7 @@ def _key(kind: str, line: ChatLine) -> tuple[str, str]:
 def _match(work: Lines) -> dict[int, ChatLine]:
     """Each call, by object, with its output: one after it if there is one, else one before it; of calls with one id the newest turn's first is answered next."""
     calls: dict[tuple[str, str], list[tuple[int, ChatLine]]] = {}  # open ones, with their turn
-    found: dict[int, ChatLine] = {}
+    outputs: dict[int, ChatLine] = {}
     early: dict[tuple[str, str], ChatLine] = {}
     times: dict[tuple[str, str], int] = {}
     renamed: dict[int, str] = {}
@@ -358,15 +360,15 @@ def _match(work: Lines) -> dict[int, ChatLine]:
             key, answered = _key(output_of(kind), line), True
             if calls.get(key):
                 call = _next_open(calls[key])
-                found[id(call)] = line
+                outputs[id(call)] = line
                 if id(call) in renamed:
                     line.put(call_id=renamed[id(call)])
             elif key not in times:
                 early.setdefault(key, line)
     for key, waiting in calls.items():
         if waiting and key in early and times[key] == 1:
-            found[id(waiting[0][1])] = early[key]
-    return found
+            outputs[id(waiting[0][1])] = early[key]
+    return outputs
 
 
 def _next_open(waiting: list[tuple[int, ChatLine]]) -> ChatLine:
@@ -378,14 +380,14 @@ def _next_open(waiting: list[tuple[int, ChatLine]]) -> ChatLine:
 def _answer(
     work: Lines, line: ChatLine, outputs: Mapping[int, ChatLine], later: set[int]
 ) -> list[ChatLine]:
-    found = outputs.get(id(line))
+    output = outputs.get(id(line))
     kind = _kind(line)
-    if found is not None:
-        if found.origin < line.origin:  # it stood before its call
+    if output is not None:
+        if output.origin < line.origin:  # it stood before its call
             work.note("R01", line, "moved an output after its call", ids=(line.get("call_id"),))
-            moved = ChatLine(found.value, found.origin)
-            found.value = None
-            later.add(id(found))
+            moved = ChatLine(output.value, output.origin)
+            output.value = None
+            later.add(id(output))
             return [moved]
         return []
     if kind not in ANSWERED:
@@ -397,21 +399,23 @@ def _answer(
     return [ChatLine(value, line.origin)]
 
 
-def _orphan(work: Lines, line: ChatLine, policy: str, made: Sequence[ChatLine]) -> list[ChatLine]:
+def _orphan(
+    work: Lines, line: ChatLine, policy: str, placed_lines: Sequence[ChatLine]
+) -> list[ChatLine]:
     work.note("R01", line, f"output without its call: {policy}", ids=(line.get("call_id"),))
     if policy == "drop":
         return []
     text = as_text(line.get("output")).strip() if policy == "text" else ""
     value = {"role": "user", "content": f"{ORPHANS}\n{text}" if text else ORPHANS}
-    if made and made[-1].value == value:
+    if placed_lines and placed_lines[-1].value == value:
         return []
     return [ChatLine(value, line.origin)]
 
 
-def _responses_reasoning(work: Lines, known: Sequence[Any]) -> None:
-    after = {name_of(a): name_of(b) for a, b in itertools.pairwise(known)}
-    before = {name_of(b): a for a, b in itertools.pairwise(known) if name_of(b)}
-    gone = []
+def _responses_reasoning(work: Lines, items_before: Sequence[Any]) -> None:
+    after = {name_of(a): name_of(b) for a, b in itertools.pairwise(items_before)}
+    before = {name_of(b): a for a, b in itertools.pairwise(items_before) if name_of(b)}
+    dropped = []
     for line, following in zip(work.lines, [*work.lines[1:], None], strict=True):
         if _kind(line) != "reasoning":
             continue
@@ -419,8 +423,8 @@ def _responses_reasoning(work: Lines, known: Sequence[Any]) -> None:
         lost = following is None or not _model_item(following)
         other = following is not None and name in after and name_of(following.value) != after[name]
         if lost or other:
-            gone.append(line)
-    _drop_reasoning(work, gone, "R02")
+            dropped.append(line)
+    _drop_reasoning(work, dropped, "R02")
     for previous, line in zip([None, *work.lines], work.lines, strict=False):
         was = before.get(name_of(line.value)) if line.get("id") is not None else None
         if _type(was) != "reasoning" or _kind(line) == "reasoning":

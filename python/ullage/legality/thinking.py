@@ -23,21 +23,21 @@ def repair_binding(draft: Draft, originals: Originals, *, system: Any, tools: An
     items = draft.build()
     keep = _newest_run(list(prefixes(system, tools, items)), originals)
     for index, slot in enumerate(draft.slots):
-        gone = [
+        dropped = [
             position
             for position, block in enumerate(slot.blocks)
             if thought_key(block) is not None and Place(index, position) not in keep
         ]
-        if gone:
+        if dropped:
             draft.note("A15", slot, "dropped thinking that is bound to another prefix")
-            slot.blocks = [b for position, b in enumerate(slot.blocks) if position not in gone]
+            slot.blocks = [b for position, b in enumerate(slot.blocks) if position not in dropped]
     draft.drop_empty("A15", "dropped a message that held only thinking")
 
 
-def _newest_run(found: Sequence[tuple[Place, str, bytes]], originals: Originals) -> set[Place]:
+def _newest_run(thoughts: Sequence[tuple[Place, str, bytes]], originals: Originals) -> set[Place]:
     keep: set[Place] = set()
     expected: int | None = None
-    for place, key, digest in reversed(found):
+    for place, key, digest in reversed(thoughts):
         valid = digest in originals.bound.get(key, ())
         if keep and (not valid or originals.order[key] != expected):
             break
@@ -53,16 +53,16 @@ def restore_turn(draft: Draft, originals: Originals) -> bool:
     start = current_turn(items)
     done = _restore_blocks(draft, originals)
     for run in _runs(draft.slots[start:]):
-        made = _made(run, originals)
-        if made is None:
+        blocks_made = _blocks_as_made(run, originals)
+        if blocks_made is None:
             continue
         have = [block for slot in run for block in slot.blocks]
-        if have == made or [b for b in have if thought_key(b) is None] != [
-            b for b in made if thought_key(b) is None
+        if have == blocks_made or [b for b in have if thought_key(b) is None] != [
+            b for b in blocks_made if thought_key(b) is None
         ]:
             continue
         draft.note("A13", run[0], "put thinking of the open turn back as it came")
-        _spread(run, made)
+        _spread(run, blocks_made)
         done = True
     return done
 
@@ -89,33 +89,33 @@ def _runs(slots: Sequence[Slot]) -> list[list[Slot]]:
     return runs
 
 
-def _made(run: Sequence[Slot], originals: Originals) -> list[Any] | None:
+def _blocks_as_made(run: Sequence[Slot], originals: Originals) -> list[Any] | None:
     blocks = [block for slot in run for block in slot.blocks]
     steps = sorted({step for block in blocks if (step := originals.step(block)) is not None})
     return [block for step in steps for block in originals.layout[step]] if steps else None
 
 
-def _spread(run: Sequence[Slot], made: Sequence[Any]) -> None:
+def _spread(run: Sequence[Slot], blocks_made: Sequence[Any]) -> None:
     """Gives the whole sequence back to the messages that hold its parts."""
-    rest = list(made)
+    unplaced = list(blocks_made)
     for slot in run[:-1]:
         count = sum(thought_key(block) is None for block in slot.blocks)
         part: list[Any] = []
-        while rest and (count or thought_key(rest[0]) is not None):
-            count -= thought_key(rest[0]) is None
-            part.append(rest.pop(0))
+        while unplaced and (count or thought_key(unplaced[0]) is not None):
+            count -= thought_key(unplaced[0]) is None
+            part.append(unplaced.pop(0))
         slot.blocks = part
-    run[-1].blocks = rest
+    run[-1].blocks = unplaced
 
 
 def close_turn(draft: Draft) -> None:
     """Ends the open turn with text, so that its thinking may be left out (A13, A14)."""
     start = current_turn(draft.build())
     for slot in draft.slots[start:]:
-        kept = [block for block in slot.blocks if thought_key(block) is None]
-        if len(kept) != len(slot.blocks):
+        remaining = [block for block in slot.blocks if thought_key(block) is None]
+        if len(remaining) != len(slot.blocks):
             draft.note("A13", slot, "dropped thinking of the open turn")
-            slot.blocks = kept
+            slot.blocks = remaining
     draft.drop_empty("A13", "dropped a message that held only thinking")
     spoken = (slot for slot in reversed(draft.slots) if slot.role in (USER, ASSISTANT))
     last = next(spoken, None)
@@ -135,11 +135,11 @@ def unbound(messages: Iterable[Item], *, close: bool = True) -> list[Item]:
         close: End a turn that is still open and lost thinking with lines of text (1.34: the open turn's
             thinking may not be missing). Not where results of its calls are still to come.
     """
-    given = list(messages)
-    draft = Draft(given)
-    start = current_turn(given)
+    items = list(messages)
+    draft = Draft(items)
+    start = current_turn(items)
     drop_thinking(draft)
-    lost = any(each.message >= start for each in draft.repairs)
+    lost = any(one.message >= start for one in draft.repairs)
     last = next((slot for slot in reversed(draft.slots) if slot.role in (USER, ASSISTANT)), None)
     if close and lost and last is not None and last.role == USER:
         draft.slots.append(Slot.added(ASSISTANT, [text_block(RECEIVED)], last.origin))
@@ -150,17 +150,17 @@ def unbound(messages: Iterable[Item], *, close: bool = True) -> list[Item]:
 def turn_end() -> tuple[dict[str, Any], dict[str, Any]]:
     """Two messages that end a turn whose results have come, so that its thinking may be missing (1.35)."""
     # In the host's element, so that it is not mistaken for the user's words.
-    told = f"<system-reminder>{TURN_CLOSED}</system-reminder>"
-    return {"role": "assistant", "content": RECEIVED}, {"role": "user", "content": told}
+    words = f"<system-reminder>{TURN_CLOSED}</system-reminder>"
+    return {"role": "assistant", "content": RECEIVED}, {"role": "user", "content": words}
 
 
 def drop_thinking(draft: Draft) -> None:
     """Drops all thinking: what the documentation asks for after the error of a foreign binding."""
     for slot in draft.speaking():
-        kept = [block for block in slot.blocks if thought_key(block) is None]
-        if len(kept) != len(slot.blocks):
+        spoken = [block for block in slot.blocks if thought_key(block) is None]
+        if len(spoken) != len(slot.blocks):
             draft.note("A15", slot, "dropped thinking that the provider refused")
-            slot.blocks = kept
+            slot.blocks = spoken
     if draft.repairs:
         draft.drop_empty("A15", "dropped a message that held only thinking")
 

@@ -112,8 +112,8 @@ class CacheMonitor:
         prefix.message = _first_change(prefix.messages, messages)
         if not prefix.changed:  # a request without a response does not hide the change before it
             prefix.changed = _what_changed(prefix, parts)
-        known = prefix.at is not None and now_seconds is not None
-        prefix.idle = (now_seconds or 0.0) - (prefix.at or 0.0) if known else None
+        dated = prefix.at is not None and now_seconds is not None
+        prefix.idle = (now_seconds or 0.0) - (prefix.at or 0.0) if dated else None
         prefix.parts, prefix.messages, prefix.at = parts, messages, now_seconds
 
     def received(self, usage: Mapping[str, Any] | None, *, source: str = "main") -> CacheVerdict:
@@ -123,10 +123,10 @@ class CacheMonitor:
             usage: The response's usage, in Anthropic's or OpenAI's format; `None`: unknown.
             source: The part of the host that sent the request.
         """
-        prefix, told = self._of(source), usage or {}
-        read = _number(told, "cache_read_input_tokens") or _cached_openai(told)
+        prefix, figures = self._of(source), usage or {}
+        read = _number(figures, "cache_read_input_tokens") or _cached_openai(figures)
         verdict = self._verdict(prefix, read)
-        written = _number(told, "cache_creation_input_tokens") or _written_openai(told)
+        written = _number(figures, "cache_creation_input_tokens") or _written_openai(figures)
         prefix.cached = read + written if usage is not None else None
         prefix.announced = prefix.changed = ""
         if verdict.kind == "broken":
@@ -194,8 +194,8 @@ def _parts(body: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _messages(body: Mapping[str, Any]) -> Sequence[Any]:
-    given = body.get("messages", body.get("input"))
-    return given if isinstance(given, list | tuple) else [given] if given else []
+    listed = body.get("messages", body.get("input"))
+    return listed if isinstance(listed, list | tuple) else [listed] if listed else []
 
 
 def _what_changed(prefix: _Prefix, parts: Mapping[str, str]) -> str:
@@ -214,8 +214,8 @@ def _first_change(before: Sequence[str], now: Sequence[str]) -> int | None:
 
 
 def _hash(value: Any) -> str:
-    told = orjson.dumps(_unmarked(value), default=str, option=orjson.OPT_SORT_KEYS)
-    return hashlib.blake2b(told, digest_size=12).hexdigest()
+    data = orjson.dumps(_unmarked(value), default=str, option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(data, digest_size=12).hexdigest()
 
 
 def _unmarked(value: Any) -> Any:
@@ -234,8 +234,8 @@ def _number(usage: Mapping[str, Any], key: str) -> int:
 
 
 def _details(usage: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
-    return found if isinstance(found, Mapping) else {}
+    details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
+    return details if isinstance(details, Mapping) else {}
 
 
 def _cached_openai(usage: Mapping[str, Any]) -> int:
@@ -245,10 +245,10 @@ def _cached_openai(usage: Mapping[str, Any]) -> int:
 def _written_openai(usage: Mapping[str, Any]) -> int:
     """OpenAI caches long prompts automatically: everything except the last 128-token step."""
     details = _details(usage)
-    told = _number(details, "cache_write_tokens")
+    tokens = _number(details, "cache_write_tokens")
     prompt = _number(usage, "prompt_tokens") or _number(usage, "input_tokens")
-    if told or not details or prompt < OPENAI_LEAST_TOKENS:
-        return told
+    if tokens or not details or prompt < OPENAI_LEAST_TOKENS:
+        return tokens
     return max(prompt // 128 * 128 - _number(details, "cached_tokens"), 0)
 
 
@@ -346,8 +346,8 @@ class CacheForecast:
             idle_seconds: Since the last request.
         """
         marked = self._marked(tokens)
-        found = self._cached if idle_seconds <= self.ttl_seconds else 0
-        read = min(found, marked, tokens if same_tokens is None else same_tokens)
+        cached = self._cached if idle_seconds <= self.ttl_seconds else 0
+        read = min(cached, marked, tokens if same_tokens is None else same_tokens)
         if self._last is not None and self._last.steps:
             read = read // _STEP * _STEP
         return Expected(read, marked - read)
@@ -371,5 +371,5 @@ class CacheForecast:
             return 0
         if self._fixed:
             return min(self._cached, tokens)
-        rest = use.rest if use is not None else 0
-        return tokens - rest if rest <= min(_MESSAGE_END, tokens) else tokens
+        uncached = use.rest if use is not None else 0
+        return tokens - uncached if uncached <= min(_MESSAGE_END, tokens) else tokens

@@ -101,15 +101,15 @@ class CallableHook:
 Hook: TypeAlias = ShellHook | CallableHook
 
 
-def hook_of(given: Hook | HookFunction | str) -> Hook:
+def hook_of(like: Hook | HookFunction | str) -> Hook:
     """A hook from a function, a shell command or a hook."""
-    if isinstance(given, ShellHook | CallableHook):
-        return given
-    if isinstance(given, str):
-        return ShellHook(given)
-    if callable(given):
-        return CallableHook(given)
-    raise InvalidPolicy("hooks", given, "must be a function, a shell command or a hook")
+    if isinstance(like, ShellHook | CallableHook):
+        return like
+    if isinstance(like, str):
+        return ShellHook(like)
+    if callable(like):
+        return CallableHook(like)
+    raise InvalidPolicy("hooks", like, "must be a function, a shell command or a hook")
 
 
 OneHook: TypeAlias = Hook | HookFunction | str
@@ -137,13 +137,13 @@ class Hooks:
         post_compact: HooksLike = (),
         session_start: HooksLike = (),
     ) -> None:
-        given = {
+        likes = {
             "pre_compact": pre_compact,
             "post_compact": post_compact,
             "session_start": session_start,
         }
-        for name, hooks in given.items():
-            object.__setattr__(self, name, tuple(hook_of(hook) for hook in _each(hooks)))
+        for name, hooks in likes.items():
+            object.__setattr__(self, name, tuple(hook_of(hook) for hook in _hooks_in(hooks)))
 
     def __repr__(self) -> str:
         return (
@@ -152,10 +152,10 @@ class Hooks:
         )
 
 
-def _each(given: HooksLike) -> Iterable[OneHook]:
-    if isinstance(given, str | ShellHook | CallableHook) or callable(given):
-        return (given,)
-    return given
+def _hooks_in(likes: HooksLike) -> Iterable[OneHook]:
+    if isinstance(likes, str | ShellHook | CallableHook) or callable(likes):
+        return (likes,)
+    return likes
 
 
 def run_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
@@ -384,25 +384,25 @@ class Redactor:
 
     def find(self, text: str) -> list[Secret]:
         """The secrets of a text in order; of two that overlap, the one of the first kind is kept."""
-        found: list[tuple[int, int, str]] = []
+        spans: list[tuple[int, int, str]] = []
         for kind, form in self._forms:
             for hit in form.finditer(text):
                 start, stop = hit.span("secret" if "secret" in form.groupindex else 0)
-                at = bisect.bisect(found, (start, stop, ""))
-                free = (at == 0 or found[at - 1][1] <= start) and (
-                    at == len(found) or stop <= found[at][0]
+                at = bisect.bisect(spans, (start, stop, ""))
+                free = (at == 0 or spans[at - 1][1] <= start) and (
+                    at == len(spans) or stop <= spans[at][0]
                 )
                 if free:
-                    found.insert(at, (start, stop, kind))
-        return [Secret(kind, start, stop) for start, stop, kind in found]
+                    spans.insert(at, (start, stop, kind))
+        return [Secret(kind, start, stop) for start, stop, kind in spans]
 
     def __call__(self, text: str) -> str:
         """The text with each secret replaced by `[redacted:kind]`; the same object if it has none."""
-        found = self.find(text)
-        if not found:
+        spans = self.find(text)
+        if not spans:
             return text
         parts, at = [], 0
-        for one in found:
+        for one in spans:
             parts += [text[at : one.start], f"[redacted:{one.kind}]"]
             at = one.stop
         return "".join([*parts, text[at:]])

@@ -80,8 +80,8 @@ class Telemetry:
 
     def request_attributes(self) -> dict[str, Any]:
         """Attributes for the span of the next inference: says once that the conversation was compacted."""
-        told, self._compacted = self._compacted, False
-        return {COMPACTED: True} if told else {}
+        compacted, self._compacted = self._compacted, False
+        return {COMPACTED: True} if compacted else {}
 
     # ---- compactions -------------------------------------------------------------------------
 
@@ -97,8 +97,8 @@ class Telemetry:
                 "ullage.compaction.summarizer": event.summarizer,
                 "ullage.compaction.recompaction": event.recompaction,
                 "ullage.compaction.prepared": event.source,
-                **_known("ullage.compaction.turns_since", event.turns_since),
-                **_known("ullage.compaction.threshold_tokens", event.threshold_tokens),
+                **_counted_tokens("ullage.compaction.turns_since", event.turns_since),
+                **_counted_tokens("ullage.compaction.threshold_tokens", event.threshold_tokens),
             },
         )
 
@@ -175,7 +175,7 @@ _RECORDERS: Mapping[type[Any], Callable[[Telemetry, Any], None]] = {
 }
 
 
-def _known(name: str, value: int | None) -> dict[str, int]:
+def _counted_tokens(name: str, value: int | None) -> dict[str, int]:
     return {} if value is None else {name: value}
 
 
@@ -317,7 +317,7 @@ class TurnTelemetry:
         self._tracer = self._trace.get_tracer(SCOPE, tracer_provider=tracer_provider)
         meter = metrics.get_meter(SCOPE, meter_provider=meter_provider)
         self._used = _histogram(meter, "gen_ai.client.token.usage", "{token}", _BUCKETS)
-        self._took = _histogram(meter, "gen_ai.client.operation.duration", "s", _SECONDS)
+        self._durations = _histogram(meter, "gen_ai.client.operation.duration", "s", _SECONDS)
         self._size = _histogram(meter, "ullage.request.tokens", "{token}", _BUCKETS)
         self._read = meter.create_counter("ullage.cache.read", unit="{token}")
         self._written = meter.create_counter("ullage.cache.written", unit="{token}")
@@ -351,8 +351,8 @@ class TurnTelemetry:
             ttl_seconds: See `CacheForecast`.
             least_tokens: See `CacheForecast`.
         """
-        made = _Labels.of(model, provider)
-        labels = self._labels.setdefault((model, provider), made)
+        labels_of = _Labels.of(model, provider)
+        labels = self._labels.setdefault((model, provider), labels_of)
         return TurnRecorder(self, conversation, labels, CacheForecast(ttl_seconds, least_tokens))
 
     def flush(self) -> None:
@@ -382,13 +382,13 @@ class TurnTelemetry:
             self.flush()
 
     def _record(self, turn: _Turn, sums: _CacheSums) -> None:
-        made, labels = turn.recorder, turn.recorder._labels
-        idle = (turn.began_ns - made.last_ns) / 1e9 if made.last_ns else 0.0
-        made.last_ns = turn.ended_ns
+        recorder, labels = turn.recorder, turn.recorder._labels
+        idle = (turn.began_ns - recorder.last_ns) / 1e9 if recorder.last_ns else 0.0
+        recorder.last_ns = turn.ended_ns
         tokens = turn.request.tokens
-        expected = made.forecast.expect(tokens, same_tokens=turn.same_tokens, idle_seconds=idle)
+        expected = recorder.forecast.expect(tokens, same_tokens=turn.same_tokens, idle_seconds=idle)
         failed = {**labels.about, "error.type": turn.error} if turn.error else labels.about
-        self._took.record((turn.ended_ns - turn.began_ns) / 1e9, failed)
+        self._durations.record((turn.ended_ns - turn.began_ns) / 1e9, failed)
         self._size.record(tokens, labels.about)
         use = cache_use(turn.usage) if turn.usage is not None else None
         if use is not None:
@@ -396,7 +396,7 @@ class TurnTelemetry:
             self._used.record(use.output, labels.answer)
             sums.take(labels, expected, use)
         if not turn.error:
-            made.forecast.learn(turn.usage)
+            recorder.forecast.learn(turn.usage)
         if self._spans:
             self._span(turn, _tokens_of(tokens, expected, use))
 
@@ -496,19 +496,19 @@ def _nothing() -> None:
 
 def _tokens_of(tokens: int, expected: tuple[int, int], use: CacheUse | None) -> dict[str, Any]:
     """A span's attributes."""
-    found = {
+    counts = {
         "ullage.cache.predicted.read_tokens": expected[0],
         "ullage.cache.predicted.written_tokens": expected[1],
         "ullage.request.tokens": tokens,
     }
     if use is not None:
-        found |= {
+        counts |= {
             "gen_ai.usage.input_tokens": use.prompt,
             "gen_ai.usage.output_tokens": use.output,
             "gen_ai.usage.cache_read.input_tokens": use.read,
             "gen_ai.usage.cache_creation.input_tokens": use.written,
         }
-    return found
+    return counts
 
 
 def _histogram(meter: Any, name: str, unit: str, edges: Sequence[float]) -> Any:

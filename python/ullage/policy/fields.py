@@ -87,13 +87,13 @@ def _check(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
 def group(name: str) -> Callable[[type[T]], type[T]]:
     """Turn a class into a group of settings: frozen, keyword-only, with a name for dotted names and files."""
 
-    def made(cls: type[T]) -> type[T]:
+    def as_group(cls: type[T]) -> type[T]:
         # The rest is `Group`'s: it would be compiled for each of them at import.
-        found = dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)(cls)
-        found.GROUP = name  # type: ignore[attr-defined]
-        return found
+        record = dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)(cls)
+        record.GROUP = name  # type: ignore[attr-defined]
+        return record
 
-    return made
+    return as_group
 
 
 class Group:
@@ -130,27 +130,27 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def nearest(name: object, known: Iterable[str]) -> str:
+def nearest(name: object, names: Iterable[str]) -> str:
     """A sentence with the known name closest to this one; empty if none is close."""
     from difflib import get_close_matches  # rarely needed, and slow to import
 
-    found = get_close_matches(str(name), list(known), n=1)
-    return f"did you mean {found[0]!r}?" if found else ""
+    close = get_close_matches(str(name), list(names), n=1)
+    return f"did you mean {close[0]!r}?" if close else ""
 
 
-def refuse_unknown(given: Iterable[str], known: Iterable[str], where: str = "") -> None:
+def refuse_unknown(offered: Iterable[str], accepted: Iterable[str], where: str = "") -> None:
     """Refuse unknown names.
 
     Args:
-        given: Names, or a mapping by name.
-        known: The known names.
+        offered: Names, or a mapping by name.
+        accepted: Those that there are.
         where: Prefix of the name in the error.
 
     Raises:
         InvalidPolicy: Names the first unknown one, and the nearest known one.
     """
-    names = list(known)
-    for name in given:
+    names = list(accepted)
+    for name in offered:
         if name not in names:
             hint = nearest(name, names) or f"known: {', '.join(names)}"
             raise InvalidPolicy(f"{where}{name}", name, "is not an argument", hint=hint)
@@ -163,16 +163,16 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
-        async def waited(*args: P.args, **given: P.kwargs) -> Any:
-            refuse_unknown(given, names)
-            return await function(*args, **given)
+        async def waited(*args: P.args, **named: P.kwargs) -> Any:
+            refuse_unknown(named, names)
+            return await function(*args, **named)
 
         return cast("Callable[P, R]", waited)
 
     @wraps(function)
-    def checked(*args: P.args, **given: P.kwargs) -> R:
-        refuse_unknown(given, names)
-        return function(*args, **given)
+    def checked(*args: P.args, **named: P.kwargs) -> R:
+        refuse_unknown(named, names)
+        return function(*args, **named)
 
     return checked
 
@@ -225,11 +225,11 @@ def fitted_values(
     """
     if window_tokens >= FULL_WINDOW_TOKENS:
         return {}
-    found: dict[str, int] = {}
+    fitted_by_name: dict[str, int] = {}
     for name, least in _LEAST.items():
-        given = values.get(name)
-        if isinstance(given, int) and given == defaults.get(name):
-            fitted = min(given, max(least, given * window_tokens // FULL_WINDOW_TOKENS))
-            if fitted != given:
-                found[name] = fitted
-    return found
+        value_read = values.get(name)
+        if isinstance(value_read, int) and value_read == defaults.get(name):
+            fitted = min(value_read, max(least, value_read * window_tokens // FULL_WINDOW_TOKENS))
+            if fitted != value_read:
+                fitted_by_name[name] = fitted
+    return fitted_by_name

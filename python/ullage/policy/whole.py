@@ -451,16 +451,16 @@ class Policy:
         """
         import tomllib
 
-        found: dict[str, Any] = {}
+        groups_read: dict[str, Any] = {}
         if path is not None and str(path) in _PRESETS and not pathlib.Path(path).exists():
-            found = {"preset": str(path)}
+            groups_read = {"preset": str(path)}
         elif path is not None:
             try:
-                found = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+                groups_read = tomllib.loads(pathlib.Path(path).read_text(encoding="utf-8"))
             except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as exc:
                 why = getattr(exc, "strerror", None) or exc
                 raise InvalidPolicy("policy file", str(path), f"cannot be read: {why}") from exc
-        return cls._of(found).change(changes or {})
+        return cls._of(groups_read).change(changes or {})
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
@@ -476,20 +476,20 @@ class Policy:
         import tomllib
 
         try:
-            found = tomllib.loads(text)
+            document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as exc:
             raise InvalidPolicy("policy", "text", f"cannot be read: {exc}") from exc
-        return cls._of(found)
+        return cls._of(document)
 
     @classmethod
-    def _of(cls, found: dict[str, Any]) -> Self:
-        preset = found.pop("preset", "buffered")
+    def _of(cls, document: dict[str, Any]) -> Self:
+        preset = document.pop("preset", "buffered")
         if preset not in _PRESETS:
             raise InvalidPolicy(
                 "preset", preset, f"must be one of {', '.join(map(repr, _PRESETS))}"
             )
         base = cls.ladder() if preset == "ladder" else cls.buffered()
-        return base.change(found)
+        return base.change(document)
 
     def change(self, changes: Mapping[str, Any]) -> Self:
         """A copy with some values changed: `{"snip.max_chars": 8_000}` or `{"snip": {"max_chars": 8_000}}`."""
@@ -497,9 +497,9 @@ class Policy:
         groups = self._groups()
         for dotted, value in _dotted(changes):
             group, _, name = dotted.partition(".")
-            known = groups.get(group)
-            if known is None or name not in known.__dataclass_fields__:
-                settings = [each.name for each in self.effective()]
+            setting_fields = groups.get(group)
+            if setting_fields is None or name not in setting_fields.__dataclass_fields__:
+                settings = [setting.name for setting in self.effective()]
                 hint = nearest(dotted, settings) or "`ullage policy` lists all"
                 raise InvalidPolicy(dotted, value, "is not a setting", hint=hint)
             grouped.setdefault(group, {})[name] = value
@@ -558,8 +558,10 @@ class Policy:
     @classmethod
     def _groups(cls) -> dict[str, type[Group]]:
         """All groups by name: the fields of this class, or of one that adds groups to it."""
-        made = {each.name: cast("Any", each.default_factory) for each in dataclasses.fields(cls)}
-        return {name: kind for name, kind in made.items() if isinstance(kind, type)}
+        factories = {
+            field.name: cast("Any", field.default_factory) for field in dataclasses.fields(cls)
+        }
+        return {name: kind for name, kind in factories.items() if isinstance(kind, type)}
 
     def __repr__(self) -> str:
         changed = [f"{name}={value!r}" for name, value in self.changes().items()]
@@ -577,21 +579,21 @@ def _ordered(low_name: str, low: int, high_name: str, high: int) -> None:
 _GIVEN_PRESETS = {"buffered": Policy.buffered, "ladder": Policy.ladder}
 
 
-def policy_given(given: Policy | str | None, usual: Policy | None = None) -> Policy:
+def policy_given(policy: Policy | str | None, usual: Policy | None = None) -> Policy:
     """The policy that was passed, or the preset of that name; `None`: `Policy.buffered()`.
 
     Raises:
         InvalidPolicy: It is neither; names the value.
     """
-    if given is None:
+    if policy is None:
         return Policy.buffered() if usual is None else usual
-    if isinstance(given, Policy):
-        return given
+    if isinstance(policy, Policy):
+        return policy
     limit = "must be a Policy, or the name of a preset: buffered, ladder"
-    if not isinstance(given, str):
+    if not isinstance(policy, str):
         raise InvalidPolicy(
-            "policy", type(given).__name__, limit, hint="Policy.load(path) reads a file"
+            "policy", type(policy).__name__, limit, hint="Policy.load(path) reads a file"
         )
-    if given not in _GIVEN_PRESETS:
-        raise InvalidPolicy("policy", given, limit, hint=nearest(given, _GIVEN_PRESETS))
-    return _GIVEN_PRESETS[given]()
+    if policy not in _GIVEN_PRESETS:
+        raise InvalidPolicy("policy", policy, limit, hint=nearest(policy, _GIVEN_PRESETS))
+    return _GIVEN_PRESETS[policy]()

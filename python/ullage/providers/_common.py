@@ -54,8 +54,8 @@ def arguments_in(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         if isinstance(text, Mapping):
             return dict(text), {"object": True}
         text = "" if text is None else str(text)
-    if (known := _read_quickly(text)) is not None:
-        return known
+    if (parsed := _read_quickly(text)) is not None:
+        return parsed
     value = loads_object(text)
     if value is None:
         return {"arguments": text}, {"unparsed": True}
@@ -88,8 +88,8 @@ def arguments_out(block: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
         return value["arguments"]
     text = data.get("arguments")
     if isinstance(text, str):
-        known = _read_quickly(text)
-        if (loads_object(text) if known is None else known[0]) == value:
+        parsed = _read_quickly(text)
+        if (loads_object(text) if parsed is None else parsed[0]) == value:
             return text
     return dumps({} if value is None else value)
 
@@ -186,15 +186,15 @@ class Losses:
     """Collects losses while a conversation is translated."""
 
     def __init__(self) -> None:
-        self._found: list[Loss] = []
+        self._losses: list[Loss] = []
 
     def add(self, what: str, where: str, why: str) -> None:
         """Notes one loss."""
-        self._found.append(Loss(what, where, why))
+        self._losses.append(Loss(what, where, why))
 
     def all(self) -> tuple[Loss, ...]:
         """The losses in the order in which they were met."""
-        return tuple(self._found)
+        return tuple(self._losses)
 
 
 # ---- messages and blocks -------------------------------------------------------------------------
@@ -256,10 +256,12 @@ def note_foreign(value: Mapping[str, Any], shape: str, where: str, losses: Losse
                 losses.add(what, where, "only that provider can read it")
 
 
-def note_keys(block: Mapping[str, Any], known: frozenset[str], where: str, losses: Losses) -> None:
+def note_keys(
+    block: Mapping[str, Any], expected: frozenset[str], where: str, losses: Losses
+) -> None:
     """Notes keys of a block that the target has no place for."""
     for key in block:
-        if key not in known and not (key == "is_error" and not block[key]):
+        if key not in expected and not (key == "is_error" and not block[key]):
             losses.add(key, where, "the target has no such field")
 
 
@@ -283,8 +285,8 @@ def as_text(block: Mapping[str, Any]) -> str | None:
         return f"[{kind}]"
     if kind == FOREIGN or is_anthropic_only(kind):
         return None
-    rest = {key: value for key, value in block.items() if key not in ("type", FOREIGN)}
-    return f"[{kind if isinstance(kind, str) else 'block'}] {dumps(rest)}"
+    fields = {key: value for key, value in block.items() if key not in ("type", FOREIGN)}
+    return f"[{kind if isinstance(kind, str) else 'block'}] {dumps(fields)}"
 
 
 def _document_text(block: Mapping[str, Any]) -> str:
@@ -374,18 +376,18 @@ def map_ids(
     fine are reserved first, and a collision is hashed again with a counter.
     """
     listed = list(ids)
-    taken = {one for one in listed if accept(one)}
+    used = {one for one in listed if accept(one)}
     mapped: dict[str, str] = {}
     for one in listed:
-        if one not in taken and one not in mapped:
-            mapped[one] = _fresh(one, taken, length, prefix)
-            taken.add(mapped[one])
+        if one not in used and one not in mapped:
+            mapped[one] = _fresh(one, used, length, prefix)
+            used.add(mapped[one])
     return mapped
 
 
-def _fresh(old: str, taken: set[str], length: int, prefix: str) -> str:
+def _fresh(old: str, used: set[str], length: int, prefix: str) -> str:
     attempt = 0
-    while (new := prefix + _hashed(old, attempt, length)) in taken:
+    while (new := prefix + _hashed(old, attempt, length)) in used:
         attempt += 1
     return new
 
@@ -412,13 +414,13 @@ def map_names(items: Iterable[Item], tools: Sequence[Mapping[str, Any]] | None) 
         blocks = blocks_of(message.get("content"))
         names += [block.get("name") for block in blocks if block.get("type") == "tool_use"]
     listed = dict.fromkeys(name for name in names if isinstance(name, str))
-    taken = {name for name in listed if _NAME.fullmatch(name)}
+    used = {name for name in listed if _NAME.fullmatch(name)}
     mapped: dict[str, str] = {}
     for name in listed:
-        if name not in taken and name not in mapped:
+        if name not in used and name not in mapped:
             base = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_NAME_CHARS]
-            mapped[name] = _fresh(name, taken, 10, f"{base}_")
-            taken.add(mapped[name])
+            mapped[name] = _fresh(name, used, 10, f"{base}_")
+            used.add(mapped[name])
     return mapped
 
 
@@ -454,7 +456,7 @@ def placed(write: F) -> F:
     """The function, with such errors raised as `InvalidMessage`; the place is searched only after an error."""
 
     @wraps(write)
-    def told(messages: Sequence[Any], *args: Any, **named: Any) -> Any:
+    def with_place(messages: Sequence[Any], *args: Any, **named: Any) -> Any:
         items = messages if isinstance(messages, list | tuple) else list(messages)
         try:
             return write(items, *args, **named)
@@ -463,7 +465,7 @@ def placed(write: F) -> F:
         except BROKEN as exc:
             raise refused(lambda part: write(part, *args, **named), items, exc) from exc
 
-    return cast("F", told)
+    return cast("F", with_place)
 
 
 def refused(work: Write, items: Sequence[Any], exc: Exception) -> InvalidMessage:

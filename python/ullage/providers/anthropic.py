@@ -61,8 +61,8 @@ def to_provider(
     """
     losses = Losses()
     ids = map_ids(call_ids(messages), _takes_id, length=24, prefix="toolu_")
-    head, rest = _leading(list(bare(messages)))
-    written = [_message(message, index, ids, losses) for index, message in rest]
+    head, others = _leading(list(bare(messages)))
+    written = [_message(message, index, ids, losses) for index, message in others]
     parts: dict[str, Any] = {"messages": [message for message in written if message is not None]}
     prompt = _system(system, head, losses)
     if prompt is not None:
@@ -85,7 +85,7 @@ class AnthropicWriter:
         self._dirty: list[int] = []  # messages that cannot go as they are, in order
         self._ids: dict[str, str] = {}
         # By id() and place of a message: the message itself, what it became, and what was left out.
-        self._made: dict[tuple[int, int], tuple[Item, Item | None, tuple[Loss, ...]]] = {}
+        self._writings: dict[tuple[int, int], tuple[Item, Item | None, tuple[Loss, ...]]] = {}
 
     def write(self, messages: Sequence[Item], ledger: Any) -> tuple[Sequence[Item], list[Loss]]:
         """The messages as the API takes them.
@@ -117,20 +117,20 @@ class AnthropicWriter:
     def whole(self, messages: Sequence[Item]) -> tuple[list[Item], list[Loss]]:
         """The same of a list that is none of the conversation's own."""
         ids = map_ids(call_ids(messages), _takes_id, length=24, prefix="toolu_")
-        known = self._made if ids == self._ids else {}
-        self._ids, self._made = ids, {}
-        kept: list[Item] = []
+        writings = self._writings if ids == self._ids else {}
+        self._ids, self._writings = ids, {}
+        messages_out: list[Item] = []
         lost: list[Loss] = []
         for index, message in enumerate(messages):
             key = (id(message), index)
-            found = known.get(key)
-            if found is None:
+            writing = writings.get(key)
+            if writing is None:
                 losses = Losses()
-                found = (message, _message(message, index, ids, losses), losses.all())
-            self._made[key] = found
-            kept += [] if found[1] is None else [found[1]]
-            lost += found[2]
-        return kept, lost
+                writing = (message, _message(message, index, ids, losses), losses.all())
+            self._writings[key] = writing
+            messages_out += [] if writing[1] is None else [writing[1]]
+            lost += writing[2]
+        return messages_out, lost
 
 
 def _fits(message: Item) -> bool:
@@ -199,14 +199,14 @@ def clean_entries(entries: Sequence[Item]) -> tuple[list[Item], tuple[Loss, ...]
     """
     losses = Losses()
     ids = map_ids(call_ids(entries), _takes_id, length=24, prefix="toolu_")
-    kept: list[Item] = []
+    cleaned: list[Item] = []
     for index, entry in enumerate(entries):
         message = entry.get("message")
         if not isinstance(message, Mapping) or "role" not in message:
-            kept.append(entry)
+            cleaned.append(entry)
         elif (clean := _cleaned(message, index, ids, losses)) is not None:
-            kept.append(entry if clean is message else {**entry, "message": clean})
-    return kept, losses.all()
+            cleaned.append(entry if clean is message else {**entry, "message": clean})
+    return cleaned, losses.all()
 
 
 def _cleaned(
@@ -216,8 +216,8 @@ def _cleaned(
     sent = _message(message, index, ids, losses, fallback=True)
     if sent is None or (sent.get("content") is message["content"] and FOREIGN not in message):
         return None if sent is None else message
-    rest = {key: value for key, value in message.items() if key != FOREIGN}
-    return {**rest, "content": sent["content"]}
+    fields = {key: value for key, value in message.items() if key != FOREIGN}
+    return {**fields, "content": sent["content"]}
 
 
 def _takes_id(one: str) -> bool:
@@ -267,17 +267,19 @@ def _message(
     if FOREIGN in message:
         _note(message, where, losses)
     content = message.get("content")
-    kept = content
+    blocks = content
     if isinstance(content, list):
         spoken = message["role"] == "assistant"
-        kept = _blocks(content, where, ids, losses, spoken=spoken, fallback=fallback or not spoken)
-        if content and not kept:
+        blocks = _blocks(
+            content, where, ids, losses, spoken=spoken, fallback=fallback or not spoken
+        )
+        if content and not blocks:
             return None
     role = "system" if message["role"] == "developer" else message["role"]
-    if kept is content and message.keys() <= _MESSAGE_KEYS and role == message["role"]:
+    if blocks is content and message.keys() <= _MESSAGE_KEYS and role == message["role"]:
         return message
     slim = {key: value for key, value in message.items() if key in _MESSAGE_KEYS}
-    return {**slim, "role": role, "content": kept}
+    return {**slim, "role": role, "content": blocks}
 
 
 def _blocks(
@@ -290,19 +292,21 @@ def _blocks(
     fallback: bool = True,
 ) -> list[Block]:
     """The blocks that the API takes; the same list if it takes them all. `spoken`: they are the assistant's."""
-    kept = []
-    behind = -1 if fallback else _last_fallback(content)
+    written = []
+    last_fallback = -1 if fallback else _last_fallback(content)
     for position, block in enumerate(content):
         place = f"{where}.content[{position}]"
-        if position <= behind and _falls(block):
+        if position <= last_fallback and _falls(block):
             losses.add(block["type"], place, "belongs to a fallback")
             continue
-        told = _said(block, place, losses) if spoken else block
-        one = None if told is None else _block(told, place, ids, losses)
+        spoken_block = _as_spoken(block, place, losses) if spoken else block
+        one = None if spoken_block is None else _block(spoken_block, place, ids, losses)
         if one is not None:
-            kept.append(one)
-    same = len(kept) == len(content) and all(a is b for a, b in zip(kept, content, strict=True))
-    return content if same else kept
+            written.append(one)
+    same = len(written) == len(content) and all(
+        a is b for a, b in zip(written, content, strict=True)
+    )
+    return content if same else written
 
 
 def _last_fallback(content: Sequence[Any]) -> int:
@@ -335,13 +339,13 @@ def _block(block: Any, where: str, ids: Mapping[str, str], losses: Losses) -> An
     return _nested(_with_id(clean, ids), where, losses)
 
 
-def _said(block: Any, where: str, losses: Losses) -> Any:
+def _as_spoken(block: Any, where: str, losses: Losses) -> Any:
     """The block; of one that is raw data of another provider the text, or `None` if it has none."""
     kind = block.get("type") if isinstance(block, Mapping) else None
     if not isinstance(kind, str) or kind not in _OTHERS:
         return block
-    told = (block.get(key) for key in ("text", "refusal", "transcript"))
-    texts = [text for text in told if isinstance(text, str) and text.strip()]
+    values = (block.get(key) for key in ("text", "refusal", "transcript"))
+    texts = [text for text in values if isinstance(text, str) and text.strip()]
     has = bool(texts) and kind not in _THOUGHTS
     losses.add(kind, where, "sent as text" if has else "left out")
     return {"type": "text", "text": texts[0]} if has else None
@@ -351,8 +355,8 @@ def _nested(block: Mapping[str, Any], where: str, losses: Losses) -> Mapping[str
     content = block.get("content")
     if block.get("type") != "tool_result" or not isinstance(content, list):
         return block
-    kept = _blocks(content, where, {}, losses)
-    return block if kept is content else {**block, "content": kept}
+    inner = _blocks(content, where, {}, losses)
+    return block if inner is content else {**block, "content": inner}
 
 
 def _note(value: Mapping[str, Any], where: str, losses: Losses) -> None:
@@ -375,15 +379,15 @@ def _mapped(content: Any, ids: Mapping[str, str]) -> Any:
 
 
 def _tools(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[Mapping[str, Any]]:
-    kept: list[Mapping[str, Any]] = []
+    definitions: list[Mapping[str, Any]] = []
     for index, tool in enumerate(tools):
         if FOREIGN not in tool:
-            kept.append(tool)
+            definitions.append(tool)
             continue
         _note(tool, f"tools[{index}]", losses)
         if "input_schema" in tool:
-            kept.append({key: value for key, value in tool.items() if key != FOREIGN})
-    return kept
+            definitions.append({key: value for key, value in tool.items() if key != FOREIGN})
+    return definitions
 
 
 # The request's `thinking` parameter, and what manual thinking asks of a conversation: an open turn begins with thinking (A14).
@@ -396,25 +400,27 @@ TYPES: Final = ("enabled", "adaptive", "disabled", "between_tools")
 _MANUAL_THINKING_THOUGHTS: Final = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
 
 
-def read_thinking(given: object, *, provider: AnyProvider | None = "anthropic") -> Thinking | None:
+def read_thinking(
+    setting: object, *, provider: AnyProvider | None = "anthropic"
+) -> Thinking | None:
     """A `thinking` argument; `None`: not in use.
 
     Args:
-        given: As the host gave it.
+        setting: As the host gave it.
         provider: Whose form the request has; `None`: none whose types are known.
 
     Raises:
         InvalidPolicy: It is no mapping, or, for Anthropic's models, of no known type.
     """
-    if given is None:
+    if setting is None:
         return None
-    if not isinstance(given, Mapping):
-        raise InvalidPolicy("thinking", given, "must be a mapping, such as {'type': 'adaptive'}")
-    kind = given.get("type")
+    if not isinstance(setting, Mapping):
+        raise InvalidPolicy("thinking", setting, "must be a mapping, such as {'type': 'adaptive'}")
+    kind = setting.get("type")
     typed = provider is not None and provider_of(provider).claude_thinking
     if typed and kind not in TYPES:
         raise InvalidPolicy("thinking.type", kind, f"must be one of {', '.join(TYPES)}")
-    return dict(given)
+    return dict(setting)
 
 
 def is_manual(thinking: Thinking | None, *, provider: AnyProvider = "anthropic") -> bool:
@@ -431,20 +437,20 @@ def first_of_turn(ledger: Any, start: int = 0) -> int | None:
         start: Something of the user's stands before this message, or nothing.
     """
     first: int | None = None
-    behind: int | None = None
+    after: int | None = None
     newest: int | None = None
     answered = False
     for at in range(len(ledger) - 1, start - 1, -1):
         role = ledger.message(at).role
         if role == Role.USER:
-            answered = (behind == Role.USER and answered) or _answers(ledger, at)
+            answered = (after == Role.USER and answered) or _answers(ledger, at)
         elif role == Role.ASSISTANT:
-            if behind == Role.USER and not answered:
+            if after == Role.USER and not answered:
                 break
             first = at if ledger.blocks(at) else first
         else:
             continue
-        behind, newest = role, role if newest is None else newest
+        after, newest = role, role if newest is None else newest
     is_open = newest == Role.USER or bool(ledger.open_calls())
     return first if is_open else None
 
@@ -489,5 +495,5 @@ def whole_start(ledger: Any, start: int, *, floor: int, last: int, most: int | N
 
 def _is_cut(ledger: Any, at: int) -> bool:
     """Whether a cut before a message separates no call from its result and splits no response."""
-    found = ledger.keep_window(at, floor=0, min_tokens=0, max_tokens=1, min_text_messages=0)
-    return int(found.start) == at
+    window = ledger.keep_window(at, floor=0, min_tokens=0, max_tokens=1, min_text_messages=0)
+    return int(window.start) == at

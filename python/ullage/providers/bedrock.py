@@ -108,10 +108,10 @@ def _blocks_in(content: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> 
 def _marker(point: Any) -> dict[str, Any] | None:
     if point == {"type": "default"}:
         return {"type": "ephemeral"}
-    known = (
+    is_marker = (
         isinstance(point, Mapping) and set(point) == {"type", "ttl"} and point["type"] == "default"
     )
-    return {"type": "ephemeral", "ttl": point["ttl"]} if known else None
+    return {"type": "ephemeral", "ttl": point["ttl"]} if is_marker else None
 
 
 def _block(part: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
@@ -120,24 +120,24 @@ def _block(part: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
         if kind == "text":
             return {"type": "text", "text": value}
         reader = _READERS.get(kind)
-        found: Block | None = reader(value, ids) if reader and isinstance(value, Mapping) else None
-        if found is not None:
-            return found
+        read: Block | None = reader(value, ids) if reader and isinstance(value, Mapping) else None
+        if read is not None:
+            return read
     kind = next((name for name in _TOOLS if isinstance(part.get(name), Mapping)), "")
     if kind:  # a call or result stays one, whatever stands next to it
         block: Block = _READERS[kind](part[kind], ids)
-        rest = {key: value for key, value in part.items() if key != kind}
-        return carrying(block, SHAPE, {**foreign(block, SHAPE), "rest": rest})
+        fields = {key: value for key, value in part.items() if key != kind}
+        return carrying(block, SHAPE, {**foreign(block, SHAPE), "rest": fields})
     return {"type": FOREIGN, FOREIGN: {SHAPE: {"part": dict(part)}}}
 
 
 def _call(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    told = value.get("toolUseId")
-    known = ("toolUseId", "name", "input")
-    extra = {key: item for key, item in value.items() if key not in known}
+    call_id = value.get("toolUseId")
+    expected = ("toolUseId", "name", "input")
+    extra = {key: item for key, item in value.items() if key not in expected}
     block = {
         "type": "tool_use",
-        "id": ids.get(str(told), told),
+        "id": ids.get(str(call_id), call_id),
         "name": value.get("name"),
         "input": value.get("input"),
     }
@@ -145,13 +145,13 @@ def _call(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
 
 
 def _result(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    told = value.get("toolUseId")
-    known = ("toolUseId", "content", "status")
-    extra = {key: item for key, item in value.items() if key not in known}
+    call_id = value.get("toolUseId")
+    expected = ("toolUseId", "content", "status")
+    extra = {key: item for key, item in value.items() if key not in expected}
     content = [_inner(part) for part in value.get("content") or ()]
     block: Block = {
         "type": "tool_result",
-        "tool_use_id": ids.get(str(told), told),
+        "tool_use_id": ids.get(str(call_id), call_id),
         "content": content,
     }
     if "status" in value:
@@ -343,7 +343,7 @@ class _BedrockWriter:
             if part is not None:
                 note_keys(block, _MEDIA_KEYS, where, self.losses)
                 return part
-        return self.told(block, where)
+        return self.as_words(block, where)
 
     def text(self, block: Block, where: str) -> dict[str, Any] | None:
         note_keys(block, _TEXT_KEYS, where, self.losses)
@@ -352,7 +352,7 @@ class _BedrockWriter:
             return None
         return {"text": block["text"]}
 
-    def told(self, block: Block, where: str) -> dict[str, Any] | None:
+    def as_words(self, block: Block, where: str) -> dict[str, Any] | None:
         kind = str(block.get("type"))
         if "type" not in block:  # already in this shape
             return dict(block)
@@ -384,17 +384,17 @@ class _BedrockWriter:
         if block.get("is_error") and not content:
             content = [{"text": "(no output)"}]  # an error without content is refused
         data = foreign(block, SHAPE)
-        told = {**data.get("extra", {}), "toolUseId": self.ids.get(old, old), "content": content}
+        result = {**data.get("extra", {}), "toolUseId": self.ids.get(old, old), "content": content}
         if "is_error" in block:
-            told["status"] = "error" if block["is_error"] else "success"
-        return {**data.get("rest", {}), "toolResult": told}
+            result["status"] = "error" if block["is_error"] else "success"
+        return {**data.get("rest", {}), "toolResult": result}
 
     def inner(self, content: Any, where: str) -> Iterator[dict[str, Any]]:
         for position, block in enumerate(blocks_of(content)):
             here = f"{where}.content[{position}]"
-            kept = foreign(block, SHAPE).get("json")
-            if kept is not None and loads_object(block.get("text", "")) == kept:
-                yield {"json": kept}
+            original = foreign(block, SHAPE).get("json")
+            if original is not None and loads_object(block.get("text", "")) == original:
+                yield {"json": original}
                 continue
             if "cache_control" in block:
                 self.losses.add("cache_control", here, "results take no cache point inside")
@@ -443,13 +443,13 @@ class _BedrockWriter:
             self.losses.add("title", where, "letters that the target refuses are replaced")
         return name or f"untitled-{self._documents}"
 
-    def data(self, told: Any) -> Any:
+    def data(self, value: Any) -> Any:
         if not self._as_bytes:
-            return told
+            return value
         try:
-            return base64.b64decode(str(told), validate=True)
+            return base64.b64decode(str(value), validate=True)
         except (ValueError, binascii.Error):
-            return str(told).encode()
+            return str(value).encode()
 
 
 def _points(block: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -542,9 +542,9 @@ def from_provider(
     )
 
 
-def _system_in(told: Any) -> str | list[Block] | None:
-    if not told:
+def _system_in(system: Any) -> str | list[Block] | None:
+    if not system:
         return None
-    blocks = _blocks_in(told, {})
+    blocks = _blocks_in(system, {})
     plain = len(blocks) == 1 and is_text(blocks[0]) and len(blocks[0]) == 2
     return str(blocks[0]["text"]) if plain else blocks

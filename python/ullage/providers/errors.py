@@ -147,18 +147,18 @@ def _from_body(body: Mapping[str, Any], status: int | None, headers: Mapping[str
     inner = body.get("response")
     if isinstance(inner, Mapping) and str(body.get("type")).startswith("response."):
         return _from_body(inner, status, headers)
-    found = _error_in(body)
+    error = _error_in(body)
     failed = status is not None and status >= 400
     if (
-        found is None
+        error is None
         and not failed
         and (status is not None or any(key in body for key in _RESPONSE_KEYS))
     ):
         return Evidence(status=status, headers=headers, response=body)
-    told = body if found is None else found
+    fields = body if error is None else error
     if status is None or status < 400:
-        status = _status_of(told) or _status_of(body) or status
-    return Evidence(status=status, texts=_normalised(_texts(told)), headers=headers)
+        status = _status_of(fields) or _status_of(body) or status
+    return Evidence(status=status, texts=_normalised(_texts(fields)), headers=headers)
 
 
 def _error_in(body: Mapping[str, Any]) -> Any:
@@ -361,10 +361,10 @@ def retry_after(evidence: Evidence) -> float | None:
     milliseconds = _number(evidence.headers.get("retry-after-ms"))
     if milliseconds is not None:
         return milliseconds / 1000
-    told = evidence.headers.get("retry-after")
-    if told:
-        seconds = _number(told)
-        return seconds if seconds is not None else _until(told, evidence.headers.get("date"))
+    header = evidence.headers.get("retry-after")
+    if header:
+        seconds = _number(header)
+        return seconds if seconds is not None else _until(header, evidence.headers.get("date"))
     return next((wait for text in evidence.texts if (wait := _told_wait(text)) is not None), None)
 
 
@@ -479,10 +479,10 @@ def _rows(group: Mapping[str, object], name: str, at: int) -> Iterator[ErrorRow]
         yield _row(row, f"{place}.rows[{number}]")
 
 
-def _row(given: object, place: str) -> ErrorRow:
-    if not isinstance(given, list) or len(given) != 4 or not all(isinstance(x, str) for x in given):
-        raise InvalidPolicy(place, given, "must be [name, kind, provider, pattern], all text")
-    name, kind, provider, pattern = given
+def _row(row: object, place: str) -> ErrorRow:
+    if not isinstance(row, list) or len(row) != 4 or not all(isinstance(x, str) for x in row):
+        raise InvalidPolicy(place, row, "must be [name, kind, provider, pattern], all text")
+    name, kind, provider, pattern = row
     if kind not in get_args(ErrorKind):
         raise InvalidPolicy(place, kind, f"must be one of {', '.join(get_args(ErrorKind))}")
     try:
@@ -550,8 +550,8 @@ class Classified:
             "by": self.matched or None,
             "status": self.status,
         }
-        told = (f"{name}={value}" for name, value in shown.items() if value is not None)
-        return f"Classified({', '.join((self.kind, *told))})"
+        fields = (f"{name}={value}" for name, value in shown.items() if value is not None)
+        return f"Classified({', '.join((self.kind, *fields))})"
 
 
 def classify(
@@ -586,8 +586,12 @@ def classify(
         return _of_response(evidence, window_tokens)
     if not evidence.texts and (evidence.status is None or evidence.status < 400):
         return Classified("none" if error_or_response is None or evidence.status else "unknown")
-    found = _of_error(evidence, provider)
-    return replace(found, learned_limit=None) if _other_model(error_or_response, model) else found
+    classified = _of_error(evidence, provider)
+    return (
+        replace(classified, learned_limit=None)
+        if _other_model(error_or_response, model)
+        else classified
+    )
 
 
 def _of_error(evidence: Evidence, provider: AnyProvider | None) -> Classified:
@@ -631,11 +635,11 @@ def _search(rows: Sequence[ErrorRow], evidence: Evidence) -> tuple[ErrorRow, re.
     for row in rows:
         hits = [hit for text in evidence.texts if (hit := row.pattern.search(text)) is not None]
         if hits:
-            return row, max(hits, key=_told)
+            return row, max(hits, key=_stated_tokens)
     return None
 
 
-def _told(hit: re.Match[str]) -> int:
+def _stated_tokens(hit: re.Match[str]) -> int:
     return sum(figure is not None for figure in hit.groupdict().values())
 
 

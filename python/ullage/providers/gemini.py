@@ -98,28 +98,28 @@ class _GeminiReader:
     # -- calls and answers
 
     def call(self, part: Mapping[str, Any]) -> Block:
-        told = part["functionCall"]
-        name, value = str(told.get("name", "")), told.get("args")
+        call = part["functionCall"]
+        name, value = str(call.get("name", "")), call.get("args")
         data = {key: item for key, item in part.items() if key != "functionCall"}
         if data.get("thoughtSignature") == SKIP_SIGNATURE:
             del data["thoughtSignature"]
-        kept: dict[str, Any] = {
+        original: dict[str, Any] = {
             "part": data,
-            "call": {key: item for key, item in told.items() if key not in _CALL},
+            "call": {key: item for key, item in call.items() if key not in _CALL},
         }
-        kept = {key: item for key, item in kept.items() if item}
-        if "args" not in told:
-            kept["no_args"] = True
-        if "id" not in told:
-            kept["no_id"] = True
-        one = self._ids.get(str(told.get("id")), told.get("id")) or self._made(name, value)
+        original = {key: item for key, item in original.items() if item}
+        if "args" not in call:
+            original["no_args"] = True
+        if "id" not in call:
+            original["no_id"] = True
+        one = self._ids.get(str(call.get("id")), call.get("id")) or self._new_id(name, value)
         self._waiting.setdefault(name, OrderedDict())[one] = None
         self._named.setdefault(one, []).append(name)
         return carrying(
-            {"type": "tool_use", "id": one, "name": name, "input": value or {}}, SHAPE, kept
+            {"type": "tool_use", "id": one, "name": name, "input": value or {}}, SHAPE, original
         )
 
-    def _made(self, name: str, value: Any) -> str:
+    def _new_id(self, name: str, value: Any) -> str:
         """An id that is the same whenever the same history is read."""
         seed = f"{name}:{dumps(value)}"
         count = self._alike[seed] = self._alike.get(seed, 0) + 1
@@ -127,23 +127,23 @@ class _GeminiReader:
         return f"call_{digest[:20]}"
 
     def answer(self, part: Mapping[str, Any], where: str) -> Block:
-        told = part["functionResponse"]
-        name = str(told.get("name", ""))
-        one = self._ids.get(str(told.get("id")), told.get("id")) or self._oldest(name, where)
+        answer = part["functionResponse"]
+        name = str(answer.get("name", ""))
+        one = self._ids.get(str(answer.get("id")), answer.get("id")) or self._oldest(name, where)
         for called in self._named.pop(one, ()):
             self._waiting[called].pop(one, None)
-        content, failed, exact = _answer_in(told)
-        kept = {
+        content, failed, exact = _answer_in(answer)
+        original = {
             "part": {key: item for key, item in part.items() if key != "functionResponse"},
-            "answer": {key: item for key, item in told.items() if key not in _ANSWER},
+            "answer": {key: item for key, item in answer.items() if key not in _ANSWER},
             "response": {}
             if exact
-            else {key: told[key] for key in ("response", "parts") if key in told},
+            else {key: answer[key] for key in ("response", "parts") if key in answer},
         }
         block: Block = {"type": "tool_result", "tool_use_id": one, "content": content}
         if failed:
             block["is_error"] = True
-        return carrying(block, SHAPE, {key: item for key, item in kept.items() if item})
+        return carrying(block, SHAPE, {key: item for key, item in original.items() if item})
 
     def _oldest(self, name: str, where: str) -> str:
         """Without ids, an answer belongs to the first open call of its name."""
@@ -153,24 +153,24 @@ class _GeminiReader:
         return one or f"unknown_{name}"
 
 
-def _answer_in(told: Mapping[str, Any]) -> tuple[Any, bool, bool]:
+def _answer_in(answer: Mapping[str, Any]) -> tuple[Any, bool, bool]:
     """A response as content; whether it is an error; whether writing gives the same again."""
-    response = told.get("response")
+    response = answer.get("response")
     names = set(response) if isinstance(response, Mapping) else set()
     if isinstance(response, Mapping) and names in ({"output"}, {"error"}):
         failed = names == {"error"}
-        said = response["error" if failed else "output"]
-        if isinstance(said, str) and "parts" not in told:
-            return said, failed, True
-        blocks = _named(said, told.get("parts") or []) if isinstance(said, list) else None
+        output = response["error" if failed else "output"]
+        if isinstance(output, str) and "parts" not in answer:
+            return output, failed, True
+        blocks = _named(output, answer.get("parts") or []) if isinstance(output, list) else None
         if blocks is not None:
             return blocks, failed, True
-    rest = [_media(part) or _opaque(part) for part in told.get("parts") or ()]
+    media = [_media(part) or _opaque(part) for part in answer.get("parts") or ()]
     text = dumps(response) if response is not None else ""
-    return ([{"type": "text", "text": text}, *rest] if rest else text), False, False
+    return ([{"type": "text", "text": text}, *media] if media else text), False, False
 
 
-def _named(said: list[Any], parts: list[Any]) -> list[Block] | None:
+def _named(listed: list[Any], parts: list[Any]) -> list[Block] | None:
     """Texts and references in a row, each reference to one part; `None` if it is not of that form."""
     media = {}
     for part in parts:
@@ -179,7 +179,7 @@ def _named(said: list[Any], parts: list[Any]) -> list[Block] | None:
             return None
         media[(part.get("inlineData") or part["fileData"])["displayName"]] = block
     blocks: list[Block] = []
-    for one in said:
+    for one in listed:
         name = one.get("$ref") if isinstance(one, Mapping) and set(one) == {"$ref"} else None
         if isinstance(one, str):
             blocks.append({"type": "text", "text": one})
@@ -207,22 +207,22 @@ def _media(part: Mapping[str, Any], *, named: bool = False) -> Block | None:
     extra = {key: value for key, value in part.items() if key not in ("inlineData", "fileData")}
     data = part.get("inlineData")
     if isinstance(data, Mapping) and isinstance(data.get("data"), str):
-        rest = {key: item for key, item in data.items() if key not in ("mimeType", "data")}
-        title = rest.pop("displayName", None)
+        fields = {key: item for key, item in data.items() if key not in ("mimeType", "data")}
+        title = fields.pop("displayName", None)
         kind = str(data.get("mimeType", ""))
         source = {"type": "base64", "media_type": kind, "data": data["data"]}
         image = kind.startswith("image/")
         # A name is needed to be referred to; else only documents have one.
         fits = title is not None if named else title is None or not image
-        if rest or not fits or not (image or kind == "application/pdf"):
+        if fields or not fits or not (image or kind == "application/pdf"):
             return None
         return _sourced(kind, source, None if named else title, extra)
     return _linked(part.get("fileData"), extra, named)
 
 
 def _linked(link: Any, extra: dict[str, Any], named: bool) -> Block | None:
-    known = {"mimeType", "fileUri", "displayName"} if named else {"mimeType", "fileUri"}
-    if not isinstance(link, Mapping) or set(link) != known:
+    expected = {"mimeType", "fileUri", "displayName"} if named else {"mimeType", "fileUri"}
+    if not isinstance(link, Mapping) or set(link) != expected:
         return None
     kind, url = str(link["mimeType"]), str(link["fileUri"])
     if not kind.startswith("image/"):
@@ -257,13 +257,13 @@ def _is_filler(content: Mapping[str, Any]) -> bool:
 # ---- system and tools ----------------------------------------------------------------------------
 
 
-def _system_in(told: Any) -> str | list[Block] | None:
+def _system_in(system: Any) -> str | list[Block] | None:
     """A system instruction: one plain part is a string."""
-    if told is None:
+    if system is None:
         return None
-    if isinstance(told, str):
-        return told
-    parts = told.get("parts") or () if isinstance(told, Mapping) else told
+    if isinstance(system, str):
+        return system
+    parts = system.get("parts") or () if isinstance(system, Mapping) else system
     blocks = [
         _spoken(part["text"], {k: v for k, v in part.items() if k != "text"})
         for part in parts
@@ -276,14 +276,14 @@ def _system_in(told: Any) -> str | list[Block] | None:
 
 def _tools_in(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Function declarations one by one; other tools whole."""
-    found: list[dict[str, Any]] = []
+    definitions: list[dict[str, Any]] = []
     for tool in tools:
-        rest = {key: value for key, value in tool.items() if key not in _DECLARED}
+        fields = {key: value for key, value in tool.items() if key not in _DECLARED}
         for name in _DECLARED:
-            found.extend(_declared(function) for function in tool.get(name) or ())
-        if rest:
-            found.append({"name": next(iter(rest)), FOREIGN: {SHAPE: {"whole": rest}}})
-    return found
+            definitions.extend(_declared(function) for function in tool.get(name) or ())
+        if fields:
+            definitions.append({"name": next(iter(fields)), FOREIGN: {SHAPE: {"whole": fields}}})
+    return definitions
 
 
 def _declared(function: Mapping[str, Any]) -> dict[str, Any]:
@@ -292,8 +292,8 @@ def _declared(function: Mapping[str, Any]) -> dict[str, Any]:
         read["description"] = function["description"]
     key = "parametersJsonSchema" if "parametersJsonSchema" in function else "parameters"
     read["input_schema"] = function.get(key) or {"type": "object"}
-    known = ("name", "description", key)
-    extra = {name: value for name, value in function.items() if name not in known}
+    expected = ("name", "description", key)
+    extra = {name: value for name, value in function.items() if name not in expected}
     data: dict[str, Any] = {"declaration": extra} if extra else {}
     if key == "parameters" and key in function:
         data["key"] = key
@@ -357,12 +357,12 @@ class _GeminiWriter:
         note_foreign(message, SHAPE, where, self.losses)
         if message["role"] == "system":
             return self.inner_system(message, where)
-        found: list[dict[str, Any]] = []
+        written: list[dict[str, Any]] = []
         for position, block in enumerate(blocks_of(message.get("content"))):
             part = self.part(block, f"{where}.content[{position}]")
             if part is not None:
-                found.append(part)
-        return found
+                written.append(part)
+        return written
 
     def inner_system(self, message: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
         """Gemini has one instruction at the start; a later one stands as marked user text."""
@@ -392,36 +392,36 @@ class _GeminiWriter:
         if media is not None:
             note_keys(block, _MEDIA_KEYS, where, self.losses)
             return media
-        return self.told(block, where)
+        return self.as_words(block, where)
 
     def call(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any]:
         note_keys(block, _CALL_KEYS, where, self.losses)
-        told: dict[str, Any] = {} if data.get("no_id") else {"id": block.get("id")}
-        told |= {**data.get("call", {}), "name": block.get("name")}
+        call: dict[str, Any] = {} if data.get("no_id") else {"id": block.get("id")}
+        call |= {**data.get("call", {}), "name": block.get("name")}
         if not (data.get("no_args") and not block.get("input")):
-            told["args"] = block.get("input")
-        return {**data.get("part", {}), "functionCall": told}
+            call["args"] = block.get("input")
+        return {**data.get("part", {}), "functionCall": call}
 
     def answer(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any]:
         note_keys(block, _RESULT_KEYS, where, self.losses)
         call = self._calls.get(str(block.get("tool_use_id")), {})
-        told: dict[str, Any] = {}
+        answer: dict[str, Any] = {}
         if not foreign(call, SHAPE).get("no_id"):
-            told["id"] = block.get("tool_use_id")
-        told |= {**data.get("answer", {}), "name": call.get("name", "unknown")}
-        kept = data.get("response")
-        if kept and _answer_in(kept)[0] == block.get("content"):
-            told |= kept
+            answer["id"] = block.get("tool_use_id")
+        answer |= {**data.get("answer", {}), "name": call.get("name", "unknown")}
+        original = data.get("response")
+        if original and _answer_in(original)[0] == block.get("content"):
+            answer |= original
         else:
-            told |= self.response(block, where)
-        return {**data.get("part", {}), "functionResponse": told}
+            answer |= self.response(block, where)
+        return {**data.get("part", {}), "functionResponse": answer}
 
     def response(self, block: Block, where: str) -> dict[str, Any]:
         key = "error" if block.get("is_error") else "output"
         content = block.get("content")
         if content is None or isinstance(content, str):
             return {"response": {key: content or ""}}
-        said: list[Any] = []
+        outputs: list[Any] = []
         media: list[dict[str, Any]] = []
         for position, one in enumerate(blocks_of(content)):
             part = self.part(one, f"{where}.content[{position}]")
@@ -435,17 +435,17 @@ class _GeminiWriter:
                         "title", f"{where}.content[{position}]", "the name is its place"
                     )
                 media.append({**part, held: {**part[held], "displayName": name}})
-                said.append({"$ref": name})
+                outputs.append({"$ref": name})
             elif "text" in part:
-                said.append(part["text"])
+                outputs.append(part["text"])
             else:
                 self.losses.add(
                     str(one.get("type")), f"{where}.content[{position}]", "sent as data"
                 )
-                said.append(part)
-        return {"response": {key: said}, **({"parts": media} if media else {})}
+                outputs.append(part)
+        return {"response": {key: outputs}, **({"parts": media} if media else {})}
 
-    def told(self, block: Block, where: str) -> dict[str, Any] | None:
+    def as_words(self, block: Block, where: str) -> dict[str, Any] | None:
         kind = str(block.get("type"))
         if "type" not in block:  # already in this shape
             return dict(block)
@@ -473,11 +473,11 @@ def _in_order_of_calls(contents: list[dict[str, Any]], losses: Losses) -> list[d
         if len(answers) < 2 or not calls or "id" not in calls[0]:
             continue
         order = {call.get("id"): at for at, call in enumerate(calls)}
-        rest = [part for part in parts if "functionResponse" not in part]
+        others = [part for part in parts if "functionResponse" not in part]
         answers.sort(key=lambda part: order.get(part["functionResponse"].get("id"), len(order)))
-        if answers + rest != parts:
+        if answers + others != parts:
             losses.add("order", f"contents[{index}]", "answers stand in the order of their calls")
-            contents[index] = {**contents[index], "parts": answers + rest}
+            contents[index] = {**contents[index], "parts": answers + others}
     return contents
 
 

@@ -49,8 +49,8 @@ def to_provider(
         to nine letters and digits by a hash, the same in every request.
     """
     ids = map_ids(call_ids(messages), lambda one: bool(_ID.fullmatch(one)), length=9)
-    kept = [_renamed(message, ids) for _, message in bare(messages)]
-    shaped = openai_chat.to_provider(kept, system=system, tools=tools)
+    renamed = [_renamed(message, ids) for _, message in bare(messages)]
+    shaped = openai_chat.to_provider(renamed, system=system, tools=tools)
     losses = Losses()
     chat = [_documents_out(message) for message in one_system(shaped.parts["messages"], losses)]
     parts = {**shaped.parts, "messages": _filled(chat)}
@@ -133,8 +133,12 @@ def _documents_in(message: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _document_in(part: Any) -> Any:
-    known = isinstance(part, Mapping) and set(part) <= {"type", "document_url", "document_name"}
-    if not known or not str(part.get("document_url", "")).startswith("data:"):
+    is_document = isinstance(part, Mapping) and set(part) <= {
+        "type",
+        "document_url",
+        "document_name",
+    }
+    if not is_document or not str(part.get("document_url", "")).startswith("data:"):
         return part
     name = {"filename": part["document_name"]} if "document_name" in part else {}
     return {"type": "file", "file": {**name, "file_data": part["document_url"]}}

@@ -43,20 +43,20 @@ def read_item(
     system = item.get("role") in ("system", "developer")
     if system and position == 0:
         raise InvalidMessage("is the system prompt", index=0, field="role", hint=_SYSTEM_HINT)
-    given = [provider.user_message("."), item] if system else [item]
-    messages = _internal(given, provider)[len(given) - 1 :]
+    items = [provider.user_message("."), item] if system else [item]
+    messages = _internal(items, provider)[len(items) - 1 :]
     return [_named(message, position, open_calls) for message in messages]
 
 
-def _internal(given: list[Item], provider: Provider) -> list[Item]:
+def _internal(items: list[Item], provider: Provider) -> list[Item]:
     read = provider.shape.from_provider
     try:
-        return list(read(given).messages)
+        return list(read(items).messages)
     except UllageError:
         raise
     except BROKEN as exc:
-        found = refused(read, given, exc)
-        raise InvalidMessage(found.reason, field=found.field) from exc
+        error = refused(read, items, exc)
+        raise InvalidMessage(error.reason, field=error.field) from exc
 
 
 def _is_internal(item: Item, provider: Provider) -> bool:
@@ -100,10 +100,10 @@ def _named(
             blocks.append({**block, "id": f"call_{hashlib.sha256(seed).hexdigest()[:20]}"})
         else:
             name = str(block["tool_use_id"]).removeprefix(_UNKNOWN)
-            found = next((pair for pair in waiting if pair[1] == name), None)
-            if found is not None:
-                waiting.remove(found)
-            blocks.append(block if found is None else {**block, "tool_use_id": found[0]})
+            call = next((pair for pair in waiting if pair[1] == name), None)
+            if call is not None:
+                waiting.remove(call)
+            blocks.append(block if call is None else {**block, "tool_use_id": call[0]})
     return {**message, "content": blocks}
 
 
@@ -116,9 +116,9 @@ def _nameless(block: Any) -> bool:
     if block.get("type") == "tool_result":
         return str(block.get("tool_use_id", "")).startswith(_UNKNOWN)
     foreign = block.get("foreign")
-    told = foreign.values() if isinstance(foreign, Mapping) else ()
+    data = foreign.values() if isinstance(foreign, Mapping) else ()
     return block.get("type") == "tool_use" and any(
-        isinstance(each, Mapping) and "no_id" in each for each in told
+        isinstance(part, Mapping) and "no_id" in part for part in data
     )
 
 
@@ -143,8 +143,8 @@ class FormList:
 
     def first(self, item: int) -> int:
         """The first message of an item, or of the next one that has any."""
-        found = (at for at, owner in enumerate(self.owners) if owner >= item)
-        return next(found, len(self.messages))
+        positions = (at for at, owner in enumerate(self.owners) if owner >= item)
+        return next(positions, len(self.messages))
 
     def owner(self, message: int) -> int:
         """The item of a message; the number of items for the end."""
@@ -152,18 +152,20 @@ class FormList:
 
     def back(self, messages: Iterable[Item]) -> list[Any]:
         """Messages in the provider's form again; those that came from an item, as that very item."""
-        owners = {id(each): at for each, at in zip(self.messages, self.owners, strict=True)}
-        made: list[Any] = []
+        owners = {
+            id(translated): at for translated, at in zip(self.messages, self.owners, strict=True)
+        }
+        items_out: list[Any] = []
         last: int | None = None
         for message in messages:
             owner = owners.get(id(message))
             if owner is None:
                 written = self.provider.shape.to_provider([message])
-                made += written.parts[self.provider.list_key]
+                items_out += written.parts[self.provider.list_key]
             elif owner != last:
-                made.append(self.items[owner])
+                items_out.append(self.items[owner])
             last = owner
-        return made
+        return items_out
 
 
 def read_form(
@@ -196,8 +198,8 @@ def read_form(
     owners: list[int] = []
     waiting: dict[str, str] = {}
     for at, item in enumerate(items):
-        made = _read(item, row, at, waiting, unread)
-        for message in made:
+        translated = _read(item, row, at, waiting, unread)
+        for message in translated:
             messages.append(message)
             owners.append(at)
             _note_calls(message, waiting)
@@ -210,14 +212,14 @@ def _read(
     if isinstance(item, Mapping) and item.get("role") in ("system", "developer"):
         return [item]
     try:
-        made = read_item(item, row, position=at, open_calls=lambda: list(waiting.items()))
+        messages = read_item(item, row, position=at, open_calls=lambda: list(waiting.items()))
     except BROKEN:
         if unread is None:
             raise
-        made = []
-    if unread is not None and not made:
+        messages = []
+    if unread is not None and not messages:
         unread.append(at)
-    return made
+    return messages
 
 
 def _note_calls(message: Item, waiting: dict[str, str]) -> None:

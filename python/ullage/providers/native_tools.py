@@ -71,9 +71,9 @@ def tools_show(tools: Any) -> str:
     """The form of definitions that only another provider than Anthropic has; empty: none shows one."""
     for tool in tools if isinstance(tools, Sequence) and not isinstance(tools, str) else ():
         plain = camel_cased(as_json(tool))
-        found = _forms(plain) if isinstance(plain, Mapping) else ()
-        if found and found != _ANTHROPIC:
-            return found[0]
+        forms = _forms(plain) if isinstance(plain, Mapping) else ()
+        if forms and forms != _ANTHROPIC:
+            return forms[0]
     return ""
 
 
@@ -88,8 +88,8 @@ def _checked(at: int, tool: Any, provider: Provider) -> dict[str, Any]:
     read = "input_schema" in plain or FOREIGN in plain
     fits = read or provider.name in forms or not (forms or _is_named(plain))
     if provider.name in SHAPES and not fits:
-        known = f"is in the form of {forms[0]}" if forms else "is in no provider's form"
-        limit = f"{known}, and cannot be sent to {provider.name}"
+        description = f"is in the form of {forms[0]}" if forms else "is in no provider's form"
+        limit = f"{description}, and cannot be sent to {provider.name}"
         got = plain.get("name") or plain.get("type") or next(iter(plain), "")
         raise InvalidPolicy(f"tools[{at}]", got, limit, hint=_hint(forms, provider))
     return dict(plain) if not isinstance(plain, dict) else plain

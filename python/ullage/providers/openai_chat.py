@@ -101,8 +101,8 @@ def _one_system(chat: list[dict[str, Any]], losses: Losses) -> list[dict[str, An
         head += 1
     texts = [_flat(message)["content"] for message in chat[:head]]
     first = [{"role": "system", "content": "\n\n".join(texts)}] if head else []
-    rest = [_as_user(message, head + index, losses) for index, message in enumerate(chat[head:])]
-    return first + rest
+    others = [_as_user(message, head + index, losses) for index, message in enumerate(chat[head:])]
+    return first + others
 
 
 def _as_user(message: dict[str, Any], index: int, losses: Losses) -> dict[str, Any]:
@@ -159,16 +159,16 @@ def _collect(
     parts: list[dict[str, Any]], call: str, moved: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Takes what is no text out of a result's parts; appends it, labelled, to `moved`."""
-    kept: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
     number = 0
     for part in parts:
         if part.get("type") == "text":
-            kept.append(part)
+            collected.append(part)
             continue
         number += 1
-        kept.append({"type": "text", "text": _placeholder(number)})
+        collected.append({"type": "text", "text": _placeholder(number)})
         moved += [{"type": "text", "text": _label(number, call)}, part]
-    return kept
+    return collected
 
 
 def _attach(blocks: list[Block], results: list[Block], mapped: Mapping[str, str]) -> list[Block]:
@@ -222,8 +222,8 @@ def _leading_system(message: Mapping[str, Any]) -> str | list[Block] | None:
     if isinstance(content, str):
         data["string"] = True
     if blocks and data:
-        kept = foreign(blocks[0], SHAPE)
-        blocks[0] = carrying(blocks[0], SHAPE, {**kept, **data})
+        original = foreign(blocks[0], SHAPE)
+        blocks[0] = carrying(blocks[0], SHAPE, {**original, **data})
     return blocks
 
 
@@ -253,12 +253,12 @@ class _ChatItemReader:
         return None
 
     def _result(self, message: Mapping[str, Any]) -> None:
-        known = ("role", "tool_call_id", "content")
-        extra = {key: value for key, value in message.items() if key not in known}
-        told = message.get("tool_call_id")
+        expected = ("role", "tool_call_id", "content")
+        extra = {key: value for key, value in message.items() if key not in expected}
+        call_id = message.get("tool_call_id")
         block: Block = {
             "type": "tool_result",
-            "tool_use_id": self._ids.get(str(told), told),
+            "tool_use_id": self._ids.get(str(call_id), call_id),
             "content": _content_in(message.get("content")),
         }
         block = carrying(block, SHAPE, {"message": extra} if extra else {})
@@ -285,33 +285,33 @@ class _ChatItemReader:
         calls = message.get("tool_calls") or []
         content = message.get("content")
         field = next((one for one in _REASONING_FIELDS if isinstance(message.get(one), str)), "")
-        known = ("role", "content", "tool_calls", field)
-        extra = {key: value for key, value in message.items() if key not in known}
-        said: Any = _content_in(content)
-        if calls or field or not isinstance(said, str):
-            said = [
+        expected = ("role", "content", "tool_calls", field)
+        extra = {key: value for key, value in message.items() if key not in expected}
+        blocks: Any = _content_in(content)
+        if calls or field or not isinstance(blocks, str):
+            blocks = [
                 *_thinking_in(message, field),
-                *blocks_of(said),
+                *blocks_of(blocks),
                 *(self._call(call) for call in calls),
             ]
         return carrying(
-            {"role": "assistant", "content": said}, SHAPE, {"message": extra} if extra else {}
+            {"role": "assistant", "content": blocks}, SHAPE, {"message": extra} if extra else {}
         )
 
     def _call(self, call: Mapping[str, Any]) -> Block:
         kind = call.get("type") or "function"
         body = call.get(kind)
         body = body if isinstance(body, Mapping) else {}
-        told = call.get("id")
+        call_id = call.get("id")
         data = _call_extras(call, kind, body)
         if kind == "custom":
             value: dict[str, Any] = {"input": body.get("input", "")}
         else:
-            value, kept = arguments_in(body.get("arguments"))
-            data.update(kept)
+            value, original = arguments_in(body.get("arguments"))
+            data.update(original)
         block = {
             "type": "tool_use",
-            "id": self._ids.get(str(told), told),
+            "id": self._ids.get(str(call_id), call_id),
             "name": body.get("name", ""),
             "input": value,
         }
@@ -319,11 +319,11 @@ class _ChatItemReader:
 
 
 def _call_extras(call: Mapping[str, Any], kind: str, body: Mapping[str, Any]) -> dict[str, Any]:
-    beside = {key: value for key, value in call.items() if key not in ("id", "type", kind)}
+    extras = {key: value for key, value in call.items() if key not in ("id", "type", kind)}
     inside = {
         key: value for key, value in body.items() if key not in ("name", "arguments", "input")
     }
-    data = {"call": beside, "function": inside, "type": "" if kind == "function" else kind}
+    data = {"call": extras, "function": inside, "type": "" if kind == "function" else kind}
     return {key: value for key, value in data.items() if value}
 
 
@@ -368,8 +368,8 @@ def _block_in(part: Any) -> Block:
 
 def _thought(part: Mapping[str, Any]) -> Block:
     """Thinking as a part of the content, as Mistral writes it."""
-    said = part.get("thinking")
-    texts = [said] if isinstance(said, str) else [str(one.get("text", "")) for one in said or ()]
+    parts = part.get("thinking")
+    texts = [parts] if isinstance(parts, str) else [str(one.get("text", "")) for one in parts or ()]
     return carrying({"type": "thinking", "thinking": "".join(texts)}, SHAPE, {"part": dict(part)})
 
 
@@ -412,15 +412,15 @@ def _tool_in(tool: Mapping[str, Any]) -> dict[str, Any]:
     if tool.get("type") != "function" or not _is_plain(function):
         name = (function if isinstance(function, Mapping) else tool).get("name")
         return {"name": name or str(tool.get("type")), FOREIGN: {SHAPE: {"whole": dict(tool)}}}
-    beside = {key: value for key, value in tool.items() if key not in ("type", "function")}
+    extras = {key: value for key, value in tool.items() if key not in ("type", "function")}
     renamed = {"parameters": "input_schema"}
     read = {renamed.get(str(key), str(key)): value for key, value in (function or {}).items()}
-    return carrying(read, SHAPE, {"tool": beside} if beside else {})
+    return carrying(read, SHAPE, {"tool": extras} if extras else {})
 
 
 def _is_plain(function: Any) -> bool:
-    known = {"name", "description", "parameters", "strict"}
-    return isinstance(function, Mapping) and {"name", "parameters"} <= set(function) <= known
+    expected = {"name", "description", "parameters", "strict"}
+    return isinstance(function, Mapping) and {"name", "parameters"} <= set(function) <= expected
 
 
 # Writes Chat Completions messages from the internal view.
@@ -503,20 +503,20 @@ class _ChatWriter:
 
     def user_turn(self, run: list[tuple[int, Mapping[str, Any]]]) -> Iterator[dict[str, Any]]:
         """All results first, then their media, then what the messages say besides."""
-        said: list[dict[str, Any]] = []
+        spoken: list[dict[str, Any]] = []
         moved: list[dict[str, Any]] = []
         for index, message in run:
             content = message.get("content")
             whole = _whole_message(content)
             if whole is not None:
-                said.append(whole)
+                spoken.append(whole)
                 continue
             if not isinstance(content, str):
                 yield from self.results(content, index, moved)
                 content = self.parts(message, index)
             if content:
-                said.append(self.user_message(message, content))
-        yield from _with_media(moved, said)
+                spoken.append(self.user_message(message, content))
+        yield from _with_media(moved, spoken)
 
     def results(
         self, content: Any, index: int, moved: list[dict[str, Any]]
@@ -545,12 +545,12 @@ class _ChatWriter:
     ) -> Any:
         if content is None or isinstance(content, str):
             return content or ""
-        told: list[dict[str, Any]] = []
+        parts: list[dict[str, Any]] = []
         for position, block in enumerate(blocks_of(content)):
             part = self.part(block, f"{where}.content[{position}]")
             if part is not None:
-                told.append(part)
-        return _collect(told, call, moved)
+                parts.append(part)
+        return _collect(parts, call, moved)
 
     # -- assistant messages
 
@@ -629,14 +629,14 @@ class _ChatWriter:
 
     def parts(self, message: Mapping[str, Any], index: int) -> list[dict[str, Any]]:
         """Everything but calls, results and thinking, as parts."""
-        found: list[dict[str, Any]] = []
+        written: list[dict[str, Any]] = []
         for position, block in enumerate(blocks_of(message.get("content"))):
             if block.get("type") in ("tool_use", "tool_result") or _is_thought(block):
                 continue
             part = self.part(block, f"messages[{index}].content[{position}]")
             if part is not None:
-                found.append(part)
-        return found
+                written.append(part)
+        return written
 
     def part(self, block: Block, where: str) -> dict[str, Any] | None:
         kind = block.get("type")
@@ -644,8 +644,8 @@ class _ChatWriter:
         note_foreign(block, SHAPE, where, self.losses)
         if kind in (FOREIGN, "thinking"):
             text = readable(block) if kind == FOREIGN else ""
-            said = {"type": "text", "text": text} if text else None
-            return dict(data["part"]) if "part" in data else said
+            written = {"type": "text", "text": text} if text else None
+            return dict(data["part"]) if "part" in data else written
         if is_text(block):
             note_keys(block, _TEXT_KEYS, where, self.losses)
             return {**data.get("part", {}), "type": "text", "text": block["text"]}
@@ -656,9 +656,9 @@ class _ChatWriter:
             note_keys(block, _DOCUMENT_KEYS, where, self.losses)
             name = {"filename": block["title"]} if block.get("title") else {}
             return {"type": "file", "file": {**data.get("part", {}), **name, "file_data": url}}
-        return self.told(block, where)
+        return self.as_words(block, where)
 
-    def told(self, block: Block, where: str) -> dict[str, Any] | None:
+    def as_words(self, block: Block, where: str) -> dict[str, Any] | None:
         """A block without a word in this shape, as text; one of its own stays as it is."""
         kind = str(block.get("type"))
         if kind in _OWN_PARTS:
@@ -698,13 +698,13 @@ def _calls_tools(message: Mapping[str, Any]) -> bool:
     )
 
 
-def _with_media(moved: list[dict[str, Any]], said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_media(moved: list[dict[str, Any]], spoken: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Media join the message after the results if it has parts, else they get one of their own."""
     if not moved:
-        return said
-    if said and isinstance(said[0]["content"], list) and set(said[0]) == {"role", "content"}:
-        return [{"role": "user", "content": moved + said[0]["content"]}, *said[1:]]
-    return [{"role": "user", "content": moved}, *said]
+        return spoken
+    if spoken and isinstance(spoken[0]["content"], list) and set(spoken[0]) == {"role", "content"}:
+        return [{"role": "user", "content": moved + spoken[0]["content"]}, *spoken[1:]]
+    return [{"role": "user", "content": moved}, *spoken]
 
 
 def _assistant_content(parts: list[dict[str, Any]]) -> Any:
@@ -736,8 +736,8 @@ def _raw_input(block: Block) -> Any:
 
 def _pdf_url(block: Block) -> str | None:
     source = block.get("source")
-    known = isinstance(source, Mapping) and source.get("type") == "base64"
-    return to_url(source) if known else None
+    has_bytes = isinstance(source, Mapping) and source.get("type") == "base64"
+    return to_url(source) if has_bytes else None
 
 
 def _tools_out(

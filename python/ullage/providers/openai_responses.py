@@ -108,9 +108,9 @@ def _message_blocks(item: Mapping[str, Any]) -> list[Block]:
         return [carrying({"type": "text", "text": content}, SHAPE, {"head": head, "string": True})]
     blocks = [_part_in(part) for part in content or ()]
     for index, block in enumerate(blocks):
-        kept = block.get(FOREIGN, {}).get(SHAPE, {})
+        original = block.get(FOREIGN, {}).get(SHAPE, {})
         extra = {"continues": True} if index else {"head": head}
-        blocks[index] = carrying(block, SHAPE, {**kept, **extra})
+        blocks[index] = carrying(block, SHAPE, {**original, **extra})
     return blocks
 
 
@@ -147,19 +147,19 @@ def _document(part: Mapping[str, Any], source: dict[str, Any]) -> Block:
 
 
 def _call(item: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    kind, told = str(item.get("type")), item.get("call_id")
+    kind, call_id = str(item.get("type")), item.get("call_id")
     data: dict[str, Any] = {}
-    known = frozenset(item)
+    expected = frozenset(item)
     if kind == "function_call":
         value, data = arguments_in(item.get("arguments"))
-        known = _CALL
+        expected = _CALL
     elif kind == "custom_tool_call":
-        value, data, known = {"input": item.get("input", "")}, {"type": kind}, _CUSTOM
+        value, data, expected = {"input": item.get("input", "")}, {"type": kind}, _CUSTOM
     else:
         value, data = _other_input(item), {"type": kind, "whole": dict(item)}
-    extra = {key: item[key] for key in item if key not in known}
+    extra = {key: item[key] for key in item if key not in expected}
     name = item.get("name") or kind.removesuffix("_call")
-    block = {"type": "tool_use", "id": ids.get(str(told), told), "name": name, "input": value}
+    block = {"type": "tool_use", "id": ids.get(str(call_id), call_id), "name": name, "input": value}
     return carrying(block, SHAPE, {**data, **({"item": extra} if extra else {})})
 
 
@@ -174,11 +174,11 @@ def _other_input(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(item: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    kind, told = str(item.get("type")), item.get("call_id")
+    kind, call_id = str(item.get("type")), item.get("call_id")
     plain = kind in ("function_call_output", "custom_tool_call_output")
     block: Block = {
         "type": "tool_result",
-        "tool_use_id": ids.get(str(told), told),
+        "tool_use_id": ids.get(str(call_id), call_id),
         "content": _output_in(item),
     }
     if not plain:
@@ -196,10 +196,10 @@ def _output_in(item: Mapping[str, Any]) -> Any:
         return [_part_in(part) for part in output]
     if output is not None:
         return dumps(output)
-    rest = {
+    fields = {
         key: value for key, value in item.items() if key not in ("type", "id", "call_id", "status")
     }
-    return dumps(rest)
+    return dumps(fields)
 
 
 # ---- whole inputs --------------------------------------------------------------------------------
@@ -257,7 +257,7 @@ def _joined(blocks: list[Block]) -> Any:
     """Takes off the heads that writing would give anyway."""
     if len(blocks) == 1 and blocks[0].get(FOREIGN) == {SHAPE: {"head": {}, "string": True}}:
         return blocks[0]["text"]
-    kept: list[Block] = []
+    joined: list[Block] = []
     plain_before = False
     for block in blocks:
         data = dict(block.get(FOREIGN, {}).get(SHAPE, {}))
@@ -267,16 +267,16 @@ def _joined(blocks: list[Block]) -> Any:
         if plain_before:
             for key in ("head", "continues", "string"):
                 data.pop(key, None)
-            rest = {key: value for key, value in block.items() if key != FOREIGN}
-            block = carrying(rest, SHAPE, data)
-        kept.append(block)
-    return kept
+            fields = {key: value for key, value in block.items() if key != FOREIGN}
+            block = carrying(fields, SHAPE, data)
+        joined.append(block)
+    return joined
 
 
 def _tool_in(tool: Mapping[str, Any]) -> dict[str, Any]:
     """A function's definition; anything else is carried whole."""
-    known = {"type", "name", "description", "parameters", "strict"}
-    if tool.get("type") != "function" or not {"name", "parameters"} <= set(tool) <= known:
+    expected = {"type", "name", "description", "parameters", "strict"}
+    if tool.get("type") != "function" or not {"name", "parameters"} <= set(tool) <= expected:
         name = tool.get("name") or str(tool.get("type"))
         return {"name": name, FOREIGN: {SHAPE: {"whole": dict(tool)}}}
     renamed = {"parameters": "input_schema"}
@@ -330,25 +330,29 @@ class _ResponsesWriter:
         if isinstance(content, str):
             yield {"role": "assistant", "content": content}
             return
-        said: dict[str, Any] | None = None
+        open_message: dict[str, Any] | None = None
         for position, block in enumerate(blocks_of(content)):
             where = f"messages[{index}].content[{position}]"
             part = self.part(block, where, "output_text") if _is_said(block) else None
             if part is None:
-                if said is not None:
-                    yield said
-                said = None
+                if open_message is not None:
+                    yield open_message
+                open_message = None
                 yield from self.action(block, where)
                 continue
             data = foreign(block, SHAPE)
-            if said is not None and "continues" in data and isinstance(said["content"], list):
-                said["content"].append(part)
+            if (
+                open_message is not None
+                and "continues" in data
+                and isinstance(open_message["content"], list)
+            ):
+                open_message["content"].append(part)
                 continue
-            if said is not None:
-                yield said
-            said = _started(part, data)
-        if said is not None:
-            yield said
+            if open_message is not None:
+                yield open_message
+            open_message = _started(part, data)
+        if open_message is not None:
+            yield open_message
 
     def action(self, block: Block, where: str) -> Iterator[dict[str, Any]]:
         """What the assistant did besides speaking."""
@@ -419,8 +423,8 @@ class _ResponsesWriter:
         if "whole" in data:
             return {**_current(data["whole"], block), "call_id": call_id}
         kind = _OUTPUTS.get(self._kinds.get(old, ""), "function_call_output")
-        told = self.output_content(block.get("content"), where)
-        return {**data.get("item", {}), "type": kind, "call_id": call_id, "output": told}
+        output = self.output_content(block.get("content"), where)
+        return {**data.get("item", {}), "type": kind, "call_id": call_id, "output": output}
 
     def output_content(self, content: Any, where: str) -> Any:
         if content is None or isinstance(content, str):
@@ -462,7 +466,7 @@ class _ResponsesWriter:
         self.losses.add(kind, where, "left out" if text is None else "sent as text")
         return None if text is None else {"type": text_type, "text": text}
 
-    def told(self, block: Block, where: str) -> str:
+    def as_words(self, block: Block, where: str) -> str:
         """A system block's text."""
         note_keys(block, _TEXT_KEYS, where, self.losses)
         return result_text([block])
@@ -499,7 +503,7 @@ def _whole_units(
     The server checks that link by the ids of the items, so an item that lost its reasoning also loses
     its id.
     """
-    kept: list[dict[str, Any]] = []
+    whole: list[dict[str, Any]] = []
     unlinked = False
     for index, item in enumerate(items):
         if item.get("type") == "reasoning":
@@ -511,8 +515,8 @@ def _whole_units(
             unlinked = False
         elif unlinked and item.get("id"):
             item = {key: value for key, value in item.items() if key != "id"}
-        kept.extend(_spoken(item, index, losses))
-    return kept
+        whole.extend(_spoken(item, index, losses))
+    return whole
 
 
 def _spoken(item: dict[str, Any], index: int, losses: Losses) -> Iterator[dict[str, Any]]:
@@ -523,10 +527,10 @@ def _spoken(item: dict[str, Any], index: int, losses: Losses) -> Iterator[dict[s
         return
     head = {key: value for key, value in item.items() if key != "status"}
     for part in content:
-        said = part.get("text", part.get("refusal")) if isinstance(part, Mapping) else None
-        if isinstance(said, str) and part.get("annotations"):
+        text = part.get("text", part.get("refusal")) if isinstance(part, Mapping) else None
+        if isinstance(text, str) and part.get("annotations"):
             losses.add("annotations", f"input[{index}]", "only a message with an id has them")
-        yield {**head, "content": said if isinstance(said, str) else [part]}
+        yield {**head, "content": text if isinstance(text, str) else [part]}
 
 
 def _is_followed(items: list[dict[str, Any]], index: int) -> bool:
@@ -578,7 +582,7 @@ def to_provider(
     parts: dict[str, Any] = {"input": items}
     if system:
         parts["instructions"] = "\n\n".join(
-            writer.told(block, "system") for block in blocks_of(system)
+            writer.as_words(block, "system") for block in blocks_of(system)
         )
     if tools is not None:
         parts["tools"] = _tools_out(tools, writer.losses, writer.names)
@@ -597,8 +601,8 @@ def from_provider(
         ids: `Shaped.ids` of the call that made it, to get the old ids back.
     """
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"input": request}
-    given = body.get("input") or ()
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    listed = body.get("input") or ()
+    items = [{"role": "user", "content": listed}] if isinstance(listed, str) else listed
     reader = _ResponsesReader(ids or {})
     reader.take_all(items)
     tools = body.get("tools")

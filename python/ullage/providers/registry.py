@@ -157,10 +157,10 @@ class Provider:
 
     def definition(self, tool: Mapping[str, Any]) -> dict[str, Any]:
         """A tool's definition, given in Anthropic's form, as the request lists it."""
-        found: Any = self.shape.to_provider((), tools=[tool]).parts
+        parts: Any = self.shape.to_provider((), tools=[tool]).parts
         for step in self.tools_at:
-            found = found[step]
-        return cast("dict[str, Any]", found[0])
+            parts = parts[step]
+        return cast("dict[str, Any]", parts[0])
 
     def owns(self, item: Mapping[str, Any]) -> bool:
         """Whether something without a role is an item of this form."""
@@ -327,8 +327,8 @@ def provider_of(provider: AnyProvider, *, writable: bool = False) -> Provider:
         return provider
     row = _BY_NAME.get(provider)
     if row is None or (writable and not row.writable):
-        known = SHAPES if writable else PROVIDERS
-        raise InvalidPolicy("provider", provider, f"must be one of {', '.join(known)}")
+        rows = SHAPES if writable else PROVIDERS
+        raise InvalidPolicy("provider", provider, f"must be one of {', '.join(rows)}")
     return row
 
 
@@ -337,9 +337,9 @@ def recognised(items: Iterable[object]) -> Provider | None:
     for item in items:
         if not isinstance(item, Mapping) or "message" in item:
             continue
-        found = next((row for row in _ROWS if row.recognises(item)), None)
-        if found is not None:
-            return found
+        provider = next((row for row in _ROWS if row.recognises(item)), None)
+        if provider is not None:
+            return provider
     return None
 
 

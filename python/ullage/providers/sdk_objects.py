@@ -14,7 +14,7 @@ from ullage.messages import Item
 from ullage.providers.registry import Provider
 
 _ATOMS: Final = frozenset((str, int, float, bool, type(None)))
-_GIVEN: Final = ("input", "args", "arguments")
+_ARGUMENTS: Final = ("input", "args", "arguments")
 """What a model calls a tool with: JSON already, and nobody's to change."""
 
 _PARSED: Final = ("parsed", "parsed_arguments")
@@ -30,13 +30,13 @@ def as_json(value: Any) -> Any:
     if kind in _ATOMS or is_json(value):
         return value
     if kind is list or kind is tuple:
-        made = [as_json(each) for each in value]
-        return value if all(a is b for a, b in zip(made, value, strict=True)) else made
+        items = [as_json(item) for item in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
     if kind is dict or isinstance(value, Mapping):
         changed = {
             name: new
-            for name, each in value.items()
-            if name not in _GIVEN and (new := as_json(each)) is not each
+            for name, item in value.items()
+            if name not in _ARGUMENTS and (new := as_json(item)) is not item
         }
         return {**value, **changed} if changed else value
     return _dumped(value)
@@ -47,8 +47,8 @@ def is_json(value: Any) -> bool:
     kind = type(value)
     if kind is not dict and kind is not list:
         return False
-    for each in value.values() if kind is dict else value:
-        if type(each) not in _ATOMS and not is_json(each):
+    for item in value.values() if kind is dict else value:
+        if type(item) not in _ATOMS and not is_json(item):
             return False
     return True
 
@@ -65,16 +65,16 @@ def _dumped(value: Any) -> Any:
     return value
 
 
-def _spelled_out(value: Any, *, given: bool = False) -> Any:
+def _spelled_out(value: Any, *, in_arguments: bool = False) -> Any:
     """A dump with bytes as base64 and members of enumerations as their values."""
     if isinstance(value, Mapping):
         return {
-            name: _spelled_out(each, given=given or name in _GIVEN)
-            for name, each in value.items()
-            if given or name not in _PARSED
+            name: _spelled_out(item, in_arguments=in_arguments or name in _ARGUMENTS)
+            for name, item in value.items()
+            if in_arguments or name not in _PARSED
         }
     if isinstance(value, list | tuple):
-        return [_spelled_out(each, given=given) for each in value]
+        return [_spelled_out(item, in_arguments=in_arguments) for item in value]
     if isinstance(value, enum.Enum):
         return value.value
     return _text_of(value)
@@ -94,10 +94,10 @@ def without_nulls(value: Any) -> Any:
 
     The content of a message and of a compaction block may be null.
     """
-    known = type(value) is dict or isinstance(value, Mapping)  # dicts are recognised at once
-    if not known or None not in value.values():
+    is_mapping = type(value) is dict or isinstance(value, Mapping)  # dicts are recognised at once
+    if not is_mapping or None not in value.values():
         return value
-    return {key: each for key, each in value.items() if each is not None or key == "content"}
+    return {key: item for key, item in value.items() if item is not None or key == "content"}
 
 
 # ---- Google's SDK writes names in snake_case, and its dumps hold every field -----------------------
@@ -122,31 +122,31 @@ def camel_cased(value: Any, key: str = "") -> Any:
         return value
     if isinstance(value, Mapping):
         named = key in _BY_NAME
-        told = ((name if named else _camel(name), each) for name, each in value.items())
+        spelled = ((name if named else _camel(name), item) for name, item in value.items())
         return {
-            name: each
+            name: item
             if name in _VERBATIM and not named
-            else camel_cased(each, "" if named else name)
-            for name, each in told
-            if each is not None
+            else camel_cased(item, "" if named else name)
+            for name, item in spelled
+            if item is not None
         }
     if isinstance(value, list | tuple):
-        return [camel_cased(each, key) for each in value]
+        return [camel_cased(item, key) for item in value]
     return value.value if isinstance(value, enum.Enum) else _text_of(value)
 
 
 def _is_camel_cased(value: Any, key: str) -> bool:
     """Whether it is as the API spells it for sure."""
     if type(value) is list:
-        return all(_is_camel_cased(each, key) for each in value)
+        return all(_is_camel_cased(item, key) for item in value)
     if type(value) is not dict:
         return type(value) in _ATOMS and value is not None
     if key in _BY_NAME:
         return False
-    for name, each in value.items():
-        if type(name) is not str or "_" in name or each is None:
+    for name, item in value.items():
+        if type(name) is not str or "_" in name or item is None:
             return False
-        if type(each) is not str and name not in _VERBATIM and not _is_camel_cased(each, name):
+        if type(item) is not str and name not in _VERBATIM and not _is_camel_cased(item, name):
             return False
     return True
 
@@ -154,16 +154,16 @@ def _is_camel_cased(value: Any, key: str) -> bool:
 def _camel(name: Any) -> Any:
     if not isinstance(name, str) or "_" not in name.strip("_"):
         return name
-    first, *rest = name.split("_")
-    return first + "".join(part[:1].upper() + part[1:] for part in rest)
+    first, *others = name.split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in others)
 
 
 # Messages of another form and whole responses, item by item.
 
 
-def given_as_json(given: Any, provider: Provider) -> Any:
+def given_as_json(received: Any, provider: Provider) -> Any:
     """A message or a response as the API spells it, whichever of the SDK's forms it comes in; the same object where it is that."""
-    plain = as_json(given)
+    plain = as_json(received)
     if not isinstance(plain, Mapping):
         return plain
     if provider.camel_case:
@@ -200,12 +200,12 @@ _CHOICE: Final = ("choices", 0, "message")
 
 def _items(body: Item, provider: Provider) -> Iterator[Any]:
     """The messages in a body, by the form's own way or that of Chat Completions, which others' servers speak too."""
-    for first, *rest in filter(None, (provider.answer, _CHOICE)):
-        found = body.get(str(first))
-        if isinstance(found, Mapping if rest and isinstance(rest[0], str) else list):
-            for step in rest:
-                found = _step(found, step)
-            yield from found if isinstance(found, list) else [found] if found else []
+    for first, *steps in filter(None, (provider.answer, _CHOICE)):
+        value = body.get(str(first))
+        if isinstance(value, Mapping if steps and isinstance(steps[0], str) else list):
+            for step in steps:
+                value = _step(value, step)
+            yield from value if isinstance(value, list) else [value] if value else []
             return
     yield body
 
@@ -235,11 +235,11 @@ _ANSWERS: Final = (
 
 def _usage(body: Item) -> dict[str, int]:
     """Prompt (cached tokens are in it, but for Bedrock, which names them apart) and answer."""
-    told = body.get("usage") or body.get("usageMetadata")
-    if not isinstance(told, Mapping):
+    usage = body.get("usage") or body.get("usageMetadata")
+    if not isinstance(usage, Mapping):
         return {}
-    prompt = sum(_count(told.get(name)) for name in _PROMPTS)
-    answer = sum(_count(told.get(name)) for name in _ANSWERS)
+    prompt = sum(_count(usage.get(name)) for name in _PROMPTS)
+    answer = sum(_count(usage.get(name)) for name in _ANSWERS)
     return {"input_tokens": prompt, "output_tokens": answer} if prompt else {}
 
 

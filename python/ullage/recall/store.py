@@ -102,11 +102,11 @@ class FileStore:
     def get(self, name: str) -> str | None:
         """The text at a place that `put` returned, or under an id that has only one text. Else `None`."""
         place = pathlib.Path(name).name if "\0" not in name else ""
-        if (found := _PLACE.fullmatch(place)) and name in (place, str(self.folder / place)):
+        if (match := _PLACE.fullmatch(place)) and name in (place, str(self.folder / place)):
             text = self._read(self.folder / place)
-            return text if text is not None and digest_of(text) == found[2] else None
-        kept = (self._read(path) for path in self._under(name))
-        texts = {text for text in kept if text is not None}
+            return text if text is not None and digest_of(text) == match[2] else None
+        versions = (self._read(path) for path in self._under(name))
+        texts = {text for text in versions if text is not None}
         return texts.pop() if len(texts) == 1 else None
 
     def _under(self, name: str) -> Iterator[pathlib.Path]:
@@ -114,10 +114,10 @@ class FileStore:
         stem = file_stem(name)
         with suppress(OSError):
             for path in self.folder.iterdir():
-                found = _PLACE.fullmatch(path.name)
-                if found is None and path.name in (f"{stem}.txt", f"{stem}.json"):
+                match = _PLACE.fullmatch(path.name)
+                if match is None and path.name in (f"{stem}.txt", f"{stem}.json"):
                     yield path
-                elif found is not None and found[1] == stem:
+                elif match is not None and match[1] == stem:
                     yield path
 
     def _read(self, path: pathlib.Path) -> str | None:
@@ -156,9 +156,9 @@ def _write(path: pathlib.Path, data: bytes, *, sync: bool) -> None:
     path.unlink(missing_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600)
     try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(fd, rest) :]
+        unwritten = memoryview(data)
+        while unwritten:
+            unwritten = unwritten[os.write(fd, unwritten) :]
         if sync:
             os.fsync(fd)
     finally:
@@ -198,8 +198,8 @@ class MemoryStore:
         """The text at a place that `put` returned, or under an id that has only one text. Else `None`."""
         if name in self.texts:
             return self.texts[name]
-        found = {self.texts[place] for place in self._under.get(name, ())}
-        return found.pop() if len(found) == 1 else None
+        texts = {self.texts[place] for place in self._under.get(name, ())}
+        return texts.pop() if len(texts) == 1 else None
 
 
 # Finds removed content: in the history in memory, the offload store, a transcript file.
@@ -269,11 +269,11 @@ class Archive:
         """
         self._index()
         for look in (self._named, self._result, self._entry, self._by_position, self._by_user):
-            if (found := look(handle)) is not None:
-                return found
+            if (recalled := look(handle)) is not None:
+                return recalled
         for look in (self._in_transcript, self._stored):
-            if (found := look(handle)) is not None:
-                return found
+            if (recalled := look(handle)) is not None:
+                return recalled
         raise UnknownHandle(handle)
 
     def title(self, tool_use_id: str) -> str:
@@ -312,18 +312,18 @@ class Archive:
         return None if at is None else self._messages(handle, at, at)
 
     def _by_position(self, handle: str) -> Recalled | None:
-        found = _MESSAGES.match(handle)
-        if found is None:
+        match = _MESSAGES.match(handle)
+        if match is None:
             return None
-        first, last = int(found[1]), int(found[2] or found[1])
+        first, last = int(match[1]), int(match[2] or match[1])
         return self._messages(handle, first, last) if first <= last < len(self.history) else None
 
     def _by_user(self, handle: str) -> Recalled | None:
         """Messages of the user by the numbers that summaries give them."""
-        found = _USER.match(handle)
-        if found is None:
+        match = _USER.match(handle)
+        if match is None:
             return None
-        first, last = int(found[1]), int(found[2] or found[1])
+        first, last = int(match[1]), int(match[2] or match[1])
         from ullage.facts import collect
         from ullage.facts.model import Origin
 
@@ -366,15 +366,15 @@ class Archive:
     def _stored(self, handle: str) -> Recalled | None:
         """A text at a place of the store. An id alone does not suffice: another conversation may have stored it."""
         text = self._store.get(handle) if self._store is not None else None
-        if text is None or not (digest_of(text) in handle or self._is_told(handle)):
+        if text is None or not (digest_of(text) in handle or self._is_mentioned(handle)):
             return None
         return Recalled(handle, "stored", self.title(handle), (), text)
 
-    def _is_told(self, place: str) -> bool:
+    def _is_mentioned(self, place: str) -> bool:
         """Whether a result of this conversation names that place."""
-        told = f"It lies in: {place}\n"
+        mention = f"It lies in: {place}\n"
         return any(
-            told in content_text(block.get("content"))
+            mention in content_text(block.get("content"))
             for item in self.history
             for block in _results_in(item)
         )
@@ -388,13 +388,13 @@ def _collapsed(transcript: Transcript, collapse_id: str) -> Recalled | None:
         if row.type in records.COMMIT_TYPES:
             commit = records.parse_collapse_commit(transcript.load(row.at))
         if commit is not None and collapse_id in (commit.collapse_id, commit.summary_uuid):
-            ends = {each.uuid: at for at, each in enumerate(rows) if each.uuid}
+            ends = {entry.uuid: at for at, entry in enumerate(rows) if entry.uuid}
             first, last = ends.get(commit.first_uuid), ends.get(commit.last_uuid)
             if first is None or last is None:
                 return None
-            talk = [each for each in rows[first : last + 1] if each.type in _TALK]
-            items = tuple(transcript.load(each.at) for each in talk)
-            text = "\n\n".join(f"--- {each.get('uuid')}\n{render(each)}" for each in items)
+            talk = [entry for entry in rows[first : last + 1] if entry.type in _TALK]
+            items = tuple(transcript.load(entry.at) for entry in talk)
+            text = "\n\n".join(f"--- {entry.get('uuid')}\n{render(entry)}" for entry in items)
             return Recalled(collapse_id, "messages", f"{len(items)} entries", items, text)
     return None
 
@@ -410,9 +410,9 @@ def _result_of(transcript: Transcript, tool_use_id: str) -> Recalled | None:
     wanted = tool_use_id.encode("utf-8", "surrogatepass")
     for at in reversed(range(len(transcript))):
         if wanted and wanted in transcript.index.raw(at):
-            found = _result_in(transcript.load(at), tool_use_id, tool_use_id)
-            if found is not None:
-                return found
+            result = _result_in(transcript.load(at), tool_use_id, tool_use_id)
+            if result is not None:
+                return result
     return None
 
 
@@ -468,15 +468,15 @@ def left(archive: Archive, sources: Sequence[int | str], shown: Sequence[Item]) 
         shown: The messages as they are sent, one for each source: replaced results differ.
     """
     sent = {at: showing for at, showing in zip(sources, shown, strict=True) if isinstance(at, int)}
-    found: list[Left] = []
-    gone: list[int] = []
+    parts: list[Left] = []
+    evicted: list[int] = []
     for at, item in enumerate(archive.history):
         if at in sent:
-            found += [*_gone(archive, gone), *_replaced(archive, at, item, sent[at])]
-            gone = []
+            parts += [*_removed_run(archive, evicted), *_replaced(archive, at, item, sent[at])]
+            evicted = []
         elif rendered(item) is not None:
-            gone.append(at)
-    return found + _gone(archive, gone)
+            evicted.append(at)
+    return parts + _removed_run(archive, evicted)
 
 
 def _replaced(archive: Archive, at: int, item: Item, showing: Item) -> Iterator[Left]:
@@ -489,7 +489,7 @@ def _replaced(archive: Archive, at: int, item: Item, showing: Item) -> Iterator[
             yield Left(handle, "result", archive.title(handle), len(text), at, at)
 
 
-def _gone(archive: Archive, positions: Sequence[int]) -> list[Left]:
+def _removed_run(archive: Archive, positions: Sequence[int]) -> list[Left]:
     """A run of removed messages: spans that a level named, and the messages between them, by turns."""
     if not positions:
         return []
@@ -499,14 +499,14 @@ def _gone(archive: Archive, positions: Sequence[int]) -> list[Left]:
         for name, span in archive.spans.items()
         if first <= span.first and span.last <= last
     )
-    found, at = [], first
+    parts, at = list[Left](), first
     for start, stop, name in named:
         if start < at:
             continue
-        found += _by_turns(archive, at, start - 1)
-        found.append(_messages(archive, name, start, stop))
+        parts += _by_turns(archive, at, start - 1)
+        parts.append(_messages(archive, name, start, stop))
         at = stop + 1
-    return found + _by_turns(archive, at, last)
+    return parts + _by_turns(archive, at, last)
 
 
 def _by_turns(archive: Archive, first: int, last: int) -> list[Left]:
@@ -527,8 +527,8 @@ def _is_input(item: Item) -> bool:
 
 
 def _messages(archive: Archive, handle: str, first: int, last: int) -> Left:
-    found = archive.resolve(handle)
+    recalled = archive.resolve(handle)
     span = archive.spans.get(handle)
-    words = " ".join(text_of(found.items[0])[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
-    title = (span.title if span else "") or words or found.title
-    return Left(handle, "messages", title, len(found.text), first, last)
+    words = " ".join(text_of(recalled.items[0])[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
+    title = (span.title if span else "") or words or recalled.title
+    return Left(handle, "messages", title, len(recalled.text), first, last)

@@ -39,12 +39,12 @@ def _part(part: Any) -> str:
 
 def _json(value: Any) -> str:
     # A message may contain a foreign object; naming its type is better than failing.
-    return orjson.dumps(value, default=lambda found: f"<{type(found).__name__}>").decode()
+    return orjson.dumps(value, default=lambda value_of: f"<{type(value_of).__name__}>").decode()
 
 
-def call_title(name: Any, given: Any) -> str:
+def call_title(name: Any, arguments: Any) -> str:
     """One line for a tool call: the tool and its target."""
-    effects = read_call(name, given)
+    effects = read_call(name, arguments)
     return describe(effects[0], 120) if effects else str(name)
 
 

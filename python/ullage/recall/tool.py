@@ -117,32 +117,32 @@ class Recall:
             return self._search(asked)
         if not asked.handle:
             return self._list(asked.skip)
-        found = self.archive.resolve(asked.handle)
-        start, stop = _range(found.text, asked)
-        return self._cut(found, start, stop)
+        recalled = self.archive.resolve(asked.handle)
+        start, stop = _range(recalled.text, asked)
+        return self._cut(recalled, start, stop)
 
-    def _cut(self, found: Recalled, start: int, stop: int) -> str:
+    def _cut(self, recalled: Recalled, start: int, stop: int) -> str:
         """A part of a text with a header that names it, within the limit of an answer."""
-        if not found.text:
-            return f"[{found.handle}: {found.title}; it is empty]"
+        if not recalled.text:
+            return f"[{recalled.handle}: {recalled.title}; it is empty]"
         end = min(stop, start + self._limits.max_chars)
-        if end < stop and (line := found.text.rfind("\n", start + 1, end)) > start:
+        if end < stop and (line := recalled.text.rfind("\n", start + 1, end)) > start:
             end = line + 1
-        size = len(found.text)
-        head = f"[{found.handle}: {found.title}; characters {start}-{end} of {size}]"
+        size = len(recalled.text)
+        head = f"[{recalled.handle}: {recalled.title}; characters {start}-{end} of {size}]"
         more = f"\n[more: offset {end}]" if end < stop else ""
-        return f"{head}\n{found.text[start:end]}{more}"
+        return f"{head}\n{recalled.text[start:end]}{more}"
 
     def _list(self, skip: int) -> str:
         everything = list(self._listing())
         if not everything:
             return NOTHING_REMOVED
         page = everything[skip : skip + self._limits.max_hits]
-        lines = [f"{each.handle}: {each.title} ({each.chars:,} characters)" for each in page]
+        lines = [f"{part.handle}: {part.title} ({part.chars:,} characters)" for part in page]
         return self._paged(lines, skip, len(everything), "removed items")
 
     def _search(self, asked: _Asked) -> str:
-        handles = [asked.handle] if asked.handle else [each.handle for each in self._listing()]
+        handles = [asked.handle] if asked.handle else [part.handle for part in self._listing()]
         hits = [hit for handle in handles for hit in self._hits(handle, asked.query)]
         if not hits:
             return _nothing_found(asked.query, len(handles))
@@ -154,25 +154,23 @@ class Recall:
         lines = self.archive.resolve(handle).text.split("\n")
         folded = [line.casefold() for line in lines]
         whole = query.casefold()
-        found = [at for at, line in enumerate(folded) if whole in line]
+        hits = [at for at, line in enumerate(folded) if whole in line]
         words = whole.split()
-        if not found and len(words) > 1:
-            found = [at for at, line in enumerate(folded) if all(word in line for word in words)]
-        return [
-            f"{handle}:{at + 1}: {lines[at].strip()[: self._limits.line_chars]}" for at in found
-        ]
+        if not hits and len(words) > 1:
+            hits = [at for at, line in enumerate(folded) if all(word in line for word in words)]
+        return [f"{handle}:{at + 1}: {lines[at].strip()[: self._limits.line_chars]}" for at in hits]
 
     def _paged(self, lines: Sequence[str], skip: int, total: int, what: str) -> str:
-        kept, room = list[str](), self._limits.max_chars
+        lines_out, room = list[str](), self._limits.max_chars
         for line in lines:
             room -= len(line) + 1
-            if room < 0 and kept:
+            if room < 0 and lines_out:
                 break
-            kept.append(line)
-        end = skip + len(kept)
+            lines_out.append(line)
+        end = skip + len(lines_out)
         if end >= total:
-            return "\n".join(kept) or f"There are only {total} {what}."
-        return "\n".join([*kept, f"[{end} of {total} {what}; more: skip {end}]"])
+            return "\n".join(lines_out) or f"There are only {total} {what}."
+        return "\n".join([*lines_out, f"[{end} of {total} {what}; more: skip {end}]"])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,9 +184,9 @@ class _Asked:
     skip: int = 0
 
 
-def _read(given: object) -> _Asked:
+def _read(arguments: object) -> _Asked:
     """The call's input, checked: models send strings for numbers, and senseless numbers."""
-    body = given if isinstance(given, Mapping) else {}
+    body = arguments if isinstance(arguments, Mapping) else {}
     numbers: dict[str, Any] = {
         name: _number(name, body[name], least)
         for name, least in (
@@ -229,7 +227,7 @@ def _range(text: str, asked: _Asked) -> tuple[int, int]:
 
 
 def _lines(text: str, first: int, last: int | None) -> tuple[int, int]:
-    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    starts = [0, *(line_end.end() for line_end in re.finditer("\n", text))]
     if first > len(starts):
         raise InvalidPolicy("first_line", first, f"the text has {len(starts):,} lines")
     if last is not None and last < first:

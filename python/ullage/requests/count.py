@@ -93,8 +93,8 @@ def exact_message(message: Any, row: Model) -> int:
 def _calls(message: Mapping[str, Any]) -> Iterator[str]:
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list | tuple) else ():
-        said = call.get("function") or call.get("custom") if isinstance(call, Mapping) else None
-        function = said if isinstance(said, Mapping) else {}
+        body = call.get("function") or call.get("custom") if isinstance(call, Mapping) else None
+        function = body if isinstance(body, Mapping) else {}
         yield str(function.get("name", ""))
         yield text_of(function.get("arguments", function.get("input")))
 
@@ -130,15 +130,15 @@ def media(content: Any) -> Iterator[Mapping[str, Any]]:
 
 def image_data(block: Mapping[str, Any]) -> str:
     """The base64 of an image block; "" where it is a reference."""
-    found: Any = block.get("source") or block.get("image_url") or ""
-    if isinstance(found, Mapping):
-        found = found.get("data") or found.get("url") or ""
-    if not isinstance(found, str):
+    source: Any = block.get("source") or block.get("image_url") or ""
+    if isinstance(source, Mapping):
+        source = source.get("data") or source.get("url") or ""
+    if not isinstance(source, str):
         return ""
-    head, mark, data = found.partition(";base64,")
+    head, mark, data = source.partition(";base64,")
     if mark and head.startswith("data:"):
         return data
-    return "" if "://" in found[:16] else found
+    return "" if "://" in source[:16] else source
 
 
 Basis = Literal["usage", "estimate", "exact"]
@@ -319,7 +319,7 @@ def _over(
         ("images", len(edges), row.max_images),
         ("image edge in pixels", max(edges, default=0), row.many_images_px if many else row.max_image_px),
     )  # fmt: skip
-    return tuple(Overrun(*each) for each in budgets if each[2] and each[1] > each[2])
+    return tuple(Overrun(*budget) for budget in budgets if budget[2] and budget[1] > budget[2])
 
 
 # The provider's own counting endpoint, with a cache, a rate limit, a time-out and the estimate to fall back on (TOK-7).
@@ -395,7 +395,11 @@ class RemoteCounter:
             raise InvalidPolicy("timeout_seconds", timeout_seconds, "must be above 0")
         self.model = model
         self._body, self._ask = _endpoint(client, timeout_seconds)
-        self._per_minute, self._rest, self._cache_size = per_minute, rest_seconds, cache_size
+        self._per_minute, self._rest_seconds, self._cache_size = (
+            per_minute,
+            rest_seconds,
+            cache_size,
+        )
         self._clock, self._state = clock, _State()
 
     def __repr__(self) -> str:
@@ -421,12 +425,12 @@ class RemoteCounter:
         """
         body = self._body(self.model, messages, system, tools)
         key = _key(body)
-        if (known := self._before(key)) is not None:
-            return self._known(known, messages, system, tools)
+        if (counted := self._before(key)) is not None:
+            return self._as_counted(counted, messages, system, tools)
         try:
             answer = self._ask(body)
         except Exception as error:
-            return self._known(self._failed(error), messages, system, tools)
+            return self._as_counted(self._failed(error), messages, system, tools)
         if inspect.isawaitable(answer):
             getattr(answer, "close", lambda: None)()
             raise InvalidPolicy(
@@ -444,13 +448,13 @@ class RemoteCounter:
         """`count`, for an asynchronous client; a synchronous one blocks the loop while it is asked."""
         body = self._body(self.model, messages, system, tools)
         key = _key(body)
-        if (known := self._before(key)) is not None:
-            return self._known(known, messages, system, tools)
+        if (counted := self._before(key)) is not None:
+            return self._as_counted(counted, messages, system, tools)
         try:
             answer = self._ask(body)
             answer = await answer if inspect.isawaitable(answer) else answer
         except Exception as error:
-            return self._known(self._failed(error), messages, system, tools)
+            return self._as_counted(self._failed(error), messages, system, tools)
         return self._take(key, answer, messages, system, tools)
 
     # ---- before and after the call -----------------------------------------------------------
@@ -473,14 +477,14 @@ class RemoteCounter:
 
     def _failed(self, error: Exception) -> str:
         with self._state.lock:
-            self._state.resting_until = self._clock() + self._rest
+            self._state.resting_until = self._clock() + self._rest_seconds
         return f"{type(error).__name__}: {error}"[:200]
 
     def _take(self, key: bytes, answer: Any, *request: Any) -> Counted:
         tokens = answer if type(answer) is int else getattr(answer, "input_tokens", None)
         if type(tokens) is not int or tokens < 0:
             failure = self._failed(ValueError(f"no token count in {type(answer).__name__}"))
-            return self._known(failure, *request)
+            return self._as_counted(failure, *request)
         with self._state.lock:
             if self._cache_size:
                 self._state.cache[key] = tokens
@@ -488,11 +492,11 @@ class RemoteCounter:
                 self._state.cache.popitem(last=False)
         return Counted(tokens, "remote")
 
-    def _known(self, known: int | str, messages: Any, system: Any, tools: Any) -> Counted:
-        if isinstance(known, int):
-            return Counted(known, "cache")
+    def _as_counted(self, counted: int | str, messages: Any, system: Any, tools: Any) -> Counted:
+        if isinstance(counted, int):
+            return Counted(counted, "cache")
         estimate = count_request(messages, model=self.model, system=system, tools=tools)
-        return Counted(estimate.tokens, "estimate", known)
+        return Counted(estimate.tokens, "estimate", counted)
 
 
 # ---- endpoints ---------------------------------------------------------------------------------

@@ -126,11 +126,11 @@ def estimate_each(
     """
     form = read_form(messages, provider)
     ledger = _ledger(messages, model, table, form)
-    each = [ledger.message(index).tokens for index in range(len(ledger))]
+    estimates = [ledger.message(index).tokens for index in range(len(ledger))]
     if form is None:
-        return each
+        return estimates
     sums = [0] * len(messages)
-    for owner, tokens in zip(form.owners, each, strict=True):
+    for owner, tokens in zip(form.owners, estimates, strict=True):
         sums[owner] += tokens
     return sums
 

@@ -51,8 +51,8 @@ class Outgoing:
     @property
     def messages(self) -> list[dict[str, Any]]:
         """The conversation itself, whatever the provider calls it."""
-        found: list[Any] = self.parts[self.list_key]
-        return found
+        written: list[Any] = self.parts[self.list_key]
+        return written
 
     def __repr__(self) -> str:
         counts = f"repairs={len(self.repairs)}, losses={len(self.losses)}, left={len(self.left)}"
@@ -123,10 +123,10 @@ def outgoing(
     form = _form(
         messages, provider, model, system, tools, original, parameters(outgoing, params, named)
     )
-    given = form.shape.parts[form.provider.list_key]
-    waits = _waits(given, form.provider)
+    written = form.shape.parts[form.provider.list_key]
+    waits = _waits(written, form.provider)
     # The user's next message will follow: ending with the model's words is not an error.
-    asked = [*given, form.provider.user_message(".")] if waits else given
+    asked = [*written, form.provider.user_message(".")] if waits else written
     done = _on_each(lambda part: repair(part, **form.arguments()), asked)
     sent = list(done.messages)
     if waits:
@@ -174,11 +174,11 @@ class Continued:
         """Messages of the internal view, of which the first is an answer; `None`: it is joined to what stands before it."""
         provider = self._provider
         shape = provider.shape.to_provider([_BEFORE, *messages])
-        given = shape.parts[provider.list_key]
-        if given[0] != self._stands:
+        written = shape.parts[provider.list_key]
+        if written[0] != self._stands:
             return None
-        waits = messages[-1].get("role") != "user" and _waits(given, provider)
-        asked = [*given, self._stands] if waits else given
+        waits = messages[-1].get("role") != "user" and _waits(written, provider)
+        asked = [*written, self._stands] if waits else written
         done = _on_each(self._repaired, asked)
         sent = list(done.messages[1:-1] if waits else done.messages[1:])
         parts = {**shape.parts, provider.list_key: sent}
@@ -230,10 +230,10 @@ def report_of(
     form = _form(
         messages, provider, model, system, tools, original, parameters(report_of, params, named)
     )
-    given = form.shape.parts[form.provider.list_key]
-    waits = _waits(given, form.provider)
+    written = form.shape.parts[form.provider.list_key]
+    waits = _waits(written, form.provider)
     # The user's next message will follow: ending with the model's words is not an error.
-    asked = [*given, form.provider.user_message(".")] if waits else given
+    asked = [*written, form.provider.user_message(".")] if waits else written
     return _on_each(lambda part: validate(part, **form.arguments()), asked)
 
 
@@ -254,8 +254,8 @@ def _form(
 ) -> _Form:
     row = provider_of(provider, writable=True)
     shape = shaped(_read(messages), row, system=system, tools=tools)
-    known = original if row.internal else None
-    return _Form(row, rules_model(model, row), shape, known, params)
+    originals = original if row.internal else None
+    return _Form(row, rules_model(model, row), shape, originals, params)
 
 
 def _on_each(work: Callable[[Sequence[Any]], T], items: Sequence[Any]) -> T:

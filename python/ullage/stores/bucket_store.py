@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 _READERS = 16
 _MOST_KNOWN = 10_000
-_KEPT = timedelta(minutes=10)
+_OLDER_VERSIONS_STAY = timedelta(minutes=10)
 """How long an older version of a document stays; longer than a request with its repetitions."""
 
 _WRITE = 33
@@ -62,7 +62,7 @@ class BucketStore:
         try:
             self._store: Any = opened.from_url(address) if isinstance(address, str) else address
         except (self._errors.BaseError, ValueError) as exc:
-            raise StoreError(_said(exc), path=self.place) from exc
+            raise StoreError(_words_of(exc), path=self.place) from exc
         self._ends: dict[str, int] = {}
         self._pool = ThreadPoolExecutor(_READERS, thread_name_prefix="ullage-bucket")
         try:
@@ -124,8 +124,8 @@ class BucketStore:
 
     def _chunks(self, folder: str) -> list[tuple[int, int]]:
         """(offset, bytes) of each part."""
-        found = ((each["path"], each["size"]) for each in self._under(folder))
-        return sorted((int(path.rpartition("/")[2]), size - _WRITE) for path, size in found)
+        sizes = ((entry["path"], entry["size"]) for entry in self._under(folder))
+        return sorted((int(path.rpartition("/")[2]), size - _WRITE) for path, size in sizes)
 
     def _know(self, conversation: str, end: int) -> None:
         if len(self._ends) >= _MOST_KNOWN:
@@ -142,8 +142,8 @@ class BucketStore:
             if held is not None and held.owner not in ("", owner) and held.until_ms > _now():
                 raise LeaseHeld(conversation, held.owner)
             token = max(time.time_ns(), held.token + 1 if held is not None else 0)
-            made = Lease(conversation, owner, token, _now() + round(seconds * 1000))
-            if not self._created(_numbered(folder, token), _dumped(made)):
+            lease = Lease(conversation, owner, token, _now() + round(seconds * 1000))
+            if not self._created(_numbered(folder, token), _dumped(lease)):
                 continue  # another worker was as fast
             newest = self._newest_lease(folder, conversation)
             if newest is not None and newest.token == token:
@@ -152,14 +152,14 @@ class BucketStore:
             self._delete([_numbered(folder, held.token)])
             if held.owner:
                 self._mark(conversation)
-        return made
+        return lease
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """See `LeaseStore.renew`."""
         until = _now() + round(seconds * 1000)
-        made = Lease(lease.conversation, lease.owner, lease.token, until)
-        self._replace(lease, made)
-        return made
+        renewed = Lease(lease.conversation, lease.owner, lease.token, until)
+        self._replace(lease, renewed)
+        return renewed
 
     def release(self, lease: Lease) -> None:
         """See `LeaseStore.release`."""
@@ -168,14 +168,14 @@ class BucketStore:
         except LeaseExpired:
             return
 
-    def _replace(self, lease: Lease, made: Lease) -> None:
+    def _replace(self, lease: Lease, renewed: Lease) -> None:
         folder = self._folder("leases", lease.conversation)
         newest = self._newest_lease(folder, lease.conversation)
         if newest is None or (newest.token, newest.owner) != (lease.token, lease.owner):
             raise LeaseExpired(lease.conversation, lease.owner)
         # Nobody else writes to an object of this token; who takes over creates the next.
         self._call(
-            lambda: self._lib.put(self._store, _numbered(folder, lease.token), _dumped(made))
+            lambda: self._lib.put(self._store, _numbered(folder, lease.token), _dumped(renewed))
         )
 
     def _is_held(self, lease: Lease) -> bool:
@@ -188,7 +188,7 @@ class BucketStore:
 
     def _newest_lease(self, folder: str, conversation: str) -> Lease | None:
         while True:
-            paths = sorted(each["path"] for each in self._under(folder))
+            paths = sorted(entry["path"] for entry in self._under(folder))
             if not paths:
                 return None
             data = self._get(paths[-1])
@@ -212,7 +212,7 @@ class BucketStore:
         folder = (
             f"{self._folder('documents', conversation)}/{safe_name(checked_name(name, 'name'))}"
         )
-        while paths := sorted(each["path"] for each in self._under(folder)):
+        while paths := sorted(entry["path"] for entry in self._under(folder)):
             data = self._get(paths[-1])
             if data is not None:
                 return StoredDocument(data[_WRITE:], int(paths[-1].rpartition("/")[2]))
@@ -224,19 +224,21 @@ class BucketStore:
             f"{self._folder('documents', conversation)}/{safe_name(checked_name(name, 'name'))}"
         )
         looked = _now()
-        there = sorted((each["path"], each["last_modified"]) for each in self._under(folder))
+        there = sorted((entry["path"], entry["last_modified"]) for entry in self._under(folder))
         newest = int(there[-1][0].rpartition("/")[2]) if there else 0
         body = _write_id(uuid.uuid4().hex) + data
         if newest != after or not self._created(_numbered(folder, after + 1), body):
             raise document_conflict(conversation, name, after)
-        if _now() - looked > _KEPT.total_seconds() * 500:  # half of it: clocks differ
+        if (
+            _now() - looked > _OLDER_VERSIONS_STAY.total_seconds() * 500
+        ):  # half of it: clocks differ
             raise StoreError(
                 f"saving the document {name!r} took too long to know that no other was saved meanwhile",
                 path=self.place,
                 hint="load it again, and decide again",
             )
         # Those before stay a while: a writer that looked before them must find its place taken.
-        latest = datetime.now(UTC) - _KEPT
+        latest = datetime.now(UTC) - _OLDER_VERSIONS_STAY
         self._delete(path for path, at in there[:-1] if at < latest)
         return after + 1
 
@@ -257,33 +259,33 @@ class BucketStore:
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
         """See `BlobStore.collect`."""
-        latest, found = datetime.now(UTC) - timedelta(seconds=unused_seconds), 0
-        for each in self._under("blobs"):
-            digest = each["path"].rpartition("/")[2]
-            if each["last_modified"] > latest or any(self._under(f"users/{digest}")):
+        latest, freed_bytes = datetime.now(UTC) - timedelta(seconds=unused_seconds), 0
+        for entry in self._under("blobs"):
+            digest = entry["path"].rpartition("/")[2]
+            if entry["last_modified"] > latest or any(self._under(f"users/{digest}")):
                 continue
-            data = self._get(each["path"])
-            self._delete([each["path"]])
+            data = self._get(entry["path"])
+            self._delete([entry["path"]])
             if data is not None and any(self._under(f"users/{digest}")):
-                path = each["path"]
+                path = entry["path"]
                 self._call(lambda path=path, data=data: self._lib.put(self._store, path, data))  # type: ignore[misc]
             else:
-                found += 1
-        return found
+                freed_bytes += 1
+        return freed_bytes
 
     # ---- all of a conversation ---------------------------------------------------------------
 
     def conversations(self) -> Iterator[str]:
         """See `ConversationStore.conversations`."""
         kinds = ("logs", "leases", "documents", "blobs-of")
-        found = {each["path"].split("/")[1] for kind in kinds for each in self._under(kind)}
-        yield from map(unsafe_name, sorted(found))
+        names = {entry["path"].split("/")[1] for kind in kinds for entry in self._under(kind)}
+        yield from map(unsafe_name, sorted(names))
 
     def forget(self, conversation: str) -> None:
         """See `ConversationStore.forget`."""
         safe = safe_name(checked_name(conversation))
         for kind in ("leases", "logs", "documents", "blobs-of"):
-            paths = [each["path"] for each in self._under(f"{kind}/{safe}")]
+            paths = [entry["path"] for entry in self._under(f"{kind}/{safe}")]
             if kind == "blobs-of":
                 paths += [f"users/{path.rpartition('/')[2]}/{safe}" for path in paths]
             self._delete(paths)
@@ -331,7 +333,7 @@ class BucketStore:
         except (FileExistsError, errors.AlreadyExistsError, errors.PreconditionError) as exc:
             raise LogConflict(f"{self.place}: the object exists") from exc
         except (errors.BaseError, OSError) as exc:
-            raise StoreError(_said(exc), path=self.place) from exc
+            raise StoreError(_words_of(exc), path=self.place) from exc
 
 
 def _chunk(folder: str, at: int) -> str:
@@ -356,5 +358,5 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _said(exc: Exception) -> str:
+def _words_of(exc: Exception) -> str:
     return str(exc).strip().split("\n")[0][:300]

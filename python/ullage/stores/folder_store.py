@@ -123,8 +123,8 @@ class FolderStore:
             held = _json(folder / _LEASE)
             if (held.get("token"), held.get("owner")) != (lease.token, lease.owner):
                 raise LeaseExpired(lease.conversation, lease.owner)
-            made = Lease(lease.conversation, lease.owner, lease.token, _until(seconds))
-            return self._leased(folder, made)
+            renewed = Lease(lease.conversation, lease.owner, lease.token, _until(seconds))
+            return self._leased(folder, renewed)
 
     def release(self, lease: Lease) -> None:
         """See `LeaseStore.release`."""
@@ -155,8 +155,8 @@ class FolderStore:
         """See `DocumentStore.save`."""
         path = self._document(conversation, name)
         with self._locked(conversation):
-            found = self.load(conversation, name)
-            if (found.version if found else 0) != after:
+            stored = self.load(conversation, name)
+            if (stored.version if stored else 0) != after:
                 raise document_conflict(conversation, name, after)
             with _reported(path):
                 write_whole(path, b"%d\n" % (after + 1) + data)
@@ -190,7 +190,7 @@ class FolderStore:
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
         """See `BlobStore.collect`."""
-        latest, found = time.time() - unused_seconds, 0
+        latest, freed_bytes = time.time() - unused_seconds, 0
         with self._lock(self.folder), _reported(self.folder):
             for path in (self.folder / "blobs").iterdir():
                 folder = self.folder / "references" / path.name
@@ -198,10 +198,10 @@ class FolderStore:
                 if used or path.stat().st_mtime > latest:
                     continue
                 path.unlink()
-                found += 1
+                freed_bytes += 1
                 with suppress(FileNotFoundError):
                     folder.rmdir()
-        return found
+        return freed_bytes
 
     # ---- all of a conversation ---------------------------------------------------------------
 
@@ -220,9 +220,9 @@ class FolderStore:
         """When a conversation last changed, in seconds since the epoch, and its bytes; 0 and 0 if it is not there."""
         folder = self._of(conversation)
         with _reported(folder):
-            found = [path.stat() for path in folder.iterdir()] if folder.is_dir() else []
-        changed = max((each.st_mtime for each in found), default=0.0)
-        return changed, sum(each.st_size for each in found)
+            stats = [path.stat() for path in folder.iterdir()] if folder.is_dir() else []
+        changed = max((stat.st_mtime for stat in stats), default=0.0)
+        return changed, sum(stat.st_size for stat in stats)
 
     def forget(self, conversation: str) -> None:
         """See `ConversationStore.forget`."""
@@ -277,10 +277,10 @@ def _json(path: Path) -> dict[str, Any]:
         except FileNotFoundError:
             return {}
     try:
-        found = orjson.loads(data)
+        value = orjson.loads(data)
     except orjson.JSONDecodeError as exc:
         raise StoreError(f"cannot be read: {exc}", path=str(path)) from exc
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _put(path: Path, value: dict[str, Any], *, sync: bool) -> None:
@@ -350,8 +350,8 @@ class OffloadedResults:
         """
         if name.startswith(_PREFIX):
             return self._text(name.removeprefix(_PREFIX))
-        found = self._store.load(self._conversation, _document(name))
-        digests = found.data.decode().split() if found is not None else []
+        stored = self._store.load(self._conversation, _document(name))
+        digests = stored.data.decode().split() if stored is not None else []
         return self._text(digests[0]) if len(digests) == 1 else None
 
     def _text(self, digest: str) -> str | None:
@@ -361,12 +361,12 @@ class OffloadedResults:
     def _note(self, name: str, digest: str) -> None:
         """Texts under an id, one digest a line; another worker may add one at the same time."""
         for _ in range(_TRIES):
-            found = self._store.load(self._conversation, _document(name))
-            digests = found.data.decode().split() if found is not None else []
+            stored = self._store.load(self._conversation, _document(name))
+            digests = stored.data.decode().split() if stored is not None else []
             if digest in digests:
                 return
             listed = "\n".join([*digests, digest]).encode()
-            after = found.version if found is not None else 0
+            after = stored.version if stored is not None else 0
             try:
                 self._store.save(self._conversation, _document(name), listed, after=after)
             except LogConflict:

@@ -39,10 +39,10 @@ def without_password(address: str) -> str:
     """Where a database is, for errors and logs."""
     info = psycopg_module("psycopg.conninfo")
     try:
-        given = info.conninfo_to_dict(address)
+        parts = info.conninfo_to_dict(address)
     except psycopg_module("psycopg").Error:
         return "postgresql"
-    return f"postgresql://{given.get('host', '')}/{given.get('dbname', '')}"
+    return f"postgresql://{parts.get('host', '')}/{parts.get('dbname', '')}"
 
 
 class PostgresStore(SqlStore):
@@ -124,8 +124,8 @@ class PostgresStore(SqlStore):
                     rows: list[Row] = cursor.fetchall() if cursor.description else []
                     statement = flow.send(rows)
             except StopIteration as stop:
-                made: T = stop.value
-        return made
+                result: T = stop.value
+        return result
 
     def _error(self, exc: Exception) -> StoreError:
         return StoreError(str(exc).strip().split("\n")[0], path=self.place)
@@ -176,14 +176,14 @@ class AsyncPostgresStore:
             kwargs={"autocommit": True},
             open=False,
         )
-        made = cls(pool, place=place, retry_seconds=retry_seconds)
+        store = cls(pool, place=place, retry_seconds=retry_seconds)
         await pool.open()
         try:
-            await made._run(lambda: migrated(POSTGRES, place, create=create))
+            await store._run(lambda: migrated(POSTGRES, place, create=create))
         except BaseException:
-            await made.close()
+            await store.close()
             raise
-        return made
+        return store
 
     def __repr__(self) -> str:
         return f"AsyncPostgresStore({self.place!r})"
@@ -218,8 +218,8 @@ class AsyncPostgresStore:
                     rows: list[Row] = await cursor.fetchall() if cursor.description else []
                     statement = flow.send(rows)
             except StopIteration as stop:
-                made: T = stop.value
-        return made
+                result: T = stop.value
+        return result
 
     # ---- the store ---------------------------------------------------------------------------
 

@@ -167,8 +167,10 @@ class RedisStore:
             self._client: Any = self._redis.Redis.from_url(address)
         except ValueError as exc:
             raise StoreError(str(exc), path="redis") from exc
-        given = self._client.connection_pool.connection_kwargs
-        self.place = f"redis://{given.get('host', '')}:{given.get('port', '')}/{given.get('db', 0)}"
+        settings = self._client.connection_pool.connection_kwargs
+        self.place = (
+            f"redis://{settings.get('host', '')}:{settings.get('port', '')}/{settings.get('db', 0)}"
+        )
         self._call(lambda: self._client.ping())
         self._retry = retry_seconds
         self._scripts = {name: self._client.register_script(text) for name, text in ALL.items()}
@@ -185,8 +187,8 @@ class RedisStore:
     def read(self, conversation: str, start: int = 0) -> bytes:
         """See `LogStore.read`."""
         key = self._key("log", conversation)
-        found = map(int, self._call(lambda: self._client.hkeys(key)))
-        starts = sorted(at for at in found if at >= start)
+        positions = map(int, self._call(lambda: self._client.hkeys(key)))
+        starts = sorted(at for at in positions if at >= start)
         parts: list[bytes | None] = []
         for first in range(0, len(starts), _AT_ONCE):
             chosen = starts[first : first + _AT_ONCE]
@@ -203,10 +205,10 @@ class RedisStore:
     ) -> int:
         """See `LogStore.append`."""
         token = "" if lease is None else str(lease.token)
-        found, end = self._script("append", conversation, data, at, write_id, token)
-        if found == b"lost" and lease is not None:
+        outcome, end = self._script("append", conversation, data, at, write_id, token)
+        if outcome == b"lost" and lease is not None:
             raise LeaseExpired(conversation, lease.owner)
-        if found == b"moved":
+        if outcome == b"moved":
             raise log_conflict(conversation, int(end), at)
         return int(end)
 
@@ -214,8 +216,8 @@ class RedisStore:
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
         """See `LeaseStore.acquire`."""
-        found, token, until = self._script("acquire", conversation, owner, round(seconds * 1000))
-        if found != b"yes":
+        outcome, token, until = self._script("acquire", conversation, owner, round(seconds * 1000))
+        if outcome != b"yes":
             raise LeaseHeld(conversation, token.decode())
         return Lease(conversation, owner, int(token), int(until))
 
@@ -235,11 +237,11 @@ class RedisStore:
     def load(self, conversation: str, name: str) -> StoredDocument | None:
         """See `DocumentStore.load`."""
         key, field = self._key("documents", conversation), checked_name(name, "name")
-        found = self._call(lambda: self._client.hget(key, field))
-        if found is None:
+        stored = self._call(lambda: self._client.hget(key, field))
+        if stored is None:
             return None
-        version, _, rest = found.partition(b"\n")
-        return StoredDocument(rest.partition(b"\n")[2], int(version))
+        version, _, data = stored.partition(b"\n")
+        return StoredDocument(data.partition(b"\n")[2], int(version))
 
     def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
         """See `DocumentStore.save`."""
@@ -284,8 +286,8 @@ class RedisStore:
 
     def _script(self, name: str, conversation: str, *values: object) -> Any:
         script = self._scripts[name]
-        given = [checked_name(conversation), *values]
-        return self._call(lambda: script(keys=[self._prefix], args=given))
+        arguments = [checked_name(conversation), *values]
+        return self._call(lambda: script(keys=[self._prefix], args=arguments))
 
     def _call(self, call: Callable[[], T]) -> T:
         errors = importlib.import_module("redis.exceptions")

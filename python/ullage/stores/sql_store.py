@@ -107,8 +107,8 @@ def migrated(dialect: SqlDialect, place: str, *, create: bool) -> Sql[int]:
         yield SqlStatement(dialect.alone)
     if create:
         yield SqlStatement("CREATE TABLE IF NOT EXISTS ullage_schema (version BIGINT NOT NULL)")
-    found = yield SqlStatement("SELECT max(version) FROM ullage_schema")
-    version = found[0][0] or 0
+    versions = yield SqlStatement("SELECT max(version) FROM ullage_schema")
+    version = versions[0][0] or 0
     if not isinstance(version, int):
         raise StoreError(f"the version of its tables is not a number but {version!r}", path=place)
     if version > len(steps):

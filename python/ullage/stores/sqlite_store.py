@@ -95,16 +95,16 @@ class SqliteStore(SqlStore):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         elif not Path(self.path).exists():
             raise StoreError("there is no such database", path=self.path)
-        made = sqlite3.connect(
+        connection = sqlite3.connect(
             self.path, timeout=wait_seconds, isolation_level=None, check_same_thread=False
         )
         try:
-            _use_wal(made, wait_seconds)
-            made.execute("PRAGMA synchronous=FULL")
+            _use_wal(connection, wait_seconds)
+            connection.execute("PRAGMA synchronous=FULL")
         except BaseException:
-            made.close()
+            connection.close()
             raise
-        return made
+        return connection
 
     def __repr__(self) -> str:
         return f"SqliteStore({self.path!r})"
@@ -112,9 +112,9 @@ class SqliteStore(SqlStore):
     def close(self) -> None:
         """See `ConversationStore.close`."""
         with self._one:
-            found, self._connection = self._connection, None
-            if found is not None:
-                found.close()
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
 
     def _run(self, make: Callable[[], Sql[T]]) -> T:
         """One transaction: whole, or nothing of it."""
@@ -124,7 +124,7 @@ class SqliteStore(SqlStore):
                 raise StoreError("the store is closed", path=self.path)
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                made = self._steps(connection, make())
+                result = self._steps(connection, make())
                 connection.execute("COMMIT")
             except BaseException as exc:
                 with suppress(sqlite3.Error):
@@ -133,7 +133,7 @@ class SqliteStore(SqlStore):
                 if isinstance(exc, sqlite3.Error | UnicodeDecodeError):
                     raise StoreError(str(exc), path=self.path, hint=_hint(exc)) from exc
                 raise
-            return made
+            return result
 
     def _steps(self, connection: sqlite3.Connection, flow: Sql[T]) -> T:
         try:
@@ -143,5 +143,5 @@ class SqliteStore(SqlStore):
                 rows: list[Row] = connection.execute(text, statement.values).fetchall()
                 statement = flow.send(rows)
         except StopIteration as stop:
-            made: T = stop.value
-            return made
+            result: T = stop.value
+            return result

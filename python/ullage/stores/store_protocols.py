@@ -336,9 +336,9 @@ def open_store(address: str) -> ConversationStore:
     """
     if not address:
         raise InvalidPolicy("store", address, "must be a folder or an address")
-    kind, _, rest = address.partition(":")
+    kind, _, place = address.partition(":")
     # One letter is a drive on Windows.
-    if not rest or len(kind) == 1 or "/" in kind or "\\" in kind:
+    if not place or len(kind) == 1 or "/" in kind or "\\" in kind:
         kind = ""
     opened = _KINDS.get(kind)
     if opened is None:

@@ -174,11 +174,11 @@ def _key(line: bytes) -> str:
     if _DELIVERY_BYTES not in line:
         return ""
     try:
-        found = orjson.loads(line)
+        entry = orjson.loads(line)
     except orjson.JSONDecodeError:
         return ""
-    right = isinstance(found, dict) and found.get("type") == DELIVERY
-    return str(found.get("key", "")) if right else ""
+    right = isinstance(entry, dict) and entry.get("type") == DELIVERY
+    return str(entry.get("key", "")) if right else ""
 
 
 # Session notes in a store that workers share: any of them updates the notes of any conversation, one at a time.
@@ -231,11 +231,11 @@ class StoredNotes:
 
     def read_bytes(self, name: str, *, inside: str = "") -> bytes | None:
         """See `NotesPlace.read_bytes`; the document is called `notes/NAME` or `notes/FOLDER/NAME`."""
-        found = self._load("/".join(filter(None, (inside, name))))
-        if found is not None and len(found.data) > MAX_BYTES:
-            limit = f"has {len(found.data):,} bytes, at most {MAX_BYTES:,}"
+        stored = self._load("/".join(filter(None, (inside, name))))
+        if stored is not None and len(stored.data) > MAX_BYTES:
+            limit = f"has {len(stored.data):,} bytes, at most {MAX_BYTES:,}"
             raise StoreError(limit, path=self._named(name))
-        return None if found is None else found.data
+        return None if stored is None else stored.data
 
     def commit(self, text: str, *, based_on: str, lock: Lock) -> bool:
         """See `NotesPlace.commit`."""
@@ -262,12 +262,12 @@ class StoredNotes:
 
     def lock(self) -> Lock:
         """See `NotesPlace.lock`."""
-        found, now = self._load(_LOCK), _now_ms()
-        if found is not None and _until(found) > now:
+        stored, now = self._load(_LOCK), _now_ms()
+        if stored is not None and _until(stored) > now:
             raise LogConflict(f"{self._named(_LOCK)}: another update is running")
         owner = uuid.uuid4().hex
         held = orjson.dumps({"owner": owner, "from_ms": now, "until_ms": now + self._busy_ms})
-        version = self._save(_LOCK, held, found)
+        version = self._save(_LOCK, held, stored)
         record = self._load(STATE)
         self._record_version = record.version if record else 0
         return Lock(partial(self._let_go, version))
@@ -275,9 +275,9 @@ class StoredNotes:
     def busy_seconds(self) -> float | None:
         """See `NotesPlace.busy_seconds`."""
         with suppress(StoreError):
-            found, now = self._load(_LOCK), _now_ms()
-            if found is not None and _until(found) > now:
-                return max(0.0, (now - int(orjson.loads(found.data)["from_ms"])) / 1000)
+            stored, now = self._load(_LOCK), _now_ms()
+            if stored is not None and _until(stored) > now:
+                return max(0.0, (now - int(orjson.loads(stored.data)["from_ms"])) / 1000)
         return None
 
     def _let_go(self, version: int) -> None:
@@ -351,14 +351,14 @@ class SharedSummaries:
     @property
     def window_tokens(self) -> int | None:
         """The summarizer's."""
-        found: int | None = getattr(self._inner, "window_tokens", None)
-        return found
+        tokens: int | None = getattr(self._inner, "window_tokens", None)
+        return tokens
 
     @property
     def max_output_tokens(self) -> int | None:
         """The summarizer's."""
-        found: int | None = getattr(self._inner, "max_output_tokens", None)
-        return found
+        tokens: int | None = getattr(self._inner, "max_output_tokens", None)
+        return tokens
 
     def __repr__(self) -> str:
         return f"SharedSummaries({self._inner!r}, {self._conversation!r})"
@@ -371,14 +371,14 @@ class SharedSummaries:
             Exception: What the summarizer raises; nothing is kept then.
         """
         name = f"summary-{_digest(self.name, request)}"
-        found = self._store.load(self._conversation, name)
-        if found is not None:
-            stored = orjson.loads(found.data)
+        document = self._store.load(self._conversation, name)
+        if document is not None:
+            stored = orjson.loads(document.data)
             lists = {key: tuple(stored[key]) for key in ("tool_calls", "carried")}
             return SummaryReply(**{**stored, **lists})
         self.calls += 1
-        given = self._inner.summarize(request)
-        reply = given if isinstance(given, SummaryReply) else SummaryReply(text=given)
+        answer = self._inner.summarize(request)
+        reply = answer if isinstance(answer, SummaryReply) else SummaryReply(text=answer)
         if not reply.is_refusal:
             with suppress(LogConflict):  # another worker was as fast
                 self._store.save(self._conversation, name, _dumped(reply), after=0)
@@ -417,7 +417,7 @@ class AgentSessions:
 
     def __init__(self, store: ConversationStore) -> None:
         self._store = store
-        self._known: dict[str, tuple[int, set[str]]] = {}
+        self._ends: dict[str, tuple[int, set[str]]] = {}
         self._one = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -477,11 +477,11 @@ class AgentSessions:
             return
         lines = [(entry.get("uuid"), line_of(entry, at)) for at, entry in enumerate(entries)]
         while True:
-            end, known = self._known.get(name) or self._read(name)
+            end, ids = self._ends.get(name) or self._read(name)
             fresh = {
                 own if isinstance(own, str) else f"line {at}": line
                 for at, (own, line) in enumerate(lines)
-                if not isinstance(own, str) or own not in known
+                if not isinstance(own, str) or own not in ids
             }
             data = b"".join(fresh.values())
             try:
@@ -489,9 +489,9 @@ class AgentSessions:
                     write_id = uuid.uuid4().hex
                     end = self._store.append(name, data, at=end, write_id=write_id)
             except LogConflict:  # another process added to it
-                self._known.pop(name, None)
+                self._ends.pop(name, None)
                 continue
-            self._known[name] = end, known | fresh.keys()
+            self._ends[name] = end, ids | fresh.keys()
             self._touch(name)
             return
 
@@ -500,27 +500,27 @@ class AgentSessions:
         return len(data), {str(entry["uuid"]) for entry in _entries(data) if "uuid" in entry}
 
     def _touch(self, name: str) -> None:
-        found = self._store.load(name, _CHANGED)
+        stored = self._store.load(name, _CHANGED)
         now = str(time.time_ns() // 1_000_000).encode()
         try:
-            self._store.save(name, _CHANGED, now, after=found.version if found else 0)
+            self._store.save(name, _CHANGED, now, after=stored.version if stored else 0)
         except LogConflict:
             return  # another process did, just now
 
     def _sessions(self, prefix: str) -> list[dict[str, object]]:
-        found: list[dict[str, object]] = []
+        sessions: list[dict[str, object]] = []
         for name in self._under(prefix):
             session = name.removeprefix(prefix)
             changed = self._store.load(name, _CHANGED)
             if "/" not in session:
                 at = int(changed.data) if changed else 0
-                found.append({"session_id": unquote(session), "mtime": at})
-        return found
+                sessions.append({"session_id": unquote(session), "mtime": at})
+        return sessions
 
     def _delete(self, name: str) -> None:
-        for each in (name, *self._under(f"{name}/")):
-            self._store.forget(each)
-            self._known.pop(each, None)
+        for part in (name, *self._under(f"{name}/")):
+            self._store.forget(part)
+            self._ends.pop(part, None)
 
     def _under(self, prefix: str) -> list[str]:
         return [name for name in self._store.conversations() if name.startswith(prefix)]

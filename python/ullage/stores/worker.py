@@ -193,7 +193,7 @@ class Worker:
         self.store, self.owner = store, owner or uuid.uuid4().hex
         self._seconds, self._most = lease_seconds, most_kept
         self._policy, self._of, self._outside = policy, of, outside
-        self._kept: OrderedDict[str, Checkout] = OrderedDict()
+        self._idle_checkouts: OrderedDict[str, Checkout] = OrderedDict()
         self._out: set[str] = set()
         self._one = threading.Lock()
         self._beat = Heartbeat(store.renew, lease_seconds)
@@ -207,7 +207,7 @@ class Worker:
     def close(self) -> None:
         """Stops renewing leases; the store stays open."""
         self._beat.close()
-        self._kept.clear()
+        self._idle_checkouts.clear()
 
     def __repr__(self) -> str:
         return f"Worker({self.owner!r}, {self.store!r})"
@@ -283,7 +283,7 @@ class Worker:
     def _again(self, lease: Lease, *, at_end: bool) -> Checkout | None:
         """The manager of the last time, if nobody wrote since."""
         with self._one:
-            held = self._kept.pop(lease.conversation, None)
+            held = self._idle_checkouts.pop(lease.conversation, None)
         if held is None or held._log.end != self.store.end(lease.conversation):
             return None
         held._log.reopen(lease)
@@ -292,9 +292,9 @@ class Worker:
 
     def _keep(self, held: Checkout) -> None:
         with self._one:
-            self._kept[held.conversation] = held
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+            self._idle_checkouts[held.conversation] = held
+            while len(self._idle_checkouts) > self._most:
+                self._idle_checkouts.popitem(last=False)
 
     def copy(self, conversation: str) -> ContextManager:
         """A manager of a conversation as it is now, without a lease: nothing that it does is written.
@@ -439,8 +439,8 @@ class AsyncWorker:
 
     async def _opened(self, lease: Lease) -> AsyncCheckout:
         log = StoredLog(None, lease.conversation, await self.store.read(lease.conversation), lease)
-        made = begun(log, self._policy, self._outside.copy())
-        return AsyncCheckout(lease.conversation, made.manager, log, self.store, lease)
+        manager = begun(log, self._policy, self._outside.copy())
+        return AsyncCheckout(lease.conversation, manager.manager, log, self.store, lease)
 
     async def _leased(self, conversation: str, wait_seconds: float) -> Lease:
         for pause in pauses(wait_seconds):

@@ -49,7 +49,7 @@ def _by_tokenizer(tokenizer: Any, text: str) -> int:
 def _plain(message: Any) -> dict[str, Any]:
     """A message or litellm's object as a dict, without what is `None`."""
     held = message.model_dump() if hasattr(message, "model_dump") else message
-    return {name: each for name, each in held.items() if each is not None}
+    return {name: field for name, field in held.items() if field is not None}
 
 
 def _message_tokens(
@@ -74,7 +74,7 @@ def _message_tokens(
 
 def _content(blocks: Iterable[Any], count: Count, default: bool, fallback: int | None) -> int:
     try:
-        return sum(_block(each, count, default, fallback) for each in blocks)
+        return sum(_block(block, count, default, fallback) for block in blocks)
     except (ValueError, TypeError, KeyError):
         if fallback is None:
             raise
@@ -144,8 +144,8 @@ def _without_shell(tool: Mapping[str, Any]) -> Mapping[str, Any]:
 def _definition(function: Mapping[str, Any]) -> list[str]:
     if not (name := function.get("name")):
         return []
-    said = function.get("description")
-    lines = [f"// {said}"] if said else []
+    description = function.get("description")
+    lines = [f"// {description}"] if description else []
     parameters = function.get("parameters") or {}
     if parameters.get("properties"):
         return [*lines, f"type {name} = (_: {{", _fields(parameters, 0), "}) => any;", ""]
@@ -155,17 +155,17 @@ def _definition(function: Mapping[str, Any]) -> list[str]:
 def _fields(parameters: Mapping[str, Any], indent: int) -> str:
     required = parameters.get("required") or ()
     lines = []
-    for name, each in (parameters.get("properties") or {}).items():
-        if said := each.get("description"):
-            lines.append(f"// {said}")
-        lines.append(f"{name}{'' if name in required else '?'}: {_kind(each, indent)},")
+    for name, field in (parameters.get("properties") or {}).items():
+        if description := field.get("description"):
+            lines.append(f"// {description}")
+        lines.append(f"{name}{'' if name in required else '?'}: {_kind(field, indent)},")
     return "\n".join(" " * indent + line for line in lines)
 
 
 def _kind(schema: Mapping[str, Any], indent: int) -> str:
     kind = schema.get("type")
     if kind in ("string", "integer", "number") and "enum" in schema:
-        return " | ".join(f'"{each}"' for each in schema["enum"])
+        return " | ".join(f'"{value}"' for value in schema["enum"])
     if kind == "array":
         return f"{_kind(schema.get('items') or {}, indent)}[]"
     if kind == "object":
@@ -224,12 +224,12 @@ def token_counter(
         if tools or tool_choice:
             raise InvalidPolicy("tools", tools, "must be absent where a text is counted")
         return count(text if isinstance(text, str) else "".join(text))
-    read = [_plain(each) for each in messages or ()]
+    read = [_plain(message) for message in messages or ()]
     default = bool(use_default_image_token_count)
-    total = sum(_message_tokens(each, count, default, default_token_count) for each in read)
+    total = sum(_message_tokens(message, count, default, default_token_count) for message in read)
     if count_response_tokens is not False:
         return total
-    has_system = any(each.get("role") == "system" for each in read)
+    has_system = any(message.get("role") == "system" for message in read)
     return total + _extra(count, tools, tool_choice, has_system)
 
 
@@ -295,10 +295,10 @@ def trim_messages(
     count = _model_counter(model)
     size = _Size(model, count)
     limit = _limit(model, trim_ratio) if max_tokens is None else max_tokens
-    kept = held if limit is None or size.all(held) < limit else _trimmed(held, limit, size)
+    trimmed = held if limit is None or size.all(held) < limit else _trimmed(held, limit, size)
     if not return_response_tokens:
-        return kept
-    return kept, (limit or 0) - size.all(kept)
+        return trimmed
+    return trimmed, (limit or 0) - size.all(trimmed)
 
 
 def _limit(model: str | None, ratio: float) -> int | None:
@@ -327,20 +327,20 @@ def _trimmed(held: list[dict[str, Any]], limit: int, size: _Size) -> list[dict[s
     system = _system(held, limit, size)
     if system:
         limit -= size.all(system)
-    units = _units([each for each in held if each["role"] != "system"])
+    units = _units([message for message in held if message["role"] != "system"])
     # Results at the end are what the model is to answer: they stay, with their call.
     last = units.pop() if units and len(units[-1]) > 1 else []
-    kept, used = last, size.all(last)
+    newest, used = last, size.all(last)
     for unit in reversed(units):
         if limit - used <= _PRIMED:
             break
         fitting = _fitted(unit, limit - used, size)
-        kept, used = [*fitting, *kept], used + size.sum(fitting)
-    return [*system, *kept]
+        newest, used = [*fitting, *newest], used + size.sum(fitting)
+    return [*system, *newest]
 
 
 def _system(held: list[dict[str, Any]], limit: int, size: _Size) -> list[dict[str, Any]]:
-    texts = [each["content"] for each in held if each["role"] == "system"]
+    texts = [message["content"] for message in held if message["role"] == "system"]
     if not any(texts):
         return []
     whole = {"role": "system", "content": "\n".join(texts)}

@@ -17,7 +17,7 @@ from ullage.exceptions import MissingExtra
 Allowed = Literal["all"] | AbstractSet[str]
 Disallowed = Literal["all"] | Collection[str]
 _NONE: frozenset[str] = frozenset()
-_Given = TypeVar("_Given")
+_Input = TypeVar("_Input")
 _Result = TypeVar("_Result")
 
 
@@ -48,14 +48,14 @@ class Encoding:
         """
         if mergeable_ranks is None:
             return super().__new__(cls)
-        made: Encoding = _library().Encoding(
+        encoding: Encoding = _library().Encoding(
             name,
             pat_str=pat_str,
             mergeable_ranks=mergeable_ranks,
             special_tokens=special_tokens or {},
             explicit_n_vocab=explicit_n_vocab,
         )
-        return made
+        return encoding
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -113,13 +113,13 @@ class Encoding:
         every = self.special_tokens_set
         allowed = every if allowed_special == "all" else allowed_special
         refused = every - allowed if disallowed_special == "all" else disallowed_special
-        if refused and (found := _any_of(frozenset(refused)).search(text)):
-            raise ValueError(_REFUSED.format(repr(found[0])))
+        if refused and (match := _any_of(frozenset(refused)).search(text)):
+            raise ValueError(_REFUSED.format(repr(match[0])))
         return encode_exact(text, encoding=self.name, special=every & allowed)
 
     def encode_ordinary_batch(self, text: list[str], *, num_threads: int = 8) -> list[list[int]]:
         """`encode_ordinary` of each text, on threads."""
-        return _each(self.encode_ordinary, text, num_threads)
+        return _map_on_threads(self.encode_ordinary, text, num_threads)
 
     def encode_batch(
         self,
@@ -133,7 +133,7 @@ class Encoding:
         encode = functools.partial(
             self.encode, allowed_special=allowed_special, disallowed_special=disallowed_special
         )
-        return _each(encode, text, num_threads)
+        return _map_on_threads(encode, text, num_threads)
 
     def encode_single_token(self, text_or_bytes: str | bytes) -> int:
         """The id of a text that is one token, special ones included.
@@ -141,8 +141,8 @@ class Encoding:
         Raises:
             KeyError: It is not one token.
         """
-        given = text_or_bytes.encode() if isinstance(text_or_bytes, str) else text_or_bytes
-        return _ids(self.name)[given]
+        data = text_or_bytes.encode() if isinstance(text_or_bytes, str) else text_or_bytes
+        return _ids(self.name)[data]
 
     # ---- decoding ------------------------------------------------------------------------------
 
@@ -201,13 +201,13 @@ class Encoding:
         self, batch: Sequence[Sequence[int]], *, errors: str = "replace", num_threads: int = 8
     ) -> list[str]:
         """`decode` of each list."""
-        return _each(functools.partial(self.decode, errors=errors), batch, num_threads)
+        return _map_on_threads(functools.partial(self.decode, errors=errors), batch, num_threads)
 
     def decode_bytes_batch(
         self, batch: Sequence[Sequence[int]], *, num_threads: int = 8
     ) -> list[bytes]:
         """`decode_bytes` of each list."""
-        return _each(self.decode_bytes, batch, num_threads)
+        return _map_on_threads(self.decode_bytes, batch, num_threads)
 
     # ---- the vocabulary ------------------------------------------------------------------------
 
@@ -215,13 +215,13 @@ class Encoding:
         """The bytes of every token that is not special, sorted."""
         special = set(self._special_tokens.values())
         table = bytes_of_tokens(self.name)
-        return sorted(each for token, each in table.items() if token not in special)
+        return sorted(data for token, data in table.items() if token not in special)
 
     @property
     def _mergeable_ranks(self) -> dict[bytes, int]:
         """The id of each token that is not special: what tiktoken's README makes an encoding of one's own from."""
         special = set(self._special_tokens.values())
-        return {each: token for each, token in _ids(self.name).items() if token not in special}
+        return {data: token for data, token in _ids(self.name).items() if token not in special}
 
     @property
     def _pat_str(self) -> str:
@@ -308,7 +308,7 @@ def _any_of(tokens: frozenset[str]) -> re.Pattern[str]:
 
 @functools.cache
 def _ids(name: str) -> dict[bytes, int]:
-    return {each: token for token, each in bytes_of_tokens(name).items()}
+    return {data: token for token, data in bytes_of_tokens(name).items()}
 
 
 def _continues(byte: int) -> bool:
@@ -316,12 +316,12 @@ def _continues(byte: int) -> bool:
     return 0x80 <= byte < 0xC0
 
 
-def _each(
-    work: Callable[[_Given], _Result], given: Iterable[_Given], threads: int
+def _map_on_threads(
+    work: Callable[[_Input], _Result], inputs: Iterable[_Input], threads: int
 ) -> list[_Result]:
     # The Rust engine lets go of the interpreter's lock while it encodes.
     with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(work, given))
+        return list(pool.map(work, inputs))
 
 
 stands_in_for(__name__, "tiktoken.core")

@@ -58,8 +58,8 @@ def encoding_name_for_model(model_name: str) -> str:
     Raises:
         KeyError: The model is not known.
     """
-    if found := MODEL_TO_ENCODING.get(model_name):
-        return found
+    if name := MODEL_TO_ENCODING.get(model_name):
+        return name
     for prefix, encoding in MODEL_PREFIX_TO_ENCODING.items():
         if model_name.startswith(prefix):
             return encoding

@@ -20,7 +20,7 @@ _NAMES = (
 
 
 @functools.cache
-def _made(name: str) -> Encoding:
+def _encoding_named(name: str) -> Encoding:
     return Encoding(name)
 
 
@@ -33,17 +33,17 @@ def get_encoding(encoding_name: str) -> Encoding:
     if not isinstance(encoding_name, str):
         raise ValueError(f"Expected a string in get_encoding, got {type(encoding_name)}")
     if encoding_name in _NAMES:
-        return _made(encoding_name)
+        return _encoding_named(encoding_name)
     try:
         return _of_plugin(encoding_name)
     except ModuleNotFoundError:
-        known = ", ".join(_NAMES)
-        raise ValueError(f"Unknown encoding {encoding_name}.\nKnown: {known}") from None
+        names = ", ".join(_NAMES)
+        raise ValueError(f"Unknown encoding {encoding_name}.\nKnown: {names}") from None
 
 
 def _of_plugin(name: str) -> Encoding:
-    found: Encoding = import_module("tiktoken").get_encoding(name)
-    return found
+    encoding: Encoding = import_module("tiktoken").get_encoding(name)
+    return encoding
 
 
 def list_encoding_names() -> list[str]:
