@@ -116,6 +116,16 @@ def test_a_caller_of_another_machine_needs_the_token():
         assert page(proxy, link.partition("?")[0], host="build.example")[0] == 403
 
 
+def test_a_browser_comes_from_the_root_to_the_page_and_a_client_to_the_provider():
+    with OracleServer() as server, Proxy(server.url) as proxy:
+        status, headers, _ = page(proxy, "/?token=x", accept="text/html,*/*;q=0.8")
+        assert (status, dict(headers)["location"]) == (307, "/ullage?token=x")
+        assert page(proxy, "/health")[2] == b"ok\n"
+        assert server.requests == []
+        page(proxy, "/")
+        assert len(server.requests) == 1
+
+
 async def _status_for(client, host, **headers):
     app, seen = make_app(ProxySettings(upstream="http://127.0.0.1:1", page_token="secret")), []
     given = [(b"host", host.encode()), *((k.encode(), v.encode()) for k, v in headers.items())]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.kit import result, said, use, user
 from tests.kit.transcripts import session_file
+from tests.machine_kit import Machine, claude_lines
 from ullage.exceptions import MissingExtra
 from ullage.sessions import compact_session, open_session
 from ullage.testing import scenario
@@ -22,7 +23,7 @@ from ullage.tui.shown_session import MOST_ROWS, ShownSession, removals_of
 
 pytest.importorskip("textual")
 
-from textual.widgets import DataTable, Static
+from textual.widgets import DataTable, HelpPanel, Static
 
 from ullage.tui.session_app import SessionApp
 from ullage.tui.session_screen import SessionScreen
@@ -228,6 +229,57 @@ def test_without_a_file_the_sessions_of_the_machine_are_listed(made, tmp_path, m
         assert pilot.app.screen.query_one("#sessions", DataTable)
 
     drive(SessionApp(), steps)
+
+
+def test_the_list_sorts_and_filters_within_eighty_columns(tmp_path, monkeypatch):
+    machine = Machine(tmp_path, monkeypatch).fill()
+    machine.put(
+        "claude-code",
+        claude_lines("big", "/elsewhere", title="Big " * 60),
+        at="claude/projects/-b/big.jsonl",
+    )
+
+    async def steps(pilot):
+        screen = pilot.app.screen
+        table = screen.query_one("#sessions", DataTable)
+        assert max(len(row.title) for row in screen.rows) > 70
+        assert table.virtual_size.width <= 80
+        await pilot.press("s")
+        sizes = [row.tokens for row in screen.rows]
+        assert sizes == sorted(sizes, reverse=True)
+        await pilot.press("slash", *"elsewhere", "enter")
+        await settle(pilot)
+        assert [row.cwd for row in screen.rows] == ["/elsewhere"]
+        assert f"1 of {len(sizes)} sessions by tokens" in shown(pilot.app, "#state")
+        await pilot.press("escape")
+        await settle(pilot)
+        assert table.row_count == len(sizes)
+
+    drive(SessionApp(), steps, size=(80, 24))
+
+
+def test_escape_leaves_a_search_and_no_line_wraps_in_eighty_columns(path):
+    async def steps(pilot):
+        screen = pilot.app.screen
+        assert max(map(len, shown(pilot.app, "#holds").splitlines())) <= 76
+        await pilot.press("slash", *"test", "enter")
+        await settle(pilot)
+        found, whole = (
+            screen.query_one("#list", DataTable).row_count,
+            len(screen.shown.session.messages),
+        )
+        assert f"{found:,} of {whole:,} messages hold “test”" in shown(
+            pilot.app, "#messages #state"
+        )
+        assert screen.shown.tokens(0) > 0
+        await pilot.press("escape")
+        await settle(pilot)
+        assert screen.query_one("#list", DataTable).row_count == whole > found
+        await pilot.press("question_mark")
+        await settle(pilot)
+        assert screen.query(HelpPanel)
+
+    drive(SessionApp(path), steps, size=(80, 24))
 
 
 def test_a_long_list_ends_with_the_newest(tmp_path):

@@ -83,6 +83,7 @@ def _document(written: Path, figures: list[SessionFigures]) -> dict[str, Any]:
         "sessions": [
             {
                 "file": each.name,
+                "title": each.title,
                 "model": each.model,
                 "requests": len(each.managed.turns),
                 "removals": len(each.removals),
@@ -100,7 +101,7 @@ def _show(out: Output, report: dict[str, Any]) -> None:
         ("session", "model", "requests", "removals", "unmanaged", "managed"),
         (
             (
-                each["file"],
+                each["title"] or each["file"],
                 each["model"],
                 f"{each['requests']:,}",
                 f"{each['removals']:,}",
@@ -110,6 +111,7 @@ def _show(out: Output, report: dict[str, Any]) -> None:
             for each in report["sessions"]
         ),
         right=(2, 3, 4, 5),
+        cut=(0,),
     )
     out.line(f"written {report['output']}  ({report['bytes']:,} bytes)")
 

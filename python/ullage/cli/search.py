@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from ullage.cli.output import Output, counted, share, tokens
-from ullage.sessions.find import ListedSession, found_sessions, home_relative, listed, tool_folders
+from ullage.sessions.find import (
+    ORDER,
+    ListedSession,
+    Sorting,
+    age,
+    found_sessions,
+    holds,
+    home_relative,
+    listed,
+    tool_folders,
+)
 from ullage.sessions.search_index import SearchedSession, SearchIndex
 
 # `ullage list`: the sessions of this machine.
@@ -19,15 +28,6 @@ from ullage.sessions.search_index import SearchedSession, SearchIndex
 _ID_CHARS = 13
 _ALL_COLUMNS = 100
 """On a narrower terminal the fill says how large a session is, so that more of its title is seen."""
-_UNITS = (("y", 31_536_000), ("d", 86_400), ("h", 3_600), ("m", 60))
-
-
-Sorting = Literal["age", "tokens", "cost"]
-_ORDER: dict[Sorting, Callable[[ListedSession], float]] = {
-    "age": lambda row: -row.found.modified,
-    "tokens": lambda row: -row.tokens,
-    "cost": lambda row: -float(row.dollars or 0),
-}
 
 
 def list_command(
@@ -64,9 +64,9 @@ def list_command(
                 break
             row = listed(each)
             step(1)
-            if folder in ("", row.cwd) and _holds(row, words):
+            if folder in ("", row.cwd) and holds(row, words):
                 rows.append(row)
-    rows = sorted(rows, key=_ORDER[sort])[: number or None]
+    rows = sorted(rows, key=ORDER[sort])[: number or None]
     if json:
         sums = {"tokens": sum(row.tokens for row in rows), "dollars": _dollars(rows)}
         sessions = [_list_data(row) for row in rows]
@@ -74,11 +74,6 @@ def list_command(
     else:
         _show(out, rows, len(found))
     return 0 if rows else 1
-
-
-def _holds(row: ListedSession, words: Sequence[str]) -> bool:
-    said = f"{row.title} {row.cwd}".casefold()
-    return all(word.casefold() in said for word in words)
 
 
 def _dollars(rows: Sequence[ListedSession]) -> float:
@@ -144,17 +139,6 @@ def _short_id(name: str) -> str:
     return (
         name[: _ID_CHARS + len(name) - len(bare)] if name.startswith("ses_") else name[:_ID_CHARS]
     )
-
-
-def age(modified: float, now: float | None = None) -> str:
-    """How long ago something was written to: `3m`, `5h`, `12d`, `2y`; `now` within a minute.
-
-    Args:
-        modified: Seconds since the epoch.
-        now: Likewise; `None`: the clock's.
-    """
-    passed = int((time.time() if now is None else now) - modified)
-    return next((f"{passed // size:,}{unit}" for unit, size in _UNITS if passed >= size), "now")
 
 
 def search_command(

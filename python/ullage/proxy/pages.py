@@ -12,9 +12,11 @@ from urllib.parse import urlencode
 from jinja2 import Environment
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from starlette.datastructures import Headers
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 from ullage.exceptions import UllageError
 from ullage.proxy.accounts import CallAccounts
@@ -74,9 +76,33 @@ def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -
         "/ullage/{name}/{number:int}/{handle}": removed,
         "/ullage/{rest:path}": nothing,
     }
-    return [
+    pages = [
         Route(path, _guarded(handler, token), methods=_METHODS) for path, handler in shown.items()
     ]
+    return [
+        *pages,
+        _ForBrowsers("/", _to_page, methods=["GET"]),
+        Route("/health", _healthy, methods=["GET"]),
+    ]
+
+
+class _ForBrowsers(Route):
+    """What a browser opens; to a client of the API the path is the provider's."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """As of `Route`, where a page is asked for."""
+        wanted = scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", "")
+        return super().matches(scope) if wanted else (Match.NONE, {})
+
+
+async def _to_page(request: Request) -> Response:
+    query = request.url.query
+    return RedirectResponse(f"/ullage?{query}" if query else "/ullage")
+
+
+async def _healthy(request: Request) -> Response:
+    """For whoever keeps the process running; says nothing of what it holds, so that it needs no token."""
+    return PlainTextResponse("ok\n")
 
 
 def _guarded(endpoint: Endpoint, token: str) -> Endpoint:

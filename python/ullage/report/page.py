@@ -76,6 +76,8 @@ class FillChart:
         own: Where the session compacted itself.
         ticks: Request numbers under the axis, with their place.
         clipped: Whether the unmanaged run grows beyond the plot.
+        grid: Heights with their tokens.
+        clear: Where the lines of the marks begin, right of their labels.
     """
 
     width: int
@@ -91,6 +93,8 @@ class FillChart:
     own: tuple[float, ...]
     ticks: tuple[tuple[float, int], ...]
     clipped: bool
+    grid: tuple[tuple[float, int], ...]
+    clear: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +138,17 @@ def fill_chart(
         width: Of the drawing, in its own units.
         height: Likewise.
     """
-    left, right, top, bottom = 8, width - 8, 26, height - 24
+    left, right, top, bottom = 44, width - 8, 26, height - 24
     turns, plain = figures.managed.turns, figures.unmanaged.turns
     window = figures.managed.working_tokens
     highest = max(turn.tokens for turn in (*turns, *plain))
-    most = min(max(highest, window), window * 13 // 10) or 1
+    # A window that is never filled would leave most of the chart empty.
+    most = (
+        min(max(highest, window), window * 13 // 10) if highest * 2 > window else highest * 5 // 4
+    )
+    most = most or 1
+    marks = [mark for mark in figures.marks if mark.tokens <= most]
+    words = max((len(f"{mark.name}, {mark.tokens:,}") for mark in marks), default=0)
     x = _scale(max(1, len(turns) - 1), left, right)
     y = _scale(most, bottom, top)
     shared = [at for at in points if at < len(plain)]
@@ -146,12 +156,20 @@ def fill_chart(
         width, height, left, right, top, bottom,
         areas=_areas(turns, points, x, y),
         unmanaged=_path((x(at), max(4.0, y(plain[at].tokens))) for at in shared),
-        levels=_levels(figures.marks, y, top),
+        levels=_levels(marks, y, top),
         acted=tuple(_charts_acted(turns[at], x(at)) for at in points if turns[at].acted),
         own=tuple(x(number - 1) for number in figures.own_compactions),
         ticks=_ticks(len(turns), x),
         clipped=highest > most,
+        grid=tuple((y(at), at) for at in range(0, most, _step(most))),
+        clear=left + 8 + 6.7 * words,
     )  # fmt: skip
+
+
+def _step(most: int) -> int:
+    """A round number of which two to five lie below the most."""
+    unit = 10 ** max(0, len(str(most)) - 2)
+    return next((unit * each for each in (1, 2, 5, 10, 20) if unit * each * 5 >= most), most)
 
 
 def _scale(most: float, start: float, stop: float) -> Callable[[float], float]:
@@ -359,8 +377,13 @@ def _worst(row: Sequence[float], side: float) -> float:
 MOST_REMOVALS = 400
 """Reports of levels that a page lists for a session."""
 
-_INSPECTED = {"summary": "summaries", "system prompt and tools": "system"}
+_INSPECTED = {
+    "summary": "summaries",
+    "system prompt and tools": "system",
+    "message frames": "other",
+}
 """Categories of `inspect` by the name that the chart over time has for them."""
+_LABELS = {name: label for label, name in _INSPECTED.items()}
 
 
 def report_page(sessions: Sequence[SessionFigures]) -> str:
@@ -434,7 +457,13 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     made.filters.update(
-        count=_count, dollars=_dollars, share=_share, when=_when, css=_class, visible=visible
+        count=_count,
+        dollars=_dollars,
+        share=_share,
+        when=_when,
+        css=_class,
+        label=_label,
+        visible=visible,
     )
     return made
 
@@ -521,9 +550,8 @@ def _acted(turn: ReplayedTurn) -> list[str]:
 
 def _maps(figures: SessionFigures) -> list[dict[str, Any]]:
     held = figures.holds
-    categories = {_INSPECTED.get(name, name): size for name, size in held.categories.items()}
     sizes = {
-        "category": categories,
+        "category": held.categories,
         "tool": {each.name: each.tokens for each in held.tools},
         "file": {each.path: each.tokens for each in held.files},
     }
@@ -562,4 +590,9 @@ def _when(milliseconds: int) -> str:
 
 def _class(name: str) -> str:
     """A category as a class of the style sheet."""
-    return "c-" + name.replace(" ", "-")
+    return "c-" + _INSPECTED.get(name, name).replace(" ", "-")
+
+
+def _label(name: str) -> str:
+    """A category as `inspect` calls it."""
+    return _LABELS.get(name, name)

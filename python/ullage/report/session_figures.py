@@ -30,6 +30,7 @@ from ullage.replay import (
     script_of,
 )
 from ullage.sessions import Session, compact_session
+from ullage.sessions.find import title_of
 
 # What left the window in a replay: when, by which level, why, and the text itself.
 
@@ -290,6 +291,7 @@ class SessionFigures:
         removals: What left it in the first run, oldest first.
         compaction: The newest one of the first run, or else one tried on the session's end; `None`: there was nothing to gain.
         warnings: About the file.
+        title: As `ullage list` shows it; empty: it has none.
     """
 
     name: str
@@ -304,6 +306,7 @@ class SessionFigures:
     removals: tuple[Removal, ...]
     compaction: CompactionFigures | None
     warnings: tuple[str, ...] = field(default=())
+    title: str = ""
 
     def __repr__(self) -> str:
         return f"SessionFigures({self.name}: {len(self.runs[0].turns)} requests, {len(self.removals)} removals)"
@@ -363,6 +366,7 @@ def figures_of(
         removals=tuple(seen.removals),
         compaction=seen.compaction or _tried(session, chosen, model, budget),
         warnings=tuple(map(budget.clean, session.warnings)),
+        title=budget.clean(title_of(session)),
     )
     step()
     return figures

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from ullage import _env
 from ullage.counting.calibration import weights_for
@@ -287,6 +289,35 @@ class ListedSession:
     compact_at_tokens: int = 0
     dollars: Decimal | None = None
     problem: str = ""
+
+
+Sorting: TypeAlias = Literal["age", "tokens", "cost"]
+
+ORDER: dict[Sorting, Callable[[ListedSession], float]] = {
+    "age": lambda row: -row.found.modified,
+    "tokens": lambda row: -row.tokens,
+    "cost": lambda row: -float(row.dollars or 0),
+}
+
+
+def holds(row: ListedSession, words: Iterable[str]) -> bool:
+    """Whether title or project hold all of these words, in any case."""
+    said = f"{row.title} {row.cwd}".casefold()
+    return all(word.casefold() in said for word in words)
+
+
+_UNITS = (("y", 31_536_000), ("d", 86_400), ("h", 3_600), ("m", 60))
+
+
+def age(modified: float, now: float | None = None) -> str:
+    """How long ago something was written to: `3m`, `5h`, `12d`, `2y`; `now` within a minute.
+
+    Args:
+        modified: Seconds since the epoch.
+        now: Likewise; `None`: the clock's.
+    """
+    passed = int((time.time() if now is None else now) - modified)
+    return next((f"{passed // size:,}{unit}" for unit, size in _UNITS if passed >= size), "now")
 
 
 def listed(found: FoundSession, table: ModelTable | None = None) -> ListedSession:

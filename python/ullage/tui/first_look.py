@@ -19,7 +19,7 @@ _NAME = 44
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """One message in the list: its position, its author and its beginning."""
+    """One message in the list: its position, who said it (`result`: a tool) and its beginning."""
 
     at: int
     role: str
@@ -59,7 +59,10 @@ _PROMPT = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_toke
 def message_row(at: int, message: Mapping[str, Any]) -> MessageRow:
     """A message as the list shows it."""
     text = " · ".join(_begins(message))
-    return MessageRow(at, str(message.get("role")), visible(" ".join(text[:_BEGIN].split())))
+    who = str(message.get("role"))
+    if who == "user" and any(each.get("type") == "tool_result" for each in blocks_of(message)):
+        who = "result"
+    return MessageRow(at, who, visible(" ".join(text[:_BEGIN].split())))
 
 
 def _begins(message: Mapping[str, Any]) -> Iterator[str]:
@@ -79,16 +82,29 @@ def bar_of(part: int, whole: int, cells: int) -> str:
     return "█" * full + "░" * (cells - full)
 
 
-def rows_text(rows: Sequence[tuple[str, int]], whole: int, cells: int = 30) -> str:
-    """Names with their tokens and a bar each, one line for each."""
-    named = [(_end(visible(name)), size) for name, size in rows]
-    width = max((len(name) for name, _ in named), default=0)
-    return "\n".join(
-        f"{name:<{width}}  {size:>11,}  {100 * size / whole if whole else 0:5.1f} %  {bar_of(size, whole, cells)}"
-        for name, size in named
+def rows_text(rows: Sequence[tuple[str, int]], whole: int, width: int) -> str:
+    """The largest with their tokens and a bar each, one line for each; the columns of all such lists of one width are aligned.
+
+    Args:
+        rows: Names and tokens.
+        whole: Of the bars.
+        width: Of a line.
+    """
+    most = max(16, min(_NAME, width - _FIGURES - _LEAST_BAR))
+    bars = max(0, min(_MOST_BAR, width - most - _FIGURES))
+    shown = sorted(rows, key=lambda row: -row[1])[:_ROWS]
+    return "".join(
+        f"{_end(visible(name), most):<{most}}  {size:>9,}  {100 * size / whole if whole else 0:5.1f} %  {bar_of(size, whole, bars).rstrip('░')}\n"
+        for name, size in shown
     )
 
 
-def _end(name: str) -> str:
+_ROWS = 12
+_FIGURES = 22
+"""Cells of tokens and share with the gaps around them."""
+_LEAST_BAR, _MOST_BAR = 16, 40
+
+
+def _end(name: str, most: int) -> str:
     """The end of a long path: its beginning is the same for most."""
-    return name if len(name) <= _NAME else f"…{name[1 - _NAME :]}"
+    return name if len(name) <= most else f"…{name[1 - most :]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from textual.widgets import Button, DataTable, Footer, Header, Input, Static, Ta
 
 from ullage.exceptions import UllageError
 from ullage.recall.text import visible
+from ullage.sessions.find import title_of
 from ullage.tui.first_look import bar_of, glance, rows_text
 from ullage.tui.target_slider import TargetSlider
 
@@ -43,11 +45,13 @@ class SessionScreen(Screen[None]):
     BINDINGS = [  # noqa: RUF012 - as Textual wants it
         Binding("slash", "search", "Search"),
         Binding("n", "tab('now')", "Now"),
+        Binding("m", "tab('messages')", "Messages", show=False),
         Binding("l", "tab('levels')", "Levels"),
         Binding("c", "tab('compact')", "Compact"),
         Binding("u", "undo", "Undo"),
-        Binding("f", "follow", "Follow on/off"),
+        Binding("f", "follow", "Follow on/off", show=False),
         Binding("escape", "back", "Back"),
+        Binding("question_mark", "app.keys", "Keys"),
         Binding("q", "app.quit", "Quit"),
     ]
 
@@ -58,6 +62,7 @@ class SessionScreen(Screen[None]):
         self.removals: list[RemovalRow] = []
         self.follow = True
         self.messages_tokens = 0
+        self.words = ""
         self._may_undo = False
 
     def compose(self) -> ComposeResult:
@@ -68,6 +73,7 @@ class SessionScreen(Screen[None]):
                 yield Static("opening …", id="holds", markup=False)
             with TabPane("Messages", id="messages"):
                 yield Input(placeholder="search: words in a message, then Enter", id="words")
+                yield Static("", id="state", markup=False)
                 with Horizontal():
                     yield DataTable(id="list", cursor_type="row", zebra_stripes=True)
                     with VerticalScroll(classes="detail"):
@@ -81,12 +87,12 @@ class SessionScreen(Screen[None]):
                 yield Button("Write to a file of its own", id="write", variant="primary")
                 with VerticalScroll():
                     yield Static("", id="preview", markup=False)
-        yield Footer()
+        yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         """Open the file next to the event loop."""
         self.title = visible(self.path.name)
-        self.query_one("#list", DataTable).add_columns("#", "role", "begins")
+        self.query_one("#list", DataTable).add_columns("#", "who", "tokens", "begins")
         self.query_one("#removals", DataTable).add_columns("request", "level", "freed", "why")
         self._load()
         self.set_interval(FOLLOW_SECONDS, self._look)
@@ -116,9 +122,15 @@ class SessionScreen(Screen[None]):
 
     def _opened(self, shown: ShownSession) -> None:
         self.shown = shown
+        self.title = visible(title_of(shown.session)) or self.title
         self._show_now(shown)
         self._list(self.query_one("#words", Input).value)
         self.removals = []
+
+    def on_resize(self) -> None:
+        """Bars take what the names leave of a line."""
+        if self.shown is not None:
+            self._show_now(self.shown)
 
     def _look(self) -> None:
         if self.follow and self.shown is not None and self.shown.has_changed():
@@ -132,23 +144,19 @@ class SessionScreen(Screen[None]):
             f"{bar_of(found.anchored_tokens, marks.context, 36)}  {found.anchored_tokens:,} of {marks.context:,} tokens",
             f"automatic compaction at {marks.threshold:,} · {len(shown.session.messages):,} messages · {len(shown.session.boundaries):,} earlier compactions",
         ]
-        parts = [
-            "\n".join(head),
-            "By category\n" + rows_text(list(found.categories.items()), found.anchored_tokens),
-            "By tool\n"
-            + rows_text(
-                [(each.name, each.tokens) for each in found.tools[:12]], found.anchored_tokens
-            ),
-            "By file\n"
-            + rows_text(
-                [(each.path, each.tokens) for each in found.files[:12]], found.anchored_tokens
-            ),
-            "What each level would free now\n"
-            + rows_text(
-                [(each.level, each.tokens) for each in found.freeable], found.anchored_tokens
-            ),
-        ]
-        self.query_one("#holds", Static).update(Text("\n\n".join(parts)))
+        sections = {
+            "By category": list(found.categories.items()),
+            "By tool": [(each.name, each.tokens) for each in found.tools],
+            "By file": [(each.path, each.tokens) for each in found.files],
+            "What each level would free now": [
+                (each.level, each.tokens) for each in found.freeable
+            ],
+        }
+        text = Text("\n".join(head) + "\n")
+        for name, rows in sections.items():
+            text.append(f"\n{name}\n", style="bold")
+            text.append(rows_text(rows, found.anchored_tokens, self.size.width - 8))
+        self.query_one("#holds", Static).update(text)
 
     # ---- messages and search
 
@@ -170,11 +178,17 @@ class SessionScreen(Screen[None]):
     def _list(self, words: str) -> None:
         if self.shown is None:
             return
+        self.words = words.strip()
         table = self.query_one("#list", DataTable)
         table.clear()
-        for row in self.shown.rows(words.strip()):
-            table.add_row(str(row.at), row.role, Text(row.begins), key=str(row.at))
+        for row in self.shown.rows(self.words):
+            size = Text(f"{self.shown.tokens(row.at):,}", justify="right")
+            begins = _marked(row.begins, self.words)
+            table.add_row(str(row.at), row.role, size, begins, key=str(row.at))
         table.move_cursor(row=table.row_count - 1)
+        count, whole = table.row_count, len(self.shown.session.messages)
+        holds = f" hold “{visible(self.words)}”; Esc shows all" if self.words else ""
+        self.query_one("#messages #state", Static).update(f"{count:,} of {whole:,} messages{holds}")
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
         """Show what the cursor is on."""
@@ -182,7 +196,9 @@ class SessionScreen(Screen[None]):
         if key is None or self.shown is None:
             return
         if event.data_table.id == "list":
-            self.query_one("#message", Static).update(Text(self.shown.text(int(key))))
+            self.query_one("#message", Static).update(
+                _marked(self.shown.text(int(key)), self.words)
+            )
         elif int(key) < len(self.removals):
             self.query_one("#removed", Static).update(Text(self.removals[int(key)].text))
 
@@ -211,8 +227,9 @@ class SessionScreen(Screen[None]):
             table.add_row(
                 str(row.request), row.level, f"{row.freed_tokens:,}", Text(row.why), key=str(at)
             )
-        if not found:
-            self.query_one("#removed", Static).update("no level would have had to act")
+        if not found and self.shown is not None:
+            said = f"In a window of {self.shown.window.context:,} tokens no level had to act.\n\nCLAUDE_CODE_AUTO_COMPACT_WINDOW=200000 ullage tui … tries a smaller one."
+            self.query_one("#removed", Static).update(said)
 
     def on_target_slider_moved(self, event: TargetSlider.Moved) -> None:
         """Try the new size."""
@@ -257,7 +274,7 @@ class SessionScreen(Screen[None]):
         try:
             done = undo_compaction(self.shown.session, write=self._may_undo)
         except UllageError as exc:
-            self.notify(visible(str(exc)), severity="warning", markup=False)
+            self.notify(visible(getattr(exc, "reason", str(exc))), severity="warning", markup=False)
             return
         if self._may_undo:
             self.notify(f"undone: {done.messages_after:,} messages are shown again", markup=False)
@@ -273,9 +290,22 @@ class SessionScreen(Screen[None]):
         self.notify("following the file" if self.follow else "not following the file")
 
     def action_back(self) -> None:
-        """To the list of sessions, if it is there."""
-        if len(self.app.screen_stack) > 2:
+        """Out of a search; then to the list of sessions, if it is there."""
+        words = self.query_one("#words", Input)
+        if words.value or words.has_focus:
+            words.value = ""
+            self._list("")
+            self.query_one("#list", DataTable).focus()
+        elif len(self.app.screen_stack) > 2:
             self.app.pop_screen()
+
+
+def _marked(text: str, words: str) -> Text:
+    """A text with the words of a search marked."""
+    made = Text(text)
+    if words:
+        made.highlight_regex(f"(?i){re.escape(words)}", "reverse")
+    return made
 
 
 def preview_text(done: CompactedSession, target: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ullage._engine import core
 from ullage.counting.calibration import weights_for
 from ullage.counting.models import UNKNOWN_CONTEXT_WINDOW, ModelTable
 from ullage.counting.window import WindowSettings, window_for
@@ -53,6 +54,7 @@ class ShownSession:
         row = table.find(name) or table.stated(name, context_window=assumed)
         self.window = window_for(row, settings=WindowSettings.from_env())
         self.stamp = _stamp(path)
+        self._ledger: core.Ledger | None = None
 
     def has_changed(self) -> bool:
         """Whether the file was written to since it was opened."""
@@ -79,6 +81,13 @@ class ShownSession:
             if len(found) == MOST_ROWS:
                 break
         return found[::-1]
+
+    def tokens(self, at: int) -> int:
+        """Estimate of a message."""
+        if self._ledger is None:
+            weights = weights_for(self.session.model or None)
+            self._ledger = core.Ledger(weights, self.session.messages)
+        return int(self._ledger.tokens(at, at + 1))
 
     def text(self, at: int) -> str:
         """All of a message."""

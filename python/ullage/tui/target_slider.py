@@ -26,8 +26,8 @@ class TargetSlider(Widget):
             self.percent = percent
 
     BINDINGS = [  # noqa: RUF012 - as Textual wants it
-        Binding("left", "move(-1)", "Smaller"),
-        Binding("right", "move(1)", "Larger"),
+        Binding("left", "move(-1)", "Smaller", show=False),
+        Binding("right", "move(1)", "Larger", show=False),
     ]
 
     percent: reactive[int] = reactive(20)
