@@ -208,7 +208,7 @@ def _snipped_parents(state: Replay, source: RecordSource) -> dict[str, str]:
 
 
 def _entries(state: Replay, source: RecordSource) -> Iterable[Item]:
-    kept = _kept(state, source) | _stale(state, source)
+    kept = _kept_lines(state, source) | _stale(state, source)
     for slot in state.context:
         if isinstance(slot, Placeholder):
             yield _stand_in(slot)
@@ -221,7 +221,7 @@ def _entries(state: Replay, source: RecordSource) -> Iterable[Item]:
             state.removed[slot.uuid] = "not shown"
 
 
-def _kept(state: Replay, source: RecordSource) -> set[int]:
+def _kept_lines(state: Replay, source: RecordSource) -> set[int]:
     """Lines of the context that stand before the newest boundary, or that it says were kept."""
     if state.boundary is None:
         return set()

@@ -74,7 +74,7 @@ def queued_entries(rows: Sequence[RecordLine], load: Load) -> dict[int, Item]:
 def _is_written(text: str, rows: Sequence[RecordLine], load: Load) -> bool:
     """Whether a user's entry or an attachment among these lines says it."""
     talk = (row for row in rows if row.type in ("user", "attachment"))
-    return any(text == said.strip() for row in talk for said in _texts(load(row.at)))
+    return any(text == written.strip() for row in talk for written in _texts(load(row.at)))
 
 
 def _texts(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -257,11 +257,11 @@ class Transcript:
 
     def shown(self) -> list[dict[str, Any]]:
         """As `messages`, without finding out why other lines are not shown: for one look at a file."""
-        found = None if "conversation" in self.__dict__ else self.context()
-        if found is None:
+        context = None if "conversation" in self.__dict__ else self.context()
+        if context is None:
             return self.messages()
         source = _Readable(self)
-        return to_messages(source.load(at) for at in found.lines).messages
+        return to_messages(source.load(at) for at in context.lines).messages
 
     def context(self, stop: int | None = None) -> FoldedContext | None:
         """Which lines are in the context.
@@ -412,12 +412,12 @@ _TYPED, _PROMPT = int(MessageFlag.USER_INPUT), RowFlag.PROMPT
 
 
 def _row(at: int, head: Any) -> RecordLine:
-    kind, subtype, uuid, parent, found = head
+    kind, subtype, uuid, parent, marks = head
     flags = 0
     for theirs, mine in _FLAGS:
-        if found & theirs:
+        if marks & theirs:
             flags |= mine
-    if found & _TYPED and kind == "user" and not flags:
+    if marks & _TYPED and kind == "user" and not flags:
         flags |= _PROMPT
     return RecordLine(at, kind, subtype, uuid, parent, flags)
 
@@ -488,18 +488,18 @@ def messages_after_boundary(items: Sequence[Item]) -> list[Item]:
     if at is None:
         return items
     after = list(items[at + 1 :])
-    uuids, anchor = _kept(items[at])
+    uuids, anchor = _preserved(items[at])
     here = {item.get("uuid") for item in after}
     before = {item.get("uuid"): item for item in items[:at]}
-    kept = [before[uuid] for uuid in uuids if uuid in before and uuid not in here]
+    preserved = [before[uuid] for uuid in uuids if uuid in before and uuid not in here]
     place = next((i + 1 for i, item in enumerate(after) if item.get("uuid") == anchor), 0)
-    return after[:place] + kept + after[place:]
+    return after[:place] + preserved + after[place:]
 
 
-def _kept(boundary: Item) -> tuple[list[str], str]:
+def _preserved(boundary: Item) -> tuple[list[str], str]:
     metadata = boundary.get("compactMetadata")
-    kept = metadata.get("preservedMessages") if isinstance(metadata, Mapping) else None
-    if not isinstance(kept, Mapping):
+    preserved = metadata.get("preservedMessages") if isinstance(metadata, Mapping) else None
+    if not isinstance(preserved, Mapping):
         return [], ""
-    uuids = kept.get("uuids")
-    return list(uuids) if isinstance(uuids, list) else [], str(kept.get("anchorUuid", ""))
+    uuids = preserved.get("uuids")
+    return list(uuids) if isinstance(uuids, list) else [], str(preserved.get("anchorUuid", ""))

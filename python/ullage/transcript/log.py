@@ -230,9 +230,9 @@ class LogFile:
                 part = file.read(at - start)
                 if len(part) < at - start:
                     raise LogConflict(f"{self.path}: the log was cut off while it was read")
-                head, *rest = (part + tail).split(b"\n")
-                offset = start + len(head) + 1 + sum(len(line) + 1 for line in rest)
-                for line in reversed(rest):
+                head, *lines = (part + tail).split(b"\n")
+                offset = start + len(head) + 1 + sum(len(line) + 1 for line in lines)
+                for line in reversed(lines):
                     offset -= len(line) + 1
                     if line or ended:
                         yield offset, line, ended
@@ -263,15 +263,15 @@ class LogFile:
             )
 
     def _write_all(self, data: bytes, spans: list[tuple[int, int]]) -> None:
-        fd, rest = self._file.fileno(), memoryview(data)
-        while rest:
+        fd, left = self._file.fileno(), memoryview(data)
+        while left:
             # A short write is how a disk that fills up, or a size limit, shows itself first.
-            written = self._write(fd, rest)
+            written = self._write(fd, left)
             if written <= 0:
                 raise OSError("nothing was written")
             stop = os.lseek(fd, 0, os.SEEK_CUR)  # an appending write leaves the file there
             spans.append((stop - written, stop))
-            rest = rest[written:]
+            left = left[written:]
 
     def _follows(self, spans: list[tuple[int, int]]) -> bool:
         """Whether each write directly follows what was there before it."""
@@ -303,10 +303,10 @@ class LogFile:
         fd = self._file.fileno()
         at = spans[-1][1] if spans else self.end
         stop = os.lseek(fd, 0, os.SEEK_CUR)
-        rest = data[sum(end - start for start, end in spans) :]
-        if at < stop <= at + len(rest):
+        tail = data[sum(end - start for start, end in spans) :]
+        if at < stop <= at + len(tail):
             os.lseek(fd, at, os.SEEK_SET)
-            if os.read(fd, stop - at) == rest[: stop - at]:
+            if os.read(fd, stop - at) == tail[: stop - at]:
                 spans.append((at, stop))
 
     def _blank(self, data: bytes, spans: list[tuple[int, int]]) -> None:
@@ -628,18 +628,18 @@ class TranscriptLog:
         Raises:
             InvalidMessage: See `append`.
         """
-        found = _as_entry(item, index)
-        if found["type"] not in _TREE_TYPES:
-            session = found.get("sessionId") or self._envelope["sessionId"]
-            return {**found, "sessionId": session}
-        cut = found.get("subtype") == BOUNDARY
+        entry = _as_entry(item, index)
+        if entry["type"] not in _TREE_TYPES:
+            session = entry.get("sessionId") or self._envelope["sessionId"]
+            return {**entry, "sessionId": session}
+        cut = entry.get("subtype") == BOUNDARY
         head: dict[str, Any] = {"parentUuid": None if cut else parent}
         if cut:
             head["logicalParentUuid"] = parent
-        tail = {} if "uuid" in found else {"uuid": self._ids()}
-        if "timestamp" not in found:
+        tail = {} if "uuid" in entry else {"uuid": self._ids()}
+        if "timestamp" not in entry:
             tail["timestamp"] = iso_of(self._clock())
-        return {**head, "isSidechain": False, **self._envelope, **found, **tail}
+        return {**head, "isSidechain": False, **self._envelope, **entry, **tail}
 
     def write(
         self,
@@ -719,8 +719,8 @@ class TranscriptLog:
 def _next_leaf(entry: Mapping[str, Any], leaf: str | None) -> str | None:
     if entry.get("type") not in _TREE_TYPES or entry.get("isSidechain") is True:
         return leaf
-    found = entry.get("uuid")
-    return found if isinstance(found, str) else leaf
+    uuid = entry.get("uuid")
+    return uuid if isinstance(uuid, str) else leaf
 
 
 def _as_entry(item: Item, index: int | None) -> dict[str, Any]:

@@ -144,7 +144,7 @@ class Recorder:
                 put = delta(canonical(check.sent(history[row.origin])), row.text)
                 ops.append({"in": row.origin, "sha": b64(row.digest), "put": put})
             else:
-                ops.append(_made(row, history, row.digest in held, model))
+                ops.append(_written_op(row, history, row.digest in held, model))
         return ops
 
     def _losses(
@@ -168,7 +168,7 @@ class Recorder:
             if name in self._pins or check.plain(text) in now
         }
         heads = {at: reading(typed(check.sent(history[at])))[:40] for at in new if at not in quoted}
-        found = {
+        losses = {
             "removed": _spans(new),
             "results": results,
             "unquoted": [at for at, head in heads.items() if head and head not in now],
@@ -176,7 +176,7 @@ class Recorder:
             "unpinned": sorted(self._pins.keys() - pins.keys()),
         }
         self._pins = dict(pins)
-        return {key: each for key, each in found.items() if each}
+        return {key: value for key, value in losses.items() if value}
 
 
 def fingerprint(value: Any) -> str:
@@ -191,24 +191,25 @@ def _origins(
     if len(messages) == len(shown):
         return list(sources)
     places, at = {id(item): at for at, item in enumerate(shown)}, -1
-    found: list[int | str] = []
+    origins: list[int | str] = []
     for item in messages:
         at = places.get(id(item), at + 1)
-        found.append(sources[at] if at < len(sources) else f"repair:{len(found)}")
+        origins.append(sources[at] if at < len(sources) else f"repair:{len(origins)}")
     return [
-        one if found.index(one) == place else f"repair:{place}" for place, one in enumerate(found)
+        one if origins.index(one) == place else f"repair:{place}"
+        for place, one in enumerate(origins)
     ]
 
 
 def _spans(places: Iterable[int]) -> list[list[int]]:
     """Rising positions as [first, last]."""
-    found: list[list[int]] = []
+    spans: list[list[int]] = []
     for at in places:
-        if found and found[-1][1] == at - 1:
-            found[-1][1] = at
+        if spans and spans[-1][1] == at - 1:
+            spans[-1][1] = at
         else:
-            found.append([at, at])
-    return found
+            spans.append([at, at])
+    return spans
 
 
 def _run(ops: list[Any], key: str | None, at: int) -> None:
@@ -225,8 +226,8 @@ def _changed(item: Item, rows: Sequence[_Row], place: int) -> list[str]:
     """Ids of results that are shown otherwise than they were added."""
     shown = next(row.message for row in rows if row.origin == place)
     old, new = (
-        {str(b.get("tool_use_id")): b for b in blocks(check.sent(each)) if "tool_use_id" in b}
-        for each in (item, shown)
+        {str(b.get("tool_use_id")): b for b in blocks(check.sent(side)) if "tool_use_id" in b}
+        for side in (item, shown)
     )
     return [name for name in old if old[name] != new.get(name)]
 
@@ -239,32 +240,32 @@ def delta(source: str, target: str) -> list[Any]:
         (at for at in range(most - head) if source[-1 - at] != target[-1 - at]), most - head
     )
     put: list[Any] = [[0, head]] if head else []
-    rest = target[head : len(target) - tail]
-    while rest:
-        line = "".join(rest.partition("\\n")[:2])
-        rest = rest[len(line) :]
+    changed = target[head : len(target) - tail]
+    while changed:
+        line = "".join(changed.partition("\\n")[:2])
+        changed = changed[len(line) :]
         if put and isinstance(put[-1], list) and source.startswith(line, put[-1][1]):
             put[-1][1] += len(line)
             continue
         at = source.find(line) if len(line) >= _LEAST else -1
         put.append(line if at < 0 else [at, at + len(line)])
     texts: list[Any] = []
-    for each in put:
-        if isinstance(each, str) and texts and isinstance(texts[-1], str):
-            texts[-1] += each
+    for line_put in put:
+        if isinstance(line_put, str) and texts and isinstance(texts[-1], str):
+            texts[-1] += line_put
         else:
-            texts.append(each)
+            texts.append(line_put)
     return texts + ([[len(source) - tail, len(source)]] if tail else [])
 
 
-def _made(row: _Row, history: Sequence[Item], held: bool, model: str) -> Record:
+def _written_op(row: _Row, history: Sequence[Item], held: bool, model: str) -> Record:
     """What a level made, and for each line of a summary where in the history it was copied from."""
     op: Record = {"made": row.origin, "sha": b64(row.digest)}
     if model:
         return {**op, **({} if held else {"put": [row.text]}), "model": model, "lines": []}
     order = sorted(range(len(history)), key=lambda at: not typed(check.sent(history[at]) or {}))
     readings = [reading(check.sent(history[at])) for at in order]
-    starts = [0, *accumulate(len(each) + 1 for each in readings)]
+    starts = [0, *accumulate(len(text) + 1 for text in readings)]
     source, before, last = "\n".join(readings), 0, 0
     lines: list[int] = []
     loose: list[int] = []
@@ -295,8 +296,8 @@ def _longest(words: str, line: str, source: str) -> tuple[int, int, list[str]]:
     at = source.find(words) if len(words) >= _LEAST else -1
     if at >= 0:
         return at, at + len(words), []
-    found, unknown = check.copies(line, source)
-    return *max(found, key=lambda span: span[1] - span[0], default=(0, 0)), unknown
+    copies, unknown = check.copies(line, source)
+    return *max(copies, key=lambda span: span[1] - span[0], default=(0, 0)), unknown
 
 
 def compaction_record(
@@ -319,8 +320,8 @@ def compaction_record(
     report, recorder = result.report, Recorder()
     acts = [["compact", result.reason, report.tokens_before, report.tokens_after]]
     tokens = report.tokens_after
-    made = recorder.record(history, shown, shown, sources, acts=acts, model=model, tokens=tokens)
-    return recorder.sealed(made)
+    written = recorder.record(history, shown, shown, sources, acts=acts, model=model, tokens=tokens)
+    return recorder.sealed(written)
 
 
 def redacted(line: bytes) -> bytes:
@@ -338,6 +339,6 @@ def redacted(line: bytes) -> bytes:
             "line": b64(check.line_hash(line, entry)),
             "message": fingerprint(check.sent(entry)),
         }
-        kept = ("type", "uuid", "parentUuid", "timestamp", "sessionId")
-        entry = {key: entry[key] for key in kept if key in entry} | {"redacted": stated}
+        keys = ("type", "uuid", "parentUuid", "timestamp", "sessionId")
+        entry = {key: entry[key] for key in keys if key in entry} | {"redacted": stated}
     return line_of(entry, 0)

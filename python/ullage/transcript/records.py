@@ -402,8 +402,8 @@ def _left_out(rows: Sequence[RecordLine], source: RecordSource, state: Replay) -
     for row in main:
         if row.at in rewound:
             _remove(state, row, "rewound")
-    rest = [row for row in main if row.at not in rewound]
-    return out | rewound | _unfinished(rest, source, state)
+    others = [row for row in main if row.at not in rewound]
+    return out | rewound | _unfinished(others, source, state)
 
 
 def _remove(state: Replay, row: RecordLine, reason: str) -> None:
@@ -439,20 +439,20 @@ def _below(
             parent = _string(source.load(row.at).get("logicalParentUuid"))
         if parent:
             children[parent].append(row)
-    found: set[int] = set()
+    descendants: set[int] = set()
     while stack:
         row = stack.pop()
-        if row.at not in found:
-            found.add(row.at)
+        if row.at not in descendants:
+            descendants.add(row.at)
             # Once for a uuid, of which a file that was joined from others has many lines.
             stack.extend(children.pop(row.uuid, ()))
-    return found
+    return descendants
 
 
 def _unfinished(rows: Sequence[RecordLine], source: RecordSource, state: Replay) -> set[int]:
     """Boundaries without a summary, and what was written with them: a crash came between."""
     out: set[int] = set()
-    known = {row.uuid for row in rows if row.uuid}
+    uuids = {row.uuid for row in rows if row.uuid}
     has_summary = False
     partial: set[str] = set()
     for row in reversed(rows):
@@ -463,7 +463,7 @@ def _unfinished(rows: Sequence[RecordLine], source: RecordSource, state: Replay)
         group = _group(entry)
         # Codex puts the history that is left instead of a summary.
         complete = has_summary or _metadata(entry).get("replacementHistory") is True
-        if not complete or not group <= known:
+        if not complete or not group <= uuids:
             out.add(row.at)
             partial |= group
             state.ignored.append(row.uuid)
@@ -531,10 +531,10 @@ class _Fold:
     def _boundary(self, row: RecordLine, entry: Item) -> None:
         self._place_waiting()
         metadata = _metadata(entry)
-        kept = self._preserved(metadata)
+        preserved = self._preserved(metadata)
         self._state.context = []
         self._state.boundary = row
-        self._waiting, self._anchor = kept, _anchor(metadata)
+        self._waiting, self._anchor = preserved, _anchor(metadata)
         self._anchored = self._places.get(self._anchor, -1) > row.at
         if self._anchor == row.uuid:
             self._place_waiting()
@@ -601,24 +601,26 @@ class _Fold:
             self._collapsed[commit.collapse_id] = (row.at, self._state.rewritten)
             self._rewrite(row, span)
 
-    def _rewrite(self, row: RecordLine, gone: Iterable[Any]) -> None:
+    def _rewrite(self, row: RecordLine, removed: Iterable[Any]) -> None:
         """Usage from before this line is no longer valid if the line removed anything."""
-        if any(True for _ in gone):
+        if any(True for _ in removed):
             self._state.rewritten = row.at
 
     def _expand(self, row: RecordLine, entry: Item) -> None:
         collapse_id = parse_collapse_expand(entry)
         context: list[Slot] = []
         for slot in self._state.context:
-            found = isinstance(slot, Placeholder) and slot.collapse_id == collapse_id
-            context.extend(slot.archived if found and isinstance(slot, Placeholder) else [slot])
+            is_collapse = isinstance(slot, Placeholder) and slot.collapse_id == collapse_id
+            context.extend(
+                slot.archived if is_collapse and isinstance(slot, Placeholder) else [slot]
+            )
         self._state.context = context
         self._state.commits.pop(collapse_id, None)
         at, before = self._collapsed.pop(collapse_id, (-1, -1))
         if at >= 0:
             # If nothing was said in between, what was measured before the collapse is valid again.
-            said = any(isinstance(slot, RecordLine) and slot.at > at for slot in context)
-            self._state.rewritten = row.at if said else min(before, self._state.rewritten)
+            answered_since = any(isinstance(slot, RecordLine) and slot.at > at for slot in context)
+            self._state.rewritten = row.at if answered_since else min(before, self._state.rewritten)
 
     def _snapshot(self, row: RecordLine, entry: Item) -> None:
         del row
@@ -680,14 +682,14 @@ def mark_of(at: int, boundary: Item) -> GivenMark:
     """A boundary's mark, as the engine takes it."""
     metadata = _metadata(boundary)
     messages, segment = metadata.get("preservedMessages"), metadata.get("preservedSegment")
-    kept = _apply_records_strings(messages.get("uuids")) if isinstance(messages, Mapping) else []
+    uuids = _apply_records_strings(messages.get("uuids")) if isinstance(messages, Mapping) else []
     ends = segment if isinstance(segment, Mapping) else {}
     return (
         at,
         _string(boundary.get("logicalParentUuid")),
         _apply_records_strings(metadata.get("groupUuids")),
         metadata.get("replacementHistory") is True,
-        kept,
+        uuids,
         _string(ends.get("headUuid")),
         _string(ends.get("tailUuid")),
         _anchor(metadata),

@@ -138,18 +138,18 @@ def _agents(attachment: Attachment) -> str:
 
 def _delta(attachment: Attachment, what: str, added: str, removed: str) -> str:
     lines = _strings(attachment.get("addedLines")) or _strings(attachment.get(added))
-    gone = _strings(attachment.get(removed))
+    removed_names = _strings(attachment.get(removed))
     return _join(
         [f"{what} now available:\n" + "\n".join(lines) if lines else ""],
-        [f"{what} no longer available: " + ", ".join(gone) if gone else ""],
+        [f"{what} no longer available: " + ", ".join(removed_names) if removed_names else ""],
     )
 
 
 def _instructions(attachment: Attachment) -> str:
-    gone = _strings(attachment.get("removedNames"))
+    removed = _strings(attachment.get("removedNames"))
     return _join(
         _strings(attachment.get("addedBlocks")),
-        ["Servers no longer connected: " + ", ".join(gone) if gone else ""],
+        ["Servers no longer connected: " + ", ".join(removed) if removed else ""],
     )
 
 
@@ -199,8 +199,8 @@ def _date(attachment: Attachment) -> str:
 
 
 def _token_count(attachment: Attachment) -> str:
-    known = [(key, value) for key, value in attachment.items() if isinstance(value, int)]
-    return "Tokens: " + ", ".join(f"{key} {value}" for key, value in known) if known else ""
+    counts = [(key, value) for key, value in attachment.items() if isinstance(value, int)]
+    return "Tokens: " + ", ".join(f"{key} {value}" for key, value in counts) if counts else ""
 
 
 def _hook_context(attachment: Attachment) -> str:
@@ -305,10 +305,10 @@ def rendered(item: Item) -> Item | None:
     content = render(attachment) if isinstance(attachment, (dict, Mapping)) else None
     if content is None or not isinstance(attachment, (dict, Mapping)):
         return None
-    rest = {key: value for key, value in item.items() if key != "attachment"}
+    others = {key: value for key, value in item.items() if key != "attachment"}
     meta = attachment.get("type") not in USER_KINDS
     message = {"role": "user", "content": content}
-    return {**rest, "type": "user", "isMeta": meta, "message": message}
+    return {**others, "type": "user", "isMeta": meta, "message": message}
 
 
 def project(item: Item, texts: Mapping[str, str]) -> Item:
@@ -351,7 +351,7 @@ class _Step:
     """One response (none at the very start), the results that answer it, and what else was said."""
 
     response_id: str = ""
-    said: list[_Part] = field(default_factory=list)
+    response: list[_Part] = field(default_factory=list)
     answers: list[_Part] = field(default_factory=list)
     follows: list[_Part] = field(default_factory=list)
 
@@ -367,13 +367,13 @@ def to_messages(items: Iterable[Item]) -> MessageView:
         not among the items, or that answers a call a second time, is left out and named.
     """
     shown = [item for item in map(rendered, items) if item is not None]
-    told = [message_of(item) or _NOTHING for item in shown]
-    steps, orphans = _steps(told)
+    stored_messages = [message_of(item) or _NOTHING for item in shown]
+    steps, orphans = _steps(stored_messages)
     messages: list[dict[str, Any]] = []
     sources: list[tuple[str, ...]] = []
     for step in steps:
-        for role, parts in (("assistant", step.said), ("user", step.answers + step.follows)):
-            if message := _message(role, parts, told):
+        for role, parts in (("assistant", step.response), ("user", step.answers + step.follows)):
+            if message := _message(role, parts, stored_messages):
                 messages.append(message)
                 sources.append(_uuids(parts, shown))
     return MessageView(messages, sources, [(_uuid(shown[at]), call) for at, call in orphans])
@@ -382,15 +382,15 @@ def to_messages(items: Iterable[Item]) -> MessageView:
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-def _steps(told: Sequence[Mapping[str, Any]]) -> tuple[list[_Step], list[tuple[int, str]]]:
+def _steps(messages: Sequence[Mapping[str, Any]]) -> tuple[list[_Step], list[tuple[int, str]]]:
     steps = [_Step()]
     by_call: dict[str, _Step] = {}
     answers: list[_Part] = []
-    for owner, message in enumerate(told):
+    for owner, message in enumerate(messages):
         parts = _parts(owner, message)
         if message.get("role") == "assistant":
             step = _step_for(steps, _text(message.get("id")))
-            step.said += parts
+            step.response += parts
             for call in _calls(parts):
                 by_call[call] = step
             continue
@@ -441,11 +441,11 @@ def _is_result(block: Block | str) -> bool:
 
 
 def _message(
-    role: str, parts: Sequence[_Part], told: Sequence[Mapping[str, Any]]
+    role: str, parts: Sequence[_Part], messages: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
     if not parts:
         return None
-    if (stored := _stored(parts, told)) is not None:
+    if (stored := _stored(parts, messages)) is not None:
         return stored
     if len(parts) == 1:
         block = parts[0][1]
@@ -454,9 +454,9 @@ def _message(
     return {"role": role, "content": blocks} if blocks else None
 
 
-def _stored(parts: Sequence[_Part], told: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _stored(parts: Sequence[_Part], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """The stored message, if the parts are exactly its content."""
-    message = told[parts[0][0]]
+    message = messages[parts[0][0]]
     if not isinstance(message, dict):
         return None
     content: Content = message["content"]

@@ -253,10 +253,10 @@ def session_lines(transcript: Transcript, written: Sequence[Item]) -> list[Item]
 
 
 def _uuid(item: Item, index: int) -> str:
-    found = item.get("uuid")
-    if not isinstance(found, str):
+    uuid = item.get("uuid")
+    if not isinstance(uuid, str):
         raise InvalidMessage("cannot be kept without a uuid", index=index, field="uuid")
-    return found
+    return uuid
 
 
 def _chained(log: TranscriptLog, items: Iterable[Item], parent: str) -> list[StoredEntry]:
@@ -275,24 +275,28 @@ def _as_summary(item: Item) -> Item:
     message = inner if isinstance(inner, Mapping) else item
     if message.get("role") == "assistant":
         return item  # the provider's own item, which comes before the summary unchanged
-    rest = {} if message is item else {k: v for k, v in item.items() if k != "message"}
-    return {**rest, **records.compact_summary(message.get("content", ""))}
+    others = {} if message is item else {k: v for k, v in item.items() if k != "message"}
+    return {**others, **records.compact_summary(message.get("content", ""))}
 
 
-def boundary_links(mark: str, anchor: str, follow: Sequence[str], kept: Kept) -> StoredEntry:
+def boundary_links(mark: str, anchor: str, follow: Sequence[str], preserved: Kept) -> StoredEntry:
     """Metadata that ties a boundary to what belongs to it.
 
     Args:
         mark: Uuid of the boundary.
         anchor: Uuid of the last summary message.
         follow: Uuids of all that is written with the boundary: it counts only if they are there.
-        kept: What survives verbatim.
+        preserved: What survives verbatim.
     """
     links: StoredEntry = {"groupUuids": list(follow)}
-    if kept.uuids:
-        anchor = mark if kept.before_summary else anchor
-        ends = {"headUuid": kept.uuids[0], "anchorUuid": anchor, "tailUuid": kept.uuids[-1]}
+    if preserved.uuids:
+        anchor = mark if preserved.before_summary else anchor
+        ends = {
+            "headUuid": preserved.uuids[0],
+            "anchorUuid": anchor,
+            "tailUuid": preserved.uuids[-1],
+        }
         links["preservedSegment"] = ends
-        uuids = list(kept.uuids)
+        uuids = list(preserved.uuids)
         links["preservedMessages"] = {"anchorUuid": anchor, "uuids": uuids, "allUuids": uuids}
     return links

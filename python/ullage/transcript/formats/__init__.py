@@ -84,10 +84,10 @@ def read_recognised(source: OpenedFile, name: str) -> ReadTranscript:
     Raises:
         InvalidTranscript, StoreError: See `read`.
     """
-    found: ReadTranscript = _read(source, name)
-    if not any(session.entries for session in found.sessions):
+    transcript: ReadTranscript = _read(source, name)
+    if not any(session.entries for session in transcript.sessions):
         raise InvalidTranscript("holds no message", path=source.path, hint=_hint(source))
-    return replace(found, pin=source.pin)
+    return replace(transcript, pin=source.pin)
 
 
 def read(
@@ -145,13 +145,13 @@ def _fits(source: OpenedFile, name: str) -> bool:
 def _read(source: OpenedFile, name: str) -> ReadTranscript:
     """What a reader finds. It trusts the forms that its tool writes: another value ends here, as one error."""
     try:
-        found: ReadTranscript = _module(name).read(source)
+        transcript: ReadTranscript = _module(name).read(source)
     except UllageError:
         raise
     except _STRANGE as exc:
         reason = f"holds a value that no {name} file has ({type(exc).__name__}: {str(exc)[:120]})"
         raise InvalidTranscript(reason, path=source.path) from exc
-    return found
+    return transcript
 
 
 def _module(name: str) -> Any:

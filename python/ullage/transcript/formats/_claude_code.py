@@ -34,7 +34,7 @@ def read(source: OpenedFile) -> ReadTranscript:
     index = transcript.index
     entries = [dict(entry) for entry in transcript.entries()]
     conversation = transcript.conversation
-    model = next((found for entry in reversed(entries) if (found := _model(entry))), None)
+    model = next((model_name for entry in reversed(entries) if (model_name := _model(entry))), None)
     facts = {"model": model} if model else {}
     name = next((entry["sessionId"] for entry in entries if entry.get("sessionId")), source.stem)
     session = ReadSession(name, entries, metadata=facts, context=conversation.messages)

@@ -13,8 +13,8 @@ _BLOCKS = ("tool_use", "tool_result", *THINKING, "server_tool_use")
 
 def sniff(source: OpenedFile) -> bool:
     """Whether messages hold blocks that only Anthropic has."""
-    found = source.listed() or source.keyed("messages").get("messages") or source.head
-    return isinstance(found, list) and any(_is_ours(one) for one in found[:40])
+    messages = source.listed() or source.keyed("messages").get("messages") or source.head
+    return isinstance(messages, list) and any(_is_ours(one) for one in messages[:40])
 
 
 def _is_ours(message: Any) -> bool:

@@ -61,7 +61,9 @@ class ReadSession:
         """
         if self.context is not None:
             return self.context
-        return [entry["message"] for entry in _in_context(self.entries) if _is_said(entry)]
+        return [
+            entry["message"] for entry in _in_context(self.entries) if _is_in_conversation(entry)
+        ]
 
     def __repr__(self) -> str:
         return f"ReadSession({self.id!r}, {len(self.entries)} entries)"
@@ -107,16 +109,16 @@ def _in_context(entries: Sequence[StoredEntry]) -> list[StoredEntry]:
     if at is None:
         return list(entries)
     after = list(entries[at + 1 :])
-    kept = (entries[at].get("compactMetadata") or {}).get("preservedMessages") or {}
-    if kept:
+    preserved = (entries[at].get("compactMetadata") or {}).get("preservedMessages") or {}
+    if preserved:
         before = {entry.get("uuid"): entry for entry in entries[:at]}
         uuids = [entry.get("uuid") for entry in after]
-        place = uuids.index(kept["anchorUuid"]) + 1 if kept["anchorUuid"] in uuids else 0
-        after[place:place] = [before[uuid] for uuid in kept["uuids"] if uuid in before]
+        place = uuids.index(preserved["anchorUuid"]) + 1 if preserved["anchorUuid"] in uuids else 0
+        after[place:place] = [before[uuid] for uuid in preserved["uuids"] if uuid in before]
     return after
 
 
-def _is_said(entry: StoredEntry) -> bool:
+def _is_in_conversation(entry: StoredEntry) -> bool:
     return "message" in entry and not entry.get("isApiErrorMessage")
 
 
@@ -198,17 +200,17 @@ class EntryList:
         return message if same else {**message, "content": blocks}
 
     def _own_id(self, block: Block, line: int) -> Block:
-        told, count = str(block.get("id")), 1
-        own = told
+        given_id, count = str(block.get("id")), 1
+        own = given_id
         while own in self._ids:
             count += 1
-            own = f"{told}-{count}"
+            own = f"{given_id}-{count}"
         self._ids.add(own)
-        self._open.setdefault(told, []).append(own)
-        if own == told:
+        self._open.setdefault(given_id, []).append(own)
+        if own == given_id:
             return block
         if self._warn is not None:
-            self._warn(line, f"the call id {told} was used before, this call is {own}")
+            self._warn(line, f"the call id {given_id} was used before, this call is {own}")
         return {**block, "id": own}
 
     def _envelope(
@@ -325,10 +327,10 @@ class OpenedFile:
     @cached_property
     def head(self) -> list[dict[str, Any]]:
         """Objects of the first lines, as far as they are JSON objects; the rest is not read."""
-        found: list[dict[str, Any]] = []
+        lines: list[dict[str, Any]] = []
         for line in self._start().split(b"\n", _HEAD_LINES)[:_HEAD_LINES]:
-            found.extend(value for value in _values(line) or () if isinstance(value, dict))
-        return found
+            lines.extend(value for value in _values(line) or () if isinstance(value, dict))
+        return lines
 
     def _start(self) -> bytes:
         """Whole lines from the start of the file; the first one however long it is."""
@@ -352,14 +354,14 @@ class OpenedFile:
     def keyed(self, *keys: str) -> Mapping[str, Any]:
         """The document if it is an object with all these keys, else an empty one."""
         document = self.document
-        known = isinstance(document, dict) and all(key in document for key in keys)
-        return document if known else {}
+        has_keys = isinstance(document, dict) and all(key in document for key in keys)
+        return document if has_keys else {}
 
     def listed(self) -> list[Any]:
         """The document if it is a list of objects, else an empty one."""
         document = self.document
-        known = isinstance(document, list) and all(isinstance(item, dict) for item in document)
-        return document if known else []
+        is_list = isinstance(document, list) and all(isinstance(item, dict) for item in document)
+        return document if is_list else []
 
     def lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Line numbers from 1 and the objects of each line.
@@ -373,9 +375,9 @@ class OpenedFile:
                 continue
             values = _values(line)
             if values is None:
-                torn = number == len(lines)
+                incomplete = number == len(lines)
                 self.warn(
-                    number, "unfinished last line, left out" if torn else "not JSON, left out"
+                    number, "unfinished last line, left out" if incomplete else "not JSON, left out"
                 )
                 continue
             if len(values) > 1:
@@ -415,17 +417,17 @@ def _values(text: bytes) -> list[Any] | None:
 
 def _slowly(text: bytes) -> list[Any] | None:
     """Takes what orjson refuses: several values in a row, lone surrogates, `NaN`."""
-    decoder, found, at = json.JSONDecoder(), [], 0
-    told = text.decode("utf-8", "replace").strip()
-    while at < len(told):
+    decoder, values, at = json.JSONDecoder(), [], 0
+    line = text.decode("utf-8", "replace").strip()
+    while at < len(line):
         try:
-            value, at = decoder.raw_decode(told, at)
+            value, at = decoder.raw_decode(line, at)
         except (ValueError, RecursionError):
             return None
-        found.append(value)
-        while at < len(told) and told[at].isspace():
+        values.append(value)
+        while at < len(line) and line[at].isspace():
             at += 1
-    return found or None
+    return values or None
 
 
 # What a file is that no reader knows: the place and the value that a user can look at.
@@ -447,18 +449,18 @@ def described(source: OpenedFile) -> str:
         text = source.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return f"byte {error.start:,} is not UTF-8"
-    told = text[:_LOOKED_AT].lstrip()
+    start = text[:_LOOKED_AT].lstrip()
     try:
-        value, _ = json.JSONDecoder().raw_decode(told)
+        value, _ = json.JSONDecoder().raw_decode(start)
     except RecursionError:
         return "it is nested too deeply"
     except json.JSONDecodeError as error:
         skipped = text[: len(text) - len(text.lstrip())].count("\n")
-        cut = len(told) < len(text.lstrip())
-        if cut and (error.pos >= len(told) or error.msg.startswith("Unterminated")):
+        cut = len(start) < len(text.lstrip())
+        if cut and (error.pos >= len(start) or error.msg.startswith("Unterminated")):
             return f"its first value is not at its end after {_LOOKED_AT:,} characters"
-        found = told[error.pos : error.pos + 20]
-        here = f"at {found!r}" if found else "where it ends"
+        next_characters = start[error.pos : error.pos + 20]
+        here = f"at {next_characters!r}" if next_characters else "where it ends"
         return f"line {error.lineno + skipped}, column {error.colno} is not JSON, {here}"
     return f"it holds {_named(value)}"
 

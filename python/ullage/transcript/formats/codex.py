@@ -74,29 +74,29 @@ def without_agent_messages(
     Returns:
         The messages, those without such an item as the same objects, and each item with what became of it.
     """
-    made: list[dict[str, Any]] = []
+    plain: list[dict[str, Any]] = []
     losses: list[Loss] = []
-    said: list[Block] = []
+    agent_texts: list[Block] = []
     for at, message in enumerate(messages):
         content = message["content"]
         items = [_agent_message(block) for block in content] if isinstance(content, list) else []
-        if said and message["role"] == "assistant":
-            made.append({"role": "user", "content": said})
-            said = []
+        if agent_texts and message["role"] == "assistant":
+            plain.append({"role": "user", "content": agent_texts})
+            agent_texts = []
         for item in filter(None, items):
             texts = [text for part in item.get("content") or () if (text := part.get("text"))]
-            said += [{"type": "text", "text": text} for text in texts]
+            agent_texts += [{"type": "text", "text": text} for text in texts]
             why = "sent as the user's" if texts else "left out: only Codex can read it"
             losses.append(Loss(_AGENT_MESSAGE, f"messages[{at}]", why))
-        rest = [block for block, item in zip(content, items, strict=False) if item is None]
-        if message["role"] == "user" and said:
-            made.append({**message, "content": [*as_blocks(content), *said]})
-            said = []
+        others = [block for block, item in zip(content, items, strict=False) if item is None]
+        if message["role"] == "user" and agent_texts:
+            plain.append({**message, "content": [*as_blocks(content), *agent_texts]})
+            agent_texts = []
         elif not any(items):
-            made.append(message)
-        elif rest:
-            made.append({**message, "content": rest})
-    return [*made, {"role": "user", "content": said}] if said else made, losses
+            plain.append(message)
+        elif others:
+            plain.append({**message, "content": others})
+    return [*plain, {"role": "user", "content": agent_texts}] if agent_texts else plain, losses
 
 
 def _agent_message(block: Any) -> Mapping[str, Any] | None:
@@ -141,8 +141,8 @@ class _Rollout:
         self.session = str(payload.get("id") or self.session)
         self.list.session = self.session
         self.numbered = payload.get("history_mode") == "paginated"
-        told = payload.get("base_instructions")
-        self.system = told.get("text") if isinstance(told, Mapping) else None
+        instructions = payload.get("base_instructions")
+        self.system = instructions.get("text") if isinstance(instructions, Mapping) else None
         forked = payload.get("forked_from_id")
         self._set(
             cli_version=payload.get("cli_version"), cwd=payload.get("cwd"), forked_from=forked
@@ -167,8 +167,8 @@ class _Rollout:
             return
         # No other provider takes a system message where Codex puts its developer messages.
         message = message_in(item, "user")
-        told = payload.get(_PRIVATE)
-        flags: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+        note = payload.get(_PRIVATE)
+        flags: Mapping[str, Any] = note if isinstance(note, Mapping) else {}
         summary = is_summary(flags)
         if summary or (self._summary and _text(message) == self._summary):
             self.list.add(message, line=number, timestamp=stamp, isCompactSummary=True)
@@ -198,13 +198,13 @@ class _Rollout:
         if not isinstance(info, Mapping):
             return
         self._set(context_window_tokens=info.get("model_context_window"))
-        told = info.get("last_token_usage")
-        if self._response is None or not isinstance(told, Mapping):
+        usage = info.get("last_token_usage")
+        if self._response is None or not isinstance(usage, Mapping):
             return
         self._response["usage"] = usage_of(
-            prompt=told.get("input_tokens"),
-            output=told.get("output_tokens"),
-            cache_read=told.get("cached_input_tokens"),
+            prompt=usage.get("input_tokens"),
+            output=usage.get("output_tokens"),
+            cache_read=usage.get("cached_input_tokens"),
             inclusive=True,
         )
         self._response = None

@@ -51,12 +51,12 @@ def _take(
         facts.setdefault("system", data.get("content"))
     elif kind == "user.message":
         # What was sent is the transformed text: with context, dates and reminders.
-        said = data.get("transformedContent") or data.get("content") or ""
-        entries.add({"role": "user", "content": said}, line=number, timestamp=stamp)
+        content = data.get("transformedContent") or data.get("content") or ""
+        entries.add({"role": "user", "content": content}, line=number, timestamp=stamp)
     elif kind == "assistant.message":
         message = {
             "role": "assistant",
-            "content": _said(data),
+            "content": _response_blocks(data),
             "id": str(line.get("id") or f"r{number}"),
         }
         if message["content"]:
@@ -70,19 +70,19 @@ def _take(
         }
 
 
-def _said(data: Mapping[str, Any]) -> list[Block]:
+def _response_blocks(data: Mapping[str, Any]) -> list[Block]:
     blocks: list[Block] = [{"type": "text", "text": data["content"]}] if data.get("content") else []
     for request in data.get("toolRequests") or ():
         value = request.get("arguments")
-        known = value if isinstance(value, Mapping) else {"arguments": value}
+        arguments = value if isinstance(value, Mapping) else {"arguments": value}
         use = {"type": "tool_use", "id": request.get("toolCallId"), "name": request.get("name")}
-        blocks.append({**use, "input": dict(known)})
+        blocks.append({**use, "input": dict(arguments)})
     return blocks
 
 
 def _result(data: Mapping[str, Any]) -> Block:
     result = data.get("result")
     content = result.get("content") if isinstance(result, Mapping) else result or data.get("error")
-    told = content if isinstance(content, str) else dumps(content) if content is not None else ""
-    block: Block = {"type": "tool_result", "tool_use_id": data.get("toolCallId"), "content": told}
+    text = content if isinstance(content, str) else dumps(content) if content is not None else ""
+    block: Block = {"type": "tool_result", "tool_use_id": data.get("toolCallId"), "content": text}
     return block if data.get("success", True) else {**block, "is_error": True}

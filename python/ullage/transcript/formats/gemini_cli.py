@@ -38,8 +38,10 @@ def _contents(source: OpenedFile) -> list[Any]:
         items = items or source.keyed(key).get(key)
     if not isinstance(items, list):
         return []
-    known = all(isinstance(item, Mapping) and isinstance(item.get("parts"), list) for item in items)
-    return items if known else []
+    are_contents = all(
+        isinstance(item, Mapping) and isinstance(item.get("parts"), list) for item in items
+    )
+    return items if are_contents else []
 
 
 def read(source: OpenedFile) -> ReadTranscript:
@@ -75,15 +77,15 @@ def _recording(source: OpenedFile) -> ReadTranscript:
     entries.session = str(facts.get("sessionId") or source.stem)
     for number, record in enumerate(records, start=1):
         _take(entries, facts, number, record)
-    known = {"title": facts.get("summary"), "model": facts.get("model")}
-    metadata = {key: value for key, value in known.items() if isinstance(value, str)}
+    about = {"title": facts.get("summary"), "model": facts.get("model")}
+    metadata = {key: value for key, value in about.items() if isinstance(value, str)}
     session = ReadSession(entries.session, entries.entries, metadata=metadata)
     return ReadTranscript("gemini_cli", source.path, (session,), warnings=tuple(source.warnings))
 
 
 def _records(source: OpenedFile, facts: dict[str, Any]) -> list[Mapping[str, Any]]:
     """Messages as they stand at the end: replaced by id, taken back by a rewind."""
-    found: dict[str, Mapping[str, Any]] = {}
+    records: dict[str, Mapping[str, Any]] = {}
     document = source.keyed("sessionId", "projectHash", "messages")
     listed = document.get("messages")
     if isinstance(listed, list):
@@ -91,16 +93,16 @@ def _records(source: OpenedFile, facts: dict[str, Any]) -> list[Mapping[str, Any
         return [record for record in listed if isinstance(record, Mapping)]
     for _, line in source.lines():
         if isinstance(back := line.get("$rewindTo"), str):
-            names = list(found)
-            cut = names.index(back) if back in found else 0
-            found = {name: found[name] for name in names[:cut]}
+            names = list(records)
+            cut = names.index(back) if back in records else 0
+            records = {name: records[name] for name in names[:cut]}
         elif isinstance(line.get("$set"), Mapping):
             facts.update(line["$set"])
         elif isinstance(line.get("id"), str):
-            found[line["id"]] = line
+            records[line["id"]] = line
         else:
             facts.update(line)
-    return list(found.values())
+    return list(records.values())
 
 
 def _take(
@@ -121,17 +123,17 @@ def _response(entries: EntryList, number: int, stamp: Any, record: Mapping[str, 
         {"functionCall": {key: call.get(key) for key in ("id", "name", "args")}} for call in calls
     ]
     for message in _messages("model", [*_parts(record.get("content")), *asked]):
-        said = {**message, "id": str(record.get("id")), "model": record.get("model")}
+        answer = {**message, "id": str(record.get("id")), "model": record.get("model")}
         tokens = record.get("tokens")
         if isinstance(tokens, Mapping):
             output = (tokens.get("output") or 0) + (tokens.get("thoughts") or 0)
-            said["usage"] = usage_of(
+            answer["usage"] = usage_of(
                 prompt=tokens.get("input"),
                 output=output,
                 cache_read=tokens.get("cached"),
                 inclusive=True,
             )
-        entries.add(said, line=number, timestamp=stamp)
+        entries.add(answer, line=number, timestamp=stamp)
     for call in calls:
         entries.add_result(_result(call), line=number, timestamp=stamp)
 
@@ -152,9 +154,9 @@ def _result(call: Mapping[str, Any]) -> dict[str, Any]:
     texts = []
     for part in _parts(call.get("result")):
         response = part.get("functionResponse")
-        told = response.get("response") if isinstance(response, Mapping) else part.get("text")
-        if isinstance(told, Mapping):
-            told = told.get("output", told.get("error", told))
-        texts.append(told if isinstance(told, str) else dumps(told))
+        output = response.get("response") if isinstance(response, Mapping) else part.get("text")
+        if isinstance(output, Mapping):
+            output = output.get("output", output.get("error", output))
+        texts.append(output if isinstance(output, str) else dumps(output))
     block = {"type": "tool_result", "tool_use_id": call.get("id"), "content": "\n".join(texts)}
     return block if call.get("status") in (None, "success") else {**block, "is_error": True}

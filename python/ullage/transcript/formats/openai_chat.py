@@ -53,9 +53,9 @@ def _chat_session(
         warn: Called with the position of a message from 1 and a reason where something was repaired.
     """
     stored = list(chat)
-    system, rest = _leading(stored)
+    system, messages = _leading(stored)
     entries = EntryList(name, warn)
-    for position, message in rest:
+    for position, message in messages:
         _add(entries, position, message, decorate)
     return ReadSession(
         name,
@@ -89,9 +89,9 @@ def _add(entries: EntryList, position: int, stored: Mapping[str, Any], decorate:
         flags: dict[str, Any] = {}
         if message["role"] == "system":
             # Not every provider takes one here; it is a user message that remembers its role.
-            told = message.get(FOREIGN, {}).get("openai_chat", {})
+            foreign = message.get(FOREIGN, {}).get("openai_chat", {})
             message = {"role": "user", "content": message["content"]}
-            message = carrying(message, "openai_chat", {"role": "system", **told})
+            message = carrying(message, "openai_chat", {"role": "system", **foreign})
             flags["isMeta"] = True
         if decorate is not None:
             flags |= decorate(position, message, stored)
@@ -123,11 +123,11 @@ def _chat_usage(usage: Any) -> dict[str, int] | None:
 def _numbered(sessions: Iterable[ReadSession]) -> tuple[ReadSession, ...]:
     """Sessions with ids that differ, in the order of the file."""
     seen: dict[str, int] = {}
-    found = []
+    numbered = []
     for session in sessions:
         seen[session.id] = seen.get(session.id, 0) + 1
         suffix = f"#{seen[session.id]}" if seen[session.id] > 1 else ""
-        found.append(
+        numbered.append(
             ReadSession(
                 session.id + suffix,
                 session.entries,
@@ -136,7 +136,7 @@ def _numbered(sessions: Iterable[ReadSession]) -> tuple[ReadSession, ...]:
                 session.metadata,
             )
         )
-    return tuple(found)
+    return tuple(numbered)
 
 
 def sniff(source: OpenedFile) -> bool:
@@ -178,9 +178,14 @@ def _by_line(source: OpenedFile) -> Iterator[ReadSession]:
 def _session(source: OpenedFile, name: str, body: Mapping[str, Any]) -> ReadSession:
     facts = {"model": body["model"]} if isinstance(body.get("model"), str) else {}
     tools = body.get("tools")
-    known = tools if isinstance(tools, list) else None
+    definitions = tools if isinstance(tools, list) else None
     return _chat_session(
-        name, body["messages"], tools=known, decorate=_decorate, metadata=facts, warn=source.warn
+        name,
+        body["messages"],
+        tools=definitions,
+        decorate=_decorate,
+        metadata=facts,
+        warn=source.warn,
     )
 
 

@@ -36,9 +36,9 @@ def _is_head(document: Mapping[str, Any]) -> bool:
 
 
 def _exported(source: OpenedFile) -> Mapping[str, Any]:
-    found = source.keyed("info", "messages")
-    info = found.get("info")
-    return found if isinstance(info, Mapping) and _is_head(info) else {}
+    export = source.keyed("info", "messages")
+    info = export.get("info")
+    return export if isinstance(info, Mapping) and _is_head(info) else {}
 
 
 def read(source: OpenedFile) -> ReadTranscript:
@@ -48,9 +48,9 @@ def read(source: OpenedFile) -> ReadTranscript:
     messages = document.get("messages") if document else _stored(Path(source.path), source)
     entries = EntryList(str(info["id"]), source.warn)
     facts = {"cwd": info.get("directory"), "title": info.get("title")}
-    for number, each in enumerate(messages or (), start=1):
-        if isinstance(each, Mapping) and isinstance(each.get("info"), Mapping):
-            _take(entries, facts, number, each["info"], each.get("parts") or ())
+    for number, entry in enumerate(messages or (), start=1):
+        if isinstance(entry, Mapping) and isinstance(entry.get("info"), Mapping):
+            _take(entries, facts, number, entry["info"], entry.get("parts") or ())
         else:
             source.warn(number, "no message, left out")
     metadata = {key: value for key, value in facts.items() if value}
@@ -70,12 +70,12 @@ def _documents(folder: Path, source: OpenedFile) -> Iterator[dict[str, Any]]:
     """Ids grow with time, and files are named by them."""
     for path in sorted(folder.glob("*.json")):
         try:
-            found = orjson.loads(path.read_bytes())
+            document = orjson.loads(path.read_bytes())
         except (OSError, orjson.JSONDecodeError):
             source.warn(0, f"{path.name} cannot be read, left out")
             continue
-        if isinstance(found, dict):
-            yield found
+        if isinstance(document, dict):
+            yield document
 
 
 def _take(
@@ -83,21 +83,21 @@ def _take(
 ) -> None:
     time = info.get("time")
     stamp = time.get("created") if isinstance(time, Mapping) else None
-    known = [
+    shown_parts = [
         part for part in parts if isinstance(part, Mapping) and part.get("ignored") is not True
     ]
     if info.get("role") == "user":
-        said = [block for part in known for block in _user_blocks(part)]
-        if said:
-            texts = [part for part in known if part.get("type") == "text"]
+        blocks = [block for part in shown_parts for block in _user_blocks(part)]
+        if blocks:
+            texts = [part for part in shown_parts if part.get("type") == "text"]
             meta = bool(texts) and all(part.get("synthetic") is True for part in texts)
             handed_over = any(_is_summary(part) for part in texts)
-            message = {"role": "user", "content": _plain(said)}
+            message = {"role": "user", "content": _plain(blocks)}
             flags = {"isMeta": meta, "isCompactSummary": handed_over}
             entries.add(message, line=number, timestamp=stamp, **flags)
     elif info.get("summary") is True:
         text = "\n\n".join(
-            str(part.get("text", "")) for part in known if part.get("type") == "text"
+            str(part.get("text", "")) for part in shown_parts if part.get("type") == "text"
         )
         if text:
             entries.boundary(line=number, timestamp=stamp)
@@ -105,7 +105,7 @@ def _take(
             entries.add(summary, line=number, timestamp=stamp, isCompactSummary=True)
     else:
         facts["model"] = info.get("modelID") or facts.get("model")
-        _response(entries, number, stamp, info, known)
+        _response(entries, number, stamp, info, shown_parts)
 
 
 def _is_summary(part: Mapping[str, Any]) -> bool:
@@ -166,8 +166,8 @@ def _response(
 def _usage(tokens: Any) -> dict[str, int] | None:
     if not isinstance(tokens, Mapping) or not tokens.get("output"):
         return None
-    told = tokens.get("cache")
-    cache: Mapping[str, Any] = told if isinstance(told, Mapping) else {}
+    cached = tokens.get("cache")
+    cache: Mapping[str, Any] = cached if isinstance(cached, Mapping) else {}
     return usage_of(
         prompt=tokens.get("input"),
         output=tokens["output"] + (tokens.get("reasoning") or 0),
@@ -181,12 +181,12 @@ def _block(part: Mapping[str, Any]) -> Block | None:
         return {"type": "text", "text": str(part["text"])} if part.get("text") else None
     if part["type"] == "tool":
         value = _state(part).get("input")
-        known = value if isinstance(value, Mapping) else {}
+        state = value if isinstance(value, Mapping) else {}
         return {
             "type": "tool_use",
             "id": part.get("callID"),
             "name": part.get("tool"),
-            "input": dict(known),
+            "input": dict(state),
         }
     thought: Block = {"type": "thinking", "thinking": str(part.get("text", ""))}
     metadata = part.get("metadata")

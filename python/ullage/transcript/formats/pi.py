@@ -64,15 +64,15 @@ def path_of(source: OpenedFile, tip: str = "") -> list[Mapping[str, Any]] | None
     Returns:
         `None` for a version without ids, and where a link leads nowhere: then every line counts.
     """
-    known = {line["id"]: line for _, line in source.lines() if _is_linked(line)}
-    found: list[Mapping[str, Any]] = []
-    at = tip or next(reversed(known), None)
+    lines_by_id = {line["id"]: line for _, line in source.lines() if _is_linked(line)}
+    path: list[Mapping[str, Any]] = []
+    at = tip or next(reversed(lines_by_id), None)
     while at is not None:
-        if at not in known or len(found) > len(known):
+        if at not in lines_by_id or len(path) > len(lines_by_id):
             return None
-        found.append(known[at])
-        at = known[at]["parentId"]
-    return found[::-1] or None
+        path.append(lines_by_id[at])
+        at = lines_by_id[at]["parentId"]
+    return path[::-1] or None
 
 
 def _is_linked(line: Mapping[str, Any]) -> bool:
@@ -129,11 +129,11 @@ class _Session:
         elif role == "assistant":
             self.assistant(number, message, stamp)
         elif role == "bashExecution":
-            said = {"role": "user", "content": _execution(message)}
-            self.list.add(said, line=number, timestamp=stamp, isMeta=True)
+            user_message = {"role": "user", "content": _execution(message)}
+            self.list.add(user_message, line=number, timestamp=stamp, isMeta=True)
         elif role == "user":
-            said = {"role": "user", "content": _blocks(message)}
-            self.list.add(said, line=number, timestamp=stamp, **self._flags)
+            user_message = {"role": "user", "content": _blocks(message)}
+            self.list.add(user_message, line=number, timestamp=stamp, **self._flags)
         else:
             self.source.warn(number, f"role {role!r} is unknown, left out")
 
@@ -142,24 +142,25 @@ class _Session:
         blocks = _blocks(message)
         if failed:
             # Calls of a response that broke off were never run; their arguments may be half written.
-            kept = [
+            blocks_kept = [
                 one for one in blocks if one["type"] != "tool_use" or one["id"] in self._answered
             ]
-            if len(kept) < len(blocks):
+            if len(blocks_kept) < len(blocks):
                 self.source.warn(
-                    number, f"{len(blocks) - len(kept)} calls of an aborted response, left out"
+                    number,
+                    f"{len(blocks) - len(blocks_kept)} calls of an aborted response, left out",
                 )
-            blocks = kept
-        said: dict[str, Any] = {
+            blocks = blocks_kept
+        answer: dict[str, Any] = {
             "role": "assistant",
             "content": blocks,
             "id": f"{self.list.session}-r{number}",
         }
-        said["model"] = message.get("model") or self.metadata.get("model")
+        answer["model"] = message.get("model") or self.metadata.get("model")
         if not blocks:
             text = str(message.get("errorMessage") or message.get("stopReason") or "")
-            said["content"] = [{"type": "text", "text": text or "no answer"}]
-            self.list.add(said, line=number, timestamp=stamp, isApiErrorMessage=True)
+            answer["content"] = [{"type": "text", "text": text or "no answer"}]
+            self.list.add(answer, line=number, timestamp=stamp, isApiErrorMessage=True)
             return
         usage = message.get("usage")
         if isinstance(usage, Mapping) and not failed:
@@ -170,8 +171,8 @@ class _Session:
                 cache_write=usage.get("cacheWrite"),
             )
             if any(figures.values()):  # pi needs the key, also in a session that was handed over
-                said["usage"] = figures
-        self.list.add(said, line=number, timestamp=stamp)
+                answer["usage"] = figures
+        self.list.add(answer, line=number, timestamp=stamp)
 
     def compaction(self, number: int, line: Mapping[str, Any]) -> None:
         first = line.get("firstKeptEntryIndex")
@@ -180,7 +181,7 @@ class _Session:
         else:
             start = self._by_id.get(str(line.get("firstKeptEntryId")), len(self.list))
         # Messages only: a summary that stands between them is replaced by this one.
-        kept = [
+        kept_entries = [
             entry
             for entry in self.list.entries[start:]
             if "message" in entry and not is_summary(entry)
@@ -189,10 +190,12 @@ class _Session:
         boundary = self.list.boundary(
             line=number, timestamp=stamp, preTokens=line.get("tokensBefore") or 0
         )
-        said = {"role": "user", "content": str(line.get("summary", ""))}
-        summary = self.list.add(said, line=number, timestamp=stamp, isCompactSummary=True)
-        if kept:
-            uuids = [entry["uuid"] for entry in kept]
+        summary_message = {"role": "user", "content": str(line.get("summary", ""))}
+        summary = self.list.add(
+            summary_message, line=number, timestamp=stamp, isCompactSummary=True
+        )
+        if kept_entries:
+            uuids = [entry["uuid"] for entry in kept_entries]
             boundary["compactMetadata"]["preservedMessages"] = {
                 "anchorUuid": summary["uuid"],
                 "uuids": uuids,

@@ -32,11 +32,11 @@ def read(source: OpenedFile) -> ReadTranscript:
     """Reads all trajectories; each is a session."""
     document = source.document
     if isinstance(document, Mapping) and "simulations" in document:
-        found = numbered(_simulations(document, source))
+        simulations = numbered(_simulations(document, source))
         return ReadTranscript(
             "tau2",
             source.path,
-            found,
+            simulations,
             metadata={"domain": _domain(document)},
             warnings=tuple(source.warnings),
         )
