@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.levels.view import Decision, Made, View
+from ullage.levels.view import Decision, Made, Results, View
 from ullage.manager.journal import dump_view, load_view, mark_of, patch, view_change
 
 
@@ -103,3 +103,16 @@ def test_a_change_says_only_what_is_new() -> None:
     }
     state = patch(state, change)
     assert view_change(driver.view, state, mark_of(driver.view)) == {}
+
+
+@given(st.lists(steps, min_size=1, max_size=40))
+def test_results_that_were_read_are_what_a_new_look_reads(
+    steps: list[tuple[str, int, bool]],
+) -> None:
+    driver = Driver()
+    for what, where, looks in steps:
+        driver.step(what, where)
+        if looks:
+            view = driver.view
+            fresh = list(Results().read(view.ledger, view.originals, view.decisions))
+            assert list(view.results()) == fresh

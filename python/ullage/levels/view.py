@@ -294,6 +294,21 @@ class Results:
             self._upto = index
             del self.found[self._first(index) :]
 
+    def decided(self, messages: Collection[int], ledger: Any, replaced: Mapping[str, Any]) -> None:
+        """Other texts stand in the results of these messages; where they stand has not changed."""
+        for at in range(self._first(min(messages)), len(self.found)):
+            result = self.found[at]
+            if result.message in messages:
+                block = ledger.blocks(result.message)[result.block]
+                self.found[at] = result._replace(
+                    chars=block.chars,
+                    tokens=block.tokens,
+                    has_media=bool(block.flags & NESTED_MEDIA),
+                    replaced=result.id in replaced or is_replaced(block.chars, block.flags),
+                )
+            elif not result.replaced and result.id in replaced:  # another result under its id
+                self.found[at] = result._replace(replaced=True)
+
     def _first(self, message: int) -> int:
         return bisect_left(self.found, message, key=lambda result: result.message)
 
@@ -612,6 +627,7 @@ class View:
         self._moved(index)
         self.messages, self._lent = self.messages[:index], False
         self.ledger.truncate(index)
+        self.reader.cut(index)
         changed = self._changed(index)
         self.sent = min(self.sent, index)
         return changed
@@ -625,7 +641,7 @@ class View:
             if place is not None:
                 self.decisions[decision.tool_use_id] = decision
                 touched.add(place[0])
-        return self._refresh(touched)
+        return self._refresh(touched, decided=True)
 
     def strip(self, tool_use_ids: Iterable[str], indexes: Iterable[int] = ()) -> int | None:
         """Show calls without their input, and messages without their thinking, for ever; returns as `decide`."""
@@ -649,7 +665,7 @@ class View:
         self.added_texts.setdefault(source, []).append(text)
         return self._refresh({index})
 
-    def _refresh(self, touched: set[int]) -> int | None:
+    def _refresh(self, touched: set[int], *, decided: bool = False) -> int | None:
         if not touched:
             return None
         self._own()
@@ -661,10 +677,13 @@ class View:
             self.messages[index] = as_sent(shown) or {}
         if len(touched) >= MANY:
             self.ledger.sync(self.shown)
+        if decided:
+            self.reader.decided(touched, self.ledger, self.decisions)
+        else:
+            self.reader.cut(min(touched))
         return self._changed(min(touched))
 
     def _changed(self, index: int) -> int | None:
-        self.reader.cut(index)
         if index < self._counted_upto:
             self._counted_upto = self._images = 0
         self.looked = {name: min(at, index) for name, at in self.looked.items()}
@@ -711,6 +730,7 @@ class View:
         )  # fmt: skip
         self._lent = False
         self._moved(same)
+        self.reader.cut(same)
         first = self._changed(same)
         self.sent = sent
         return first, spans(source for source in gone if isinstance(source, int))
@@ -744,6 +764,7 @@ class View:
         self._lent = False
         self.ledger.sync(self.shown)
         self._moved(index)
+        self.reader.cut(index)
         changed = self._changed(index)
         if index < self.sent:
             self.sent += len(back) - 1
