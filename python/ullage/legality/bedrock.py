@@ -94,11 +94,16 @@ def content_of(message: Any) -> list[Any]:
         message, Mapping
     )  # dicts are recognised at once
     content = message.get("content") if is_mapping else None
+    if type(content) is list:  # not copied: it is only read
+        return content
     return list(content) if isinstance(content, list | tuple) else []
 
 
 def block_kind(block: Any) -> str:
     """The member of the union that a block is, "" if none is known."""
+    if type(block) is dict and len(block) == 1:  # nearly all
+        (name,) = block
+        return name if name in _KINDS and block[name] is not None else ""
     kinds = members(block)
     return kinds[0] if kinds else ""
 
@@ -113,7 +118,8 @@ def members(block: Any) -> list[str]:
 
 def role_of(message: Any) -> str:
     """The role, "" if the message has none."""
-    return str(message.get("role", "")) if isinstance(message, Mapping) else ""
+    is_mapping = type(message) is dict or isinstance(message, Mapping)
+    return str(message.get("role", "")) if is_mapping else ""
 
 
 def _of(message: Any, kind: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -150,7 +156,7 @@ def _blanks(index: int, message: Any) -> Iterator[Violation]:
         kind = block_kind(block)
         if not kind and not (isinstance(block, Mapping) and block):
             yield _error("B02", index, position, "not a content block")
-        elif len(members(block)) > 1:
+        elif len(block) > 1 and len(members(block)) > 1:
             yield _error(
                 "B02", index, position, f"one block that is {' and '.join(members(block))}"
             )

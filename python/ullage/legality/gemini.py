@@ -74,11 +74,16 @@ def parts_of(content: Any) -> list[Any]:
         content, Mapping
     )  # dicts are recognised at once
     parts = content.get("parts") if is_mapping else None
+    if type(parts) is list:  # not copied: it is only read
+        return parts
     return list(parts) if isinstance(parts, list | tuple) else []
 
 
 def part_kind(part: Any) -> str:
     """The data field of a part, "" if it has none."""
+    if type(part) is dict and len(part) == 1:  # nearly all
+        (name,) = part
+        return name if name in _NAMES and part[name] is not None else ""
     kinds = data_of(part)
     return kinds[0] if kinds else ""
 
@@ -99,12 +104,18 @@ def named(call: Any) -> bool:
 
 def role_of(content: Any) -> str:
     """`user` or `model`; function turns are the user's."""
-    role = content.get("role") if isinstance(content, Mapping) else None
+    is_mapping = type(content) is dict or isinstance(content, Mapping)
+    role = content.get("role") if is_mapping else None
     return "user" if role in ("user", "function", None) else str(role)
 
 
 def _of(content: Any, kind: str) -> list[Any]:
-    return [part[kind] for part in parts_of(content) if part_kind(part) == kind]
+    return [
+        part[kind]
+        for part in parts_of(content)
+        # Few parts have the key at all.
+        if (type(part) is not dict or kind in part) and part_kind(part) == kind
+    ]
 
 
 def _content(index: int, content: Any) -> Iterator[Violation]:
@@ -113,7 +124,7 @@ def _content(index: int, content: Any) -> Iterator[Violation]:
     if not parts_of(content):
         yield _error("G05", index, -1, "content without parts")
     for position, part in enumerate(parts_of(content)):
-        if len(data_of(part)) != 1:
+        if not part_kind(part) or (len(part) > 1 and len(data_of(part)) > 1):
             many = " and ".join(data_of(part))
             yield _error(
                 "G05", index, position, f"part that is {many}" if many else "part without data"
