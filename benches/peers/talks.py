@@ -10,6 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from benches.fidelity.cuts import cuts
+from benches.fidelity.measures import needs
 from benches.peers.context import TOKENS, Messages
 
 from ullage import outgoing, validate
@@ -57,10 +59,6 @@ def made() -> Iterator[Talk]:
 
 def real(folder: Path, most: int) -> Iterator[Talk]:
     """Nearly full contexts of recorded sessions, one for each session, evenly over the folder if there are more than `most`."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "fidelity"))
-    from cuts import cuts
-    from forward_use import needs
-
     found = {cut.session: cut for cut in cuts(folder) if cut.kind == FULL}
     chosen = list(found.values())
     if most and len(chosen) > most:
@@ -69,7 +67,7 @@ def real(folder: Path, most: int) -> Iterator[Talk]:
         try:
             messages = _plain(cut.before)
             facts = facts_in(collect(messages)).values()
-            named = needs(cut)[0]
+            named = needs(cut)
             yield _talk(cut.session, messages, (text for each in facts for text in each), named)
         except (UllageError, AssertionError) as error:
             print(f"left out: {cut.session}: {type(error).__name__}: {error}", file=sys.stderr)
