@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -42,12 +43,20 @@ POLICY = """Every threshold is a field. `Policy.buffered()` is the default; `Pol
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the pages that no one writes by hand."""
     for path, page in (
-        ("reference/api.md", api_page()),
+        *api_pages().items(),
         ("reference/cli.md", cli_page()),
         ("reference/policy.md", policy_page()),
     ):
         files.append(File.generated(config, path, content=page))
     return files
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Lists the pages of the rooms in the menu, next to the one that names them all."""
+    reference = next(part["Reference"] for part in config.nav or [] if "Reference" in part)
+    rooms = next(part["API"] for part in reference if "API" in part)
+    rooms += [{room: f"reference/api/{room}.md"} for room in ROOMS]
+    return config
 
 
 def on_post_page(output: str, page: Any, config: MkDocsConfig) -> str:
@@ -58,27 +67,54 @@ def on_post_page(output: str, page: Any, config: MkDocsConfig) -> str:
     )
 
 
-def api_page() -> str:
-    """Every public name of each room, by its docstring."""
-    parts = [
-        "# API",
-        "",
-        "The public names of each room. Everything else may change in any version: [stability](../stability.md).",
-        "",
-    ]
-    shown: set[str] = set()
+API = """# API
+
+The public names, by room. All that they have that does not begin with `_` is public; everything else may change in any version: [stability](../../stability.md).
+"""
+
+
+def api_pages() -> dict[str, str]:
+    """A page for each room with every public name by its docstring, and one that lists them all."""
+    index, shown, pages = [API], dict[str, str](), dict[str, str]()
     for room in ROOMS:
         module = importlib.import_module(room)
-        parts += [f"## `{room}`", "", first_line(module.__doc__), ""]
-        for name in public(module):
-            value = getattr(module, name)
-            if not callable(value):
-                continue
-            home = home_of(room, name, value)
-            # A name that several rooms offer is described once: its anchor may stand only once in a page.
-            parts += [f"- [`{name}`](#{home}), see above" if home in shown else f"::: {home}", ""]
-            shown.add(home)
-    return "\n".join(parts)
+        parts, named = [f"# {room}", "", first_line(module.__doc__), ""], list[str]()
+        for name, home in names_of(room, module):
+            # A name that several rooms offer is described once: its anchor may stand only once in the site.
+            place = shown.setdefault(home, room)
+            parts += [f"::: {home}" if place == room else f"- [`{name}`]({place}.md#{home})", ""]
+            named.append(f"[`{name}`]({place}.md#{home})")
+        pages[f"reference/api/{room}.md"] = "\n".join(parts)
+        index += [
+            f"## [{room}]({room}.md)",
+            "",
+            first_line(module.__doc__),
+            "",
+            ", ".join(named),
+            "",
+        ]
+    return {"reference/api/index.md": "\n".join(index), **pages}
+
+
+def names_of(room: str, module: Any) -> Iterator[tuple[str, str]]:
+    """The public classes and functions of a room, each with where it is defined."""
+    for name in public(module):
+        if callable(value := getattr(module, name)):
+            yield name, home_of(room, name, value)
+
+
+def members_of(home: str) -> Iterator[str]:
+    """The anchors of a class's public methods and properties, those of its bases within Ullage included."""
+    module, _, name = home.rpartition(".")
+    value = getattr(importlib.import_module(module), name)
+    for base in value.__mro__ if isinstance(value, type) else ():
+        if base.__module__.startswith("ullage"):
+            found = (key for key, each in vars(base).items() if _is_method(each) and key[0] != "_")
+            yield from (f"{home}.{key}" for key in found)
+
+
+def _is_method(value: object) -> bool:
+    return isinstance(value, FunctionType | property | classmethod | staticmethod)
 
 
 def public(module: Any) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -124,9 +125,37 @@ def test_the_references_hold_what_the_code_has(pages, site):
         for each in Policy.buffered().effective()
         if f"<code>{each.name}</code>" not in policy
     ] == []
-    names = pages[site / "reference" / "api.html"].names
-    for name in ("ullage.manager.manager.ContextManager", "ullage.report.page.write_report"):
-        assert name in names
+
+
+def test_the_reference_has_every_public_member_of_every_public_name(pages, site):
+    sys.path.insert(0, str(ROOT / "tools"))
+    rooms = importlib.import_module("site_pages")
+    names = set().union(
+        *(pages[path].names for path in (site / "reference" / "api").glob("*.html"))
+    )
+    public = {
+        home
+        for room in rooms.ROOMS
+        for _, home in rooms.names_of(room, importlib.import_module(room))
+    }
+    members = {member for home in public for member in rooms.members_of(home)}
+    assert {"ullage.manager.manager.ContextManager", "ullage.report.page.write_report"} <= public
+    for name in (
+        "usage",
+        "decide",
+        "view",
+        "save",
+        "restore",
+        "resume",
+        "rewind",
+        "fork",
+        "history",
+    ):
+        assert f"ullage.manager.manager.ContextManager.{name}" in members
+    missing = (public | members) - names
+    assert missing == set(), (
+        f"{len(members) - len(missing):,} of {len(members):,} members are documented"
+    )
 
 
 def test_the_comparison_has_the_measured_table(site):
