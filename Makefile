@@ -16,7 +16,7 @@ PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py
   tests/compaction/test_compaction_flow.py tests/sessions/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test built place tested quick slow integrations clients-table live test-pythons python-test pure-wheel release-check models corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench board compare bench-times gates profile builds docs picture fmt clean
+.PHONY: help demo test built place tested quick slow integrations clients-table live test-pythons python-test pure-wheel release-check models corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench board compare laws bench-times gates profile builds docs picture fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -242,6 +242,14 @@ compare: wheel ## Ullage and every peer that installs on the same sessions, a ta
 	  $(BENCH)-$$each/bin/python -m pip install --quiet --force-reinstall --no-deps dist/*.whl || exit 1; \
 	done
 	$(BENCH)-comparison/bin/python -m benches.peers.compare --also $(BENCH)-comparison-litellm/bin/python --write $(if $(CORPUS),--folder "$(abspath $(CORPUS))" $(if $(MOST),--most $(MOST)))
+
+laws: wheel ## The laws of docs/laws.md held against every compactor of `make compare` and some more; the table into the page: make laws [CASES=100]
+	for each in comparison comparison-litellm; do \
+	  $(PYTHON) -m venv $(BENCH)-$$each && $(BENCH)-$$each/bin/python -m pip install --quiet --upgrade pip && \
+	  $(BENCH)-$$each/bin/python -m pip install --quiet --group $$each && \
+	  $(BENCH)-$$each/bin/python -m pip install --quiet --force-reinstall --no-deps dist/*.whl || exit 1; \
+	done
+	$(BENCH)-comparison/bin/python -m benches.peers.laws --also $(BENCH)-comparison-litellm/bin/python --write --cases $(or $(CASES),100)
 
 bench-times: $(VENV)/.tools ## Wall times of the benchmarks by pytest-benchmark, for working on one of them
 	$(BIN)/python -m pip install --quiet --force-reinstall --no-deps .

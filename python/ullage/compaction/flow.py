@@ -178,7 +178,7 @@ def _compact(state: State) -> Flow[CompactionResult]:
         if over_target(state, state.counted(state.tokens))
         else LEAST_REMOVED_TOKENS
     )
-    if state.removed_tokens < least:
+    if state.removed_tokens + state.freed_tokens < least:
         return _no_op(state, "nothing_to_compact")
     if only_summary(state):
         return _no_op(state, "nothing_new")

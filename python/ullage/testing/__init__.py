@@ -4,7 +4,7 @@
 - `session_file`: the same as a transcript of Claude Code's form;
 - `assert_legal`: would the provider take this request?
 - `ScriptedSummarizer`, `ScriptedServer`: good answers and every misbehaviour, from a script;
-- `ullage.testing.stores`: what a store for conversations must do (for pytest, and imported by name).
+- `ullage.testing.stores`, `ullage.testing.laws`: what a store for conversations must do, and any compactor (for pytest, and imported by name).
 
 Nothing optional is imported until it is asked for.
 """

@@ -1,0 +1,200 @@
+"""The laws find what breaks them, as small as it gets, and nothing in what keeps them."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ullage import Policy, compact, estimate_tokens
+from ullage.policy import SummaryPolicy
+from ullage.testing import laws
+from ullage.testing.laws import LAWS, Compactor, Turn, case, hold
+
+Messages = list[dict[str, Any]]
+COUNTER = itertools.count()
+SLOW = "cost-is-linear"
+
+
+def without_assistant(messages: Messages) -> Messages:
+    return [m for m in messages if m["role"] != "assistant" or m.get("tool_calls")]
+
+
+def noted(messages: Messages, text: str) -> Messages:
+    return [{"role": "user", "content": text}, *messages]
+
+
+def results_as_user(messages: Messages, target: int) -> Messages:
+    told = [m["content"] for m in messages if m["role"] == "tool"]
+    return noted(messages, "\n".join(["Summary of earlier results:", *told]))
+
+
+def slow(messages: Messages, target: int) -> Messages:
+    for _ in messages:
+        sum(len(repr(m["role"]) + "x") for m in messages)
+    return messages
+
+
+def emptied(messages: Messages, target: int) -> Messages:
+    messages.clear()
+    raise RuntimeError("model is down")
+
+
+def kept(messages: Messages, target: int) -> Messages:
+    return messages
+
+
+BREAKERS: dict[str, Compactor] = {
+    "pairs": Compactor("", lambda m, t: [one for one in m if one["role"] != "tool"]),
+    "order": Compactor("", lambda m, t: [*m[1:2], *m[:1], *m[2:]]),
+    "nothing-invented": Compactor("", lambda m, t: noted(m, "What did we do so far?")),
+    "user-not-lost-in-silence": Compactor("", lambda m, t: m[1:]),
+    "newest-input-last": Compactor("", lambda m, t: [*m[-1:], *m[:-1]]),
+    "target-kept-or-refused": Compactor("", kept),
+    "idempotent": Compactor("", lambda m, t: noted(m, f"Summary of {len(m)} earlier messages.")),
+    "monotone": Compactor("", lambda m, t: m if t < 450 else m[-1:]),
+    "closed-stays-closed": Compactor("", lambda m, t: without_assistant(m)),
+    "data-is-no-instruction": Compactor("", results_as_user),
+    "failure-changes-nothing": Compactor("", kept, failing=emptied),
+    "prefix-is-stable": Compactor("", lambda m, t: noted(m, f"Summary {next(COUNTER)}.")),
+    "equal-input-equal-output": Compactor("", lambda m, t: noted(m, f"Summary {next(COUNTER)}.")),
+    SLOW: Compactor("", slow),
+}
+
+
+def test_each_law_has_a_breaker() -> None:
+    assert list(BREAKERS) == [law.id for law in LAWS]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.id)
+def test_what_breaks_a_law_is_found_and_made_small(law: laws.Law) -> None:
+    findings, _ = hold(BREAKERS[law.id], 30, laws=[law])
+    assert [each.law.id for each in findings] == [law.id]
+    assert law.id == SLOW or len(findings[0].case.turns) <= 4, findings[0]
+
+
+def test_what_changes_nothing_breaks_one_law_alone() -> None:
+    """It says nothing false, and leaves what is too large as it is."""
+    chosen = [law for law in LAWS if law.id != SLOW]
+    findings, counts = hold(Compactor("", kept), 30, laws=chosen)
+    assert [each.law.id for each in findings] == ["target-kept-or-refused"]
+    assert counts["changed"] == 0 < counts["tried"]
+
+
+def test_a_refusal_breaks_none() -> None:
+    def refused(messages: Messages, target: int) -> Messages:
+        if laws.size_of(messages) > target * 0.8:
+            raise OverflowError("too large")
+        return messages
+
+    findings, counts = hold(Compactor("", refused), 30)
+    assert not findings
+    assert 0 < counts["refused"] < counts["tried"]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.id)
+def test_each_law_names_a_public_issue_and_its_case(law: laws.Law) -> None:
+    assert law.url.startswith("https://github.com/")
+    assert law.url.rpartition("/")[2].isdigit()
+    assert law.example.turns[0].kind == "user"
+
+
+@pytest.mark.parametrize("form", ["openai_chat", "anthropic", "bedrock", "openai_responses"])
+def test_each_form_is_read_alike(form: str) -> None:
+    turns = case("user 6, tools 9+5, assistant 4, user 3", 50).turns
+    found = laws.parts(laws.messages_of(turns, form))
+    assert [part.kind for part in found] == [
+        "text", "call", "call", "result", "result", "text", "text",
+    ]  # fmt: skip
+    assert [part[2:] for part in found] == [part[2:] for part in laws.parts(laws.chat(turns))]
+
+
+def test_conversations_are_the_same_for_the_same_seed() -> None:
+    one, other, third = (list(itertools.islice(laws.cases(seed), 20)) for seed in (1, 1, 2))
+    assert one == other != third
+    assert Turn("user", 0, (3,)) != one[0].turns[0] or one[0].target
+
+
+# ---- Ullage ----------------------------------------------------------------------------------
+
+MODEL = "gpt-4o"
+
+
+def tokens(messages: Messages) -> int:
+    return estimate_tokens(messages, model=MODEL)
+
+
+def ours(messages: Messages, target: int) -> Messages:
+    if tokens(messages) <= target:
+        return messages
+    result = compact(messages, model=MODEL, target_tokens=target)
+    if any(each.startswith("over_target") for each in result.report.warnings):
+        raise OverflowError("too large")
+    return [dict(each) for each in result.messages]
+
+
+def ours_without_model(messages: Messages, target: int) -> Messages:
+    def down(*_: object) -> str:
+        raise ValueError("model is down")
+
+    once = Policy(summary=SummaryPolicy(retries=0))
+    made = compact(messages, model=MODEL, target_tokens=target, summarizer=down, policy=once)
+    return [dict(each) for each in made.messages]
+
+
+@pytest.mark.both_engines
+def test_ullage_breaks_none() -> None:
+    mine = Compactor("ullage", ours, size=tokens, failing=ours_without_model)
+    findings, counts = hold(mine, 12, laws=[law for law in LAWS if law.id != SLOW])
+    assert not findings, "\n".join(map(str, findings))
+    assert counts["changed"] > 12
+
+
+@pytest.mark.both_engines
+def test_a_reachable_target_is_met_though_little_can_be_summarised() -> None:
+    """What is kept can be shortened, so that there is no reason to change nothing."""
+    messages = laws.chat(case("user 30, assistant 41, tools 228+265", 0).turns)
+    for target in (780, 600, 500):
+        assert tokens(messages) > target >= tokens(ours(messages, target))
+
+
+# ---- command and plugin ----------------------------------------------------------------------
+
+TRIM = """
+def trim(messages, target):
+    return messages[-max(1, target // 100):]
+"""
+
+
+def said(folder: Path, *command: str) -> tuple[int, str]:
+    (folder / "my_trim.py").write_text(TRIM, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", *command], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_command_says_which_are_broken(tmp_path: Path) -> None:
+    code, told = said(tmp_path, "ullage.testing.laws", "my_trim:trim", "--cases", "20")
+    assert code == 1
+    assert "BROKEN pairs: the result call_" in told
+    assert "kept: equal-input-equal-output" in told
+    assert "does not apply: failure-changes-nothing" in told
+
+
+def test_the_plugin_has_a_test_for_each_law(tmp_path: Path) -> None:
+    plugin = ("-p", "ullage.testing.laws", "--compactor", "my_trim:trim", "-p", "no:cacheprovider")
+    code, told = said(tmp_path, "pytest", *plugin, "--compactor-cases", "20", "-q")
+    assert code == 1
+    assert "pairs: the result call_" in told
+    assert "1 skipped" in told
+
+
+def test_the_page_names_each_law() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "laws.md").read_text("utf-8")
+    for number, law in enumerate(LAWS, 1):
+        assert f"| {number} | `{law.id}` | {law.says} | [{law.issue}]({law.url}) |" in page
