@@ -12,14 +12,12 @@ import orjson
 from ullage._engine import core
 from ullage._engine.digests import Violation
 from ullage.legality.blocks import (
-    DISPLACED,
     DOCUMENT,
     EARLIER,
     IMAGE,
     INTERRUPTED,
     NO_MESSAGES,
     NO_REPLY,
-    ORPHANS,
     RECEIVED,
     SYSTEM_HEAD,
     dumps,
@@ -27,7 +25,7 @@ from ullage.legality.blocks import (
 )
 from ullage.legality.check import RuleRequest, check_unicode, read_ledger
 from ullage.legality.draft import Repaired
-from ullage.legality.internal import ChatLine, Lines, as_text
+from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import synthetic_id
 from ullage.legality.params import known_model, size_of, whole
 from ullage.legality.repairs import RepairRequest, RepairStep, run_steps, steps
@@ -206,35 +204,26 @@ def pair(work: Lines, orphans: str) -> None:
         if role == ASSISTANT:
             legacy = line.get("function_call") is not None
         if role == "function" and not legacy:
-            placed_lines += _orphan(work, line, orphans, placed_lines)
+            placed_lines += _ANSWER.orphaned(work, line, placed_lines, orphans)
         elif role != TOOL:
             placed_lines.append(line)
             by_name = answers.get(id(line), {})
             waits = any(str(call.get("id")) not in by_name for call in calls_of(line))
             placed_lines += _group(work, line, by_name, position)
         elif id(line) not in placed:
-            placed_lines += _stray(work, line, orphans, placed_lines, answers_by_name, waits=waits)
+            first = answers_by_name.get(str(line.get("tool_call_id")))
+            placed_lines += _ANSWER.stray(work, line, first, placed_lines, orphans, waits=waits)
     work.lines = placed_lines
 
 
-def _stray(
-    work: Lines,
-    line: ChatLine,
-    policy: str,
-    placed_lines: Sequence[ChatLine],
-    answers_by_name: Mapping[str, ChatLine],
-    *,
-    waits: bool,
-) -> list[ChatLine]:
-    """A tool message that answers no call; where one waits, or another stands in its place, its text stays."""
-    first = answers_by_name.get(str(line.get("tool_call_id")))
-    if first is None:
-        return _orphan(work, line, "text" if waits and policy == "note" else policy, placed_lines)
-    work.note("O01", line, "further results of one call", ids=(line.get("tool_call_id"),))
-    text = as_text(line.get("content")).strip()
-    if policy == "drop" or not text or text == as_text(first.get("content")).strip():
-        return []
-    return [ChatLine({"role": USER, "content": f"{DISPLACED}\n{text}"}, line.origin)]
+_ANSWER = AnswerForm(
+    call="tool_call_id",
+    text="content",
+    orphan_rule="O02",
+    orphan="tool message without its call",
+    repeated_rule="O01",
+    repeated="further results of one call",
+)
 
 
 def calls_of(line: ChatLine) -> list[Any]:
@@ -282,20 +271,6 @@ def _group(
             value = {"role": TOOL, "tool_call_id": call.get("id"), "content": INTERRUPTED}
             group.append(ChatLine(value, line.origin))
     return group
-
-
-def _orphan(
-    work: Lines, line: ChatLine, policy: str, placed_lines: Sequence[ChatLine]
-) -> list[ChatLine]:
-    ids = (line.get("tool_call_id"),)
-    work.note("O02", line, f"tool message without its call: {policy}", ids=ids)
-    if policy == "drop":
-        return []
-    text = as_text(line.get("content")).strip() if policy == "text" else ""
-    value = {"role": USER, "content": f"{ORPHANS}\n{text}" if text else ORPHANS}
-    if placed_lines and placed_lines[-1].value == value:  # one line says it for all
-        return []
-    return [ChatLine(value, line.origin)]
 
 
 # Repairs of the chat form that single providers ask for: reasoning, system messages, the order of roles.

@@ -15,7 +15,7 @@ from ullage._engine import core
 from ullage._engine.digests import Violation
 from ullage.exceptions import InvalidMessage
 from ullage.legality.anthropic import facts_of
-from ullage.legality.blocks import EARLIER, no_messages, plain, repair_items
+from ullage.legality.blocks import DISPLACED, EARLIER, ORPHANS, no_messages, plain, repair_items
 from ullage.legality.check import RuleRequest, check_unicode, found_in, read_ledger, rules
 from ullage.legality.draft import (
     ASSISTANT,
@@ -353,3 +353,50 @@ def as_text(value: Any) -> str:
     parts = value if isinstance(value, list | tuple) else ()
     texts = (part.get("text") for part in parts if isinstance(part, Mapping))
     return "\n".join(text for text in texts if isinstance(text, str))
+
+
+# Answers that answer no call, in the two forms whose answers are items of their own.
+
+
+class AnswerForm(NamedTuple):
+    """Where an answer holds its call's id and its text; how repairs of it are filed."""
+
+    call: str
+    text: str
+    orphan_rule: str
+    orphan: str
+    repeated_rule: str
+    repeated: str
+
+    def stray(
+        self,
+        work: Lines,
+        line: ChatLine,
+        first: ChatLine | None,
+        placed: Sequence[ChatLine],
+        policy: str,
+        *,
+        waits: bool,
+    ) -> list[ChatLine]:
+        """What stands for an answer to no call; where one waits, or `first` stands in its place, its text stays."""
+        if first is None:
+            return self.orphaned(
+                work, line, placed, "text" if waits and policy == "note" else policy
+            )
+        work.note(self.repeated_rule, line, self.repeated, ids=(line.get(self.call),))
+        text = as_text(line.get(self.text)).strip()
+        if policy == "drop" or not text or text == as_text(first.get(self.text)).strip():
+            return []
+        return [ChatLine({"role": USER, "content": f"{DISPLACED}\n{text}"}, line.origin)]
+
+    def orphaned(
+        self, work: Lines, line: ChatLine, placed: Sequence[ChatLine], policy: str
+    ) -> list[ChatLine]:
+        """The line that stands for an answer whose call is missing."""
+        work.note(self.orphan_rule, line, f"{self.orphan}: {policy}", ids=(line.get(self.call),))
+        if policy == "drop":
+            return []
+        text = as_text(line.get(self.text)).strip() if policy == "text" else ""
+        value = {"role": USER, "content": f"{ORPHANS}\n{text}" if text else ORPHANS}
+        # One line says it for all that stand together.
+        return [] if placed and placed[-1].value == value else [ChatLine(value, line.origin)]

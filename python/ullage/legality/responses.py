@@ -8,10 +8,10 @@ from itertools import pairwise
 from typing import Any
 
 from ullage._engine.digests import Violation
-from ullage.legality.blocks import DISPLACED, INTERRUPTED, ORPHANS
+from ullage.legality.blocks import INTERRUPTED
 from ullage.legality.check import RuleRequest, check_unicode
 from ullage.legality.draft import Repaired
-from ullage.legality.internal import ChatLine, Lines, as_text
+from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import synthetic_id
 from ullage.legality.repairs import RepairRequest, run_steps, steps
 
@@ -294,9 +294,8 @@ def _pair(work: Lines, orphans: str, chained: bool) -> None:
     for line in work.lines:
         if output_of(_kind(line)):
             if id(line) not in claimed and not _foreign_output(line, chained):
-                placed_lines += _stray(
-                    work, line, orphans, placed_lines, answers_by_name, waits=waits
-                )
+                first = answers_by_name.get(_key(output_of(_kind(line)), line))
+                placed_lines += _ANSWER.stray(work, line, first, placed_lines, orphans, waits=waits)
             elif id(line) not in claimed or id(line) not in later:
                 placed_lines.append(line)
             continue
@@ -307,24 +306,14 @@ def _pair(work: Lines, orphans: str, chained: bool) -> None:
     work.lines = [line for line in placed_lines if line.value is not None]
 
 
-def _stray(
-    work: Lines,
-    line: ChatLine,
-    policy: str,
-    placed_lines: Sequence[ChatLine],
-    answers_by_name: Mapping[tuple[str, str], ChatLine],
-    *,
-    waits: bool,
-) -> list[ChatLine]:
-    """An output that answers no call; where one waits, or another stands in its place, its text stays."""
-    first = answers_by_name.get(_key(output_of(_kind(line)), line))
-    if first is None:
-        return _orphan(work, line, "text" if waits and policy == "note" else policy, placed_lines)
-    work.note("R01", line, "further outputs of one call", ids=(line.get("call_id"),))
-    text = as_text(line.get("output")).strip()
-    if policy == "drop" or not text or text == as_text(first.get("output")).strip():
-        return []
-    return [ChatLine({"role": "user", "content": f"{DISPLACED}\n{text}"}, line.origin)]
+_ANSWER = AnswerForm(
+    call="call_id",
+    text="output",
+    orphan_rule="R01",
+    orphan="output without its call",
+    repeated_rule="R01",
+    repeated="further outputs of one call",
+)
 
 
 def _foreign_output(line: ChatLine, chained: bool) -> bool:
@@ -396,19 +385,6 @@ def _answer(
         return []
     work.note("R01", line, "answered an interrupted call", ids=(line.get("call_id"),))
     value = {"type": f"{kind}_output", "call_id": line.get("call_id"), "output": INTERRUPTED}
-    return [ChatLine(value, line.origin)]
-
-
-def _orphan(
-    work: Lines, line: ChatLine, policy: str, placed_lines: Sequence[ChatLine]
-) -> list[ChatLine]:
-    work.note("R01", line, f"output without its call: {policy}", ids=(line.get("call_id"),))
-    if policy == "drop":
-        return []
-    text = as_text(line.get("output")).strip() if policy == "text" else ""
-    value = {"role": "user", "content": f"{ORPHANS}\n{text}" if text else ORPHANS}
-    if placed_lines and placed_lines[-1].value == value:
-        return []
     return [ChatLine(value, line.origin)]
 
 

@@ -271,6 +271,58 @@ def is_anthropic_only(kind: Any) -> bool:
     return kind in ANTHROPIC_ONLY or server_result
 
 
+def definable(
+    tools: Iterable[Mapping[str, Any]], shape: str, keys: frozenset[str], losses: Losses
+) -> Iterator[tuple[Mapping[str, Any] | None, Mapping[str, Any]]]:
+    """Each tool that a form can define, with the form's own data of it; `None` for one that stands whole in these."""
+    for index, tool in enumerate(tools):
+        data = foreign(tool, shape)
+        if "whole" in data:
+            yield None, data
+        elif "input_schema" not in tool:
+            losses.add("tool", f"tools[{index}]", "a server tool of another provider")
+        else:
+            note_keys(tool, keys, f"tools[{index}]", losses)
+            yield tool, data
+
+
+def in_turns(
+    messages: Iterable[Item],
+    shape: str,
+    *,
+    model: str,
+    key: str,
+    extra: str,
+    parts_of: Callable[[Mapping[str, Any], int], list[dict[str, Any]]],
+) -> list[dict[str, Any]]:
+    """Messages of a form in which roles take turns and the user begins: neighbours of one role are one.
+
+    What else the form says of a message travels in its data, under `extra`.
+    """
+    written: list[dict[str, Any]] = []
+    for index, message in bare(messages):
+        parts = parts_of(message, index)
+        if not parts:
+            continue
+        role = model if message["role"] == "assistant" else "user"
+        others = foreign(message, shape).get(extra, {})
+        if written and written[-1]["role"] == role:
+            written[-1] = {**written[-1], **others, key: written[-1][key] + parts}
+        else:
+            written.append({**others, "role": role, key: parts})
+    if written and written[0]["role"] == model:
+        written.insert(0, {"role": "user", key: [{"text": USER_FILLER}]})
+    return written
+
+
+def later_system(message: Mapping[str, Any], where: str, losses: Losses) -> list[dict[str, Any]]:
+    """A system message after the first, for a form that has none: marked text of the user."""
+    blocks = blocks_of(message.get("content"))
+    text = "\n\n".join(str(block.get("text", "")) for block in blocks)
+    losses.add("system message", where, "sent as marked user text" if text else "left out")
+    return [{"text": f"<system>\n{text}\n</system>"}] if text else []
+
+
 def as_text(block: Mapping[str, Any]) -> str | None:
     """A reading of a block that the target cannot hold, the JSON of one that nobody knows; `None` if it has nothing for a reader."""
     kind = block.get("type")

@@ -28,13 +28,15 @@ from ullage.providers._common import (
     Losses,
     Shaped,
     as_text,
-    bare,
     blocks_of,
     call_ids,
     carrying,
+    definable,
     dumps,
     foreign,
+    in_turns,
     is_text,
+    later_system,
     loads_object,
     map_ids,
     note_foreign,
@@ -287,31 +289,21 @@ class _BedrockWriter:
 
     def messages(self, messages: Sequence[Item]) -> list[dict[str, Any]]:
         """Messages in turn, a user's first."""
-        written: list[dict[str, Any]] = []
-        for index, message in bare(messages):
-            content = self.content(message, index)
-            if not content:
-                continue
-            role = "assistant" if message["role"] == "assistant" else "user"
-            extra = foreign(message, SHAPE).get("message", {})
-            if written and written[-1]["role"] == role:
-                written[-1] = {**written[-1], **extra, "content": written[-1]["content"] + content}
-            else:
-                written.append({**extra, "role": role, "content": content})
-        if written and written[0]["role"] == "assistant":
-            written.insert(0, {"role": "user", "content": [{"text": USER_FILLER}]})
-        return written
+        return in_turns(
+            messages,
+            SHAPE,
+            model="assistant",
+            key="content",
+            extra="message",
+            parts_of=self.content,
+        )
 
     def content(self, message: Mapping[str, Any], index: int) -> list[dict[str, Any]]:
         where = f"messages[{index}]"
         note_foreign(message, SHAPE, where, self.losses)
-        blocks = blocks_of(message.get("content"))
         if message["role"] in ("user", "assistant"):
-            return self.blocks(blocks, where)
-        # Converse has system text at the start only; a later one stands as marked user text.
-        text = "\n\n".join(str(block.get("text", "")) for block in blocks)
-        self.losses.add("system message", where, "sent as marked user text" if text else "left out")
-        return [{"text": f"<system>\n{text}\n</system>"}] if text else []
+            return self.blocks(blocks_of(message.get("content")), where)
+        return later_system(message, where, self.losses)
 
     def blocks(self, blocks: Sequence[Block], where: str) -> list[dict[str, Any]]:
         """Blocks with their cache points."""
@@ -465,15 +457,11 @@ def _tool_config(
 ) -> dict[str, Any] | None:
     """Definitions, or stand-ins for what the history calls; `None` where none are needed."""
     specs: list[dict[str, Any]] = []
-    for index, tool in enumerate(tools or ()):
-        whole = foreign(tool, SHAPE).get("whole")
-        if whole:
-            specs.append(dict(whole))
-        elif "input_schema" not in tool:
-            losses.add("tool", f"tools[{index}]", "a server tool of another provider")
-        else:
-            note_keys(tool, _TOOL_KEYS, f"tools[{index}]", losses)
+    for tool, data in definable(tools or (), SHAPE, _TOOL_KEYS, losses):
+        if tool is not None:
             specs += [{"toolSpec": _spec(tool)}, *_points(tool)]
+        elif data["whole"]:
+            specs.append(dict(data["whole"]))
     if not specs:
         specs = [{"toolSpec": _stand_in(name)} for name in called]
     return {"tools": specs} if specs else None

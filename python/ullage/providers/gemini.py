@@ -29,10 +29,13 @@ from ullage.providers._common import (
     bare,
     blocks_of,
     carrying,
+    definable,
     dumps,
     foreign,
     from_url,
+    in_turns,
     is_text,
+    later_system,
     note_foreign,
     note_keys,
     placed,
@@ -328,19 +331,9 @@ class _GeminiWriter:
 
     def contents(self, messages: Sequence[Item]) -> list[dict[str, Any]]:
         """Contents in turn, a user's first; the answers of a turn in the order of its calls."""
-        written: list[dict[str, Any]] = []
-        for index, message in bare(messages):
-            parts = self.parts(message, index)
-            if not parts:
-                continue
-            role = "model" if message["role"] == "assistant" else "user"
-            extra = foreign(message, SHAPE).get("content", {})
-            if written and written[-1]["role"] == role:
-                written[-1] = {**written[-1], **extra, "parts": written[-1]["parts"] + parts}
-            else:
-                written.append({**extra, "role": role, "parts": parts})
-        if written and written[0]["role"] == "model":
-            written.insert(0, {"role": "user", "parts": [{"text": USER_FILLER}]})
+        written = in_turns(
+            messages, SHAPE, model="model", key="parts", extra="content", parts_of=self.parts
+        )
         if self._signatures:
             written = [{**content, "parts": _signed(content["parts"])} for content in written]
         return _in_order_of_calls(written, self.losses)
@@ -356,21 +349,13 @@ class _GeminiWriter:
         where = f"messages[{index}]"
         note_foreign(message, SHAPE, where, self.losses)
         if message["role"] == "system":
-            return self.inner_system(message, where)
+            return later_system(message, where, self.losses)
         written: list[dict[str, Any]] = []
         for position, block in enumerate(blocks_of(message.get("content"))):
             part = self.part(block, f"{where}.content[{position}]")
             if part is not None:
                 written.append(part)
         return written
-
-    def inner_system(self, message: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
-        """Gemini has one instruction at the start; a later one stands as marked user text."""
-        text = "\n\n".join(
-            str(block.get("text", "")) for block in blocks_of(message.get("content"))
-        )
-        self.losses.add("system message", where, "sent as marked user text" if text else "left out")
-        return [{"text": f"<system>\n{text}\n</system>"}] if text else []
 
     def part(self, block: Block, where: str) -> dict[str, Any] | None:
         kind = block.get("type")
@@ -500,14 +485,10 @@ def _tools_out(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[dict[
     """All functions in one declaration list, as the API documents it; other tools whole."""
     declared: list[dict[str, Any]] = []
     whole: list[dict[str, Any]] = []
-    for index, tool in enumerate(tools):
-        data = foreign(tool, SHAPE)
-        if "whole" in data:
+    for tool, data in definable(tools, SHAPE, _TOOL_KEYS, losses):
+        if tool is None:
             whole.append(dict(data["whole"]))
-        elif "input_schema" not in tool:
-            losses.add("tool", f"tools[{index}]", "a server tool of another provider")
         else:
-            note_keys(tool, _TOOL_KEYS, f"tools[{index}]", losses)
             declared.append(_declaration(tool, data))
     return [*([{"functionDeclarations": declared}] if declared else []), *whole]
 

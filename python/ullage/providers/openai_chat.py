@@ -31,6 +31,7 @@ from ullage.providers._common import (
     blocks_of,
     call_ids,
     carrying,
+    definable,
     foreign,
     from_url,
     is_text,
@@ -743,17 +744,10 @@ def _pdf_url(block: Block) -> str | None:
 def _tools_out(
     tools: Sequence[Mapping[str, Any]], losses: Losses, names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    written: list[dict[str, Any]] = []
-    for index, tool in enumerate(tools):
-        data = foreign(tool, SHAPE)
-        if "whole" in data:
-            written.append(dict(data["whole"]))
-        elif "input_schema" not in tool:
-            losses.add("tool", f"tools[{index}]", "a server tool of another provider")
-        else:
-            note_keys(tool, _TOOL_KEYS, f"tools[{index}]", losses)
-            written.append(_function_tool(tool, data, names))
-    return written
+    return [
+        dict(data["whole"]) if tool is None else _function_tool(tool, data, names)
+        for tool, data in definable(tools, SHAPE, _TOOL_KEYS, losses)
+    ]
 
 
 def _function_tool(

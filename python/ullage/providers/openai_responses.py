@@ -28,6 +28,7 @@ from ullage.providers._common import (
     blocks_of,
     call_ids,
     carrying,
+    definable,
     dumps,
     foreign,
     from_url,
@@ -540,21 +541,17 @@ def _is_followed(items: list[dict[str, Any]], index: int) -> bool:
 def _tools_out(
     tools: Sequence[Mapping[str, Any]], losses: Losses, names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Definitions of functions; what was carried whole; no server tools of others."""
-    written: list[dict[str, Any]] = []
-    for index, tool in enumerate(tools):
-        data = foreign(tool, SHAPE)
-        if "whole" in data:
-            written.append(dict(data["whole"]))
-        elif "input_schema" not in tool:
-            losses.add("tool", f"tools[{index}]", "a server tool of another provider")
-        else:
-            note_keys(tool, _TOOL_KEYS, f"tools[{index}]", losses)
-            keys = ("name", "description", "input_schema", "strict")
-            renamed = {"input_schema": "parameters"}
-            plain = {renamed.get(key, key): tool[key] for key in keys if key in tool}
-            written.append({"type": "function", **plain, "name": name_out(tool, names)})
-    return written
+    return [
+        dict(data["whole"]) if tool is None else _function_tool(tool, names)
+        for tool, data in definable(tools, SHAPE, _TOOL_KEYS, losses)
+    ]
+
+
+def _function_tool(tool: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    renamed = {"input_schema": "parameters"}
+    keys = ("name", "description", "input_schema", "strict")
+    fields = {renamed.get(key, key): tool[key] for key in keys if key in tool}
+    return {"type": "function", **fields, "name": name_out(tool, names)}
 
 
 @placed
