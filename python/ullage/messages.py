@@ -118,14 +118,23 @@ StoredEntry: TypeAlias = dict[str, Any]
 """An entry as a transcript's line holds it, with keys that nothing here knows."""
 
 
+def check_list(items: object) -> None:
+    """Refuse what is no list, whatever a list of it would hold.
+
+    Raises:
+        InvalidMessage: It is none.
+    """
+    if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
+        raise InvalidMessage("must be in a list of messages", got=type(items).__name__)
+
+
 def listed(items: Iterable[Item]) -> list[Item]:
     """The items as a list.
 
     Raises:
         InvalidMessage: It is no list, or one is no mapping; names its position.
     """
-    if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
-        raise InvalidMessage("must be in a list of messages", got=type(items).__name__)
+    check_list(items)
     items_read = list(items)
     for index, item in enumerate(items_read):
         if type(item) is not dict and not isinstance(item, Mapping):

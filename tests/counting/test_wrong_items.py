@@ -47,6 +47,30 @@ def test_a_verdict_and_a_repair_take_anything(wrong):
     assert ullage.validate(done.messages, provider="anthropic").ok
 
 
+@pytest.mark.parametrize("wrong", [5, None, "hello", {"role": "user"}], ids=repr)
+@pytest.mark.parametrize("name", [*FUNCTIONS, "validate", "repair"])
+def test_what_is_no_list_is_refused(name, wrong):
+    calls = {**FUNCTIONS, "validate": ullage.validate, "repair": repair}
+    with pytest.raises(InvalidMessage, match="list"):
+        calls[name](wrong)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: ullage.open_session(None),
+        lambda: ullage.compact_session("session.jsonl"),
+        lambda: ullage.compact([GOOD], model=5),
+        lambda: ullage.Policy.load(5),
+        lambda: ullage.summarizer_of(None),
+    ],
+    ids=["path", "session", "model", "policy", "summarizer"],
+)
+def test_what_is_of_another_type_is_refused(call):
+    with pytest.raises(InvalidPolicy):
+        call()
+
+
 @pytest.mark.parametrize("name", ["outgoing", "outgoing, translated"])
 @pytest.mark.parametrize("content", [5, {"type": "text"}, True], ids=repr)
 def test_content_that_no_message_has_is_named(name, content):

@@ -116,6 +116,8 @@ def job_of(
         **options: Fields of `Job` as `ListOptions` has them; `None` instead of a model's figure: the model's.
     """
     refuse_unknown(options, _FIELDS)
+    if not isinstance(model, str | None):
+        raise InvalidPolicy("model", model, "must be the name of a model")
     options = {
         name: value for name, value in options.items() if value is not None or name not in _OF_MODEL
     }

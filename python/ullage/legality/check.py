@@ -18,7 +18,7 @@ from ullage._late import pathlib
 from ullage.exceptions import InvalidMessage
 from ullage.legality.originals import Original
 from ullage.legality.params import RequestParameters, parameters
-from ullage.messages import Item, SystemPrompt, Tools, message_of
+from ullage.messages import Item, SystemPrompt, Tools, check_list, message_of
 from ullage.providers.registry import AnyProvider, Provider, provider_of
 
 # Every rule by its id: what it demands, what to do, and where that comes from. The data is `rules.toml`.
@@ -211,6 +211,7 @@ def validate(
         >>> [found.rule for found in report.errors]
         ['A11']
     """
+    check_list(messages)
     request = RuleRequest(
         provider=provider_of(provider),
         model=model,

@@ -11,7 +11,7 @@ from ullage.legality.check import Report, RuleRequest, found_in, valid
 from ullage.legality.draft import Repair, Repaired
 from ullage.legality.originals import Original
 from ullage.legality.params import RequestParameters, parameters
-from ullage.messages import Item, SystemPrompt, Tools
+from ullage.messages import Item, SystemPrompt, Tools, check_list
 from ullage.providers.registry import AnyProvider, provider_of
 
 # The loop of all repairs: check, let each step repair its rules, check again.
@@ -163,6 +163,7 @@ def repair(
         >>> done.repairs[0].action
         'answered an interrupted tool call'
     """
+    check_list(messages)
     request = RepairRequest(
         provider=provider_of(provider),
         model=model,

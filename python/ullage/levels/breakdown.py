@@ -14,7 +14,7 @@ from ullage.counting.calibration import Weights
 from ullage.facts.calls import matches
 from ullage.facts.words import host_texts, is_host_only
 from ullage.levels.view import LONGEST_MARKER
-from ullage.messages import Item, role_of
+from ullage.messages import Item, check_list, role_of
 from ullage.policy import Policy
 
 CATEGORIES = (
@@ -113,6 +113,7 @@ def inspect_messages(
     Raises:
         InvalidMessage: An item is not a message; names its index and field.
     """
+    check_list(items)
     survey = core.Survey(weights, items)
     return inspection_of(
         survey, policy=policy, overhead_tokens=overhead_tokens, host=_host_text(items, weights)

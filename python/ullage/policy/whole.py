@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
@@ -452,6 +453,8 @@ class Policy:
         import tomllib
 
         groups_read: dict[str, Any] = {}
+        if not isinstance(path, str | os.PathLike | None):
+            raise InvalidPolicy("policy file", path, "must be a path, or the name of a preset")
         if path is not None and str(path) in _PRESETS and not pathlib.Path(path).exists():
             groups_read = {"preset": str(path)}
         elif path is not None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from ullage._late import hashlib
 from ullage.exceptions import InvalidMessage, UllageError
-from ullage.messages import Item
+from ullage.messages import Item, check_list
 from ullage.providers._common import BROKEN, FOREIGN, is_anthropic_only, refused
 from ullage.providers.registry import AnyProvider, Provider, provider_of, recognised
 
@@ -189,8 +189,7 @@ def read_form(
         InvalidMessage: It is no list, or an item cannot be read.
         InvalidPolicy: There is no such provider.
     """
-    if isinstance(items, str | Mapping) or not isinstance(items, Iterable):
-        raise InvalidMessage("must be in a list of messages", got=type(items).__name__)
+    check_list(items)
     row = recognised(items) if provider is None else provider_of(provider)
     if row is None or row.read_as_is:
         return None

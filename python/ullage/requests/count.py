@@ -19,7 +19,7 @@ from ullage.counting.calibration import DEFAULT_MODEL, weights_for
 from ullage.counting.exact import count_tokens_exact, encoding_for
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidMessage, InvalidPolicy
-from ullage.messages import Item, SystemPrompt
+from ullage.messages import Item, SystemPrompt, check_list
 from ullage.providers import anthropic, openai_responses
 
 # The texts and images inside of a message, whatever its provider's form, and their exact counts.
@@ -234,6 +234,7 @@ def count_request(
         if isinstance(model, Model)
         else (table or ModelTable.builtin()).lookup(model or DEFAULT_MODEL)
     )
+    check_list(messages)
     items = [*messages, *pending]
     ledger = core.Ledger(weights_for(row, table=table), items)
     parts, total, basis = (

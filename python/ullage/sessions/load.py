@@ -169,6 +169,8 @@ def open_session(path: str | os.PathLike[str], *, number: int = 0) -> Session:
         StoreError: It is missing or cannot be read.
         InvalidPolicy: There is no conversation with this number.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidPolicy("path", path, "must be the path of a file")
     path = Path(path)
     source, kind = recognised_file(path)
     return open_recognised(path, source, kind, number)

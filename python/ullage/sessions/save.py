@@ -443,6 +443,10 @@ def compact_session(
         ContextTooLarge: What must stay is more than `target_tokens`; names the smallest that can be met. Nothing was written.
     """
     refuse_unknown(options, (*_OWN, *CompactionOptions.__annotations__))
+    if not isinstance(session, Session):
+        got = session if isinstance(session, str) else type(session).__name__
+        hint = "open_session(path) opens one"
+        raise InvalidPolicy("session", got, "must be an opened session", hint=hint)
     if format not in (None, CLAUDE_CODE) and (format != session.format or format not in APPENDED):
         writable = sorted({CLAUDE_CODE, *(name for name in APPENDED if name == session.format)})
         raise InvalidPolicy("format", format, f"must be {' or '.join(writable)}")

@@ -175,7 +175,7 @@ def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) 
         >>> summarizer_of("extractive").name
         'extractive'
     """
-    kind, _, model = text.strip().partition(":")
+    kind, _, model = str(text).strip().partition(":")
     if kind == "extractive" and not model:
         return _alone(text, base_url)
     if kind not in ("anthropic", "openai", "openai-responses", "any") or not model.strip():
