@@ -1,11 +1,15 @@
 """Takes each place where a rule speaks out of the code, and sees whether a vector notices.
 
-Run: python -m benches.fidelity.mutants
+Run: python -m benches.fidelity.mutants [--laws 300]
 
 Over the rules in Python: those over dicts, and the twin of the Rust core, whose equality with the twin
 is what the differential tests are for. A mutant is one call that reports a rule, left out. Prints the
 mutants that no golden vector notices, with the reason if nothing can (`SAID_TWICE`), and exits with 1 if one has none,
 or if a reason is no longer needed.
+
+With `--laws` it plants so many faults into the compaction instead (a condition turned round, a comparison, a number or a slice that is
+off by one, a statement left out), and counts those that `ullage.testing.laws` finds. Those that change no result of the cases are
+counted apart: nothing that only looks at results could see them.
 """
 
 from __future__ import annotations
@@ -13,12 +17,17 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import random
 import runpy
 import sys
 import types
+from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from benches.peers.compare import TookTooLong, at_most
 
 from ullage import _reference
 from ullage.legality import anthropic, chat, rules
@@ -162,9 +171,125 @@ def well(vector: Any, judged_well: Any) -> bool:
         return False
 
 
+# ---- faults for the laws -----------------------------------------------------------------------
+
+COMPACTION = tuple(
+    f"ullage.compaction.{name}" for name in "assemble checks cut flow job put_back".split()
+)
+OTHER = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}  # fmt: skip
+SECONDS, RANDOM_CASES = 30, 8
+
+
+def changes(node: ast.AST) -> Iterator[tuple[str, object]]:
+    """Which field of a node to set to what."""
+    if isinstance(node, ast.If | ast.IfExp):
+        yield "test", ast.UnaryOp(ast.Not(), node.test)
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in OTHER:
+        yield "ops", [OTHER[type(node.ops[0])](), *node.ops[1:]]
+    elif isinstance(node, ast.Slice):
+        for side in ("lower", "upper"):
+            if (at := getattr(node, side)) is not None:
+                yield side, ast.BinOp(at, ast.Add(), ast.Constant(1))
+    elif isinstance(node, ast.Constant) and type(node.value) is int:
+        yield "value", node.value + 1
+    for field in ("body", "orelse"):
+        for at, each in enumerate(
+            lines if isinstance(lines := getattr(node, field, 0), list) else ()
+        ):
+            plain = isinstance(each, ast.AugAssign) or (
+                isinstance(each, ast.Expr) and isinstance(each.value, ast.Call)
+            )
+            if plain:
+                yield field, [*lines[:at], ast.Pass(), *lines[at + 1 :]]
+
+
+def holders(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+    """Each node, and the qualified name of the function that it stands in."""
+
+    def walk(parent: ast.AST, path: tuple[str, ...]) -> Iterator[tuple[ast.AST, str]]:
+        for child in ast.iter_child_nodes(parent):
+            yield child, ".".join(path)
+            named = isinstance(child, ast.FunctionDef | ast.ClassDef)
+            yield from walk(child, (*path, child.name) if named else path)
+
+    return walk(tree, ())
+
+
+def faults(used: set[str]) -> Iterator[Mutant]:
+    """Changes of functions that run, in random order; the rule is the kind of node and its field."""
+    found = list[Any]()
+    for name in COMPACTION:
+        module = importlib.import_module(name)
+        path, known = str(module.__file__), functions(module)
+        tree = ast.parse(Path(path).read_text("utf-8"))
+        for node, holder in holders(tree):
+            if holder in known and holder in used:
+                found += [(name, path, tree, node, known[holder], *one) for one in changes(node)]
+    random.Random(0).shuffle(found)
+    for name, path, tree, node, function, field, new in found:
+        old = getattr(node, field)
+        setattr(node, field, new)
+        code = compile(ast.fix_missing_locations(tree), path, "exec")
+        setattr(node, field, old)
+        made = {each.co_qualname: each for each in codes(code)}[function.__qualname__]
+        rule = f"{type(node).__name__}.{field}"
+        yield Mutant(name, getattr(node, "lineno", 0), rule, function, made)
+
+
+def law_faults(count: int) -> None:
+    """Plants faults into the compaction, and says how many of those that change a result are found."""
+    from benches.peers.laws import OURS
+
+    from ullage.testing import laws
+
+    chosen = [law for law in laws.LAWS if law.id != "cost-is-linear"]
+    cases = [*(law.example for law in chosen), *islice(laws.cases(3), RANDOM_CASES)]
+
+    def trials() -> Iterator[laws.Trial]:
+        return (laws.Trial(OURS, each) for each in cases)
+
+    def results() -> list[object]:
+        return [(each.new, type(each.error)) for each in trials()]
+
+    def broken() -> bool:
+        return any(laws._broken(OURS, law, trial) for trial in trials() for law in chosen)
+
+    used, said = set[str](), Counter[str]()
+    sys.setprofile(lambda frame, *_: used.add(frame.f_code.co_qualname))
+    right = results()
+    sys.setprofile(None)
+    for fault in faults(used):
+        word = fate(fault, results, right, broken)
+        said[word] += 1
+        place = f"{fault.module}:{fault.line} {fault.function.__qualname__} {fault.rule}"
+        print(f"  {word}: {place}", flush=True)
+        if said["found"] + said["missed"] == count:
+            break
+    print(dict(said))
+
+
+def fate(fault: Mutant, results: Any, right: list[object], broken: Any) -> str:
+    """`found`, `missed`, or `no result changed`."""
+    kept = fault.function.__code__
+    fault.function.__code__ = fault.code
+    try:
+        with at_most(SECONDS):
+            if results() == right:
+                return "no result changed"
+            return "found" if broken() else "missed"
+    except TookTooLong:
+        return "found"
+    finally:
+        fault.function.__code__ = kept
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.parse_args()
+    parser.add_argument("--laws", type=int, default=0, help="faults for the laws to find")
+    given = parser.parse_args()
+    if given.laws:
+        law_faults(given.laws)
+        return 0
     tests = runpy.run_path(str(TESTS))
     for module in (anthropic, chat, documents, ledgers):
         module.core = _reference  # type: ignore[attr-defined]

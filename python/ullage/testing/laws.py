@@ -28,7 +28,6 @@ from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-
 Messages = list[dict[str, Any]]
 Run = Callable[[Messages, int], Sequence[dict[str, Any]]]
 
@@ -292,24 +291,30 @@ class Trial:
 
     @cached_property
     def after(self) -> Messages | None:
+        """What is left; None: refused."""
         return self.run(self.before)
 
     @cached_property
     def old(self) -> list[Part]:
+        """The parts before."""
         return parts(self.before)
 
     @cached_property
     def new(self) -> list[Part]:
+        """The parts after."""
         return parts(self.after or ())
 
     @cached_property
     def changed(self) -> bool:
+        """Whether they differ."""
         return self.new != self.old
 
     def noticed(self, text: str) -> bool:
+        """Whether a text is the compactor's own."""
         return re.search(self.compactor.notice, text) is not None
 
     def size(self, messages: Messages) -> int:
+        """Tokens, as the compactor counts."""
         return (self.compactor.size or size_of)(messages)
 
 
@@ -344,6 +349,8 @@ LAWS: list[Law] = []
 
 
 def law(issue: str, said: str, target: int, needs: str = "") -> Callable[[Check], Check]:
+    """Adds a check to the laws."""
+
     def add(check: Check) -> Check:
         name, says = check.__name__.replace("_", "-"), (check.__doc__ or "").split("\n")[0]
         LAWS.append(Law(name, says, issue, case(said, target), check, needs))
@@ -671,7 +678,7 @@ def hold(
         tried = LAWS[number].example if number < len(LAWS) else next(made)
         trial = Trial(compactor, tried)
         counts += Counter(tried=1, refused=trial.after is None, changed=trial.changed)
-        for each in [law for law in open_laws if (words := _broken(compactor, law, trial))]:
+        for each in [law for law in open_laws if _broken(compactor, law, trial)]:
             open_laws.remove(each)
             small = smaller(tried, partial(_still, compactor, each))
             words = _still(compactor, each, small) or "not each time"
