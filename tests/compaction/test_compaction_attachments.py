@@ -7,7 +7,7 @@ import re
 import pytest
 
 from ullage.compaction import Providers, Skill, compact
-from ullage.compaction.put_back import recent_files
+from ullage.compaction.restore import recent_files
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import collect
 from ullage.policy import Policy, RestorePolicy

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 DEFAULT_CHARS = 20_000
 """About 5,000 tokens; `ULLAGE_HOOK_CHARS` sets another limit, 0 none."""
 
+# Some 500 tokens: less is not worth a note and a file.
 _LEAST_SAVED = 2_000
+# Bash's, then those of MCP servers, in the order in which the first that holds a text wins.
 _TEXT_KEYS = ("stdout", "output", "content", "text")
 
 
@@ -71,6 +73,7 @@ def _shortened(text: str, limit: int, event: Mapping[str, Any], part: str = "") 
     session = str(event.get("session_id") or "unknown")
     name = str(event.get("tool_use_id") or "output") + part
     place = FileStore(state_folder() / "results" / _folder(session)).put(name, text)
+    # Two thirds for the beginning, which names what ran; errors and sums stand at the end.
     head, tail = text[: limit * 2 // 3], text[-(limit - limit * 2 // 3) :]
     note = f"[{len(text) - limit:,} of {len(text):,} characters left out here to save context. The whole output: {place}]"
     return f"{head}\n\n{note}\n\n{tail}"

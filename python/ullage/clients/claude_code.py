@@ -37,6 +37,7 @@ HOOKS = (
 )
 """Event, matcher, the hook's name, seconds that Claude Code waits."""
 
+# A user waits for a hook at each tool call; from half a second on that is noticed.
 _SLOW_MS = 500
 
 
@@ -172,7 +173,7 @@ def checks(project: Path) -> Iterator[Check]:
         project: The project's folder.
     """
     scopes: tuple[Scope, ...] = ("user", "project", "local")
-    installed_in = [scope for scope in scopes if _installed(settings_path(scope, project))]
+    installed_in = [scope for scope in scopes if any(_commands(settings_path(scope, project)))]
     hint = "" if installed_in else "`ullage claude install` puts the hooks into the settings"
     yield Check("hooks", bool(installed_in), ", ".join(installed_in) or "not installed", hint)
     if len(installed_in) > 1:
@@ -184,10 +185,6 @@ def checks(project: Path) -> Iterator[Check]:
     lines = log.read_bytes().decode("utf-8", "replace").splitlines() if log.exists() else []
     newest = lines[-1] if lines else "empty"
     yield Check("log", not lines, newest, f"{len(lines):,} lines in {log}" if lines else "")
-
-
-def _installed(path: Path) -> bool:
-    return bool(list(_commands(path)))
 
 
 def _commands(path: Path) -> Iterator[dict[str, Any]]:
@@ -232,6 +229,7 @@ def _run_check() -> Check:
 KEPT = 5
 """Copies of one session; the oldest go first. Clients append, so the newest copy holds what the others hold."""
 
+# A copy is made while the client waits, and five may be kept: no disk is filled by them unasked.
 MAX_BYTES = 1 << 30
 
 
@@ -256,6 +254,7 @@ def archive(path: str, session: str, trigger: str) -> Path | None:
     folder = state_folder() / "archives" / _named(session or source.stem)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     archives = archives_of(folder)
+    # Size and time say whether it changed: reading 64 MB to compare would take longer than copying it.
     if archives and (archives[-1].stat().st_size, archives[-1].stat().st_mtime_ns) == (
         look.st_size,
         look.st_mtime_ns,
@@ -279,6 +278,7 @@ def _copied(source: Path, target: Path, look: os.stat_result) -> None:
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         shutil.copyfile(source, draft)
+        # The copy has the original's time, by which the next call knows that nothing is new.
         os.utime(draft, ns=(look.st_atime_ns, look.st_mtime_ns))
         draft.replace(target)
     finally:
@@ -305,6 +305,7 @@ _HEAD = (
 LEDGER_CHARS = 4_000
 """As much as a user would write to focus a summary."""
 
+# Rows under one title: a longer list would leave no room for the titles after it.
 _MOST = 40
 T = TypeVar("T")
 

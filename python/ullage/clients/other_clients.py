@@ -89,7 +89,7 @@ def codex_checks(project: Path) -> Iterator[Check]:
     hint = "" if hooks else "`ullage hooks install codex`"
     yield Check("hooks", bool(hooks), f"{len(hooks)} in hooks.json" if hooks else "none", hint)
     trusted = _trusted_keys()
-    missing = [_event_of(key) for key in hooks if key not in trusted]
+    missing = [key.split(":")[-3] for key in hooks if key not in trusted]
     yield Check(
         "trusted", not missing, f"not: {', '.join(missing)}" if missing else "all", TRUST if missing else ""
     )  # fmt: skip
@@ -119,10 +119,6 @@ def _trusted_keys() -> set[str]:
     state = hooks.get("state") if isinstance(hooks, dict) else None
     rows = state if isinstance(state, dict) else {}
     return {key for key, row in rows.items() if isinstance(row, dict) and "trusted_hash" in row}
-
-
-def _event_of(key: str) -> str:
-    return key.split(":")[-3]
 
 
 def _path(client: OtherClient, scope: str, project: Path) -> Path:

@@ -29,6 +29,7 @@ Step = str | int
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _PLAIN = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
+# Settings are fewer than ten levels deep; a file that is deeper would end in Python's own limit of recursion.
 _DEEPEST = 200
 
 

@@ -8,10 +8,12 @@ TYPE_CHECKING = False  # `typing` would be most of what starting costs
 if TYPE_CHECKING:
     from typing import Any
 
+# A cell is 10 %: finer steps would not be seen from one answer to the next.
 _CELLS = 10
 _COLUMNS = 80
 """A narrow terminal's: the client says nothing of its own."""
 
+# A host may name a model as it likes: fill and cost must still fit in the line.
 _NAME_CHARS, _SHORT_NAME_CHARS = 40, 16
 _BUFFER = 13_000
 _RESERVE = 20_000
@@ -57,6 +59,7 @@ def _next(window: Mapping[str, Any]) -> str:
     used, size = _used(window), _whole(window.get("context_window_size"))
     if used is None or not size:
         return ""
+    # In a window below 100,000 tokens both are smaller in proportion: they would leave nothing of it.
     scale = min(size, 100_000) / 100_000
     mark = int(size - (_RESERVE + _BUFFER) * scale)
     return f"compacts in {_short(mark - used)}" if used < mark else "compacts now"

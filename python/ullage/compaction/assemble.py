@@ -331,8 +331,9 @@ def _closed(facts: Facts, summary: str) -> list[str]:
 
 
 def _as_open(flat: str, text: str) -> bool:
-    for place in _places(flat, text):
-        before, after = flat[max(place - 12, 0) : place], flat[place + len(text) :][:40]
+    for match in re.finditer(re.escape(text), flat):
+        # A box stands right before it, a verdict within a few words after it.
+        before, after = flat[max(match.start() - 12, 0) : match.start()], flat[match.end() :][:40]
         if not _SAYS_DONE.search(f"{before}|{after}"):
             return True
     return False
@@ -341,10 +342,6 @@ def _as_open(flat: str, text: str) -> bool:
 _SAYS_DONE = re.compile(
     r"\[x\]|✅|✓|✔|\b(?:done|complete\w*|finished|cancel\w*|closed|fixed|withdrawn)\b", re.I
 )
-
-
-def _places(text: str, part: str) -> list[int]:
-    return [match.start() for match in re.finditer(re.escape(part), text)]
 
 
 def _rules(facts: Facts, flat: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a host registers so that context can be restored after a compaction; `put_back` asks it."""
+"""What a host registers so that context can be restored after a compaction; `restore` asks it."""
 
 from __future__ import annotations
 

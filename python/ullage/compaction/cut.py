@@ -77,7 +77,11 @@ class CompactionInput:
         else:
             if plain:
                 pairs = zip(part, self.stored[start:stop], strict=True)
-                part = tuple(item for item, stored in pairs if not _attached(item, stored))
+                part = tuple(
+                    item
+                    for item, stored in pairs
+                    if stored.get("type") != "attachment" or item.get("isMeta") is not True
+                )
             messages = to_messages(part).messages
         if not plain:
             return messages
@@ -86,10 +90,6 @@ class CompactionInput:
         # A call begins with the user's role, also where all that was said in it is a host's.
         lacks = bool(left) and stripped[0] is None and role_of(left[0]) == "assistant"
         return [messages[0], *left] if lacks else left
-
-
-def _attached(item: Item, stored: Item) -> bool:
-    return stored.get("type") == "attachment" and item.get("isMeta") is True
 
 
 class ReadItems(tuple[Item, ...]):
@@ -336,29 +336,22 @@ def _kept_from(source: CompactionInput, ledger: Any, keep: KeepPolicy) -> int:
 
 def must_stay(source: CompactionInput, ledger: Any) -> int:
     """Where the unfinished end begins: an unanswered request, calls whose results are still to come."""
-    length = len(source.context)
-    start = length
-    newest = _newest_input(source)
-    if newest == length - 1 or (length and _from_others(source.context[-1])):
+    context = source.context
+    start = length = len(context)
+    # A teammate or another session that has spoken waits for an answer too, though it is not the user.
+    if _newest_input(source) == length - 1 or (
+        length and role_of(context[-1]) == "user" and others_in(text_of(context[-1]))
+    ):
         start = length - 1
     for message, _ in ledger.open_calls():
         # Only calls of the newest response can still be answered; an older one never will be.
-        if message >= length - 1 or not _answered_after(source, message):
+        if not any(_speaks(item) for item in context[message + 1 :]):
             start = min(start, message)
     return legal_cut(ledger, start) if start < length else length
 
 
-def _from_others(item: Any) -> bool:
-    """Whether a teammate or another session has spoken: somebody waits for an answer, though not the user."""
-    return role_of(item) == "user" and bool(others_in(text_of(item)))
-
-
-def _answered_after(source: CompactionInput, message: int) -> bool:
-    return any(is_user_input(item) or _speaks(item) for item in source.context[message + 1 :])
-
-
 def _speaks(item: Any) -> bool:
-    return role_of(item) == "assistant" and bool(text_of(item).strip())
+    return is_user_input(item) or (role_of(item) == "assistant" and bool(text_of(item).strip()))
 
 
 def _newest_input(source: CompactionInput) -> int | None:

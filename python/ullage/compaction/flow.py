@@ -50,7 +50,7 @@ from ullage.compaction.job import (
     Memory,
     Outcome,
 )
-from ullage.compaction.put_back import rebuild, within
+from ullage.compaction.restore import rebuild, within
 from ullage.compaction.summary_call import Accepted, write_summary
 from ullage.effects import Call, Cancelled, Emit, Flow, LetOthersRun, RunHook, Store
 from ullage.exceptions import CompactionError, ContextTooLarge, UllageError
@@ -95,11 +95,14 @@ def compaction_flow(job: Job) -> Flow[CompactionResult]:
         state = prepare(job)
         result = yield from _compact(state)
     except Exception as exc:
-        error = _named(exc)
-        result = _ended(job, Outcome.FAILED, _code(error), report=_unchanged(state))
+        error: Exception = exc
+        if isinstance(exc, Cancelled):
+            error = CompactionError("aborted", "the compaction was cancelled")
+        code = error.code if isinstance(error, UllageError) else type(error).__name__
+        result = _ended(job, Outcome.FAILED, code, report=_unchanged(state))
         # A compaction on demand raises its own error; an automatic one never stops the agent's loop.
         expected = isinstance(error, CompactionError) or job.trigger == "auto"
-        if _code(error) == "aborted" or not (isinstance(error, UllageError) and expected):
+        if code == "aborted" or not (isinstance(error, UllageError) and expected):
             yield from _last_words(job, state, result)
             if error is exc:
                 raise
@@ -109,16 +112,6 @@ def compaction_flow(job: Job) -> Flow[CompactionResult]:
     if result.error is not None and job.trigger == "manual":
         raise result.error
     return result
-
-
-def _named(exc: Exception) -> Exception:
-    if isinstance(exc, Cancelled):
-        return CompactionError("aborted", "the compaction was cancelled")
-    return exc
-
-
-def _code(error: Exception) -> str:
-    return error.code if isinstance(error, UllageError) else type(error).__name__
 
 
 def _last_words(job: Job, state: State | None, result: CompactionResult) -> Flow[None]:
@@ -645,10 +638,9 @@ def _after(state: State, result: CompactionResult) -> Flow[CompactionResult]:
             result = _warned(result, failed)
     try:
         yield Emit(CacheReset(reason="compaction", details={"trigger": state.job.trigger}))
-        job, details = (
-            state.job,
-            {"trigger": state.job.trigger, "compact_summary": _summary_of(result)},
-        )
+        job = state.job
+        summary = "\n\n".join(text_of(item) for item in result.summary_messages)
+        details = {"trigger": job.trigger, "compact_summary": summary}
         replies = yield from _hook_replies(
             job, "PostCompact", job.hooks.post_compact, job.trigger, details
         )
@@ -658,10 +650,6 @@ def _after(state: State, result: CompactionResult) -> Flow[CompactionResult]:
         result = _warned(result, warning)
     notice = " ".join([result.user_notice, *replies.notices])
     return replace(result, user_notice=notice, stop=result.stop or replies.stop)
-
-
-def _summary_of(result: CompactionResult) -> str:
-    return "\n\n".join(text_of(item) for item in result.summary_messages)
 
 
 def notice_of(report: CompactionReport) -> str:

@@ -72,14 +72,9 @@ def ahead_flow(job: Job) -> Flow[Prewritten | None]:
         return None
     accepted = yield from write_summary(state, job.instructions)
     at = first_kept[0]
-    items = tuple(job.items[: _position(job.items, at)])
+    names = [item.get("uuid") for item in job.items]
+    items = tuple(job.items[: at if isinstance(at, int) else names.index(at)])
     return Prewritten(accepted.summarizer, accepted.text, items, at, state.tally.usage)
-
-
-def _position(items: Sequence[Item], at: str | int) -> int:
-    if isinstance(at, int):
-        return at
-    return next(place for place, item in enumerate(items) if item.get("uuid") == at)
 
 
 class Ahead:

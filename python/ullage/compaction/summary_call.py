@@ -105,7 +105,10 @@ def summary_prompt(
     if scope not in _SCOPES:
         raise InvalidPolicy("scope", scope, f"must be one of {', '.join(_SCOPES)}")
     values = {
-        "sections": _sections(),
+        "sections": "\n".join(
+            f"{number}. {heading}: {what}."
+            for number, (heading, what) in enumerate(zip(HEADINGS, _WHAT, strict=True), 1)
+        ),
         "scope": _SCOPES[scope],
         "instructions": instructions.strip(),
         "previous_summary": previous_summary.strip(),
@@ -185,12 +188,6 @@ def filled(template: str, values: Mapping[str, str]) -> str:
         is_variable = closed and name.strip() in values
         out.append(values[name.strip()] if is_variable else mark)
         left = tail if is_variable else after
-
-
-def _sections() -> str:
-    return "\n".join(
-        f"{n}. {h}: {what}." for n, (h, what) in enumerate(zip(HEADINGS, _WHAT, strict=True), 1)
-    )
 
 
 def _built(values: dict[str, str]) -> str:
@@ -532,17 +529,15 @@ def _parts(
     summarizer: Any, state: State, instructions: str, messages: list[Any]
 ) -> list[list[Any]]:
     window = getattr(summarizer, "window_tokens", None)
-    whole = getattr(summarizer, "local", False) is True or _is_native(summarizer)
+    whole = getattr(summarizer, "local", False) is True or "native" in getattr(
+        summarizer, "modes", ()
+    )
     if window is None or whole:
         return [messages]
     # A summary of the parts before, as long as it may be, is in the prompt of the next.
     call = _Call(summarizer, state, instructions, messages, "", alone=True)
     room = window - 2 * call.output_tokens() - state.measure(call.prompt()) - MARGIN_TOKENS
     return split_in_parts(messages, max(room, LEAST_PART_TOKENS), state.job.weights)
-
-
-def _is_native(summarizer: Any) -> bool:
-    return "native" in getattr(summarizer, "modes", ())
 
 
 def _messages(state: State) -> Flow[list[Any]]:
@@ -737,9 +732,11 @@ class _Call:
             return reply.text, ()
         if reply.carried:
             return reply.text, ()  # signed or encrypted: it is used unchanged, or not at all
+        chars = len(self._previous)
+        chars += sum(len(flat_text(message.get("content"))) for message in self._messages)
         return check_reply(
             reply,
-            source_chars=max(_chars(self._messages) + len(self._previous), 1),
+            source_chars=max(chars, 1),
             nine_sections=not self._state.job.template,
             script=script_of(self._state.facts.whole.inputs)
             if self._state.facts.whole.inputs
@@ -808,7 +805,10 @@ class _Call:
             raise CompactionError("api_error", text[:500]) from exc
         seconds = _pause(failure, self._errors)
         yield self._retried(_REASONS.get(failure.kind, "error"), wait_seconds=seconds)
-        yield from _wait(seconds)
+        try:
+            yield Wait(seconds)
+        except Cancelled as cancelled:
+            raise CompactionError("aborted", "the compaction was cancelled") from cancelled
 
     def _overflow(self, gap_tokens: int | None) -> Flow[None]:
         before = self._head.dropped
@@ -859,17 +859,6 @@ def _pause(failure: Classified, errors: int) -> float:
     if seconds is None:
         seconds = BACK_OFF_SECONDS[min(errors, len(BACK_OFF_SECONDS)) - 1]
     return min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
-
-
-def _wait(seconds: float) -> Flow[None]:
-    try:
-        yield Wait(seconds)
-    except Cancelled as exc:
-        raise CompactionError("aborted", "the compaction was cancelled") from exc
-
-
-def _chars(messages: Sequence[Mapping[str, Any]]) -> int:
-    return sum(len(flat_text(message.get("content"))) for message in messages)
 
 
 def _map_text(value: Any, change: Any, depth: int = 0) -> Any:

@@ -123,6 +123,7 @@ class HeldConversation(Generic[M]):
         read = [self.translator.read(message) for message in messages]
         try:
             view = self.manager.view(read, system=system, tools=tools)
+        # Parallel calls of one conversation: the second gets a view from the list alone, which is the same without a model.
         except ManagerBusy:
             view = self.fresh().view(read, system=system, tools=tools)
         return self._fitted(messages, view)
@@ -271,6 +272,7 @@ class HeldConversations(Generic[M]):
         with self._lock:
             conversation = self._held.pop((name, model), None) or self._begun(model, summarizer)
             self._held[name, model] = conversation
+            # Oldest first: `of` moves what it returns to the end.
             while len(self._held) > MOST:
                 self._held.popitem(last=False)
         return conversation
@@ -325,6 +327,7 @@ def in_place(
     key = "id" if kind == "tool_use" else "tool_use_id"
     earlier = [block for block in before if block.get("type") == kind]
     left = [block for block in now if block.get("type") == kind]
+    # Equal numbers: by place alone, since frameworks' fake models call everything `call_0`.
     if len(earlier) == len(left):
         return list(left)
     matches: list[Mapping[str, Any] | None] = []

@@ -86,6 +86,7 @@ class UllagePlugin(BasePlugin):
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> LlmResponse | None:
         """Forget what was given for requests that have been answered."""
+        # A streamed answer comes in parts; an error may still follow any but the last.
         if not llm_response.partial:
             self._given.clear()
         return None
@@ -115,6 +116,7 @@ class UllagePlugin(BasePlugin):
     def _of(self, context: CallbackContext, request: LlmRequest) -> HeldConversation[Content]:
         host = _host(request.model) if self._conversations.host_writes and request.model else None
         name = f"{context.session.id}/{context.agent_name}"
+        # ADK names models as the API's paths do.
         facts = ModelFacts((request.model or "gemini-2.5-pro").removeprefix("models/"))
         return self._conversations.of(name, facts, host)
 

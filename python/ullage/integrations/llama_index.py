@@ -415,6 +415,7 @@ class UllageBlock(BaseMemoryBlock[list[ChatMessage]]):
         """
         wanted = (await self._shown(self.token_limit)).view.tokens - tokens_to_truncate
         limit = self.token_limit // 2
+        # Each smaller limit may mean a summary: from the default, halving ends after four.
         while wanted > 0 and limit >= LEAST:
             try:
                 shown = await self._shown(limit)

@@ -157,6 +157,7 @@ class UllageModel(Model):
         **named: Any,
     ) -> AsyncIterator[Any]:
         """The same, streamed; a refusal counts as one until the first event has come."""
+        # What was passed on cannot be taken back: after the first event the error is the caller's.
         conversation, begun = self._of(input, named), False
         while True:
             sent = await _fit(conversation, input, system_instructions, tools)
@@ -239,6 +240,7 @@ class UllageSession:
 
     async def _kept_small(self, items: list[Any], *, force: bool = False) -> list[Any]:
         """What the session holds now."""
+        # An approval may come days later, in another process: until then the call and its place stay as the SDK stored them.
         if not items or _waits(items):
             return items
         conversation = self._plugged.of(items, self._model, self.session_id)

@@ -418,6 +418,7 @@ def _note_view(
     messages: Sequence[ModelMessage],
     fitted: Fitted[ModelMessage],
 ) -> None:
+    # Where system prompts had to be put in as a message of their own, positions no longer match the view's.
     if len(messages) == len(fitted.view.messages):
         read = [conversation.translator.read(message) for message in messages]
         conversation.manager.view_kept(replace(fitted.view, messages=read))

@@ -104,6 +104,7 @@ class UllageConversationManager(ConversationManager):
         """The state for the session: decisions and fingerprints, and what stands before the stored messages."""
         held = self._conversations.held(_ONE)
         state = self._stored if held is None else held.manager.view_state()
+        # Strands stores messages by their number: what Ullage wrote has none, so it is part of the state.
         return {**super().get_state(), "written": list(self._written), "view": state}
 
     def restore_from_session(self, state: dict[str, Any]) -> list[Any] | None:
@@ -117,6 +118,7 @@ class UllageConversationManager(ConversationManager):
     def _of(self, agent: Agent) -> HeldConversation[Item]:
         host = _host(agent.model) if self._conversations.host_writes else None
         conversation = self._conversations.of(_ONE, _facts(agent.model), host)
+        # Only now: the model, which decides the window, is known with the first request.
         if self._stored is not None and not len(conversation.manager.history):
             conversation.manager.load_view_state(self._stored, list(agent.messages))
             self._stored = None

@@ -155,6 +155,7 @@ class CallAccounts:
         for totals in (self.totals, account.totals):
             totals.changed += fitted.raw is not call.raw
             totals.saved_tokens += saved
+            # Whole numbers: sums of a day's calls in floats would lose the fractions of a cent that one call saves.
             totals.saved_nanodollars += round(saved * price * 1_000)  # dollars for a million tokens
 
     def _note_reported(
@@ -164,6 +165,7 @@ class CallAccounts:
         before = None
         if fitted is not None:
             number = fitted.line.number
+            # A level that acted breaks the cached prefix on purpose: there is nothing to predict.
             before = None if fitted.reports else account.cached.get(number)
             account.cached[number] = reported.cache_read + reported.cache_write
         for totals in (self.totals, account.totals):

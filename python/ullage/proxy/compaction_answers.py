@@ -112,6 +112,7 @@ class HandedOut:
         except (binascii.Error, ValueError):
             return None
         code, packed = whole[:_CODE_BYTES], whole[_CODE_BYTES:]
+        # In constant time: whoever may send items may also measure how long they take.
         if not hmac.compare_digest(code, self._code(packed)):
             LOG.warning(
                 "a compaction item was not made by this gateway: it is left to the provider"
@@ -140,6 +141,7 @@ def _is_message(item: object) -> bool:
 
 def _unpacked(packed: bytes, budget: _Budget) -> list[Any] | None:
     try:
+        # One byte over the budget shows that there is more, without unpacking it: 1 MB may become 1 GB.
         plain = zlib.decompressobj().decompress(packed, budget.size + 1)
         read = orjson.loads(plain) if _allowed(plain, budget) else None
     except (zlib.error, ValueError):

@@ -39,6 +39,7 @@ MOST_STATES = 4
 
 _DOCUMENT = "proxy-lines"
 _NAME = re.compile("[0-9a-f]{16}")
+# The folder is listed for it; states are kept for days, so an hour more does not matter.
 _SWEEP_SECONDS = 3600
 
 
@@ -102,6 +103,7 @@ class LineStates:
         except (StoreError, ValueError) as exc:
             LOG.warning("the state of a conversation was not read: %s", type(exc).__name__)
             return None
+        # The newest first: a client that goes on goes on from there, one that went back is rare.
         for state in reversed(held.values()):
             manager = new()
             try:

@@ -99,6 +99,7 @@ class KnownCalls:
                 return
         with contextlib.closing(await self._send(call, again.raw)) as second:
             await answer.relay(second)
+            # Once only: a call that is refused twice is refused for what it holds, and the client sees the provider's words.
             self._account(call, second, answer, again, recovered=True)
 
     def _account(

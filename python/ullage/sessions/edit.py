@@ -23,6 +23,7 @@ from ullage.sessions.save import (
 )
 from ullage.transcript import resume
 
+# One line of a terminal.
 _TITLE_CHARS = 100
 
 
@@ -60,13 +61,18 @@ def session_parts(session: Session) -> list[SessionPart]:
         session: From `open_session`.
     """
     ledger = core.Ledger(weights_for(session.model or None), session.items)
-    starts = [at for at, item in enumerate(session.items) if _opens(item)]
+    starts = [
+        at for at, item in enumerate(session.items) if is_user_input(item) or is_summary(item)
+    ]
     if session.items and 0 not in starts:
+        # A list may begin in the middle of a turn, as after a compaction that kept part of one.
         starts.insert(0, 0)
     titles = _call_titles(session.items)
     parts: list[SessionPart] = []
     results = 0
-    for number, (start, stop) in enumerate(_spans(starts, len(session.items)), start=1):
+    # A turn ends where the next begins: what stands between belongs to it.
+    ends = [*starts[1:], len(session.items)]
+    for number, (start, stop) in enumerate(zip(starts, ends, strict=True), start=1):
         title = _short(text_of(session.items[start]))
         size = int(ledger.tokens(start, stop))
         parts.append(SessionPart(f"t{number}", "turn", title, size, stop - start, start, stop - 1))
@@ -76,14 +82,6 @@ def session_parts(session: Session) -> list[SessionPart]:
                     results += 1
                     parts.append(_result(f"r{results}", ledger, titles, at, index, block))
     return parts
-
-
-def _spans(starts: Sequence[int], end: int) -> Iterable[tuple[int, int]]:
-    return zip(starts, [*starts[1:], end], strict=True)
-
-
-def _opens(item: Item) -> bool:
-    return is_user_input(item) or is_summary(item)
 
 
 def _call_titles(items: Sequence[Item]) -> dict[str, str]:

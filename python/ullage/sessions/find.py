@@ -28,6 +28,7 @@ from ullage.sessions.load import Session, open_session
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _GEMINI_ID = re.compile(rb'"sessionId"\s*:\s*"([\w-]{1,100})"')
+# Gemini's recordings begin with their id; the rest of a file need not be read to list it.
 _HEAD_BYTES = 512
 
 
@@ -171,7 +172,9 @@ def _head(path: Path) -> bytes:
         return b""
 
 
+# With fewer characters of a hexadecimal id, two of a few hundred sessions begin alike.
 _LEAST_PREFIX = 4
+# A longer list of candidates is no help; the id needs more characters then.
 _SHOWN = 5
 
 
@@ -258,7 +261,9 @@ def _begins(session: FoundSession, name: str) -> bool:
 
 
 _TITLE_CHARS = 80
+# Claude Code's lines, the user's own title first: it may write one of each kind.
 _TITLES = (("custom-title", "customTitle"), ("ai-title", "aiTitle"), ("summary", "summary"))
+# What a host or an interruption put in says nothing about the task.
 _UNTITLED = (Kind.NONE, Kind.HOST, Kind.INTERRUPT, Kind.SHELL)
 
 

@@ -189,6 +189,7 @@ class _Contexts:
 # What a session cost, by the usage figures that its file holds and the model table's prices.
 
 
+# Prices are stated in dollars for so many tokens.
 _MILLION = 1_000_000
 
 
@@ -234,6 +235,7 @@ def _responses(lines: Iterable[Item]) -> list[tuple[Mapping[str, Any], str]]:
     for at, line in enumerate(lines):
         message = message_of(line) or {}
         usage, model = message.get("usage"), message.get("model")
+        # Claude Code names its own error messages so; no model was asked for them.
         if isinstance(usage, Mapping) and model != "<synthetic>":
             key = message.get("id")
             name = model if isinstance(model, str) else ""
@@ -254,6 +256,7 @@ def _added(sum_: Spending, usage: Mapping[str, Any], model: str, table: ModelTab
         unpriced += 1
     else:
         split = usage.get("cache_creation")
+        # Writing for an hour costs 2 times the input's price, for five minutes 1.25 times.
         hour = _tokens(split, "ephemeral_1h_input_tokens") if isinstance(split, Mapping) else 0
         hour = min(hour, write)
         cost = fresh * prices.input + output * prices.output + read * prices.cache_read

@@ -48,7 +48,9 @@ from ullage.transcript.write import NEWEST_LINES, Envelope, envelope_of, session
 # A private draft next to the file to be written: put in place whole, removed later if its process was killed.
 
 
+# A copy goes through memory in pieces: sessions of 64 MB and more exist.
 _PIECE = 1 << 20
+# No compaction takes an hour: a draft that old is of a process that was killed.
 _STALE_SECONDS = 3_600
 _CREATE = (
     os.O_RDWR
@@ -312,7 +314,7 @@ def _id(window: Mapping[str, Any]) -> str:
 
 
 def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
-    if any(_is_item(entry) for entry in entries):
+    if newest_item(entries) is not None:  # only its provider can write such an item
         return []  # a summary is all that pi's line holds
     metadata = entries[0].get("compactMetadata") or {}
     preserved = (metadata.get("preservedMessages") or {}).get("uuids") or []
@@ -356,11 +358,6 @@ def _place(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> int | N
 
 def _entry(entries: Sequence[Item]) -> Item:
     return next(entry for entry in entries if is_summary(entry))
-
-
-def _is_item(entry: Item) -> bool:
-    """Whether an entry carries a compaction item that only its provider can write."""
-    return newest_item([entry]) is not None
 
 
 def _stamp(entries: Sequence[Item]) -> str:
@@ -518,6 +515,7 @@ def _as_claude_code(
         _copy(session, draft)
         size = draft.stat().st_size
         history = session.transcript or Transcript.open(draft)
+        # Before anything is appended: copies of kept entries belong into the same write.
         result = on_one_chain(result, history)
         _append(draft, result, history, str(session.path))
         if Transcript.open(draft).shown() != messages:

@@ -20,10 +20,12 @@ from ullage.recall.text import content_text
 from ullage.sessions.find import FoundSession, found_sessions, opened_path, state_folder, title_of
 from ullage.sessions.load import Session, open_session, private_folder
 
+# Another version's index is made again: it holds nothing that the sessions' files do not.
 _SCHEMA_VERSION = 1
 _TEXT_CHARS = 20_000
 """Of one block: half from each end. Longer results are data, and the file itself holds them."""
 
+# Two processes may index at once; the second waits for the first one's transaction.
 _BUSY_SECONDS = 10.0
 _SCHEMA = """
 CREATE TABLE session (

@@ -50,7 +50,7 @@ def render(attachment: Attachment) -> Content | None:
     if kind == "queued_command":
         return _queued(attachment)
     if kind == "file" and (image := _image(attachment)) is not None:
-        return [_text_block(reminder(f"Image {_name(attachment)}:")), image]
+        return [{"type": "text", "text": reminder(f"Image {_name(attachment)}:")}, image]
     writer = _WRITERS.get(kind) if isinstance(kind, str) else None
     text = writer(attachment) if writer else _MODES.get(str(kind))
     return reminder(text) if text else None
@@ -254,10 +254,6 @@ USER_KINDS = ("queued_command",)
 def _name(attachment: Attachment) -> str:
     keys = ("filename", "path", "displayPath")
     return next((value for key in keys if isinstance(value := attachment.get(key), str)), "")
-
-
-def _text_block(text: str) -> Block:
-    return {"type": "text", "text": text}
 
 
 def _string(value: Any) -> str:

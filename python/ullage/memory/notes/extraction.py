@@ -30,7 +30,9 @@ from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 RunCommand: TypeAlias = Callable[[Sequence[str]], str]
 """Runs a command, given as its words, and returns its output."""
 
+# A model that asks for more reads the folder instead of the conversation.
 MOST_READS: Final = 10
+# Notes that outlive a session are few: more at once are a copy of it.
 MOST_WRITES: Final = 8
 MAX_OUTPUT_CHARS: Final = 8_000
 """Of one command or file that the model is shown."""
@@ -341,6 +343,7 @@ def writes_notes(items: Sequence[Item], folder: MemoryFolder) -> bool:
 # Extracts notes that outlive the session, in the background when a turn ends (MEM-4).
 
 
+# A keeper lives as long as its process: what nobody read of older runs goes.
 MOST_REPORTS = 50
 MOST_DOUBLINGS = 5
 """After failures the turns that are waited for double, up to 32 times."""

@@ -24,7 +24,9 @@ DEFINITION: Final[Mapping[str, str]] = {"type": "memory_20250818", "name": "memo
 """For the request's `tools`; with context editing put `memory` among the excluded tools."""
 
 ROOT: Final = "/memories"
+# As Anthropic's tool shows files: models are trained on this layout.
 NUMBER_WIDTH: Final = 6
+# Likewise: a folder's listing names what is two levels below it.
 LEVELS: Final = 2
 
 

@@ -126,6 +126,7 @@ def update_due(
 # The notes for a compaction: wait for an update, read, check, cut (KEEP-1, KEEP-5). No model is asked.
 
 
+# An update ends in another thread, and what waits may be an event loop's: there is nothing to be woken by.
 POLL_SECONDS = 0.1
 
 
@@ -531,7 +532,8 @@ class SessionMemory:
         return lambda end: self._feed.up_to(whole, len(whole) - shown + end)
 
     def _given_up(self, locks: list[Lock]) -> None:
-        _release(locks)
+        for lock in locks:
+            lock.release()
         self._done(UpdateReport(outcome=UpdateOutcome.DROPPED, reason="given up as stuck"))
 
     def _done(self, result: Any) -> None:
@@ -657,8 +659,3 @@ def _editor(value: Any) -> Any:
     """The summarizer that edits; `None`: code does, also for a summarizer without a model, which cannot edit."""
     writer = model_writer_of(value)
     return None if getattr(writer, "local", False) is True else writer
-
-
-def _release(locks: list[Lock]) -> None:
-    for lock in locks:
-        lock.release()
