@@ -224,6 +224,7 @@ _PATH_KEYS = (
 
 # As plain numbers: operators of enumerations cost more than the rest of a look.
 _ASSISTANT = int(Role.ASSISTANT)
+_HAS_MEDIA, _HAS_USAGE = int(MessageFlag.HAS_MEDIA), int(MessageFlag.HAS_USAGE)
 _IS_ERROR = int(BlockFlag.IS_ERROR)
 NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
 _SHORTENED = int(BlockFlag.CLEARED | BlockFlag.OFFLOADED)
@@ -611,7 +612,7 @@ class View:
             self._note_usage()
 
     def _note_usage(self) -> None:
-        if self.ledger.message(-1).flags & MessageFlag.HAS_USAGE:
+        if self.ledger.message(-1).flags & _HAS_USAGE:
             anchor = self.ledger.anchor(ANY)
             if anchor is not None and anchor.last == len(self.messages) - 1:
                 self.bases[self.sources[-1]] = self.ledger.tokens(0, anchor.covers)
@@ -868,7 +869,7 @@ class View:
     def images(self) -> int:
         """Images of the request, those in tool results too; each message is looked at once."""
         for at in range(self._counted_upto, len(self)):
-            if self.ledger.message(at).flags & MessageFlag.HAS_MEDIA:
+            if self.ledger.message(at).flags & _HAS_MEDIA:
                 blocks = range(len(self.ledger.blocks(at)))
                 self._images += sum(self.images_in(at, block) for block in blocks)
         self._counted_upto = len(self)

@@ -199,7 +199,7 @@ def check_item(item: Any, provider: Provider) -> None:
     Raises:
         InvalidMessage: Says what it looks like, and in its hint what to give.
     """
-    if not isinstance(item, Mapping):
+    if type(item) is not dict and not isinstance(item, Mapping):  # dicts are recognised at once
         raise InvalidMessage("must be a mapping", got=type(item).__name__, hint=_OBJECT)
     _check_form(item, provider)
     role = item.get("role")

@@ -739,13 +739,13 @@ class Machine:
     def whole_or_nothing(self) -> Iterator[None]:
         """What comes in meanwhile is there whole, or not at all."""
         count = len(self.history)
-        held = replace(self.tracking), self.figure, self.correction
+        held = self.tracking.turns, self.figure, self.correction
         try:
             yield
         except BaseException:
             if len(self.history) > count:
                 self.forget(count)
-            self.tracking, self.figure, self.correction = held
+            self.tracking.turns, self.figure, self.correction = held
             raise
 
     def forget(self, count: int) -> None:

@@ -158,9 +158,16 @@ def _is_plain(message: Any) -> bool:
                 return False
             continue
         name, inner = block.get(key), block.get("content")
-        if type(name) is not str or not _ID.fullmatch(name) or type(inner) is list:
+        if type(name) is not str or not _ID.fullmatch(name):
+            return False
+        if type(inner) is list and not all(map(_is_plain_part, inner)):
             return False
     return True
+
+
+def _is_plain_part(part: Any) -> bool:
+    """The same of a part of a result."""
+    return type(part) is dict and part.get("type") in ("text", "image") and FOREIGN not in part
 
 
 _PLAIN_KEYS = frozenset({"role", "content"})

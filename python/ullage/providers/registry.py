@@ -386,7 +386,7 @@ def forms_of(item: Any) -> tuple[str, ...]:
     Args:
         item: JSON; an entry of a transcript shows what its message shows.
     """
-    if not isinstance(item, Mapping):
+    if type(item) is not dict and not isinstance(item, Mapping):
         return ()
     if "role" not in item:
         return _of_body(item)

@@ -164,7 +164,7 @@ def _camel(name: Any) -> Any:
 def given_as_json(received: Any, provider: Provider) -> Any:
     """A message or a response as the API spells it, whichever of the SDK's forms it comes in; the same object where it is that."""
     plain = as_json(received)
-    if not isinstance(plain, Mapping):
+    if type(plain) is not dict and not isinstance(plain, Mapping):
         return plain
     if provider.camel_case:
         # What has content, or is an entry around a message, is in the internal view, which spells names otherwise.
