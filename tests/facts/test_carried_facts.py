@@ -221,6 +221,14 @@ REWORDED = [
     ("Send the report at 09:00.", "Better to send the report at 10:30."),
     ("The header is X-Tenant.", "Forget X-Tenant, the header is X-Org."),
     ("The budget is $500.", "The budget isn't $500 any more, it's $800."),
+    ("The deadline is Friday.", "Sorry, I meant Monday for the deadline."),
+    ("Use PostgreSQL for the store.", "Actually, let's go with SQLite for the store."),
+    ("The logo should be red.", "On second thought, make the logo blue."),
+    ("Send the report to Anna.", "No, send the report to Boris instead."),
+    ("Marco owns the gateway.", "Marco doesn't own the gateway anymore, Priya does."),
+    ("Use tabs for indentation.", "Forget about tabs, use spaces for indentation."),
+    ("The theme is dark.", "I was wrong, the theme is light."),
+    ("Deploy to eu-west-1.", "We no longer deploy to eu-west-1; deploy to eu-central-1."),
 ]
 
 

@@ -32,7 +32,7 @@ def test_what_was_left_out_is_recalled_by_its_number():
     assert named is not None
     for handle in named[2].replace("…, ", "").split(", "):
         first = int(re.match(r"u(\d+)", handle)[1])
-        assert texts[first - 1] in manager.recall.get(handle).text
+        assert texts[first - 1].strip() in manager.recall.get(handle).text
     shown = collect([{"role": "user", "content": summary}]).inputs
     assert int(named[1]) + len(shown) == max(entry.number for entry in shown)
     for entry in shown:

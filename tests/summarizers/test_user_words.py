@@ -7,13 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.kit import said, user
-from ullage import compact
+from ullage import compact, estimate_tokens
 from ullage.facts import collect
+from ullage.facts.names import LINES
 from ullage.facts.sections import parse_sections, read_user_messages
 from ullage.summarizers import ExtractiveSummarizer
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import render
 from ullage.summarizers.users_words import is_low_content, trimmed, user_messages
+from ullage.testing import conversation
 
 RULE = "Never touch migrations/0193_harbor_lock.sql, because the DBA owns that file."
 REPORT = "I read on and it is as you said. " * 60 + "Which fail, and which is first?"
@@ -93,7 +95,9 @@ def test_what_the_instructions_name_gives_way_last():
     items = []
     for n in range(30):
         items += [
-            user(f"Part {n} is about the {'harbour' if n == 3 else 'street'} of town {n}."),
+            user(
+                f"Part {n} is about the {'harbour' if n == 3 else chr(97 + n % 26) * 7} of town {n}."
+            ),
             said("ok"),
         ]
     inputs = collect(items).inputs
@@ -102,6 +106,55 @@ def test_what_the_instructions_name_gives_way_last():
     assert "harbour of town 3." in render(
         collect(items), tokens=330, instructions="mind the harbour"
     )
+
+
+FACTS = (
+    "Priya owns the billing service; Marco owns the gateway.",
+    "The staging cluster moves to Frankfurt.",
+    "We decided on the blue theme. Red is out.",
+    "Der Kunde möchte die Lieferung im März.",
+    "迁移窗口是星期六凌晨三点。",
+)
+TALK = (
+    "Do you read much fiction?",
+    "That coffee was good.",
+    "Anyway, where were we?",
+    "今天天气真好。",
+)
+
+
+@pytest.mark.parametrize("percent", [25, 10, 5])
+def test_in_a_chat_content_decides_and_equal_messages_stand_once(percent):
+    items = [item for n in range(600) for item in (user(TALK[n % len(TALK)]), said("Noted."))]
+    for n, fact in enumerate(FACTS):
+        items[40 * n] = user(fact)
+    items.append(user("Confirm the plan."))
+    before = estimate_tokens(items, model="claude-opus-4-5")
+    target = before * percent // 100
+    done = compact(items, model="claude-opus-4-5", keep=0, target_tokens=target)
+    text = str(done.messages)
+    assert [fact for fact in FACTS if fact not in text] == []
+    if percent < 25:
+        assert max(text.count(line) for line in TALK) <= 2
+        assert " times) " in text
+
+
+def test_names_take_at_most_a_quarter():
+    items = conversation(seed=4, tokens=60_000, ending="assistant")
+    for tokens in (1_500, 3_000):
+        text = render(collect(items), tokens=tokens)
+        rows = [line for line in text.split("\n") if line.startswith(LINES)]
+        assert rows
+        assert sum(map(len, rows)) <= len(text) * 26 // 100
+
+
+def test_the_assistants_newest_words_are_whole():
+    newest = "The gate reads the header twice. I would move the check up, then drop the flag."
+    items = [
+        user("Look."),
+        *[each for n in range(40) for each in (user(f"Part {n}?"), said(REPORT))],
+    ]
+    assert newest in render(collect([*items, user("And now?"), said(newest)]), tokens=700)
 
 
 def test_a_report_is_said_once():

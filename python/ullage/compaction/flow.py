@@ -279,6 +279,9 @@ MOST_FITTINGS = 8
 FILLED_PERCENT = 95
 """Of a target: from here on it is filled."""
 
+WORTH_PERCENT = 90
+"""Of what a summary replaces: one that is longer frees too little."""
+
 
 @dataclass(slots=True)
 class _Tries:
@@ -295,8 +298,9 @@ class _Tries:
         if target is None or not accepted.by_code:
             return None
         used, size = result.report.messages_after, cost(accepted.text)
-        left = (target - used) * 1000 // state.job.permille
-        if used > target:
+        most = min(target, state.counted(state.tokens) * WORTH_PERCENT // 100)
+        left = ((most if used > most else target) - used) * 1000 // state.job.permille
+        if used > most:
             return self._smaller(state, size, state.measure(accepted.text), -left)
         if self.fits is None or used > self.fits.report.messages_after:
             self.fits = result

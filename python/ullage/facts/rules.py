@@ -838,7 +838,7 @@ _NUMBERED = re.compile(
 )
 """Before a number that says which one, not how much."""
 _LEFT = re.compile(
-    r"\b(?:no longer|rather than|instead of|not|n['’]t|isn['’]t|aren['’]t|forget(?: about)?|scratch|drop) (?:at |on |in |called |the )?$",
+    r"\b(?:no longer|rather than|instead of|not|n['’]t|isn['’]t|aren['’]t|forget(?: about)?|scratch|drop|no longer (?:\w+ ){1,2}) ?(?:at |on |in |to |called |the )?$",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -963,7 +963,7 @@ def _revised(sentence: str, before: Sequence[Sequence[Sentence]]) -> list[tuple[
     named, about = _values(sentence), _topics(sentence)
     new = {value: kind for value, kind in named.items() if not _is_left(sentence, value)}
     if not new:
-        return []
+        return _said_otherwise(sentence, about, before)
     left = named.keys() - new.keys()
     near = len(before) - NEAREST
     for at in range(len(before) - 1, -1, -1):
@@ -978,6 +978,32 @@ def _revised(sentence: str, before: Sequence[Sequence[Sentence]]) -> list[tuple[
         if olds:
             return [(at, olds[-1])] if len(set(olds)) == 1 or about else []
     return []
+
+
+def _said_otherwise(
+    sentence: str, about: frozenset[str], before: Sequence[Sequence[Sentence]]
+) -> list[tuple[int, str]]:
+    """The everyday word that a sentence takes back, in the newest message that says nearly the same of the same thing."""
+    if not _TAKES_BACK.search(sentence):
+        return []
+    for at in range(len(before) - 1, -1, -1):
+        for whole, bare in before[at]:
+            words = _topics(whole)
+            alike = len(words & about) * 2 >= len(words)
+            if alike and 2 <= len(words) <= MOST_TOPICS and not bare.endswith(("?", "？")):
+                said = [word for word in _WORD.findall(whole) if _topics(word) & words]
+                return [(at, ([w for w in said if not _topics(w) & about] or said)[-1])]
+    return []
+
+
+MOST_TOPICS = 6
+"""Of a sentence that says one thing of another."""
+
+_TAKES_BACK = re.compile(
+    r"\b(?:meant|misspoke|wrong|mistake|minds?|second thoughts?|scratch|forget|disregard|instead(?! of)|no longer|any ?more|turns out|"
+    r"change of plans?|go with|make (?:it|that|the))\b",
+    re.IGNORECASE,
+)
 
 
 def _values(sentence: str) -> dict[str, str]:

@@ -6,7 +6,8 @@ process, and cheap. The caller checks the whole against the real count and scale
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 _MIN_PART = 24
@@ -17,6 +18,8 @@ class Unit(NamedTuple):
 
     text: str
     rank: int
+    lead: str = ""  # how the line begins in which it stands with the other pieces of one text
+    of: int = 0  # number of that text
 
 
 def cost(text: str) -> int:
@@ -47,21 +50,25 @@ def shorten(text: str, tokens: int) -> str:
     return f"{front}\n[… {missing} characters left out …]\n{back}"
 
 
+_MARKS = ((("\n", ". ", "。"), 2), ((" ",), 4))
+"""Where a text is cut, and in which part of what may stay: rather at the end of a line or a sentence."""
+
+
 def _head(text: str, chars: int) -> str:
     cut = text[:chars]
-    for mark in ("\n", " "):
-        place = cut.rfind(mark)
-        if place > chars * 3 // 4:
+    for marks, part in _MARKS:
+        place = max(cut.rfind(mark) + len(mark.rstrip()) for mark in marks)
+        if place > chars - chars // part:
             return cut[:place].rstrip()
     return cut
 
 
 def _tail(text: str, chars: int) -> str:
     cut = text[len(text) - chars :]
-    for mark in ("\n", " "):
-        place = cut.find(mark)
-        if 0 <= place < chars // 4:
-            return cut[place + 1 :].lstrip()
+    for marks, part in _MARKS:
+        places = [at + len(mark) for mark in marks if (at := cut.find(mark)) >= 0]
+        if places and min(places) < chars // part:
+            return cut[min(places) :].lstrip()
     return cut
 
 
@@ -85,11 +92,18 @@ def fill(units: Sequence[Unit], tokens: int, left_out: str = "") -> str:
         if spent + price <= tokens:
             chosen.add(place)
             spent += price
-    lines = [unit.text for place, unit in enumerate(units) if place in chosen]
-    missing = len(units) - len(chosen)
+    lines = list(_lines([unit for place, unit in enumerate(units) if place in chosen]))
+    missing = sum(not unit.lead for unit in units) - sum(not units[at].lead for at in chosen)
     if missing and left_out and lines:
         lines.insert(0, f"({left_out.format(missing)} left out)")
     return "\n".join(lines)
+
+
+def _lines(units: Sequence[Unit]) -> Iterator[str]:
+    """One line for each unit, and for all of one text together."""
+    for (lead, _), group in groupby(units, key=lambda unit: (unit.lead, unit.of)):
+        texts = [unit.text for unit in group]
+        yield from [f"{lead} {' '.join(texts)}"] if lead else texts
 
 
 def allot(demands: Mapping[int, int], shares: Mapping[int, int], tokens: int) -> dict[int, int]:

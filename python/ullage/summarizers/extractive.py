@@ -54,7 +54,7 @@ from ullage.summarizers.users_words import ReadTexts, trimmed, user_messages, wo
 CODE_TOKENS = 220
 """Of one file's newest code; the file itself can be read again."""
 
-SHOWN_CODE = 8
+SHOWN_CODE = 24
 """Files whose code is shown, the newest."""
 
 LINE = 160
@@ -63,8 +63,12 @@ URLS, FIRST_URLS = 20, 10
 """Addresses that are listed, the newest; and how many of them are essential."""
 
 
-def _quote(text: str, tokens: int) -> str:
-    shown = trimmed(text, tokens)
+AGAIN_CHARS = 120
+"""Of what stands whole in section 6, where section 1 names it."""
+
+
+def _quote(text: str, tokens: int, words: str = "") -> str:
+    shown = one_line(text, AGAIN_CHARS) if text in words else trimmed(text, tokens)
     return f"“{shown}”" if "\n" not in shown else f"\n{quoted(shown)}"
 
 
@@ -76,7 +80,7 @@ def _since(entry: UserInput) -> str:
     )
 
 
-OPENED = "- Opened with:"
+OPENED, NEWEST = "- Opened with:", "- Newest request:"
 
 
 def _prompts(facts: Facts) -> list[UserInput]:
@@ -95,14 +99,14 @@ def opening(facts: Facts) -> UserInput | None:
     return None if told and prompts[0].number > 1 else prompts[0]
 
 
-def request(facts: Facts, instructions: str = "") -> list[Unit]:
-    """Section 1: how it began, what was asked last, which rules apply, what this compaction should focus on."""
+def request(facts: Facts, instructions: str = "", words: str = "") -> list[Unit]:
+    """Section 1: how it began, what was asked last, what this compaction should focus on; in a few words what section 6 (`words`) holds."""
     prompts, first = _prompts(facts), opening(facts)
     units = []
     if first is not None:
-        units.append(Unit(f"{OPENED} {_quote(first.text, 250)}{_since(first)}", 1))
+        units.append(Unit(f"{OPENED} {_quote(first.text, 250, words)}{_since(first)}", 1))
     if len(prompts) > 1:
-        units.append(Unit(f"- Newest request: {_quote(prompts[-1].text, 200)}", 0))
+        units.append(Unit(f"{NEWEST} {_quote(prompts[-1].text, 200, words)}", 0))
     if instructions:
         units.append(Unit(f"- To focus on after this compaction: {_quote(instructions, 200)}", 0))
     return units
@@ -280,7 +284,7 @@ def next_step(facts: Facts, tokens: int) -> str:
 
 
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
-_LISTS = (*LINES, "- Newest request:")
+_LISTS = (*LINES, NEWEST)
 _PATH = re.compile(r"`([^`\n]+)`")
 _EMPTY = ("(nothing)", "")
 
@@ -394,8 +398,14 @@ MIN_TOKENS = 200
 NAMES = 0
 """Key of the list of names, which belongs to section 2 but is filled last."""
 
-SHARES = {NAMES: 140, 1: 8, 2: 6, 3: 20, 4: 8, 5: 14, 6: 24, 7: 5, 8: 11, 9: 4}
+SHARES = {NAMES: 20, 1: 8, 2: 4, 3: 8, 4: 4, 5: 120, 6: 60, 7: 6, 8: 8, 9: 10}
 """Weights of the sections and of the list of names. What one does not use goes to the others."""
+
+NAMES_PERCENT, MOST_NAMES_PERCENT = 22, 25
+"""Of the room that the list of names may take, and where the rest leaves some over."""
+
+NEWEST_PERCENT = (20, 12)
+"""Of the room that the assistant's newest words may take before the sections share the rest; and in a small one."""
 
 NEWEST_TOKENS = 120
 """Of the newest user input, where it stands whole elsewhere."""
@@ -503,28 +513,36 @@ def _rendered(
     yield LetOthersRun()
     if 1 in frame.sections:
         lost, again = standing(facts, first.words)
-        new[1] = [*new.get(1, ()), *_focused({1: _before_all(lost)}, focus)[1], *again]
+        told = _focused({1: request(facts, instructions, first.words)}, focus)[1]
+        new[1] = [*told, *_focused({1: _before_all(lost)}, focus)[1], *again]
     named = listed_names.candidates(facts) if 2 in frame.sections else []
     demands = _demands(facts, new, old, frame, named)
     demands[6] += sum(cost(user_messages((entry,), _ALL)) + 1 for entry in inputs)
     demands[6] = min(demands[6], max(most, first.tokens))
+    if NAMES in demands:
+        demands[NAMES] = min(demands[NAMES], room * NAMES_PERCENT // 100)
     yield LetOthersRun()
     seen = _seen(facts, room, room - sum(demands.values())) if 5 in frame.sections else ""
     room -= _spent(seen)
-    given = _allotted(demands, {6: first.tokens, 1: first.rules}, essential, room)
+    newest = room * NEWEST_PERCENT[frame.small] // 100
+    aside = {6: first.tokens, 1: first.rules, NAMES: demands.get(NAMES, 0)}
+    aside[9] = min(demands.get(9, 0), newest)
+    given = _allotted(demands, aside, essential, room)
     body = {
         n: _section(n, facts, new.get(n, []), old.get(n, []), given.get(n, 0))
         for n in frame.sections
-        if n != 6
+        if n not in (5, 6)
     }
     body[6] = _said(inputs, old.get(6, []), given[6], focus, known)
     yield LetOthersRun()
-    if seen:
-        body[5] = joined((body[5], seen))
-    spent = sum(_spent(text) for text in body.values())
+    named_room = min(demands.get(NAMES, 0), given.get(NAMES, 0))
+    if 5 in frame.sections:  # what the others leave is for the course of the work
+        left = room - sum(_spent(text) for text in body.values()) - named_room
+        body[5] = joined((_section(5, facts, new.get(5, []), old.get(5, []), left), seen))
     if NAMES in demands:
-        left = room + _spent(seen) - spent
-        names = listed_names.names(named, "\n".join(body.values()), left)
+        left = room + _spent(seen) - sum(_spent(text) for text in body.values())
+        most = (room + _spent(seen)) * MOST_NAMES_PERCENT // 100
+        names = listed_names.names(named, "\n".join(body.values()), min(left, most))
         body[2] = joined((body[2], names))
     return frame.assemble(body)
 
@@ -678,7 +696,7 @@ SEEN_PERCENT = 5
 
 def _seen(facts: Facts, room: int, slack: int) -> str:
     """What results say, in what all else leaves over, or in a small part of the room."""
-    return fill(course_lines.asides(facts), max(slack, room * SEEN_PERCENT // 100))
+    return fill(course_lines.asides(facts, every=slack > 0), max(slack, room * SEEN_PERCENT // 100))
 
 
 def _before_all(units: Sequence[Unit]) -> list[Unit]:

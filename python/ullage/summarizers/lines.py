@@ -5,17 +5,32 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from heapq import heapify, heappop, heapreplace
+from itertools import pairwise
+from math import log1p
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ullage._engine import core
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.collector import figures
-from ullage.facts.model import Command, Facts, Name, Previous, Statement, Task, WorkItem
+from ullage.facts.model import (
+    Command,
+    Facts,
+    Name,
+    Previous,
+    Statement,
+    Task,
+    ToolStep,
+    UserInput,
+    WorkItem,
+)
 from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
 from ullage.facts.sections import quoted
 from ullage.facts.tallies import command_key, only_looks
+from ullage.facts.words import unfenced
 from ullage.facts.work import task_row, work_row
 from ullage.summarizers.budgeted_text import Unit, cost, inline, joined, one_line, shorten
 from ullage.summarizers.native import CallableSummarizer
@@ -372,7 +387,10 @@ LINE = 160
 WEIGHTY = 240
 """Characters from which words in the middle of a turn count as a finding, not as a remark."""
 
-SEEN = 48
+RAN = 1_000
+"""Rank from which commands follow what was said."""
+
+SEEN, FEW_SEEN = 48, 8
 SETTLED = 12
 FIGURES = 8
 """How many of the newest of each are listed."""
@@ -445,9 +463,10 @@ def since_request(facts: Facts) -> list[Statement]:
     return [said for said in facts.statements if said.index > since]
 
 
-def asides(facts: Facts) -> list[Unit]:
-    """For section 5: what results say in a line, in order of time; the best ranked first."""
-    ranked = sorted(enumerate(facts.findings[:SEEN]), key=lambda pair: pair[1].index)
+def asides(facts: Facts, *, every: bool) -> list[Unit]:
+    """For section 5: what results say in a line, in order of time, the best ranked first; not `every`: a few."""
+    told = facts.findings[: SEEN if every else FEW_SEEN]
+    ranked = sorted(enumerate(told), key=lambda pair: pair[1].index)
     return [Unit(f"- Seen: {_as_data(fact.line)}", rank) for rank, fact in ranked]
 
 
@@ -455,18 +474,113 @@ def _as_data(line: str) -> str:
     return line if line.startswith(("http://", "https://")) else inline(line, LINE)
 
 
-def _reports(facts: Facts) -> list[Dated]:
-    """What the assistant said at the end of each turn, and its longer findings before that."""
+def _reports(facts: Facts) -> Sequence[Dated]:
+    """What the assistant said, paragraph by paragraph, those first that say most of what the conversation is about."""
     recent = {said.index for said in since_request(facts)[-NEWEST_SAID:]}
-    told = [s for s in facts.statements[:-1] if s.index not in recent]
-    told = [s for s in told if s.closing or len(s.text) >= WEIGHTY]
-    told = _once(told)
-    dated = []
-    for age, said in enumerate(reversed(told), 1):
-        text = one_line(said.text, 420 if age <= 4 else 220)
-        label = "Reported" if said.closing else "Found"
-        dated.append((said.index, Unit(f"- {label}: {text}", age * (2 if said.closing else 4))))
-    return dated
+    told = _once([s for s in facts.statements[:-1] if s.index not in recent])
+    return _paragraphs(tuple(told), facts.inputs, facts.steps)
+
+
+@lru_cache(maxsize=4)  # a summary is written several times until it fits
+def _paragraphs(
+    told: tuple[Statement, ...], inputs: tuple[UserInput, ...], steps: tuple[ToolStep, ...]
+) -> Sequence[Dated]:
+    parts = [(said, part) for said in told for part in _parts_of(said.text)]
+    texts = [(entry.text, 3) for entry in inputs] + [(step.line, 1) for step in steps]
+    counts = _recurring([*texts, *((said.text, 2) for said in told)])
+    places = told_first([(part, _weight(said, part)) for said, part in parts], counts)
+    leads = ["- Reported:" if said.closing else "- Found:" for said, _ in parts]
+    return [
+        (said.index, Unit(part, 2 + place, lead, said.index + 1))
+        for (said, part), place, lead in zip(parts, places, leads, strict=True)
+    ]
+
+
+LEAST_PART, LONGEST_PART = 100, 500
+_PARAGRAPH = re.compile(r"\n[ \t]*\n")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+(?=\S)|(?<=[。！？])|\n+")
+_PREPARES = re.compile(
+    r"^(?:now|let me|let's|i'll|i will|next|first|good|great|perfect|ok(?:ay)?|i need to|looking)\b",
+    re.I,
+)
+
+
+def _parts_of(text: str) -> Iterator[str]:
+    """Paragraphs of a text: short ones, such as a heading, with what follows; long ones at the ends of sentences."""
+    begun = ""
+    for end in _PARAGRAPH.split(unfenced(text)):
+        for part in (end,) if len(end) <= LONGEST_PART else _SENTENCE_END.split(end):
+            row = " ".join(part.split())
+            if begun and len(begun) + len(row) > LONGEST_PART:
+                yield begun
+                begun = ""
+            begun = f"{begun} {row}".strip()
+        if len(begun) >= LEAST_PART:
+            yield begun
+            begun = ""
+    if begun:
+        yield begun
+
+
+def _weight(said: Statement, part: str) -> float:
+    return (1.3 if said.closing else 1.0) * (0.5 if _PREPARES.match(part) else 1.0)
+
+
+_TOLD_WORD = re.compile(r"[^\W_]{2,}")
+
+
+def _word_pairs(text: str) -> list[tuple[str, str]]:
+    words = [word for word in _TOLD_WORD.findall(text.lower()) if word not in _SMALL_WORDS]
+    return list(pairwise(words))
+
+
+_SMALL_WORDS = frozenset(
+    "the and for from with that this these those are was were been has have had not but you your its it is in on of to at by as an or if be do we my me so no"
+    " will can into than then there their they them what when where which who all also any only i'll let now".split()
+)
+
+
+def _recurring(texts: Iterable[tuple[str, int]]) -> Mapping[tuple[str, str], int]:
+    """How often two words stand side by side in texts that count so much each."""
+    counts: dict[tuple[str, str], int] = {}
+    for text, times in texts:
+        for pair in _word_pairs(text[:MOST_COUNTED]):
+            counts[pair] = counts.get(pair, 0) + times
+    return counts
+
+
+MOST_COUNTED = 8_000
+"""Characters of one text whose words are counted."""
+
+
+def told_first(
+    parts: Sequence[tuple[str, float]], counts: Mapping[tuple[str, str], int]
+) -> list[int]:
+    """The place of each text in the order in which they are taken: most of what recurs and is not said yet, for its length.
+
+    Args:
+        parts: Texts and their weights.
+        counts: How often two words stand side by side.
+    """
+    pairs = [set(_word_pairs(text)) for text, _ in parts]
+    said: set[tuple[str, str]] = set()
+
+    def missing(at: int) -> float:
+        text, weight = parts[at]
+        new = sum(log1p(counts.get(pair, 1)) for pair in pairs[at] - said)
+        return -weight * new / (len(text) + 10)
+
+    heap = [(missing(at), at) for at in range(len(parts))]
+    heapify(heap)
+    places = [0] * len(parts)
+    while heap:
+        at = heap[0][1]
+        heapreplace(heap, (missing(at), at))  # what was taken since may say it too
+        if heap[0][1] == at:
+            said |= pairs[at]
+            heappop(heap)
+            places[at] = len(parts) - len(heap) - 1
+    return places
 
 
 def _once(told: list[Statement]) -> list[Statement]:
@@ -502,7 +616,7 @@ def _commands(facts: Facts) -> list[Dated]:
         if command.index <= since and not _COMMITTED.match(command.line):
             text = f"- Ran {inline(command.text, LINE)}{_end(command)}"
             only_looked = only_looks(command_key(command.text))
-            dated.append((command.index, Unit(text, 4 + age * 2 + 60 * only_looked)))
+            dated.append((command.index, Unit(text, RAN + age + RAN * only_looked)))
     return dated
 
 

@@ -9,10 +9,12 @@ and what is left out is named by its number.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from math import log
 from typing import NamedTuple
 
 from ullage.facts.collector import findings
@@ -289,6 +291,7 @@ class _Row:
     asked: bool = True
     shown: bool = True
     tokens: int = 0
+    times: int = 1  # that it was said
     quoted: bool = True  # the correction is quoted, since it does not stand here itself
     known: ReadTexts = field(default_factory=ReadTexts)
     corrects: tuple[str, ...] = ()  # its sentences that replace a value of an older message
@@ -297,7 +300,8 @@ class _Row:
         return user_message(self.number, self.text, self._about())
 
     def _about(self) -> str:
-        return f"{self._context()} {self._replaced()}".strip()
+        often = f"({self.times} times)" if self.times > 1 else ""
+        return " ".join(filter(None, (self._context(), often, self._replaced())))
 
     def _replaced(self) -> str:
         if not self.entry.corrected:
@@ -460,13 +464,12 @@ class _Fit:
         older = sorted(self._rows[:-1], key=self._wanted)
         self._each([row for row in older if not says_nothing(row.entry.text)], self._unasked)
         self._each([row for row in older if says_nothing(row.entry.text)], self._left)
-        self._each([row for row in older if row.low], self._left)
-        self._shorten(self._rows)
+        self._each(_told_again(self._rows), self._left)
+        self._shorten(self._rows, KEPT_TOKENS)
         self._each([row for row in older if row.entry.corrected], self._left)
-        correcting = self._correcting()
-        self._each(
-            [row for row in older if not row.rules and row.number not in correcting], self._left
-        )
+        older = self._by_content(older)
+        self._each(self._without_rules(older), self._left)
+        self._shorten(self._rows, LEAST_TOKENS)
         if newest.low and any(row.shown for row in older):
             self._each([newest], self._left)
         correcting = self._correcting()
@@ -475,6 +478,21 @@ class _Fit:
         last = [row for row in self._rows if row.shown][-1:]
         self._each(last, self._unasked)
         self._each(last, self._cut)
+
+    def _without_rules(self, rows: list[_Row]) -> list[_Row]:
+        correcting = self._correcting()
+        return [row for row in rows if not row.rules and row.number not in correcting]
+
+    def _by_content(self, rows: list[_Row]) -> list[_Row]:
+        """The rows that say least for their length first."""
+        if self._over <= 0:
+            return rows
+        found = _content([row.entry.text for row in rows])
+        worth = [
+            each * (LOW_WEIGHT if row.low else 1) for each, row in zip(found, rows, strict=True)
+        ]
+        order = sorted(range(len(rows)), key=lambda at: (self._wanted(rows[at])[0], worth[at], at))
+        return [rows[at] for at in order]
 
     def _each(self, rows: list[_Row], give_up: Callable[[_Row], None]) -> None:
         for row in rows:
@@ -505,21 +523,21 @@ class _Fit:
         room = max(row.tokens - self._over - GAP_TOKENS, LEAST_TOKENS)
         row.text = shorten(row.text, room) if not row.rules else trimmed(row.text, room, row.rules)
 
-    def _shorten(self, rows: list[_Row]) -> None:
+    def _shorten(self, rows: list[_Row], smallest: int) -> None:
         """The longest first, all down to one size, but not below what each says while that fits; words of the focus keep twice as much."""
         if self._over <= 0:
             return
         shown = [row for row in rows if row.shown]
         for least in ({row.number: row.need for row in shown}, {}):
-            cap = self._cap(shown, least)
+            cap = max(self._cap(shown, least), smallest)
             for _ in range(TRIES):
                 for row in shown:
                     self._to(row, self._limit(row, cap, least))
                 if self._over <= 0:
                     return
-                if cap <= LEAST_TOKENS:
+                if cap <= smallest:
                     break
-                cap = max(cap * 7 // 8 - 1, LEAST_TOKENS)
+                cap = max(cap * 7 // 8 - 1, smallest)
 
     def _limit(self, row: _Row, cap: int, least: Mapping[int, int]) -> int:
         newest = row is self._rows[-1]
@@ -548,3 +566,64 @@ class _Fit:
 
 
 TRIES = 5
+
+KEPT_TOKENS = 60
+"""To which messages are shortened before whole ones give way."""
+
+
+def _told_again(rows: Sequence[_Row]) -> list[_Row]:
+    """The rows whose words a newer one repeats, which then says how often they were said."""
+    newest: dict[tuple[str, str], _Row] = {}
+    again = []
+    for row in reversed(rows):
+        same = newest.setdefault((row.entry.question, " ".join(row.entry.text.split())), row)
+        if same is not row:
+            again.append(row)
+            same.times += 1
+    return again[::-1]
+
+
+_PIECE = re.compile(r"[^\W_]+(?:[-'’.:/][^\W_]+)*")
+_WIDE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+"""Scripts that put no blanks between words, or few."""
+NUMBER_WEIGHT, NAME_WEIGHT, LOW_WEIGHT = 2.0, 1.7, 0.8
+"""Of a word with a digit, of one with a capital inside a sentence (they name something), and of a message with nothing of the kind."""
+
+
+def _content(texts: Sequence[str]) -> list[float]:
+    """How much each text says for its length: words that few of the others hold, numbers and names."""
+    words = [_content_words(text) for text in texts]
+    counts = Counter(word for each in words for word in each)
+    return [
+        sum(weight * log((len(texts) + 1) / counts[word]) for word, weight in each.items())
+        / (cost(text) + ROW_TOKENS)
+        for text, each in zip(texts, words, strict=True)
+    ]
+
+
+ROW_TOKENS = 4
+"""Of the number before a message."""
+
+
+def _content_words(text: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for match in _PIECE.finditer(text[:MOST_READ]):
+        word = match[0]
+        inside = match.start() > 1 and text[match.start() - 2] not in ".!?:\n"
+        if _SIGN.search(word):
+            weight = NUMBER_WEIGHT
+        elif inside and word[0].isupper():
+            weight = NAME_WEIGHT
+        else:
+            weight = min(len(word), LONG_WORD) / LONG_WORD
+        if _WIDE.search(word):
+            found.update({word[at : at + 2]: weight / 2 for at in range(len(word) - 1)})
+        else:
+            found[word.lower()] = weight
+    return found
+
+
+_SIGN = re.compile(r"[\d/]|\w[.:]\w")
+LONG_WORD = 6
+"""Letters from which a word says as much as any: in each language what is said often is short."""
+MOST_READ = 4_000
