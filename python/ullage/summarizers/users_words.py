@@ -464,7 +464,7 @@ class _Fit:
         older = sorted(self._rows[:-1], key=self._wanted)
         self._each([row for row in older if not says_nothing(row.entry.text)], self._unasked)
         self._each([row for row in older if says_nothing(row.entry.text)], self._left)
-        self._each(_told_again(self._rows), self._left)
+        self._once()
         self._shorten(self._rows, KEPT_TOKENS)
         self._each([row for row in older if row.entry.corrected], self._left)
         older = self._by_content(older)
@@ -478,6 +478,16 @@ class _Fit:
         last = [row for row in self._rows if row.shown][-1:]
         self._each(last, self._unasked)
         self._each(last, self._cut)
+
+    def _once(self) -> None:
+        """All but the newest of equal messages go, even where some of them would have room."""
+        for row in _told_again(self._rows) if self._over > 0 else ():
+            row.shown = False
+            self._standing -= 1
+            self._weigh(row)
+        for row in self._rows:
+            if row.times > 1:
+                self._weigh(row)
 
     def _without_rules(self, rows: list[_Row]) -> list[_Row]:
         correcting = self._correcting()
@@ -575,7 +585,7 @@ def _told_again(rows: Sequence[_Row]) -> list[_Row]:
     """The rows whose words a newer one repeats, which then says how often they were said."""
     newest: dict[tuple[str, str], _Row] = {}
     again = []
-    for row in reversed(rows):
+    for row in [row for row in reversed(rows) if row.shown]:
         same = newest.setdefault((row.entry.question, " ".join(row.entry.text.split())), row)
         if same is not row:
             again.append(row)
