@@ -526,6 +526,7 @@ def _warn_unknown(name: str, table: ModelTable) -> None:
 
 # ---- names -----------------------------------------------------------------------------------
 
+# Bedrock puts a region and a vendor before a name (`us.anthropic.claude-…`).
 _PREFIX: Final = pattern(r"^(?:(?:us|eu|apac|jp|au|ca|global|us-gov)\.)?(?:[a-z0-9]+\.)?(?=[a-z])")
 _SUFFIX: Final = pattern(
     r"(?:@[\w-]+|-v\d+(?::\d+)*(?::\w+)?|:[\w.-]+|-latest|-preview|-20\d{6}|-20\d\d-\d\d-\d\d|-\d\d-20\d\d|-\d\d-\d\d|-\d{4})$"
@@ -533,6 +534,7 @@ _SUFFIX: Final = pattern(
 _SIZE: Final = pattern(r"-\d{1,4}(?:\.\d+)?(?:x\d+)?[bm]")
 """What names of open models say of their size: `llama-3.1-8b-instruct`."""
 
+# Claude Code writes the long window into the name of the model.
 _LARGE: Final = "[1m]"
 
 

@@ -104,6 +104,7 @@ class WindowSettings:
         )
 
 
+# Fifteen digits are exact in every reader; a value from the environment may be of any length.
 _NUMBER: Final = pattern(r"[+-]?\d{1,15}(?:\.\d{1,15})?", re.ASCII)
 
 

@@ -30,6 +30,7 @@ Kinds = str | type | Sequence[str | type] | None
 
 
 _CALLING, _ANSWERING = frozenset(("ai", "AIMessageChunk")), frozenset(("tool", "ToolMessageChunk"))
+# LangChain treats both as "no name", and so counts none.
 _NAMELESS: frozenset[Any] = frozenset((None, ""))
 
 
@@ -94,6 +95,7 @@ def _ids(messages: list[Any]) -> tuple[set[str], set[str]]:
 # LangChain's approximate count: characters by four, and three tokens for each message.
 
 
+# The names that LangChain's counter writes for the types of its messages: they are counted as characters.
 _ROLES = {
     "human": "user",
     "ai": "assistant",

@@ -39,10 +39,13 @@ KINDS = (
     "citationsContent",
 )
 _KINDS = frozenset(KINDS)
+# The figures of the Converse reference. That of documents and images per message is from its table of limits,
+# and is a defensive check: no refusal that names it is on record (B06, B07).
 MAX_CACHE_POINTS = 4
 MAX_IMAGES = 20
 MAX_DOCUMENTS = 5
 MAX_IMAGE_BYTES = 5 * 2**20
+# Applies to each image once a request holds more than `MAX_IMAGES`, documents counted along (B08).
 MAX_MANY_PX = 2000
 TOOL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
@@ -312,6 +315,7 @@ def _images(message: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 # A list, a message, its content, a result, its body, its content, an image, its body, its source, the bytes.
 _MEDIA_DEPTH = 10
+# Roles that other libraries use for the assistant; any other is read as the user's, which loses no words.
 _ROLES = {"model": ASSISTANT, "ai": ASSISTANT, "bot": ASSISTANT}
 
 

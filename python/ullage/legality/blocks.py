@@ -160,6 +160,8 @@ def _with(block: Mapping[str, Any], marker: Any) -> dict[str, Any]:
 # None of them speaks for the user, agrees to anything or asks the model to go on.
 
 
+# Square brackets mark what no user and no model wrote. The texts are constants: a request that is made again is the same, byte for byte,
+# and its prefix stays in the cache.
 INTERRUPTED: Final = "[No result: the tool call was interrupted before it returned.]"
 ORPHANS: Final = "[Tool results whose calls are no longer in this conversation were left out.]"
 DISPLACED: Final = "[A tool result that belongs to no open call of this conversation:]"
@@ -635,6 +637,7 @@ def plain(value: Any, depth: int = 0) -> Any:
 # Images and documents over the limits (A21, A22): a placeholder in the request, the log keeps them.
 
 
+# docs vision: above 20 images no side may exceed 2000 px, and 8000 px otherwise (A21).
 MANY_IMAGES = 20
 MAX_PX, MAX_MANY_PX = 8000, 2000
 _FORMATS = ("image/jpeg", "image/png", "image/gif", "image/webp")

@@ -32,6 +32,7 @@ from ullage.legality.repairs import RepairRequest, RepairStep, run_steps, steps
 from ullage.messages import THINKING
 from ullage.providers.registry import ChatRules
 
+# R1 answers 400 to `reasoning_content` in the input; later models require it with calls.
 _FORBIDS = "deepseek-r1"
 
 

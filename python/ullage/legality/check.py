@@ -233,6 +233,7 @@ def validate(
 
 # Deeper values are refused by rules of their own.
 MAX_DEPTH = 300
+# JSON can hold it as an escape, UTF-8 cannot: official SDKs fail before they send ("surrogates not allowed").
 DETAIL = "a string has a lone surrogate, which UTF-8 cannot hold"
 
 

@@ -22,6 +22,7 @@ from ullage.legality.internal import (
 from ullage.legality.repairs import RepairRequest, run_steps, steps
 from ullage.providers.gemini import from_provider, to_provider
 
+# Both are documented for calls that no Gemini model made (docs thought-signatures).
 DUMMY_SIGNATURES = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
 _DATA = (
     "text",

@@ -89,6 +89,7 @@ def inner(request: RuleRequest) -> RuleRequest:
 # Repairs that are the same for every form: items are read, repaired on the internal view, and written back.
 
 
+# Keys are sorted because two writers may put them in another order, which is no change of an item.
 _JSON: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
 
 

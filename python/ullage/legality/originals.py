@@ -15,6 +15,7 @@ from ullage._engine.digests import Violation
 from ullage._late import hashlib, orjson
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 
+# Other keys of a thinking block are added by clients and are not part of what the model sealed.
 _MADE_KEYS = ("type", "thinking", "signature", "data")
 _NOTHING: Mapping[str, Any] = {}
 

@@ -355,7 +355,9 @@ def size_of(value: Any) -> int:
         return 0
 
 
+# The least that `compact_20260112` takes as its trigger (A26).
 MIN_COMPACT_TRIGGER = 50_000
+# Seen in the traffic of one client, in no documentation and no SDK: the public API refuses them (A32).
 _NO_API = ("cache_edits", "cache_reference")
 _WIRE_KEYS = {
     "user": frozenset({"role", "content"}),

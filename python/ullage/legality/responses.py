@@ -15,6 +15,7 @@ from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import synthetic_id
 from ullage.legality.repairs import RepairRequest, run_steps, steps
 
+# An output is paired with the type of call that it belongs to: the same `call_id` may stand for one of each type.
 CALLS = (
     "function_call",
     "custom_tool_call",

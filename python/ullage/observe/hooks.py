@@ -29,6 +29,7 @@ DEFAULT_TIMEOUT_SECONDS = 60.0
 MAX_OUTPUT_CHARS = 10_000
 """Limit for a hook's text, so that a hook that prints a log does not fill the room that was just made."""
 
+# The exit code by which a hook of Claude Code refuses; any other is a failure of the hook itself.
 BLOCKING_EXIT = 2
 
 

@@ -348,6 +348,7 @@ class SessionMemoryPolicy(Group):
     stale_seconds: int = number(60, "seconds", "an update older than this counts as stuck", low=1)
 
 
+# A preset is a name in a file, so that a file says what it differs from.
 _PRESETS = ("buffered", "ladder")
 
 

@@ -31,6 +31,7 @@ from ullage.providers._common import (
 )
 from ullage.providers.registry import AnyProvider, provider_of
 
+# The pattern of the API's own error: "String should match pattern '^[a-zA-Z0-9_-]+$'" (A08).
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 # Raw blocks of other providers' answers: thoughts, which nobody else can use, and the rest.
 _THOUGHTS = frozenset("reasoning reasoning_text reasoning_content summary_text thought".split())

@@ -258,13 +258,16 @@ def _tool(spec: Mapping[str, Any]) -> dict[str, Any]:
 # Writes Bedrock Converse from the internal view.
 
 
+# Converse names this pattern in its error for a `toolUseId`; Anthropic itself sets no length (B04).
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NAME = re.compile(r"[^a-zA-Z0-9 ()\[\]-]+")
 """What a document's name may not hold; a run of white space is refused too."""
 
 _FORMATS = {kind: name for name, kind in DOCUMENTS.items()}
+# Converse names formats, not media types: anything else is sent as text, for it would be refused.
 _IMAGES = frozenset({"png", "jpeg", "gif", "webp"})
 
+# What each kind of block is written with. Whatever else a block holds is noted as a loss, never dropped in silence.
 _TEXT_KEYS = frozenset({"type", "text", "cache_control", FOREIGN})
 _MEDIA_KEYS = frozenset({"type", "source", "title", "cache_control", FOREIGN})
 _CALL_KEYS = frozenset({"type", "id", "name", "input", "cache_control", FOREIGN})

@@ -28,6 +28,7 @@ _MAX_TEXT = 20_000
 """Characters of one text that are looked at: an error names its reason early, an echo of the prompt
 does not get to choose the class."""
 
+# A gateway wraps the error of the server that it calls two or three times; what is deeper is an echo of the request.
 _MAX_DEPTH = 8
 _MAX_CHAIN = 6
 """Links of `__cause__` that are followed: frameworks wrap an SDK's error two or three times."""
@@ -497,6 +498,7 @@ _OVERFLOWS = frozenset({"overflow_tokens", "overflow_bytes", "silent_overflow"})
 _SMALLEST_WINDOW = 512
 """A smaller figure in an error is no window of any model: it is not learned."""
 
+# A hundred times the largest window there is; a larger figure is an id or a time stamp.
 _LARGEST_WINDOW = 1_000_000_000
 
 

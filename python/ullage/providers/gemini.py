@@ -308,6 +308,7 @@ def _declared(function: Mapping[str, Any]) -> dict[str, Any]:
 # Writes Gemini contents from the internal view.
 
 
+# As in the other forms: a key that is not here is noted as a loss.
 _TEXT_KEYS = frozenset({"type", "text", FOREIGN})
 _MEDIA_KEYS = frozenset({"type", "source", "title", FOREIGN})
 _CALL_KEYS = frozenset({"type", "id", "name", "input", FOREIGN})
@@ -334,6 +335,7 @@ class _GeminiWriter:
         written = in_turns(
             messages, SHAPE, model="model", key="parts", extra="content", parts_of=self.parts
         )
+        # Gemini 3 refuses a call of the current turn without a signature, and documents this dummy for calls that others made (G04).
         if self._signatures:
             written = [{**content, "parts": _signed(content["parts"])} for content in written]
         return _in_order_of_calls(written, self.losses)
@@ -455,6 +457,7 @@ def _in_order_of_calls(contents: list[dict[str, Any]], losses: Losses) -> list[d
         ]
         parts = contents[index]["parts"]
         answers = [part for part in parts if "functionResponse" in part]
+        # Without ids the API pairs answers by their order alone, and there is no order to restore.
         if len(answers) < 2 or not calls or "id" not in calls[0]:
             continue
         order = {call.get("id"): at for at, call in enumerate(calls)}

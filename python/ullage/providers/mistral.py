@@ -27,6 +27,7 @@ from ullage.providers.openai_chat import _one_system as one_system
 
 _ID = re.compile(r"[a-zA-Z0-9]{9}")
 _ID_KEYS = {"tool_use": "id", "tool_result": "tool_use_id"}
+# A user message right after a tool's is refused: "Unexpected role 'user' after role 'tool'" (M02).
 _FILLER = {"role": "assistant", "content": TOOL_FILLER}
 
 

@@ -206,6 +206,7 @@ def _put_back(label: Block, item: Block, by_call: Mapping[str, Block]) -> bool:
 
 SHAPE = "openai_chat"
 
+# DeepSeek and llama.cpp say the first, OpenRouter and newer vLLM the second.
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -427,6 +428,7 @@ def _is_plain(function: Any) -> bool:
 # Writes Chat Completions messages from the internal view.
 
 
+# Parts that are in this form already, in a block of a caller who mixes both: they are sent as they are.
 _OWN_PARTS = frozenset("image_url input_audio file refusal document_url reference".split())
 _TEXT_KEYS = frozenset({"type", "text", FOREIGN})
 _IMAGE_KEYS = frozenset({"type", "source", FOREIGN})

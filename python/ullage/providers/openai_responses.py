@@ -287,6 +287,7 @@ def _tool_in(tool: Mapping[str, Any]) -> dict[str, Any]:
 # Writes items of the Responses API from the internal view.
 
 
+# The API refuses longer ids of items with `string_above_max_length`; chat allows 40.
 _MAX_ID_CHARS = 64
 
 _OWN_PARTS = frozenset(
@@ -297,6 +298,7 @@ _MEDIA_KEYS = frozenset({"type", "source", "title", FOREIGN})
 _CALL_KEYS = frozenset({"type", "id", "name", "input", FOREIGN})
 _RESULT_KEYS = frozenset({"type", "tool_use_id", "content", FOREIGN})
 _TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", "strict", FOREIGN})
+# All other calls are answered by a function's output.
 _OUTPUTS = {"custom_tool_call": "custom_tool_call_output"}
 
 

@@ -241,6 +241,7 @@ _ROWS: Final = (
             "_approval_response",
             "_summary",
         ),
+        # Of `item_types` those that no other program writes: a "message" stands in many transcripts.
         guess_types=("reasoning", "compaction", "item_reference", "mcp_list_tools"),
         guess_ends=("_call", "_call_output", "_approval_request", "_approval_response"),
         edits="compaction",
@@ -282,6 +283,7 @@ _ROWS: Final = (
         vendor="mistral",
         own_ids=True,
         plain="",
+        # Nine letters or digits, or its API answers 400; OpenAI takes any forty characters.
         chat=ChatRules(id_rule="M03", max_id_chars=9, exact_ids=True),
     ),
     replace(
@@ -290,6 +292,7 @@ _ROWS: Final = (
         aliases=(),
         vendor="",
         writable=False,
+        # Its thinking mode answers 400 where a message with calls has lost its `reasoning_content` (D01).
         chat=ChatRules(reasoning=True, blank_answers=False),
     ),
     replace(
@@ -298,6 +301,7 @@ _ROWS: Final = (
         aliases=("ollama", "vllm", "llama.cpp"),
         vendor="",
         writable=False,
+        # Templates of open models raise on a second system message and on two messages of one role (L01, L02).
         chat=ChatRules(strict=True),
     ),
 )

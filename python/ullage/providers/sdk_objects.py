@@ -13,6 +13,7 @@ from typing import Any, Final
 from ullage.messages import Item
 from ullage.providers.registry import Provider
 
+# Compared by type, not by `isinstance`: a subclass may be an SDK's enum, which has to be read.
 _ATOMS: Final = frozenset((str, int, float, bool, type(None)))
 _ARGUMENTS: Final = ("input", "args", "arguments")
 """What a model calls a tool with: JSON already, and nobody's to change."""

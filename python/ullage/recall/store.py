@@ -30,7 +30,9 @@ _RESERVED = pattern(r"(?:con|prn|aux|nul|clock\$|com\d|lpt\d)\Z", re.IGNORECASE)
 _PLACE = pattern(r"([A-Za-z0-9_-]{1,100})\.([0-9a-f]{32})\.[a-z]{1,8}")
 """The name of a store's file: stem, hash of the text, suffix."""
 
+# A suffix is part of a path: anything but a few letters could leave the folder.
 _SUFFIX = pattern(r"\.[a-z]{1,8}\Z")
+# A link in the folder could lead anywhere. Windows has no such flag, and needs the other one to keep line ends.
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -205,6 +207,7 @@ class MemoryStore:
 # Finds removed content: in the history in memory, the offload store, a transcript file.
 
 
+# Nine digits: no list is longer, and `int` of a longer text takes quadratic time.
 _MESSAGES = re.compile(r"m(\d{1,9})(?:-m?(\d{1,9}))?\Z")
 _USER = re.compile(r"u(\d{1,6})(?:-u?(\d{1,6}))?\Z")
 _TALK = ("user", "assistant", "attachment")
@@ -432,6 +435,7 @@ def _results_in(item: Item) -> Iterator[Mapping[str, Any]]:
 # What is in the history but not in the request, found by comparing the two, so that no level can forget to report it.
 
 
+# One line of a list that the model reads; a longer one costs tokens for each removed part.
 _TITLE_CHARS = 100
 
 

@@ -34,7 +34,9 @@ PER_NAME: Final = 1
 ANSWER: Final = 3
 """Every answer is primed with so many; from the same page."""
 
+# `data` is that of redacted thinking.
 _TEXT_KEYS: Final = ("text", "thinking", "refusal", "data")
+# Of Anthropic, chat and Responses; Gemini's and Bedrock's media are blocks of the internal view by now.
 _IMAGES: Final = ("image", "image_url", "input_image")
 
 
