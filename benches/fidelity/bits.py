@@ -43,7 +43,8 @@ class Reader:
         }
         found = self._ask("completion", given)["completion_probabilities"]
         assert [each["id"] for each in found] == tokens
-        return -sum(each["logprob"] for each in found) / math.log(2) / max(1, len(said))
+        bits = -sum(float(each["logprob"]) for each in found) / math.log(2)
+        return bits / max(1, len(said))
 
     def _ask(self, path: str, body: dict[str, Any]) -> Any:
         head = {"Content-Type": "application/json"}

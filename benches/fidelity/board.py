@@ -180,21 +180,22 @@ def made(sessions: int, tokens: int) -> Iterator[Cut]:
         yield Cut(f"made {seed}", "generated", before, after, "\n".join(findings))
 
 
-def at_cuts(found: Sequence[Cut], size: int) -> Iterator[Cell]:
-    """One cell for each cut: all figures of one context."""
-    sources = {id(cut): "\n".join(map(text_of, cut.before)) for cut in found}
-    rarity = Rarity({cut.session: sources[id(cut)] for cut in found})
+def at_cuts(found: Sequence[Cut], every: Sequence[Cut], size: int) -> Iterator[Cell]:
+    """One cell for each cut: all figures of one context. What is rare or own is so among all sessions, also those not measured."""
+    last = {cut.session: cut for cut in every}
+    texts = {session: "\n".join(map(text_of, cut.before)) for session, cut in last.items()}
+    rarity = Rarity(texts)
     names: dict[str, set[str]] = defaultdict(set)
-    for cut in found:
-        names[repository(cut.session)] |= names_in(sources[id(cut)])
+    for session, text in texts.items():
+        names[repository(session)] |= names_in(text)
     places = Counter(name for each in names.values() for name in each)
     for cut in found:
-        yield _at_cut(cut, size, sources[id(cut)], rarity, places)
+        yield _at_cut(cut, size, "\n".join(map(text_of, cut.before)), rarity, places)
 
 
 def _at_cut(cut: Cut, size: int, source: str, rarity: Rarity, places: Counter[str]) -> Cell:
     used = needs(cut)
-    own = {name for name in used if places[name] == 1}
+    own = {name for name in used if places[name] <= 1}
     story, works = story_of(cut, source, rarity), later_work(cut, source)
 
     def measure(text: str) -> Figures:
@@ -346,9 +347,12 @@ def cells_of(given: argparse.Namespace) -> tuple[list[Cell], str]:
     if given.corpus:
         every = list(cuts(given.corpus))
         chosen = [cut for at, cut in enumerate(every) if cut.written or at % given.every == 0]
-        return [*found, *at_cuts(chosen, given.size)], f"{len(chosen)} places in recorded sessions"
-    sessions, tokens = (1, 20_000) if given.quick else (6, 60_000)
-    return [*found, *at_cuts(list(made(sessions, tokens)), MADE_SIZE)], "generated sessions"
+        return [
+            *found,
+            *at_cuts(chosen, every, given.size),
+        ], f"{len(chosen)} places in recorded sessions"
+    cut = list(made(*((1, 20_000) if given.quick else (6, 60_000))))
+    return [*found, *at_cuts(cut, cut, MADE_SIZE)], "generated sessions"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -27,8 +27,9 @@ def said(text, role="user"):
 
 @pytest.fixture(scope="module")
 def cells():
+    cuts = list(board.made(1, 20_000))
     sessions = [
-        board.at_cuts(list(board.made(1, 20_000)), 1_000),
+        board.at_cuts(cuts, cuts, 1_000),
         board._sessions(10, 1, 12_000),
         (board._facts(*chats.chat(1, "planning", 3_000, repeated=False), 25, "talks") for _ in "1"),
         (board._correction(at, 30) for at in range(2)),
