@@ -158,6 +158,9 @@ def _promises(
 
 
 def _raw(value: Any) -> bytes:
+    """Its bytes without a cache mark: a mark may move (COST-2)."""
+    if _marked(value):
+        value = {key: part for key, part in value.items() if key != "cache_control"}
     return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS)
 
 

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 
 from tests.kit import result, said, text, use, user
 from ullage.counting.models import lookup
+from ullage.counting.window import WindowSettings
 from ullage.levels import Decision, View
-from ullage.levels.cost import cost_of, expected_cost, is_cold
+from ullage.levels.cost import FLOOR_TOKENS, cost_of, expected_cost, is_cold, working_size
 from ullage.levels.view import StageReport
 from ullage.manager import ContextManager
 from ullage.policy import Policy
+from ullage.replay import SessionScript, replay_session
 
 OPUS = lookup("claude-opus-4-5")
 TEN = "0123456789" * 4  # ten tokens by the rough estimate
@@ -190,3 +192,74 @@ def test_snipping_waits_too_and_takes_the_results_that_pay():
 
     assert snipped(early.change({"cost.wait_requests": 0})) == ["t1", "t38"]
     assert snipped(early) == ["t38"]
+
+
+# ---- how much of a large window the levels work in
+
+
+LARGE = lookup("claude-opus-5-5")
+
+
+def worked_in(**stated) -> tuple[int, int, int]:
+    """The window that the levels work in, the one that a request must fit, and the trigger."""
+    window = ContextManager(**{"model": LARGE.name, **stated}).machine.window
+    return window.context, window.prompt, window.threshold
+
+
+def test_a_large_window_is_worked_in_as_one_of_200_000_tokens():
+    assert LARGE.context_window == 1_000_000
+    assert worked_in() == (200_000, 1_000_000, 167_000)
+    assert worked_in(model="claude-opus-4-5") == (200_000, 200_000, 167_000)
+
+
+@pytest.mark.parametrize(
+    ("stated", "tokens"),
+    [
+        ({"policy": Policy.buffered().change({"cost.work": "fidelity"})}, 1_000_000),
+        ({"policy": Policy.buffered().change({"cost.work_tokens": 400_000})}, 400_000),
+        ({"policy": Policy.buffered().change({"auto.start_percent": 80})}, 1_000_000),
+        ({"policy": Policy.buffered().change({"auto.reactive_only": True})}, 1_000_000),
+        ({"policy": Policy.buffered().change({"auto.enabled": False})}, 1_000_000),
+        ({"settings": WindowSettings(auto_compact_window=300_000)}, 300_000),
+    ],
+)
+def test_who_says_how_much_of_the_window_to_use_is_obeyed(stated, tokens):
+    assert worked_in(**stated)[0] == tokens
+
+
+def test_a_large_system_prompt_and_costly_writing_make_the_size_larger():
+    policy = Policy.buffered()
+    small, large = (working_size(LARGE, policy, overhead_tokens=each) for each in (0, 150_000))
+    assert small.tokens == FLOOR_TOKENS < large.tokens == large.cheapest_tokens < 1_000_000
+    cheap = replace(LARGE, prices=replace(LARGE.prices, cache_write_5m=LARGE.prices.cache_read))
+    assert working_size(cheap, policy).cheapest_tokens < small.cheapest_tokens
+    least = working_size(LARGE, policy.change({"cost.work": "price"}))
+    assert least.tokens == least.cheapest_tokens < FLOOR_TOKENS
+
+
+def test_what_must_stay_may_pass_the_size_that_was_found():
+    """The size is a wish: nothing is refused that the window holds."""
+    manager = ContextManager(model=LARGE.name)
+    manager.add({"role": "user", "content": "word " * 260_000})
+    request = manager.prepare()
+    assert request.tokens > 200_000
+    assert request.messages == manager.history
+
+
+def test_costs_say_what_was_saved_and_by_which_level():
+    manager = played(LADDER)
+    found = manager.costs()
+    assert found.requests == manager.machine.requests
+    assert found.size.tokens == 200_000
+    assert found.priced
+    assert set(found.by_level) == {report.stage for report in manager.explain().left}
+    assert sum(found.by_level.values()) == pytest.approx(found.saved_dollars, rel=0.02)
+
+
+def test_what_no_level_touched_has_cost_what_it_would_have_without():
+    manager = played(Policy.buffered())
+    assert not manager.explain().left
+    found = manager.costs()
+    assert found.dollars == found.unmanaged_dollars > 0
+    run = replay_session(SessionScript(steps(40, 1_500)), None, model="claude-opus-4-5")
+    assert found.dollars == pytest.approx(run.nanousd / 1e9, rel=0.001)

@@ -49,7 +49,7 @@ def legal(request: object, provider: str) -> None:
 def test_what_nothing_touches_goes_out_as_it_came_in(provider):
     items = items_of(conversation(3, tokens=6_000, ending="loop"), provider)
     before = copy.deepcopy(items)
-    manager = ContextManager(model=MODELS[provider], provider=provider)
+    manager = ContextManager(model=MODELS[provider], provider=provider, cache=False)
     for item in items:
         manager.add(item)
     request = manager.prepare()

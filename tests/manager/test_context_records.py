@@ -71,7 +71,7 @@ def test_after_each_request_a_resume_shows_what_was_sent(name, tmp_path, monkeyp
     monkeypatch.setattr("ullage.levels.collapse.GAIN_PERCENT", 0)
     acted: set[str] = set()
     with TranscriptLog.open(tmp_path / "s.jsonl") as log:
-        manager = manager_of(POLICIES[name], tmp_path / "results")
+        manager = manager_of(POLICIES[name].change({"cost.wait_requests": 0}), tmp_path / "results")
         for said in rounds(3):
             for entry in log.extend(said):
                 manager.add(entry)

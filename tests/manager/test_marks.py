@@ -388,7 +388,8 @@ def test_an_idle_turn_makes_few_calls(observes):
         answer, results = said([text("Next."), call]), user([result(f"t{number}", "fine\n" * 20)])
         spent.append(calls(partial(idle, manager, answer, results, observes)))
     assert max(spent[10:]) <= (250 if observes else 200)
-    assert min(spent[190:]) <= min(spent[10:20])
+    # From about the 60th on the request is long enough to be cached.
+    assert min(spent[190:]) <= min(spent[90:100])
 
 
 def idle(manager: ContextManager, answer: Any, results: Any, observes: bool) -> None:

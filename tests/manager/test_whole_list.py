@@ -144,10 +144,10 @@ def test_changed_tools_and_system_prompt_are_counted():
 def test_another_model_brings_its_own_window():
     followed = ContextManager(model="claude-opus-4-5")
     followed.view([user("hi")])
-    before = followed.window.context
+    before = followed.window.whole
     followed.view([user("hi")], model="gpt-5.4")
     assert followed.model.name == "gpt-5.4"
-    assert followed.window.context != before
+    assert followed.window.whole != before
 
 
 def test_a_response_that_was_observed_is_known_when_the_list_brings_it():

@@ -89,6 +89,8 @@ LATE = {
     "OffloadStore": ullage.recall.store.OffloadStore,
     "Outgoing": ullage.requests.Outgoing,
     "Outside": Outside,
+    "CacheMarks": ullage.requests.cache_marks.CacheMarks,
+    "SessionCosts": ullage.levels.cost.SessionCosts,
     "RequestParameters": ullage.legality.params.RequestParameters,
     "Log": str | PathLike[str] | ullage.TranscriptLog,
     "Recall": ullage.recall.Recall,

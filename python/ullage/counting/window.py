@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, SupportsFloat
 
 from ullage import _env
@@ -191,7 +191,7 @@ class Window:
 
     Attributes:
         model: Name of the model.
-        context: The context window, lowered by the settings.
+        context: The window that the levels work in: the model's, lowered by the settings or to a working size.
         effective: What is left when the summary has its room; WIN-1.
         threshold: Where automatic compaction starts, by the buffers or by the policy's share; WIN-2. Only a reference if it is off.
         warning_at: From here a user is warned.
@@ -201,6 +201,7 @@ class Window:
         compaction: Compaction is allowed at all.
         ignored: Settings that had no effect.
         input_limit: Tokens of the prompt alone; 0: no limit but the window.
+        whole: The window that a request has to fit: more than `context` where that is a working size which was found.
     """
 
     model: str
@@ -214,6 +215,7 @@ class Window:
     compaction: bool
     ignored: tuple[IgnoredSetting, ...] = ()
     input_limit: int = 0
+    whole: int = 0
 
     def __repr__(self) -> str:
         state = "" if self.autocompact else ", autocompact=False"
@@ -222,7 +224,8 @@ class Window:
     @property
     def prompt(self) -> int:
         """The largest prompt: the window, or less where the provider limits the prompt by itself."""
-        return min(self.context, self.input_limit or self.context)
+        whole = self.whole or self.context
+        return min(whole, self.input_limit or whole)
 
     @property
     def reference(self) -> int:
@@ -325,6 +328,7 @@ def window_for(
     settings: WindowSettings | None = None,
     table: ModelTable | None = None,
     start_percent: int = 0,
+    working_tokens: int | None = None,
 ) -> Window:
     """All thresholds of a model's window.
 
@@ -336,6 +340,7 @@ def window_for(
         table: Where to look the name up; `None`: the built-in table.
         start_percent: The trigger as percent of the window (`auto.start_percent` of a policy), lowered where the setting of the
             environment is lower; 0: by the buffers.
+        working_tokens: A smaller window for the thresholds, which a request may pass; `None`: the window itself.
 
     Example:
         >>> window_for("claude-opus-4-5").threshold
@@ -345,6 +350,9 @@ def window_for(
     """
     row = (table or ModelTable.builtin()).lookup(model) if isinstance(model, str) else model
     settings = settings or WindowSettings()
+    whole = _context(row, settings)
+    if working_tokens is not None and working_tokens < whole:
+        settings = replace(settings, auto_compact_window=working_tokens)
     effective = effective_window(row, settings)
     context, prompt = _context(row, settings), _prompt(row, settings)
     threshold = autocompact_threshold(row, settings)
@@ -368,6 +376,7 @@ def window_for(
         compaction=compaction,
         ignored=settings.ignored,
         input_limit=row.input_limit,
+        whole=whole,
     )
 
 

@@ -7,14 +7,17 @@ price of p dollars per million costs 1000 p of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from math import isqrt
+from typing import Any, Final, NamedTuple, Self
 
 from ullage._engine.digests import Role
 from ullage.counting.models import Model
+from ullage.counting.window import AUTOCOMPACT_BUFFER_TOKENS, SUMMARY_RESERVE_TOKENS
 from ullage.levels.level import Context
 from ullage.levels.view import StageReport, View
+from ullage.policy import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +197,134 @@ def _first_block(report: StageReport, view: View, first: int) -> int:
         if block.id and view.ledger.string(block.id) in names
     )
     return next(found, 0)
+
+
+# How much of a large window the levels work in (COST-1).
+
+
+FLOOR_TOKENS: Final = 200_000
+"""Up to windows of this size the thresholds of the reference hold; `knee` works in no smaller part of a larger one."""
+
+GROWTH_TOKENS: Final = 1_400
+"""By which a request is longer than the one before: the median of 124 recorded sessions."""
+
+
+class WorkingSize(NamedTuple):
+    """The part of a window that the levels work in, in tokens, and why; `cheapest_tokens`: the size of the least cost."""
+
+    tokens: int
+    why: str
+    cheapest_tokens: int
+
+
+def working_size(model: Model, policy: Policy, *, overhead_tokens: int = 0) -> WorkingSize:
+    """The size to work in: where reading a longer prompt each time costs as much as compacting more often.
+
+    From a compaction on, a prompt grows from `base` to the trigger; a request reads half of that growth on average, and once in
+    each round `base` is written again. The sum is least at `base + sqrt(2 * write / read * base * growth)`.
+
+    Args:
+        model: Its window and prices; without prices the usual ratio of writing and reading holds.
+        policy: Says which size is wanted (`cost.work`), and what a compaction leaves.
+        overhead_tokens: System prompt and tools.
+    """
+    whole, wanted = model.context_window, policy.cost
+    rates = _rates(model, min(whole, FLOOR_TOKENS))
+    base = overhead_tokens + policy.keep.min_tokens + policy.summary.max_output_tokens
+    ratio = rates.write / max(rates.read, 1)
+    span = isqrt(int(2 * ratio * base * GROWTH_TOKENS))
+    cheapest = base + span + SUMMARY_RESERVE_TOKENS + AUTOCOMPACT_BUFFER_TOKENS
+    if wanted.work_tokens:
+        return WorkingSize(min(whole, wanted.work_tokens), "cost.work_tokens", cheapest)
+    if whole <= FLOOR_TOKENS and wanted.work != "price":
+        return WorkingSize(whole, "the window", cheapest)
+    if wanted.work == "fidelity":
+        return WorkingSize(whole, "cost.work is fidelity", cheapest)
+    told = f"the cheapest is {cheapest:,} tokens: writing costs {ratio:.3g} times what reading does, {base:,} stay after a compaction"
+    least = FLOOR_TOKENS if wanted.work == "knee" else 0
+    return WorkingSize(min(whole, max(least, cheapest)), told, cheapest)
+
+
+# What a conversation's prompts have cost, and what they would have without levels.
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCosts:
+    """Of the requests that are remembered.
+
+    Attributes:
+        requests: How many.
+        dollars: What their prompts cost; `unmanaged_dollars`: what the same would have cost had nothing left the context.
+        by_level: What each level saved, in dollars; below 0: it has not paid yet.
+        size: The part of the window that the levels work in, and why.
+        priced: Whether the model's own prices were used; else input 1, write 1.25, read 0.1 dollars per million.
+    """
+
+    requests: int
+    dollars: float
+    unmanaged_dollars: float
+    by_level: Mapping[str, float]
+    size: WorkingSize
+    priced: bool
+
+    @property
+    def saved_dollars(self) -> float:
+        """What all levels together have saved."""
+        return self.unmanaged_dollars - self.dollars
+
+
+def session_costs(
+    requests: Sequence[tuple[int, int, int | None]],
+    reports: Sequence[StageReport],
+    model: Model,
+    size: WorkingSize,
+) -> SessionCosts:
+    """Add up what prompts cost.
+
+    Args:
+        requests: Number, tokens and time of each, in order; `None`: no time.
+        reports: Of the levels, in order.
+        model: Its prices and the life of its cache.
+        size: For the result.
+    """
+    paid = plain = 0
+    saved = dict[str, int]()
+    freed = dict[str, int]()
+    acted = iter(reports)
+    report = next(acted, None)
+    before, before_ms = 0, None
+    for number, tokens, at_ms in requests:
+        again = gone = 0
+        while report is not None and report.request <= number:
+            freed[report.stage] = freed.get(report.stage, 0) + report.freed
+            if report.request == number and report.cost is not None:
+                again += report.cost.rewritten_tokens
+                saved[report.stage] = saved.get(report.stage, 0) - report.cost.rewrite_nanousd
+            report = next(acted, None)
+        gone = sum(freed.values())
+        write, read = rates_of(model, tokens)
+        cold = _passed(model, before_ms, at_ms)
+        grown = tokens if cold else min(tokens, max(0, tokens + gone - before))
+        paid += (tokens - grown) * read + grown * write
+        paid += 0 if cold else min(again, tokens - grown) * max(0, write - read)
+        more, cheap = rates_of(model, tokens + gone)
+        plain += (
+            (tokens + gone - grown) * cheap + grown * more if not cold else (tokens + gone) * more
+        )
+        for stage, each in freed.items():
+            saved[stage] = saved.get(stage, 0) + each * (more if cold else cheap)
+        before, before_ms = tokens + gone, at_ms
+    told = {stage: each / 1e9 for stage, each in saved.items()}
+    priced = model.prices is not None
+    return SessionCosts(len(requests), paid / 1e9, plain / 1e9, told, size, priced)
+
+
+def _passed(model: Model, before_ms: int | None, at_ms: int | None) -> bool:
+    """Whether the cache has run out between two requests."""
+    lives = model.cache.ttl_seconds
+    if not lives or before_ms is None or at_ms is None:
+        return False
+    return at_ms - before_ms > 1000 * min(lives)
 
 
 # Whether a change of what was sent waits until it pays for the cache that it breaks (BEY-2).

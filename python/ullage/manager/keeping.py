@@ -33,6 +33,7 @@ from ullage.messages import Item, message_of
 from ullage.policy import Policy
 
 if TYPE_CHECKING:
+    from ullage.levels.cost import SessionCosts
     from ullage.manager.explain import Explanation
     from ullage.manager.journal import Added, Found, Journal
     from ullage.manager.outside import Log, Outside
@@ -84,6 +85,23 @@ class Accessors:
     def decide(self) -> Decided:
         """Whether an automatic compaction is due; a pure look that may be taken at any moment."""
         return decided(self.machine)
+
+    def costs(self) -> SessionCosts:
+        """What the remembered requests' prompts have cost, what they would have without any level, and which level saved what.
+
+        By estimate, from the model's prices: each prompt is read from the provider's cache as far as it begins as the last one did,
+        unless its shortest life has passed in between. Answers and summaries by a model are not in it.
+        """
+        from ullage.levels.cost import session_costs, working_size
+
+        machine = self.machine
+        size = working_size(
+            machine.model, machine.stated_policy, overhead_tokens=machine.overhead_tokens
+        )
+        if size.tokens != machine.window.context:
+            size = size._replace(tokens=machine.window.context, why="a setting")
+        requests = [(each.number, each.tokens, each.at_ms) for each in machine.records]
+        return session_costs(requests, machine.reports, machine.model, size)
 
     def explain(self, request: int | None = None) -> Explanation:
         """What is in a request by category, and what left until then: when, by which level, why.

@@ -121,6 +121,7 @@ _ARGUMENTS: Final[Mapping[str, tuple[Callable[[Any], bool], str, str]]] = {
         "ModelTable.load(path) reads a file",
     ),
     "source": _TEXT,
+    "cache": (lambda value: isinstance(value, bool), "must be True or False", ""),
     "template": _TEXT,
     "session_id": _TEXT,
     "transcript_path": _TEXT,

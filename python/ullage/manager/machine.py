@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ullage._engine.digests import BlockKind, MessageFlag, Role
 from ullage._late import hashlib
 from ullage.counting.calibration import LEAST_TOKENS, Correction, Estimate, weights_for
-from ullage.counting.models import Model
+from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.effects import Emit, Flow
 from ullage.facts.words import host_share, is_standing
@@ -602,11 +602,31 @@ class Machine:
             autocompact=auto.enabled,
             settings=self.settings,
             start_percent=auto.start_percent,
+            working_tokens=self._working_tokens(model),
         )
-        self.policy = self.stated_policy.fitted(self.window.prompt)
+        self.policy = self.stated_policy.fitted(min(self.window.context, self.window.prompt))
         if not self.window.compaction:
             off = {"collapse.enabled": False, "micro.provider_compact_tokens": 0}
             self.policy = self.policy.change(off)
+
+    def _working_tokens(self, model: Model) -> int | None:
+        """Where nobody states how much of the window to use, and compaction happens by itself, the size that is found (COST-1).
+
+        A window that is stated as the table has it says nothing of how much to use.
+        """
+        policy, settings = self.stated_policy, self.settings
+        stated = settings.auto_compact_window or "auto.start_percent" in self.stated_changes
+        window = settings.max_context_tokens or self.stated_window.get("context_window")
+        if window is not None:
+            row = ModelTable.builtin().find(model.name)
+            stated = stated or row is None or row.context_window != window
+        if stated and not policy.cost.work_tokens:
+            return None
+        if not policy.auto.enabled or policy.auto.reactive_only or settings.disable_auto_compact:
+            return None
+        from ullage.levels.cost import working_size
+
+        return working_size(model, policy, overhead_tokens=self.overhead_tokens).tokens
 
     def change_model(self, model: Model) -> None:
         """Go on with another model: its window, its weights, and no figures of the one before."""
@@ -623,6 +643,7 @@ class Machine:
         self.settle()
         self.overhead.update(overhead_of(system, tools, self.model))
         self.tools = names_of(definitions)
+        self.set_window(self.model)
 
     def unlearn(self) -> None:
         """Use the table's window again."""
@@ -632,7 +653,7 @@ class Machine:
 
     def learn(self, limit: int | None) -> None:
         """Learn a window that a provider's error named (WIN-6); `None` or a larger one changes nothing."""
-        if limit is not None and limit < self.window.context:
+        if limit is not None and limit < self.window.whole:
             self.learned_limit = limit
             # A limit in an error is more reliable than a setting.
             self.settings = replace(self.settings, max_context_tokens=None)

@@ -104,6 +104,8 @@ class ContextManager(WholeLists):
         max_output_tokens: The model's longest response in tokens, likewise.
         thinking: The requests' `thinking` parameter, in the provider's format; `None`: not in use. In Anthropic's manual mode
             (`enabled`) no request begins an open turn without its thinking (A14). It is saved.
+        cache: Request bodies carry cache marks (`cache_control`, `cachePoint`, OpenAI's `prompt_cache_key`), so that each is read
+            from the provider's cache as far as the last one was the same. Marks of the host stay. False: there are none but those.
         levels: Every level, in order: `ullage.levels.ORDER` with your own levels inserted; see `ullage.levels.level`.
 
     Raises:
@@ -149,6 +151,7 @@ class ContextManager(WholeLists):
         session_id: str = "",
         transcript_path: str = "",
         cwd: str = "",
+        cache: bool = True,
         levels: Sequence[Level] = pipeline.ORDER,
     ) -> None:
         given = {name: value for name, value in locals().items() if name not in ("self", "log")}
@@ -166,7 +169,7 @@ class ContextManager(WholeLists):
             rules = context_edits.policy_for(rules, context_management, row, form)
         asked = read_thinking(thinking, provider=form)
         self._writer = RequestWriter(
-            model=row.name, provider=form, system=system, tools=tools, thinking=asked
+            model=row.name, provider=form, system=system, tools=tools, thinking=asked, cache=cache
         )
         self.machine = Machine(
             model=row,

@@ -40,6 +40,7 @@ class Surroundings(SummaryOptions, total=False):
     clock: Callable[[], int | None] | None
     transcript_path: str
     record: bool
+    cache: bool
 
 
 class Outside(Surroundings, total=False):

@@ -16,6 +16,7 @@ from ullage.providers import Loss, anthropic
 from ullage.providers.anthropic import Thinking
 from ullage.providers.native_tools import read_tools
 from ullage.providers.registry import AnyProvider, Provider, provider_of
+from ullage.requests.cache_marks import CacheMarks, has_marks, marks_for
 
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
@@ -30,6 +31,18 @@ def _written_form(provider: Provider, model: str, system: Any) -> WrittenForm:
 
 
 _NO_EXTRAS: Final = Extras()
+
+
+def _changed_in(view: View, start: int, end: int) -> int:
+    """Position of the last of these messages that is not shown as it was added; -1: there is none.
+
+    Levels go on after what they have changed: up to there the list stays the same for long.
+    """
+    shown, originals, sources = view.shown, view.originals, view.sources
+    for at in range(min(len(sources), end) - 1, start - 1, -1):
+        if shown[at] is not originals[at] or sources[at].__class__ is str:
+            return at
+    return -1
 
 
 class _Written(NamedTuple):
@@ -54,6 +67,7 @@ class RequestWriter:
         system: The system prompt; not changed.
         tools: Tool definitions, in any form that `read_tools` takes; not changed.
         thinking: The request's parameter of that name; `None`: not in use.
+        cache: Whether bodies carry cache marks (COST-2).
 
     Raises:
         InvalidPolicy: A tool cannot be sent to this provider.
@@ -67,7 +81,11 @@ class RequestWriter:
         system: Any = None,
         tools: Sequence[Any] = (),
         thinking: Thinking | None = None,
+        cache: bool = True,
     ) -> None:
+        self._cache, self._marks = cache, CacheMarks("")
+        # The last message that a level changed; how far was looked for that, and for marks of the host.
+        self._stable, self._looked, self._read = -1, 0, 0
         self._model, self._provider = model, provider_of(provider)
         self._system, self._given = system, tools
         self._tools = read_tools(tools, self._provider)
@@ -119,6 +137,7 @@ class RequestWriter:
             model=machine.model.name,
             provider=machine.provider,
             thinking=thinking,
+            cache=self._cache,
             **given,
         )
         made.load(machine, self.dump(machine))
@@ -146,7 +165,9 @@ class RequestWriter:
         else:
             written = self._translated(self._form, machine.view, tools)
         count = count if written.messages is items else len(written.messages)
+        before = self._count
         changed = self._changed(machine.view.mark_sent(), written.messages, count)
+        same = before if changed is None else changed
         tokens = machine.tokens if tokens is None else tokens
         return Request(
             written.messages,
@@ -167,7 +188,37 @@ class RequestWriter:
             provider=self._provider.name,
             list_key=self._provider.list_key,
             whole=written.whole,
+            marks=self._marked(machine, tokens, changed is not None, same),
         )
+
+    def _marked(self, machine: Machine, tokens: int, new: bool, same: int) -> CacheMarks | None:
+        """Marks for a request that is long enough to be cached; `new`: something in it was changed."""
+        model = machine.model
+        if not self._cache or self.light:
+            return None
+        if new:
+            self._stable, self._looked, self._read = -1, 0, 0
+        if tokens < model.cache.min_tokens:
+            return None
+        if not self._marks.form:
+            head = self._system, self._tools, as_sent(machine.history[0])
+            found = marks_for(self._provider, model, head)
+            if found is None:
+                self._cache = False
+                return None
+            self._marks = found
+        if self._marks.key:
+            return self._marks
+        view, places = machine.view, [same - 1]
+        if new:
+            places.append(_changed_in(view, 0, same))
+        end = len(view) if new else same
+        self._stable = max(self._stable, _changed_in(view, self._looked, end))
+        self._looked = end
+        start, self._read = self._read, self._count
+        own = (self._marks.own and not new) or has_marks(self._previous, start, self._count)
+        self._marks = self._marks._replace(places=(*places, self._stable), own=own)
+        return self._marks
 
     def _parts(self, tools: Sequence[Any]) -> Mapping[str, Any]:
         given = anthropic.to_provider((), system=self._system, tools=tools).parts

@@ -15,6 +15,7 @@ from ullage.providers import Loss
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
     from ullage.legality.draft import Repair
+    from ullage.requests.cache_marks import CacheMarks
     from ullage.requests.to_request import Outgoing
 
 
@@ -134,6 +135,7 @@ class Request:
         "_items",
         "_list",
         "_list_key",
+        "_marks",
         "_whole",
         "applied_edits",
         "cache_edits",
@@ -172,8 +174,9 @@ class Request:
         cache_edits: Sequence[str] = (),
         rewritten_from: int | None = None,
         whole: Callable[[], Outgoing] | None = None,
+        marks: CacheMarks | None = None,
     ) -> None:
-        self._items, self._count = items, count
+        self._items, self._count, self._marks = items, count, marks
         self._list: list[Item] | None = None
         self.number, self.tokens = number, tokens
         self.reports, self.compaction = tuple(reports), compaction
@@ -221,8 +224,15 @@ class Request:
 
     @property
     def body(self) -> dict[str, Any]:
-        """Everything to send except model and output limit: messages, system prompt, tools, parameters."""
-        return {self._list_key: self.messages, **self.parts, **self.params}
+        """Everything to send except model and output limit: messages, system prompt, tools, parameters, with cache marks.
+
+        What carries a mark is a copy; `messages` and `parts` are without.
+        """
+        messages: list[Item] = self.messages
+        parts: Mapping[str, Any] = self.parts
+        if self._marks is not None:
+            messages, parts = self._marks.on(messages, parts)
+        return {self._list_key: messages, **parts, **self.params}
 
     @property
     def arguments(self) -> dict[str, Any]:

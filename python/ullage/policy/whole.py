@@ -187,10 +187,20 @@ class ProtectPolicy(Group):
 
 @group("cost")
 class CostPolicy(Group):
-    """Whether a rewrite waits until it pays."""
+    """Whether a rewrite waits until it pays, and how much of a large window the levels use."""
+
+    work: str = choice(
+        "knee",
+        "size to work in where the model's window is above 200,000 tokens and nobody states another: the cheapest from 200,000 "
+        "on (knee), the whole window (fidelity), or the cheapest (price)",
+        "knee",
+        "fidelity",
+        "price",
+    )
+    work_tokens: int = number(0, "tokens", "the size to work in; 0: as `work` says")
 
     wait_requests: int = number(
-        0,
+        10,
         "requests",
         "clearing or snipping that pays only after more requests than this is postponed; 0: never",
     )
@@ -435,6 +445,7 @@ class Policy:
                 "snip.start_percent": 40,
                 "micro.by_line": True,
                 "auto.start_percent": 80,
+                "cost.wait_requests": 0,
             }
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import orjson
 
 from ullage.counting.models import ModelTable
 from ullage.exceptions import ContextTooLarge, LogConflict, StoreError, UllageError
+from ullage.levels.cost import FLOOR_TOKENS
 from ullage.levels.view import StageReport
 from ullage.manager import ContextManager
 from ullage.policy import Policy
@@ -193,7 +195,7 @@ def gateway_policy(policy: Policy | None = None) -> Policy:
     Args:
         policy: `None`: the default, where clearing waits until it pays for the cache that it breaks.
     """
-    own = policy or Policy.buffered().change({"cost.wait_requests": 10})
+    own = policy or Policy.buffered()
     off = ("tool_budget.enabled", "snip.turns", "micro.by_provider", "micro.by_cache_edit")
     changed: dict[str, Any] = dict.fromkeys(off, False)
     return own.change({**changed, "micro.provider_compact_tokens": 0, "offer.notice_percent": 0})
@@ -208,6 +210,12 @@ def _start_percent(policy: Policy) -> int:
     marks += [policy.micro.supersede_start_percent] if policy.micro.by_supersession else []
     marks += [policy.micro.line_start_percent] if policy.micro.by_line else []
     return min(marks)
+
+
+def _least_size(policy: Policy) -> int:
+    """The smallest window that the levels may work in (COST-1)."""
+    wanted = policy.cost
+    return wanted.work_tokens or {"knee": FLOOR_TOKENS, "price": 0}.get(wanted.work, sys.maxsize)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +246,7 @@ class Fitter:
     def __init__(self, policy: Policy, states: LineStates) -> None:
         self.policy, self.lines = policy, ClientLines()
         self._states, self._start = states, _start_percent(policy)
+        self._size = _least_size(policy)
         # Names of what was refused as too large: its window is smaller than the table says.
         self._refused: set[str] = set()
 
@@ -247,7 +256,7 @@ class Fitter:
             return False
         if self._refused and name_of(call) in self._refused:
             return True
-        tokens = _window_of(call) * self._start // 100
+        tokens = min(_window_of(call), self._size) * self._start // 100
         return len(call.raw) > tokens * _BYTES_PER_TOKEN
 
     async def fit(self, call: ClientCall) -> FittedCall | None:

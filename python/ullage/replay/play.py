@@ -110,16 +110,24 @@ def replay_session(
     models = table or ModelTable.builtin()
     row = models.lookup(model or script.model or DEFAULT_MODEL)
     turns, error = list[ReplayedTurn](), ""
-    played: Any = _managed if policy is not None else _unmanaged
+    settings = outside.get("settings") or WindowSettings.from_env()
+    working = window_for(row, settings=settings).context
+    played = _unmanaged(script, row)
+    if policy is not None:
+        # A script holds the internal view.
+        given: Any = {"provider": "anthropic", "store": MemoryStore(), **outside}
+        manager = ContextManager(model=row.name, policy=policy, table=models, **given)
+        manager.machine.overhead["system"] = script.overhead_tokens
+        manager.machine.set_window(row)
+        working = manager.machine.window.context
+        played = _managed(script, manager, row, seen)
     try:
-        for turn in played(script, policy, row, models, seen, outside):
+        for turn in played:
             turns.append(turn)
     except ContextTooLarge as exc:
         error = str(exc)
     cost = sum(_nanousd(turn, row) for turn in turns)
     name = policy.preset if policy is not None else "unmanaged"
-    settings = outside.get("settings") or WindowSettings.from_env()
-    working = window_for(row, settings=settings).context
     return Run(name, tuple(turns), error, cost, row.context_window, working)
 
 
@@ -172,10 +180,7 @@ DEFAULT_MODEL = "claude-opus-4-5"
 """For a session that names no model."""
 
 
-def _unmanaged(
-    script: SessionScript, policy: Any, row: Model, table: Any, seen: Any, outside: Any
-) -> Iterator[ReplayedTurn]:
-    del policy, table, seen, outside
+def _unmanaged(script: SessionScript, row: Model) -> Iterator[ReplayedTurn]:
     before = 0
     for number, (at, tokens) in enumerate(_sizes(script, row), 1):
         yield ReplayedTurn(
@@ -204,17 +209,8 @@ def _own(script: SessionScript, at: int) -> int:
 
 
 def _managed(
-    script: SessionScript,
-    policy: Policy,
-    row: Model,
-    table: ModelTable,
-    seen: Seen | None,
-    outside: Mapping[str, Any],
+    script: SessionScript, manager: ContextManager, row: Model, seen: Seen | None
 ) -> Iterator[ReplayedTurn]:
-    # A script holds the internal view.
-    options = {"provider": "anthropic", "store": MemoryStore(), **outside}
-    manager = ContextManager(model=row.name, policy=policy, table=table, **options)
-    manager.machine.overhead["system"] = script.overhead_tokens
     added, sent = 0, 0
     for at, unmanaged in _sizes(script, row):
         for message in script.messages[added : at + 1]:

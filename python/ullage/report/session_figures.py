@@ -357,7 +357,9 @@ def figures_of(
         name=session.path.name,
         format=session.format,
         model=row.name,
-        marks=_marks(window_for(row, settings=settings), session),
+        marks=_marks(
+            window_for(row, settings=settings, working_tokens=runs[0].working_tokens), session
+        ),
         runs=tuple(runs),
         sizes=costs_by_size(script, chosen, model=model, step=step),
         times_ms=tuple(script.times[turn.message - 1] for turn in runs[0].turns),
