@@ -16,7 +16,7 @@ PURE_TESTS ?= tests/packaging/test_pure_wheel.py tests/packaging/test_exports.py
   tests/compaction/test_compaction_flow.py tests/sessions/test_sessions.py tests/cli/test_commands.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test built place tested quick slow integrations clients-table live test-pythons python-test pure-wheel release-check models corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench board compare laws bench-times gates profile builds docs picture fmt clean
+.PHONY: help demo ready test built place tested quick slow integrations clients-table live test-pythons python-test pure-wheel release-check models corpus lint types rust fuzz asan miri bench-rust wheel wheel-test bench board compare laws bench-times gates profile builds docs picture fmt clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-13s %s\n", $$1, $$2}'
@@ -29,9 +29,17 @@ $(VENV)/.tools: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --group dev
 	@touch $@
 
-demo: | $(BIN)/python ## Build Ullage and compact an example session
-	$(BIN)/python -m pip install --quiet ".[cli]"
-	$(BIN)/ullage demo
+demo: ready | $(BIN)/python ## Build Ullage and compact an example session
+	@echo "Compiling the Rust core and installing Ullage into $(VENV): one to three minutes, some seconds from the second time on."
+	@$(BIN)/python -m pip install --quiet ".[cli]"
+	@$(BIN)/ullage demo
+
+# What a build needs, before it begins: each line says what is missing and how to get it.
+ready:
+	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "Python 3.11 or newer is needed: $(PYTHON) is older or missing. Name another one: make demo PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c "import ensurepip, venv" 2>/dev/null || { echo "$(PYTHON) cannot make an environment: install its venv (Debian, Ubuntu: apt install python3-venv)"; exit 1; }
+	@command -v cargo >/dev/null || { echo "Rust is missing: install it (https://rustup.rs). Without it: make pure-wheel builds the engine in plain Python into dist/pure"; exit 1; }
+	@command -v cc >/dev/null || { echo "A C linker (cc) is missing: install one (Debian, Ubuntu: apt install gcc). Without it: make pure-wheel builds the engine in plain Python into dist/pure"; exit 1; }
 
 # The checks of the sources have one processor each; the tests of the wheel then take both.
 test: ## Build the wheel and pass the tests, those of the engines on both
@@ -176,7 +184,7 @@ FUZZ_OUT ?= target/fuzz
 FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
   -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
   -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1
-HOST := $(shell rustc -vV | sed -n 's/^host: //p')
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 fuzz: ## Fuzz each target from its seeds: make fuzz FUZZ_SECONDS=600 FUZZ_TARGETS=jsonl_index
 	RUSTFLAGS="$(FUZZ_FLAGS)" cargo build --quiet --release --manifest-path rust/fuzz/Cargo.toml --target $(HOST) --target-dir $(FUZZ_OUT)
