@@ -166,9 +166,9 @@ def test_an_acting_turn_gets_a_manager_of_its_own_in_each_round(benches, monkeyp
     run, setup, *_ = made.contenders["ullage"]
     managers = [setup()[0][0] for _ in range(2)]
     assert managers[0] is not managers[1]
+    assert len(managers[0].messages) == len(managers[1].messages)
     for manager in managers:
-        assert not manager.prepare().reports
-        run(manager)
+        run(manager)  # where no level acts it fails
 
 
 def test_each_chunk_of_a_text_is_counted_once(benches) -> None:

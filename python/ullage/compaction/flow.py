@@ -264,6 +264,10 @@ def _built(
         accepted = yield from write_summary(state, instructions)
         result = _put_together(state, accepted, attached, hook_context, warnings)
     result = tries.best(result)
+    if state.removed_tokens < LEAST_REMOVED_TO_FIT and over_target(
+        state, result.report.messages_after
+    ):
+        return _no_op(state, "nothing_to_compact")  # shortened results alone are not enough
     _hold(job, accepted, result.report)
     freed = state.counted(state.tokens + state.overhead) - result.report.tokens_after
     if freed <= 0:
@@ -301,7 +305,7 @@ class _Tries:
         most = min(target, state.counted(state.tokens) * WORTH_PERCENT // 100)
         left = ((most if used > most else target) - used) * 1000 // state.job.permille
         if used > most:
-            return self._smaller(state, size, state.measure(accepted.text), -left)
+            return self._smaller(state, accepted.limit, size, state.measure(accepted.text), -left)
         if self.fits is None or used > self.fits.report.messages_after:
             self.fits = result
         if used * 100 >= target * FILLED_PERCENT or state.counted(state.tokens) <= target:
@@ -319,7 +323,9 @@ class _Tries:
             return None
         return replace(state, summary_limit=limit)
 
-    def _smaller(self, state: State, size: int, estimated: int, over: int) -> State | None:
+    def _smaller(
+        self, state: State, limit: int, size: int, estimated: int, over: int
+    ) -> State | None:
         """A shorter summary, in proportion; where it is as short as can be, less is kept."""
         if size <= LEAST_SUMMARY_TOKENS or (state.summary_limit or size) <= LEAST_SUMMARY_TOKENS:
             share = state.kept_tokens - state.facts.standing_tokens - over - 1
@@ -328,7 +334,8 @@ class _Tries:
             less = within_share(recut(state, state.cut), share)
             return less if less.kept_tokens < state.kept_tokens else None
         self.high = min(self.high or size, size)
-        limit = size * max(estimated - over, 0) * 985 // (max(estimated, 1) * 1000) - 2
+        passed = max(size - limit, 0)  # what must be said can be more than a limit allows
+        limit = size * max(estimated - over, 0) * 985 // (max(estimated, 1) * 1000) - 2 - passed
         if limit <= self.low:
             limit = (self.low + self.high) // 2
         if self.low and self.high - self.low < max(self.high // 50, 4):

@@ -67,7 +67,7 @@ class Background(Protocol):
         ...
 
 
-class Compactor(Protocol):
+class AutoCompactor(Protocol):
     """Summarises the whole conversation, for the level that decides when."""
 
     @property
@@ -227,7 +227,7 @@ class Context:
     summarizer: Writer | None = None
     line_summarizer: Writer | None = None
     background: Background | None = None
-    compactor: Compactor | None = None
+    compactor: AutoCompactor | None = None
     count: Callable[[], int] | None = None
     goal: Goal = Goal()
     extras: Extras = field(default_factory=Extras)

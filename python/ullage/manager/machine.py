@@ -19,7 +19,8 @@ from ullage.effects import Emit, Flow
 from ullage.facts.words import host_share, is_standing
 from ullage.levels import pipeline, provider_clearing
 from ullage.levels.collapse import QUIET_SOURCES
-from ullage.levels.level import Compactor, Context, Goal, Level, LevelState, Rest
+from ullage.levels.cost import working_size
+from ullage.levels.level import AutoCompactor, Context, Goal, Level, LevelState, Rest
 from ullage.levels.pins import Pin
 from ullage.levels.view import ANY, StageReport, View, is_marker
 from ullage.manager.known import Host, check_answer, check_item, names_of, overhead_of
@@ -624,8 +625,6 @@ class Machine:
             return None
         if not policy.auto.enabled or policy.auto.reactive_only or settings.disable_auto_compact:
             return None
-        from ullage.levels.cost import working_size
-
         return working_size(model, policy, overhead_tokens=self.overhead_tokens).tokens
 
     def change_model(self, model: Model) -> None:
@@ -955,7 +954,7 @@ class Machine:
         now_ms: int | None,
         *,
         goal: Goal | None = None,
-        compactor: Compactor | None = None,
+        compactor: AutoCompactor | None = None,
     ) -> Context:
         """What the levels are given for the next request."""
         self.settle()
