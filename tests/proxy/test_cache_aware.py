@@ -12,7 +12,9 @@ from tests.proxy.cache_kit import breaks, paid_after, run
 from ullage.policy import Policy
 from ullage.testing import conversation
 
-EARLY = Policy.buffered().change({"snip.start_percent": 5, "micro.supersede_start_percent": 5})
+EARLY = Policy.buffered().change(
+    {"snip.start_percent": 5, "micro.supersede_start_percent": 5, "cost.wait_requests": 0}
+)
 """Levels begin at 10 000 tokens of the model's 200 000, so that a short session shows what a long one does."""
 
 WAITS = 10

@@ -46,11 +46,11 @@ def test_a_save_that_took_too_long_is_not_called_saved(stores, monkeypatch):
 def test_old_versions_go(stores, monkeypatch):
     for number in range(4):
         stores[0].save("c", "state", b"%d" % number, after=number)
-    monkeypatch.setattr(bucket_store, "_KEPT", timedelta(seconds=-1))
+    monkeypatch.setattr(bucket_store, "_OLDER_VERSIONS_STAY", timedelta(seconds=-1))
     monkeypatch.setattr(bucket_store, "_now", lambda: 0)
     with pytest.raises(StoreError):
         stores[0].save("c", "state", b"4", after=4)
-    monkeypatch.setattr(bucket_store, "_KEPT", timedelta(0))
+    monkeypatch.setattr(bucket_store, "_OLDER_VERSIONS_STAY", timedelta(0))
     stores[0].save("c", "state", b"5", after=5)
     left = [each["path"][-1] for each in stores[0]._under("documents/c.c")]
     assert sorted(left) == ["5", "6"]
