@@ -209,15 +209,15 @@ class RequestWriter:
             self._marks = found
         if self._marks.key:
             return self._marks
-        view, places = machine.view, [same - 1]
-        if new:
-            places.append(_changed_in(view, 0, same))
+        view = machine.view
         end = len(view) if new else same
-        self._stable = max(self._stable, _changed_in(view, self._looked, end))
-        self._looked = end
+        if self._looked < end:
+            self._stable = max(self._stable, _changed_in(view, self._looked, end))
+            self._looked = end
         start, self._read = self._read, self._count
         own = (self._marks.own and not new) or has_marks(self._previous, start, self._count)
-        self._marks = self._marks._replace(places=(*places, self._stable), own=own)
+        edge = (_changed_in(view, 0, same),) if new else ()
+        self._marks = CacheMarks(self._marks.form, (same - 1, *edge, self._stable), own=own)
         return self._marks
 
     def _parts(self, tools: Sequence[Any]) -> Mapping[str, Any]:

@@ -6,12 +6,10 @@ So the end of the newest message is marked, and the place where the last request
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import orjson
-
+from ullage._late import hashlib, orjson
 from ullage.counting.models import Model
 from ullage.messages import Item
 from ullage.providers.registry import Provider
