@@ -15,9 +15,11 @@ from typing import Any, NamedTuple
 
 from benches.python.bench_bpe import ranks
 
-from ullage.dropin import langchain as our_langchain
-from ullage.dropin import litellm as our_litellm
-from ullage.dropin import tiktoken as our_tiktoken
+from ullage.dropin import (
+    langchain as our_langchain,
+    litellm as our_litellm,
+    tiktoken as our_tiktoken,
+)
 from ullage.providers import provider_of
 from ullage.testing import conversation
 

@@ -30,9 +30,7 @@ from typing import Any, NamedTuple
 from benches.peers.compare import TookTooLong, at_most
 
 from ullage import _reference
-from ullage.legality import anthropic, chat, rules
-from ullage.legality import check as ledgers
-from ullage.legality import params as documents
+from ullage.legality import anthropic, chat, check as ledgers, params as documents, rules
 
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "legality" / "test_rules_vectors.py"
 MODULES = (

@@ -46,48 +46,58 @@ from ullage._version import VERSION
 # Type checkers read it as true; importing `typing` for it would be most of what the import costs.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ullage.compaction import CompactionResult as CompactionResult
-    from ullage.compaction import Providers as Providers
-    from ullage.compaction import Skill as Skill
-    from ullage.compaction import acompact as acompact
-    from ullage.compaction import compact as compact
+    from ullage.compaction import (
+        CompactionResult as CompactionResult,
+        Providers as Providers,
+        Skill as Skill,
+        acompact as acompact,
+        compact as compact,
+    )
     from ullage.counting.models import ModelTable as ModelTable
-    from ullage.counting.window import WindowSettings as WindowSettings
-    from ullage.counting.window import warning_state as warning_state
-    from ullage.exceptions import CompactionError as CompactionError
-    from ullage.exceptions import ContextTooLarge as ContextTooLarge
-    from ullage.exceptions import InvalidMessage as InvalidMessage
-    from ullage.exceptions import InvalidPolicy as InvalidPolicy
-    from ullage.exceptions import InvalidTranscript as InvalidTranscript
-    from ullage.exceptions import ManagerBusy as ManagerBusy
-    from ullage.exceptions import MissingExtra as MissingExtra
-    from ullage.exceptions import StoreError as StoreError
-    from ullage.exceptions import UllageError as UllageError
-    from ullage.exceptions import UnknownModel as UnknownModel
+    from ullage.counting.window import (
+        WindowSettings as WindowSettings,
+        warning_state as warning_state,
+    )
+    from ullage.exceptions import (
+        CompactionError as CompactionError,
+        ContextTooLarge as ContextTooLarge,
+        InvalidMessage as InvalidMessage,
+        InvalidPolicy as InvalidPolicy,
+        InvalidTranscript as InvalidTranscript,
+        ManagerBusy as ManagerBusy,
+        MissingExtra as MissingExtra,
+        StoreError as StoreError,
+        UllageError as UllageError,
+        UnknownModel as UnknownModel,
+    )
     from ullage.legality import validate as validate
     from ullage.legality.repairs import repair as repair
-    from ullage.manager import ContextManager as ContextManager
-    from ullage.manager import Decided as Decided
-    from ullage.manager import Recovery as Recovery
-    from ullage.manager import Request as Request
-    from ullage.manager import Usage as Usage
+    from ullage.manager import (
+        ContextManager as ContextManager,
+        Decided as Decided,
+        Recovery as Recovery,
+        Request as Request,
+        Usage as Usage,
+    )
     from ullage.memory.session import SessionMemory as SessionMemory
     from ullage.observe.hooks import Hooks as Hooks
     from ullage.observe.telemetry import Telemetry as Telemetry
     from ullage.policy import Policy as Policy
-    from ullage.recall.store import FileStore as FileStore
-    from ullage.recall.store import MemoryStore as MemoryStore
-    from ullage.requests.lists import estimate_tokens as estimate_tokens
-    from ullage.requests.lists import keep_window as keep_window
-    from ullage.requests.lists import truncate_head as truncate_head
+    from ullage.recall.store import FileStore as FileStore, MemoryStore as MemoryStore
+    from ullage.requests.lists import (
+        estimate_tokens as estimate_tokens,
+        keep_window as keep_window,
+        truncate_head as truncate_head,
+    )
     from ullage.requests.to_request import outgoing as outgoing
-    from ullage.sessions import CompactedSession as CompactedSession
-    from ullage.sessions import Session as Session
-    from ullage.sessions import compact_session as compact_session
-    from ullage.sessions import open_session as open_session
+    from ullage.sessions import (
+        CompactedSession as CompactedSession,
+        Session as Session,
+        compact_session as compact_session,
+        open_session as open_session,
+    )
     from ullage.summarizers import summarizer_of as summarizer_of
-    from ullage.transcript import TranscriptLog as TranscriptLog
-    from ullage.transcript import resume as resume
+    from ullage.transcript import TranscriptLog as TranscriptLog, resume as resume
 
 # Where each public name lives.
 _HOMES = {

@@ -6,17 +6,17 @@ Errors are the classes of `ullage.exceptions`. Token counts are ints. Indices ar
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, final
 
-from ullage._engine.digests import Anchor as Anchor
-from ullage._engine.digests import AnchoredCount as AnchoredCount
 from ullage._engine.digests import (
+    Anchor as Anchor,
+    AnchoredCount as AnchoredCount,
     BlockDigest,
     FoldedContext,
+    KeepWindow as KeepWindow,
+    LineDigest as LineDigest,
     MessageDigest,
     SurveyFacts,
+    Violation as Violation,
 )
-from ullage._engine.digests import KeepWindow as KeepWindow
-from ullage._engine.digests import LineDigest as LineDigest
-from ullage._engine.digests import Violation as Violation
 
 __version__: str
 FEATURE_NAMES: tuple[str, ...]  # in the order of `Weights.features`

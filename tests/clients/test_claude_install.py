@@ -9,8 +9,7 @@ from importlib import util
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.kit import report, ullage
 from tests.machine_kit import Machine

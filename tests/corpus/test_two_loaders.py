@@ -7,8 +7,10 @@ import shutil
 import pytest
 
 from tests.sessions.test_session_chain import along_parents, by_the_boundary, lines_of
-from tests.sessions.test_undo_and_edit import along_parents as contents_along_parents
-from tests.sessions.test_undo_and_edit import by_the_boundary as contents_by_the_boundary
+from tests.sessions.test_undo_and_edit import (
+    along_parents as contents_along_parents,
+    by_the_boundary as contents_by_the_boundary,
+)
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions import compact_session, open_session, remove_parts, session_parts
 from ullage.sessions.edit import undo_compaction

@@ -8,8 +8,7 @@ import random
 import warnings
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ullage import ContextManager, ModelTable, Policy
 from ullage.counting.models import UnknownModelWarning

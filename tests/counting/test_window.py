@@ -6,8 +6,7 @@ import dataclasses
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ullage import _env
 from ullage.counting.models import Model, ModelTable

@@ -6,8 +6,7 @@ import json
 import os
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ullage import _reference as twin
 from ullage.exceptions import InvalidTranscript, StoreError

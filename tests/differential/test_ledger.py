@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ullage import _reference as twin
 from ullage._engine.digests import BlockFlag, BlockKind, MessageFlag, Role

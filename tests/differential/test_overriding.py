@@ -7,8 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ullage import _reference as twin
 from ullage.exceptions import InvalidMessage

@@ -6,13 +6,10 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from ullage import _reference as twin
-from ullage.facts import collector as answers_found
-from ullage.facts import rules as commitments
-from ullage.facts import rules as prose
+from ullage.facts import collector as answers_found, rules as commitments, rules as prose
 from ullage.facts.rules import SearchedPatterns
 from ullage.summarizers import users_words as sentence_cut
 from ullage.testing import conversation

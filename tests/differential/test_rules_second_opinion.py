@@ -7,8 +7,7 @@ trouble may differ where one broken thing breaks several.
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, event, given, settings, strategies as st
 
 from tests.attack import hostile
 from tests.attack.mutations import MUTATIONS, mutate

@@ -6,8 +6,7 @@ import copy
 import warnings
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ullage.dropin import litellm as ours
 

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from importlib import resources
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ullage.dropin import tiktoken as ours
 

@@ -19,8 +19,7 @@ from ullage.exceptions import ContextTooLarge
 from ullage.legality import Originals
 from ullage.legality.incremental import Repairer
 from ullage.legality.repairs import repair
-from ullage.providers import anthropic as to_anthropic
-from ullage.providers import classify, openai_chat, openai_responses
+from ullage.providers import anthropic as to_anthropic, classify, openai_chat, openai_responses
 from ullage.testing import Step
 from ullage.testing._seal import sign_thinking
 from ullage.testing.failures import Failure

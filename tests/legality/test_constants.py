@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage._reference import rules as blocks
-from ullage._reference import rules as cache
+from ullage._reference import rules as blocks, rules as cache
 from ullage._reference.read import CLEARED_TEXT
 from ullage._reference.rules import Facts
 from ullage.legality import params as capabilities

@@ -6,8 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.attack.hostile import hostile_conversations
 from tests.attack.mutations import MUTATIONS, mutate

@@ -10,9 +10,7 @@ import pytest
 
 from tests.kit import compare, rewrites
 from tests.legality.rules_vectors import PATH, run, vectors
-from ullage.legality import anthropic, chat, rules
-from ullage.legality import check as ledgers
-from ullage.legality import params as documents
+from ullage.legality import anthropic, chat, check as ledgers, params as documents, rules
 from ullage.providers import classify
 
 VECTORS = vectors()

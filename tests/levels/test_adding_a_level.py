@@ -11,8 +11,7 @@ from typing import Any, Self
 
 import pytest
 
-from tests.kit import result as answer
-from tests.kit import said, use, user
+from tests.kit import result as answer, said, use, user
 from tests.oracle.legality import assert_legal
 from ullage.exceptions import InvalidPolicy
 from ullage.levels import ORDER, Context, Decision, Level, StageReport

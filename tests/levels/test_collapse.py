@@ -9,8 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.kit import view_of
 from tests.kit.transcripts import session_287k
@@ -18,9 +17,14 @@ from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
 from ullage.effects import Flow, Summarize, Together, Wait, drive
 from ullage.exceptions import UnknownHandle
-from ullage.levels import Made, View, collapse, collapse_summary
-from ullage.levels import collapse as level
-from ullage.levels import collapse as spans
+from ullage.levels import (
+    Made,
+    View,
+    collapse,
+    collapse as level,
+    collapse as spans,
+    collapse_summary,
+)
 from ullage.levels.collapse import Candidate, Collapse, Staged, candidates, protected
 from ullage.levels.level import Context, whole_cuts
 from ullage.manager import ContextManager

@@ -7,8 +7,7 @@ import itertools
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal

@@ -8,8 +8,7 @@ import json
 import pickle
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.kit import said, user
 from ullage import ContextManager, Policy, TranscriptLog, compact, resume

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ullage.levels.view import Decision, Made, Results, View
 from ullage.manager.journal import dump_view, load_view, mark_of, patch, view_change

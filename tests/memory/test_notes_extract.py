@@ -8,8 +8,7 @@ import shlex
 import subprocess
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ullage.exceptions import InvalidPolicy
 from ullage.memory.notes import MemoryFolder, NoteKeeper, NoteRecall

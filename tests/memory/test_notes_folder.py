@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ullage.cli import main
 from ullage.exceptions import InvalidNote, LogConflict, PathRefused

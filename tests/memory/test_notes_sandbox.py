@@ -8,8 +8,7 @@ import threading
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ullage.exceptions import LogConflict, PathRefused, StoreError
 from ullage.memory.notes.folder import MAX_FILE_BYTES, Sandbox, checked_parts

@@ -11,8 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from tests.attack.hostile import hostile_conversations, hostile_entries
 from tests.kit.strategies import entries, legal_conversations

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from tests.properties import conversations as make
-from tests.properties import shape_rules as rules
+from tests.properties import conversations as make, shape_rules as rules
 from ullage.providers import (
     anthropic,
     bedrock,

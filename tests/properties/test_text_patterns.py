@@ -9,8 +9,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ullage.compaction.checks import check_reply
 from ullage.facts import collect

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ullage.exceptions import InvalidPolicy
 from ullage.providers import Classified, classify

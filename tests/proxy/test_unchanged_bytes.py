@@ -11,8 +11,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("aiohttp")
 pytest.importorskip("starlette")
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from tests.oracle.server import OracleServer
 from tests.proxy.kit import Proxy, asks, call

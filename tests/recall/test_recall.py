@@ -6,8 +6,7 @@ import copy
 
 import orjson
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.level_kit import act, context_of
 from ullage.exceptions import InvalidPolicy, UnknownHandle

@@ -12,8 +12,7 @@ from base64 import b64encode
 
 import orjson
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import ullage
 from ullage.counting.exact import count_tokens_exact

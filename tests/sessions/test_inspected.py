@@ -6,13 +6,17 @@ import json
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.kit.transcripts import Layout, session_file
 from ullage.exceptions import UllageError
-from ullage.sessions import inspect_session, open_session, remove_parts, session_parts
-from ullage.sessions import inspected as module
+from ullage.sessions import (
+    inspect_session,
+    inspected as module,
+    open_session,
+    remove_parts,
+    session_parts,
+)
 from ullage.testing import scenario
 
 pytestmark = pytest.mark.both_engines

@@ -8,8 +8,7 @@ from tests.kit import said, user
 from ullage.exceptions import LogConflict, StoreError
 from ullage.memory.session import SessionMemory
 from ullage.memory.session.notes_folder import MAX_BYTES, NOTES
-from ullage.stores import FolderStore, SqliteStore, StoredNotes, Worker
-from ullage.stores import stored_log as module
+from ullage.stores import FolderStore, SqliteStore, StoredNotes, Worker, stored_log as module
 
 MODEL = "claude-opus-4-5"
 

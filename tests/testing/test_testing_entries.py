@@ -8,8 +8,7 @@ from collections import defaultdict
 import pytest
 
 from tests.kit.transcripts import Layout, session_file
-from ullage.testing import scenario
-from ullage.testing import session_file as plain_session_file
+from ullage.testing import scenario, session_file as plain_session_file
 from ullage.transcript import resume
 
 LAYOUTS = {

@@ -8,8 +8,7 @@ import json
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, find, given, settings, strategies as st
 
 from tests.attack import hostile
 from tests.attack.mutations import MUTATIONS, mutate

@@ -14,8 +14,7 @@ import pytest
 
 from tests.kit import result, said, use, user
 from tests.transcript.mutated_logs import KINDS, mutations, played
-from ullage import compact
-from ullage import ullage_check as check
+from ullage import compact, ullage_check as check
 from ullage.exceptions import StoreError
 from ullage.facts.sections import HEADINGS
 from ullage.manager import ContextManager

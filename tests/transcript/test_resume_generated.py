@@ -7,8 +7,7 @@ import itertools
 import json
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from tests.kit.transcripts import Layout, session_file
 from ullage.testing import scenario

@@ -6,8 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
-from importlib.metadata import PackageMetadata, PackageNotFoundError
-from importlib.metadata import metadata as installed
+from importlib.metadata import PackageMetadata, PackageNotFoundError, metadata as installed
 from pathlib import Path
 from typing import NamedTuple
 

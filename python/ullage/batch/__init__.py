@@ -14,34 +14,37 @@ Indexing and counting release the GIL; Python code (summaries, reports) does not
 from __future__ import annotations
 
 from ullage.batch.engines import (
-    ENGINES,
-    ArrowBatch,
-    EngineName,
-    find_places,
+    ENGINES as ENGINES,
+    ArrowBatch as ArrowBatch,
+    EngineName as EngineName,
+    find_places as find_places,
     process_rows,
     run_places,
     run_rows,
     write_table,
 )
-from ullage.batch.places import RemoteFile, find_remote
+from ullage.batch.places import RemoteFile as RemoteFile, find_remote as find_remote
 from ullage.batch.row_task import (
-    ACTIONS,
-    BatchAction,
-    BatchRow,
+    ACTIONS as ACTIONS,
+    BatchAction as BatchAction,
+    BatchRow as BatchRow,
     RowTask,
-    compact_file,
-    inspect_file,
-    row_of,
+    compact_file as compact_file,
+    inspect_file as inspect_file,
+    row_of as row_of,
 )
 from ullage.batch.run import (
-    Done,
-    Manifest,
-    Status,
-    count_file,
-    replay_file,
+    Done as Done,
+    Manifest as Manifest,
+    Status as Status,
+    count_file as count_file,
+    replay_file as replay_file,
     run_batch,
-    validate_file,
+    validate_file as validate_file,
 )
-from ullage.batch.search import TranscriptFile, find_transcripts
+from ullage.batch.search import (
+    TranscriptFile as TranscriptFile,
+    find_transcripts as find_transcripts,
+)
 
 __all__ = ["RowTask", "process_rows", "run_batch", "run_places", "run_rows", "write_table"]

@@ -31,8 +31,7 @@ from ullage.facts.words import is_standing
 from ullage.observe.hooks import Redactor
 from ullage.policy import Policy
 from ullage.sessions import CompactedSession, Session, compact_session, open_session
-from ullage.sessions.save import FreshSession
-from ullage.sessions.save import new_session as fresh_session
+from ullage.sessions.save import FreshSession, new_session as fresh_session
 from ullage.summarizers import summarizer_of
 from ullage.transcript import resume
 

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ullage.cli import compact as compact_cli
-from ullage.cli import inspect as inspect_cli
+from ullage.cli import compact as compact_cli, inspect as inspect_cli
 from ullage.cli.output import Output
 from ullage.cli.resume import dump
 from ullage.sessions import Session, compact_session, open_session

@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.compaction.api import acompact, compact
+    from ullage.compaction.api import acompact as acompact, compact as compact
     from ullage.compaction.context_providers import (
         AgentsAttachment,
         McpAttachment,
-        Providers,
-        Skill,
+        Providers as Providers,
+        Skill as Skill,
         TaskAttachment,
         ToolsAttachment,
     )
-    from ullage.compaction.flow import compaction_flow
+    from ullage.compaction.flow import compaction_flow as compaction_flow
     from ullage.compaction.job import (
-        CompactionOptions,
-        CompactionReport,
-        CompactionResult,
-        Job,
-        ListOptions,
-        Outcome,
-        SummaryOptions,
+        CompactionOptions as CompactionOptions,
+        CompactionReport as CompactionReport,
+        CompactionResult as CompactionResult,
+        Job as Job,
+        ListOptions as ListOptions,
+        Outcome as Outcome,
+        SummaryOptions as SummaryOptions,
     )
 
 __all__ = ["AgentsAttachment", "McpAttachment", "TaskAttachment", "ToolsAttachment"]

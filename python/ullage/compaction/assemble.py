@@ -41,15 +41,13 @@ from ullage.facts.sections import (
     quoted,
     user_message,
 )
-from ullage.facts.words import is_host_only, is_standing, text_of
-from ullage.facts.words import summary_text as text_of_summary
+from ullage.facts.words import is_host_only, is_standing, summary_text as text_of_summary, text_of
 from ullage.facts.work import read_tasks, read_work
 from ullage.legality.thinking import turn_end, unbound
 from ullage.levels.pins import missing_pins, write_pins
 from ullage.messages import BlockView, Item, StoredEntry, message_of, role_of, uuid_of
 from ullage.providers.anthropic import is_manual, is_torn
-from ullage.summarizers import extractive as extractive_sections
-from ullage.summarizers import lines as work_lines
+from ullage.summarizers import extractive as extractive_sections, lines as work_lines
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
 from ullage.summarizers.extractive import render as extractive_render
 from ullage.summarizers.lines import shown

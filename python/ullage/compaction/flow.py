@@ -56,8 +56,7 @@ from ullage.effects import Call, Cancelled, Emit, Flow, LetOthersRun, RunHook, S
 from ullage.exceptions import CompactionError, ContextTooLarge, UllageError
 from ullage.facts.model import Facts
 from ullage.facts.sections import CLOSING, NOTES_OPENING, OPENING
-from ullage.facts.words import summary_text as text_of_summary
-from ullage.facts.words import text_of
+from ullage.facts.words import summary_text as text_of_summary, text_of
 from ullage.observe.events import (
     CacheReset,
     CompactionFinished,

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NoReturn, TypeAlias
 
-from ullage.compaction.context_providers import Attachment as HostAttachment
-from ullage.compaction.context_providers import Providers, Skill
+from ullage.compaction.context_providers import Attachment as HostAttachment, Providers, Skill
 from ullage.effects import Call, Effect, Flow, ReadFile, Together
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts

@@ -7,31 +7,36 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.counting.calibration import Correction, Ledger, Weights, weights_for
+    from ullage.counting.calibration import (
+        Correction as Correction,
+        Ledger as Ledger,
+        Weights as Weights,
+        weights_for as weights_for,
+    )
     from ullage.counting.exact import (
-        bytes_of_tokens,
+        bytes_of_tokens as bytes_of_tokens,
         count_tokens_exact,
         count_tokens_exact_up_to,
         decode_exact,
         encode_exact,
-        special_tokens,
+        special_tokens as special_tokens,
     )
     from ullage.counting.media_stripping import strip_media
     from ullage.counting.models import (
-        CacheRule,
-        ImageRule,
+        CacheRule as CacheRule,
+        ImageRule as ImageRule,
         Model,
-        ModelTable,
-        Prices,
+        ModelTable as ModelTable,
+        Prices as Prices,
         UnknownModelWarning,
     )
     from ullage.counting.window import (
-        IgnoredSetting,
+        IgnoredSetting as IgnoredSetting,
         NoTriggerWarning,
-        WarningState,
-        Window,
-        WindowSettings,
-        warning_state,
+        WarningState as WarningState,
+        Window as Window,
+        WindowSettings as WindowSettings,
+        warning_state as warning_state,
         window_for,
     )
 

@@ -8,16 +8,16 @@ from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
     from ullage.facts.collector import (
-        AgreedItem,
-        AgreedState,
-        CommitmentList,
+        AgreedItem as AgreedItem,
+        AgreedState as AgreedState,
+        CommitmentList as CommitmentList,
         collect,
         commitments_of,
-        note_inputs,
+        note_inputs as note_inputs,
     )
-    from ullage.facts.model import Facts
-    from ullage.facts.rules import CommitmentKind
-    from ullage.facts.words import is_user_input
+    from ullage.facts.model import Facts as Facts
+    from ullage.facts.rules import CommitmentKind as CommitmentKind
+    from ullage.facts.words import is_user_input as is_user_input
 
 __all__ = ["collect", "commitments_of"]
 

@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage._engine.digests import Violation
-    from ullage.legality.check import Report, Rule, describe, rules, validate
-    from ullage.legality.draft import Repair, Repaired
+    from ullage._engine.digests import Violation as Violation
+    from ullage.legality.check import (
+        Report as Report,
+        Rule as Rule,
+        describe,
+        rules,
+        validate as validate,
+    )
+    from ullage.legality.draft import Repair as Repair, Repaired as Repaired
     from ullage.legality.incremental import Repairer
-    from ullage.legality.originals import Originals
-    from ullage.legality.params import RequestFacts, facts_for
-    from ullage.legality.repairs import repair
+    from ullage.legality.originals import Originals as Originals
+    from ullage.legality.params import RequestFacts as RequestFacts, facts_for
+    from ullage.legality.repairs import repair as repair
 
 __all__ = ["Repairer", "describe", "facts_for", "rules"]
 

@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.levels.breakdown import Inspection, inspect_messages
+    from ullage.levels.breakdown import Inspection as Inspection, inspect_messages
     from ullage.levels.context_edits import apply_context_management
-    from ullage.levels.level import Context, Level, LevelState
+    from ullage.levels.level import Context, Level, LevelState as LevelState
     from ullage.levels.model_tools import COMPACT_TOOL, CONTEXT_TOOL
-    from ullage.levels.pipeline import ORDER
+    from ullage.levels.pipeline import ORDER as ORDER
     from ullage.levels.turn_snip import SNIP_TOOL
-    from ullage.levels.view import Decision, Made, Result, Span, StageReport, View
+    from ullage.levels.view import (
+        Decision as Decision,
+        Made as Made,
+        Result as Result,
+        Span as Span,
+        StageReport as StageReport,
+        View as View,
+    )
 
 __all__ = [
     "COMPACT_TOOL",

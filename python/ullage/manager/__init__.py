@@ -28,10 +28,15 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.manager.journal import with_changes
-    from ullage.manager.manager import ContextManager
-    from ullage.manager.values import Decided, Recovery, Request, Usage
-    from ullage.manager.written_back import ListView, PlanStep
+    from ullage.manager.journal import with_changes as with_changes
+    from ullage.manager.manager import ContextManager as ContextManager
+    from ullage.manager.values import (
+        Decided as Decided,
+        Recovery as Recovery,
+        Request as Request,
+        Usage as Usage,
+    )
+    from ullage.manager.written_back import ListView, PlanStep as PlanStep
 
 __all__ = ["ListView"]
 

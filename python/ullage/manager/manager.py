@@ -15,8 +15,7 @@ from ullage.levels import context_edits, pipeline
 from ullage.levels.level import Level
 from ullage.levels.pins import pin_of, unpin
 from ullage.levels.view import StageReport
-from ullage.manager import compactions, prepare
-from ullage.manager import machine as plain_messages
+from ullage.manager import compactions, machine as plain_messages, prepare
 from ullage.manager.keeping import ExclusiveGuard, Lighter, too_many_told
 from ullage.manager.known import (
     Host,

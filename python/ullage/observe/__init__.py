@@ -8,34 +8,45 @@ from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
     from ullage.observe.cache_monitor import (
-        CacheForecast,
+        CacheForecast as CacheForecast,
         CacheMonitor,
-        CacheUse,
-        CacheVerdict,
-        cache_use,
+        CacheUse as CacheUse,
+        CacheVerdict as CacheVerdict,
+        cache_use as cache_use,
     )
     from ullage.observe.events import (
-        BackgroundFinished,
-        BackgroundStarted,
-        CacheBroken,
-        CacheReset,
-        CompactionFinished,
-        CompactionProgress,
-        CompactionRetried,
-        CompactionStarted,
-        CompactionSummaryRejected,
-        CompactionSummaryWritten,
+        BackgroundFinished as BackgroundFinished,
+        BackgroundStarted as BackgroundStarted,
+        CacheBroken as CacheBroken,
+        CacheReset as CacheReset,
+        CompactionFinished as CompactionFinished,
+        CompactionProgress as CompactionProgress,
+        CompactionRetried as CompactionRetried,
+        CompactionStarted as CompactionStarted,
+        CompactionSummaryRejected as CompactionSummaryRejected,
+        CompactionSummaryWritten as CompactionSummaryWritten,
         Event,
-        HookFinished,
-        HookStarted,
-        LevelActed,
-        Listener,
-        SessionMemoryFinished,
-        SessionMemoryStarted,
-        SummaryUsage,
+        HookFinished as HookFinished,
+        HookStarted as HookStarted,
+        LevelActed as LevelActed,
+        Listener as Listener,
+        SessionMemoryFinished as SessionMemoryFinished,
+        SessionMemoryStarted as SessionMemoryStarted,
+        SummaryUsage as SummaryUsage,
     )
-    from ullage.observe.hooks import CallableHook, Hook, HookReply, Hooks, Redactor, ShellHook
-    from ullage.observe.telemetry import Telemetry, TurnRecorder, TurnTelemetry
+    from ullage.observe.hooks import (
+        CallableHook,
+        Hook as Hook,
+        HookReply,
+        Hooks as Hooks,
+        Redactor,
+        ShellHook,
+    )
+    from ullage.observe.telemetry import (
+        Telemetry as Telemetry,
+        TurnRecorder as TurnRecorder,
+        TurnTelemetry,
+    )
 
 __all__ = [
     "CacheMonitor",

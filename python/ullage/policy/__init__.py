@@ -6,20 +6,20 @@ A `Policy` is made of small groups, one per level. Two presets: `Policy.buffered
 
 from __future__ import annotations
 
-from ullage.policy.fields import EffectiveValue
+from ullage.policy.fields import EffectiveValue as EffectiveValue
 from ullage.policy.whole import (
-    AutocompactPolicy,
-    CollapsePolicy,
-    CostPolicy,
-    KeepPolicy,
-    MicrocompactPolicy,
-    OfferPolicy,
-    Policy,
-    ProtectPolicy,
-    RestorePolicy,
-    SessionMemoryPolicy,
-    SnipPolicy,
-    SummaryPolicy,
-    ToolBudgetPolicy,
-    TruncatePolicy,
+    AutocompactPolicy as AutocompactPolicy,
+    CollapsePolicy as CollapsePolicy,
+    CostPolicy as CostPolicy,
+    KeepPolicy as KeepPolicy,
+    MicrocompactPolicy as MicrocompactPolicy,
+    OfferPolicy as OfferPolicy,
+    Policy as Policy,
+    ProtectPolicy as ProtectPolicy,
+    RestorePolicy as RestorePolicy,
+    SessionMemoryPolicy as SessionMemoryPolicy,
+    SnipPolicy as SnipPolicy,
+    SummaryPolicy as SummaryPolicy,
+    ToolBudgetPolicy as ToolBudgetPolicy,
+    TruncatePolicy as TruncatePolicy,
 )

@@ -10,9 +10,20 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.providers._common import Internal, Loss, Shaped, normal_form
-    from ullage.providers.errors import Classified, classify
-    from ullage.providers.registry import PROVIDERS, SHAPES, AnyProvider, Provider, provider_of
+    from ullage.providers._common import (
+        Internal as Internal,
+        Loss as Loss,
+        Shaped as Shaped,
+        normal_form as normal_form,
+    )
+    from ullage.providers.errors import Classified as Classified, classify
+    from ullage.providers.registry import (
+        PROVIDERS,
+        SHAPES as SHAPES,
+        AnyProvider as AnyProvider,
+        Provider,
+        provider_of as provider_of,
+    )
 
 __all__ = ["PROVIDERS", "Provider", "classify"]
 

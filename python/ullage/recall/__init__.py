@@ -13,9 +13,14 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.recall.store import Archive, Left, Recalled, left
-    from ullage.recall.text import NamedSpan
-    from ullage.recall.tool import RECALL_TOOL, Recall, RecallLimits
+    from ullage.recall.store import (
+        Archive as Archive,
+        Left as Left,
+        Recalled as Recalled,
+        left as left,
+    )
+    from ullage.recall.text import NamedSpan as NamedSpan
+    from ullage.recall.tool import RECALL_TOOL, Recall, RecallLimits as RecallLimits
 
 __all__ = ["RECALL_TOOL", "Recall"]
 

@@ -7,14 +7,14 @@ and records every request; `costs_by_size` says what it costs at several working
 from __future__ import annotations
 
 from ullage.replay.play import (
-    DEFAULT_MODEL,
-    WORKING_SIZES,
-    ReplayedTurn,
-    Run,
-    SizeCost,
+    DEFAULT_MODEL as DEFAULT_MODEL,
+    WORKING_SIZES as WORKING_SIZES,
+    ReplayedTurn as ReplayedTurn,
+    Run as Run,
+    SizeCost as SizeCost,
     costs_by_size,
     replay_session,
 )
-from ullage.replay.session_script import SessionScript, script_of
+from ullage.replay.session_script import SessionScript as SessionScript, script_of
 
 __all__ = ["costs_by_size", "replay_session", "script_of"]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.report.page import report_page, write_report
-    from ullage.report.session_figures import SessionFigures, figures_of
+    from ullage.report.page import report_page as report_page, write_report
+    from ullage.report.session_figures import SessionFigures as SessionFigures, figures_of
 
 __all__ = ["figures_of", "write_report"]
 

@@ -7,18 +7,24 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.requests.count import Counted, Overrun, RemoteCounter, RequestCount, count_request
+    from ullage.requests.count import (
+        Counted as Counted,
+        Overrun as Overrun,
+        RemoteCounter,
+        RequestCount as RequestCount,
+        count_request,
+    )
     from ullage.requests.lists import (
-        KeptWindow,
-        TruncatedHead,
+        KeptWindow as KeptWindow,
+        TruncatedHead as TruncatedHead,
         estimate_each,
         estimate_text,
-        estimate_tokens,
+        estimate_tokens as estimate_tokens,
         group_rounds,
-        keep_window,
-        truncate_head,
+        keep_window as keep_window,
+        truncate_head as truncate_head,
     )
-    from ullage.requests.to_request import Outgoing, outgoing
+    from ullage.requests.to_request import Outgoing as Outgoing, outgoing as outgoing
 
 __all__ = ["RemoteCounter", "count_request", "estimate_each", "estimate_text", "group_rounds"]
 

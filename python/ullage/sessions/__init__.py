@@ -8,32 +8,41 @@ from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
     from ullage.sessions.edit import (
-        SessionPart,
-        Undone,
+        SessionPart as SessionPart,
+        Undone as Undone,
         remove_parts,
         session_parts,
         undo_compaction,
     )
     from ullage.sessions.find import (
-        FoundSession,
-        ListedSession,
-        ToolFolder,
+        FoundSession as FoundSession,
+        ListedSession as ListedSession,
+        ToolFolder as ToolFolder,
         find_session,
         found_sessions,
         last_session,
-        listed,
-        tool_folders,
+        listed as listed,
+        tool_folders as tool_folders,
     )
-    from ullage.sessions.inspected import InspectedSession, Spending, inspect_session, spending_of
-    from ullage.sessions.load import Session, open_session
+    from ullage.sessions.inspected import (
+        InspectedSession as InspectedSession,
+        Spending as Spending,
+        inspect_session,
+        spending_of as spending_of,
+    )
+    from ullage.sessions.load import Session as Session, open_session as open_session
     from ullage.sessions.save import (
-        CompactedSession,
-        FreshSession,
-        compact_session,
+        CompactedSession as CompactedSession,
+        FreshSession as FreshSession,
+        compact_session as compact_session,
         new_session,
-        resume_line,
+        resume_line as resume_line,
     )
-    from ullage.sessions.search_index import SearchedSession, SearchHit, SearchIndex
+    from ullage.sessions.search_index import (
+        SearchedSession as SearchedSession,
+        SearchHit as SearchHit,
+        SearchIndex as SearchIndex,
+    )
 
 __all__ = [
     "find_session",

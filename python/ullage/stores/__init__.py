@@ -21,23 +21,33 @@ from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
     from ullage.stores.bucket_store import BucketStore
-    from ullage.stores.folder_store import FolderStore, OffloadedResults
+    from ullage.stores.folder_store import FolderStore, OffloadedResults as OffloadedResults
     from ullage.stores.postgres_store import AsyncPostgresStore, PostgresStore
     from ullage.stores.redis_store import RedisStore
     from ullage.stores.sqlite_store import SqliteStore
     from ullage.stores.store_protocols import (
-        AsyncLogStore,
-        BlobStore,
+        AsyncLogStore as AsyncLogStore,
+        BlobStore as BlobStore,
         ConversationStore,
-        DocumentStore,
-        Lease,
-        LeaseStore,
-        LogStore,
-        StoredDocument,
+        DocumentStore as DocumentStore,
+        Lease as Lease,
+        LeaseStore as LeaseStore,
+        LogStore as LogStore,
+        StoredDocument as StoredDocument,
         open_store,
     )
-    from ullage.stores.stored_log import AgentSessions, SharedSummaries, StoredLog, StoredNotes
-    from ullage.stores.worker import AsyncCheckout, AsyncWorker, Checkout, Worker
+    from ullage.stores.stored_log import (
+        AgentSessions,
+        SharedSummaries,
+        StoredLog as StoredLog,
+        StoredNotes,
+    )
+    from ullage.stores.worker import (
+        AsyncCheckout as AsyncCheckout,
+        AsyncWorker,
+        Checkout as Checkout,
+        Worker,
+    )
 
 __all__ = [
     "AgentSessions",

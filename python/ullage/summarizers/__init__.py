@@ -9,11 +9,15 @@ from ullage._lazy import on_first_use
 if TYPE_CHECKING:
     from ullage.summarizers.anthropic import AnthropicSummarizer
     from ullage.summarizers.extractive import ExtractiveSummarizer
-    from ullage.summarizers.lines import summarizer_of
+    from ullage.summarizers.lines import summarizer_of as summarizer_of
     from ullage.summarizers.native import AnthropicCompaction, CallableSummarizer, OpenAICompaction
     from ullage.summarizers.openai import OpenAISummarizer
-    from ullage.summarizers.protocol import Summarizer, SummaryReply, SummaryRequest
-    from ullage.summarizers.pydantic_ai import AnySummarizer
+    from ullage.summarizers.protocol import (
+        Summarizer,
+        SummaryReply as SummaryReply,
+        SummaryRequest as SummaryRequest,
+    )
+    from ullage.summarizers.pydantic_ai import AnySummarizer as AnySummarizer
 
 __all__ = [
     "AnthropicCompaction",

@@ -20,9 +20,7 @@ from ullage.facts.names import LINES
 from ullage.facts.sections import HEADINGS, quoted, read_numbered_messages
 from ullage.facts.words import Kind
 from ullage.facts.work import read_tasks, read_work
-from ullage.summarizers import lines as course_lines
-from ullage.summarizers import lines as listed_names
-from ullage.summarizers import lines as work_lines
+from ullage.summarizers import lines as course_lines, lines as listed_names, lines as work_lines
 from ullage.summarizers.budgeted_text import (
     Unit,
     allot,

@@ -13,12 +13,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ullage.testing._session import MadeCommand, Style
+from ullage.testing._session import MadeCommand as MadeCommand, Style as Style
 from ullage.testing.assertions import assert_legal
-from ullage.testing.generator import STYLES, Scenario, Truth, conversation, scenario
-from ullage.testing.script import Script, Step
+from ullage.testing.generator import (
+    STYLES as STYLES,
+    Scenario as Scenario,
+    Truth as Truth,
+    conversation,
+    scenario,
+)
+from ullage.testing.script import Script as Script, Step
 from ullage.testing.summarizer import ScriptedSummarizer
-from ullage.testing.transcript import SessionFile, session_file
+from ullage.testing.transcript import SessionFile as SessionFile, session_file
 
 if TYPE_CHECKING:
     from ullage.testing.server import ScriptedServer

@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING
 from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
-    from ullage.transcript.conversation import Conversation, ResumeReport
-    from ullage.transcript.index import Transcript, context_entries, messages_after_boundary, resume
-    from ullage.transcript.log import TranscriptLog
-    from ullage.transcript.write import BoundaryInfo, Kept, write_compaction
+    from ullage.transcript.conversation import (
+        Conversation as Conversation,
+        ResumeReport as ResumeReport,
+    )
+    from ullage.transcript.index import (
+        Transcript as Transcript,
+        context_entries as context_entries,
+        messages_after_boundary,
+        resume as resume,
+    )
+    from ullage.transcript.log import TranscriptLog as TranscriptLog
+    from ullage.transcript.write import (
+        BoundaryInfo as BoundaryInfo,
+        Kept as Kept,
+        write_compaction as write_compaction,
+    )
 
 __all__ = ["messages_after_boundary"]
 

@@ -6,8 +6,11 @@ stay or go together. Nothing is downloaded. `trim_messages` is in `utils`, as in
 
 from __future__ import annotations
 
-from ullage.dropin import stands_in_for
-from ullage.dropin.litellm import utils
-from ullage.dropin.litellm.utils import token_counter, trim_messages
+from ullage.dropin import stands_in_for as stands_in_for
+from ullage.dropin.litellm import utils as utils
+from ullage.dropin.litellm.utils import (
+    token_counter as token_counter,
+    trim_messages as trim_messages,
+)
 
 stands_in_for(__name__, "litellm")

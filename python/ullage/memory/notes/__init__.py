@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from ullage.memory.notes.extraction import (
-    Extraction,
+    Extraction as Extraction,
     NoteKeeper,
-    Refused,
+    Refused as Refused,
     aextract,
     consolidate,
     extract,
 )
-from ullage.memory.notes.folder import INDEX, Index, MemoryFolder, Note, NoteType, Problem
+from ullage.memory.notes.folder import (
+    INDEX as INDEX,
+    Index as Index,
+    MemoryFolder,
+    Note as Note,
+    NoteType as NoteType,
+    Problem as Problem,
+)
 from ullage.memory.notes.memory_tool import MemoryTool, anthropic_tool
-from ullage.memory.notes.note_recall import Embedder, NoteRecall, RecalledNotes
+from ullage.memory.notes.note_recall import (
+    Embedder as Embedder,
+    NoteRecall,
+    RecalledNotes as RecalledNotes,
+)
 
 __all__ = [
     "MemoryFolder",

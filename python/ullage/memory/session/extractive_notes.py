@@ -17,9 +17,11 @@ from ullage.facts.model import Command, Facts, Origin, ToolStep, UserInput
 from ullage.facts.words import Kind
 from ullage.memory.session.template import TITLES, Section, open_fences, parse_notes
 from ullage.messages import Item
-from ullage.summarizers import extractive as extractive_sections
-from ullage.summarizers import lines as listed_names
-from ullage.summarizers import lines as work_lines
+from ullage.summarizers import (
+    extractive as extractive_sections,
+    lines as listed_names,
+    lines as work_lines,
+)
 from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, inline, one_line
 
 Measure = Callable[[str], int]

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-from ullage.testing.server.http import ScriptedServer
-from ullage.testing.server.wire import Recorded
+from ullage.testing.server.http import ScriptedServer as ScriptedServer
+from ullage.testing.server.wire import Recorded as Recorded

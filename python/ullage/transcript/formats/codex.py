@@ -13,11 +13,13 @@ from typing import Any
 
 from ullage.messages import Block, as_blocks, is_summary
 from ullage.providers._common import FOREIGN, Loss, foreign
-from ullage.providers.openai_responses import SHAPE
-from ullage.providers.openai_responses import _blocks_in as blocks_in
-from ullage.providers.openai_responses import _joined as joined
-from ullage.providers.openai_responses import _message_in as message_in
-from ullage.providers.openai_responses import _side_of as side_of
+from ullage.providers.openai_responses import (
+    SHAPE,
+    _blocks_in as blocks_in,
+    _joined as joined,
+    _message_in as message_in,
+    _side_of as side_of,
+)
 from ullage.transcript.formats._model import (
     EntryList,
     OpenedFile,

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.transcript.formats._model import OpenedFile, ReadTranscript
-from ullage.transcript.formats.openai_chat import _chat_session as chat_session
-from ullage.transcript.formats.openai_chat import _chat_usage as chat_usage
-from ullage.transcript.formats.openai_chat import _is_chat as is_chat
+from ullage.transcript.formats.openai_chat import (
+    _chat_session as chat_session,
+    _chat_usage as chat_usage,
+    _is_chat as is_chat,
+)
 
 
 def sniff(source: OpenedFile) -> bool:

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ullage.transcript.formats._model import EntryList, OpenedFile, ReadSession, ReadTranscript
-from ullage.transcript.formats.openai_chat import _chat_session as chat_session
-from ullage.transcript.formats.openai_chat import _chat_usage as chat_usage
-from ullage.transcript.formats.openai_chat import _is_chat as is_chat
-from ullage.transcript.formats.openai_chat import _numbered as numbered
+from ullage.transcript.formats.openai_chat import (
+    _chat_session as chat_session,
+    _chat_usage as chat_usage,
+    _is_chat as is_chat,
+    _numbered as numbered,
+)
 
 
 def sniff(source: OpenedFile) -> bool:
