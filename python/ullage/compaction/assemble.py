@@ -830,6 +830,10 @@ def target_too_small(least: int, target: int, parts: dict[str, int]) -> ContextT
     return ContextTooLarge(least, target, parts=shown, limit="the target of messages is", hint=hint)
 
 
+ROUNDING_TOKENS = 4
+"""Parts that are counted one by one can be less than the whole."""
+
+
 def least_messages(state: State) -> dict[str, int]:
     """What must stay of the messages whatever the target, in the provider's tokens: the sum is the smallest that can be met (FULL-17).
 
@@ -854,7 +858,7 @@ def least_messages(state: State) -> dict[str, int]:
         "the provider's own compaction": item,
         "standing host text": host,
         "the user's newest message": newest,
-        "rules, pins and frame": summary - newest,
+        "rules, pins and frame": summary - newest + ROUNDING_TOKENS,
     }
     return {name: least.counted(tokens) + (tokens > 0) for name, tokens in parts.items()}
 

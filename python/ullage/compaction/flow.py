@@ -298,10 +298,14 @@ class _Tries:
     def another(self, state: State, accepted: Accepted, result: CompactionResult) -> State | None:
         """The job of the next try; `None`: this one is right, or no other would be better."""
         target = state.job.target_tokens
-        if target is None or not accepted.by_code:
+        if not accepted.by_code:
             return None
         used, size = result.report.messages_after, cost(accepted.text)
-        most = min(target, state.counted(state.tokens) * WORTH_PERCENT // 100)
+        most = state.counted(state.tokens) * WORTH_PERCENT // 100
+        if target is None and used <= most:
+            return None
+        target = most if target is None else target
+        most = min(target, most)
         left = ((most if used > most else target) - used) * 1000 // state.job.permille
         if used > most:
             return self._smaller(state, accepted.limit, size, state.measure(accepted.text), -left)
@@ -329,6 +333,8 @@ class _Tries:
         if size <= LEAST_SUMMARY_TOKENS or (state.summary_limit or size) <= LEAST_SUMMARY_TOKENS:
             share = state.kept_tokens - state.facts.standing_tokens - over - 1
             if state.job.direction != "full" or share < 0 or not state.kept_tokens:
+                return None
+            if state.job.target_tokens is None:
                 return None
             less = within_share(recut(state, state.cut), share)
             return less if less.kept_tokens < state.kept_tokens else None

@@ -282,6 +282,9 @@ ESSENTIAL_TOKENS = 300
 LEAST_TOKENS = 15
 """Of a message that is shortened; its rules may need more."""
 
+SHORT_TOKENS = 8
+"""So short a message gives way after longer ones were shortened: little is won by it."""
+
 
 @dataclass(eq=False)
 class _Row:
@@ -446,6 +449,8 @@ class _Fit:
         self._rows, self._tokens, self._focus = rows, tokens, focus
         self._spent = sum(row.tokens for row in rows)
         self._standing = sum(row.shown for row in rows)
+        short = (row.tokens for row in rows[:-1] if row.shown and not row.low)
+        self._short = sum(tokens for tokens in short if tokens <= SHORT_TOKENS)
 
     @property
     def _over(self) -> int:
@@ -468,8 +473,10 @@ class _Fit:
         self._shorten(self._rows, KEPT_TOKENS)
         self._each([row for row in older if row.entry.corrected], self._left)
         older = self._by_content(older)
-        self._each(self._without_rules(older), self._left)
+        long = [row for row in older if row.low or row.tokens > SHORT_TOKENS]
+        self._each(self._without_rules(long), self._left)
         self._shorten(self._rows, LEAST_TOKENS)
+        self._each(self._without_rules(older), self._left)
         if newest.low and any(row.shown for row in older):
             self._each([newest], self._left)
         correcting = self._correcting()
@@ -551,7 +558,7 @@ class _Fit:
 
     def _limit(self, row: _Row, cap: int, least: Mapping[int, int]) -> int:
         newest = row is self._rows[-1]
-        if newest and row.tokens + _NOTE <= self._tokens:  # whole before anything else
+        if newest and row.tokens + _NOTE + self._short <= self._tokens:  # whole before what is long
             return row.tokens
         wanted = newest or self._wanted(row)[0]
         return max(cap * 2 if wanted else cap, row.floor, least.get(row.number, 0))

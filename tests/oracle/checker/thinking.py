@@ -53,7 +53,9 @@ def _signature(place: Place) -> Any:
 def _bound(request: Request) -> Iterator[Finding]:
     system, tools = request.body.get("system"), request.tools
     walk, previous, open_from = Walk(system, tools), "", _open_turn(request)
-    first = next((turn for turn in request.turns if turn.first >= open_from), None)
+    # Its first response: a system message in between is none.
+    later = (turn for turn in request.turns if turn.first >= open_from)
+    first = next((turn for turn in later if turn.role == "assistant"), None)
     for index, message in enumerate(request.messages):
         before = walk.enter(message) if isinstance(message, dict) else ""
         for at, block in enumerate(blocks_of(request.content(index))):
