@@ -174,14 +174,14 @@ def inner(folder: Path, names: Sequence[str]) -> None:
     """What `elsewhere` starts."""
     groups = {path.stem: loaded(path) for path in sorted(folder.glob("*.json"))}
     found = {group: [vars(each) for each in kept] for group, kept in scores(groups, names).items()}
-    text = json.dumps({"scores": found, "versions": versions()})
+    text = json.dumps({"scores": found, "versions": versions(PEERS)})
     Path(folder, "scores").write_text(text, encoding="utf-8")
 
 
-def versions() -> dict[str, str]:
-    """The installed peers."""
+def versions(names: Sequence[str]) -> dict[str, str]:
+    """Of those peers that are installed."""
     known = {}
-    for name in PEERS:
+    for name in names:
         try:
             known[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -191,7 +191,7 @@ def versions() -> dict[str, str]:
 
 def everywhere(groups: dict[str, list[Talk]], also: Sequence[str]) -> tuple[Scores, dict[str, str]]:
     """Each contender in the first environment that has it."""
-    found, known = scores(groups, list(CONTENDERS)), versions()
+    found, known = scores(groups, list(CONTENDERS)), versions(PEERS)
     for python in also:
         have = {score.name for each in found.values() for score in each}
         wanted = [name for name in CONTENDERS if name not in have]

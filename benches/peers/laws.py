@@ -19,12 +19,11 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from benches.peers import context, frameworks, more_libraries
-from benches.peers.compare import CONTENDERS
+from benches.peers.compare import CONTENDERS, versions
 from benches.peers.context import Contender, harness, langchain_back, pydantic_in, pydantic_out
 from benches.peers.frameworks import _to_chat, _to_framework
 from benches.peers.more_libraries import llama_memory
@@ -339,20 +338,10 @@ def judged(names: Sequence[str], count: int) -> Told:
     return found
 
 
-def versions() -> dict[str, str]:
-    known = {}
-    for name in PEERS:
-        try:
-            known[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return known
-
-
 def everywhere(count: int, also: Sequence[str]) -> tuple[Told, dict[str, str]]:
     """Each contender in the first environment that has it."""
     names = [OURS.name, *FOREIGN]
-    found, known = judged(names, count), versions()
+    found, known = judged(names, count), versions(PEERS)
     for python in also:
         lack = [name for name in names if name not in found]
         command = [python, "-m", "benches.peers.laws", "--cases", str(count), "--inner", *lack]
@@ -401,7 +390,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
         if given.inner is not None:
-            print(json.dumps({"found": judged(given.inner, given.cases), "versions": versions()}))
+            print(
+                json.dumps({"found": judged(given.inner, given.cases), "versions": versions(PEERS)})
+            )
             return 0
         text = page(*everywhere(given.cases, given.also), given.cases)
     if given.write:

@@ -332,9 +332,9 @@ class _Tries:
         """A shorter summary, in proportion; where it is as short as can be, less is kept."""
         if size <= LEAST_SUMMARY_TOKENS or (state.summary_limit or size) <= LEAST_SUMMARY_TOKENS:
             share = state.kept_tokens - state.facts.standing_tokens - over - 1
-            if state.job.direction != "full" or share < 0 or not state.kept_tokens:
-                return None
-            if state.job.target_tokens is None:
+            # Without a target as much stays as was asked for.
+            fixed = state.job.target_tokens is None or state.job.direction != "full"
+            if fixed or share < 0 or not state.kept_tokens:
                 return None
             less = within_share(recut(state, state.cut), share)
             return less if less.kept_tokens < state.kept_tokens else None

@@ -26,15 +26,14 @@ def limit_of(context: Context) -> int:
 def run(context: Context) -> StageReport | None:
     """Leave out the oldest images that the model has seen; `None` if there is room for all."""
     view, limit = context.view, limit_of(context)
-    excess = view.images() - limit
-    if not limit or excess <= 0:
+    if not limit or view.images() <= limit:
         return None
-    excess += limit // BATCH_SHARE
+    excess = view.images() - limit + limit // BATCH_SHARE
     chosen = []
     for result in view.results(0, fresh_from(view.ledger)):
         if excess <= 0:
             break
-        images = 0 if result.replaced else view.images_in(result.message, result.block)
+        images = 0 if result.replaced else view.images_in(result)
         if images:
             excess -= images
             text = f"{view.text(result)}\n[image left out: a request holds at most {limit:,}]"

@@ -252,6 +252,13 @@ def fresh_from(ledger: Any) -> int:
     return found
 
 
+def _images_of(block: Any) -> int:
+    if block.kind == BlockKind.IMAGE:
+        return 1
+    nested: int = block.aux & 0xFFFF if block.flags & NESTED_MEDIA else 0
+    return nested
+
+
 class Result(NamedTuple):
     """A tool result in the view, with the call that it answers.
 
@@ -869,18 +876,14 @@ class View:
     def images(self) -> int:
         """Images of the request, those in tool results too; each message is looked at once."""
         for at in range(self._counted_upto, len(self)):
-            if self.ledger.message(at).flags & _HAS_MEDIA:
-                blocks = range(len(self.ledger.blocks(at)))
-                self._images += sum(self.images_in(at, block) for block in blocks)
+            if self.ledger.message(at).flags & MessageFlag.HAS_MEDIA:
+                self._images += sum(map(_images_of, self.ledger.blocks(at)))
         self._counted_upto = len(self)
         return self._images
 
-    def images_in(self, message: int, block: int) -> int:
-        """Images of one block."""
-        digest = self.ledger.blocks(message)[block]
-        if digest.kind == BlockKind.IMAGE:
-            return 1
-        return digest.aux & 0xFFFF if digest.flags & NESTED_MEDIA else 0
+    def images_in(self, result: Result) -> int:
+        """Images of a tool result."""
+        return _images_of(self.ledger.blocks(result.message)[result.block])
 
     def text(self, result: Result) -> str:
         """The text of a result as it was added; texts of several blocks are joined by line ends."""
