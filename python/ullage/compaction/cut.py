@@ -23,7 +23,15 @@ from ullage.facts.sections import (
     newest_item,
     without,
 )
-from ullage.facts.words import others_in, standing_left, summary_text, text_of, without_host_text
+from ullage.facts.words import (
+    Standing,
+    others_in,
+    standing_left,
+    standing_texts,
+    summary_text,
+    text_of,
+    without_host_text,
+)
 from ullage.levels.pins import Pin, read_pins
 from ullage.levels.view import ANY
 from ullage.messages import Item, is_boundary, is_summary, listed, message_of, role_of
@@ -38,7 +46,7 @@ from ullage.transcript.render import to_messages
 # The input of a compaction: the context that the model currently sees, from a list of messages or entries.
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CompactionInput:
     """A conversation, split into its parts.
 
@@ -62,6 +70,11 @@ class CompactionInput:
     earlier: tuple[Item, ...]
     entries: bool
     item: CompactionItem | None
+
+    @cached_property
+    def standing(self) -> list[tuple[int, list[Standing]]]:
+        """The texts that hosts put there to stand, by their positions in the context."""
+        return standing_texts(self.context)
 
     def bare(self, start: int, stop: int, *, plain: bool = False) -> list[dict[str, Any]]:
         """A part of the context as messages of a request.
@@ -649,7 +662,8 @@ class CutFacts:
     def standing(self) -> tuple[tuple[int, Item], ...]:
         """What hosts put there to stand, of what is summarised: it stays, ahead of the summary (HOST-1)."""
         removed = range(self._cut.start, self._cut.stop)
-        return tuple(standing_left(self._source.context, removed))
+        source = self._source
+        return tuple(standing_left(source.context, removed, texts=source.standing))
 
     @cached_property
     def standing_tokens(self) -> int:

@@ -815,13 +815,16 @@ _PLAIN_SWAP = re.compile(
 )  # fmt: skip
 """Orders to take one thing for another, which also name it by an everyday word."""
 
-_REVISES = re.compile(
-    r"\b(?:changed? (?:my|our) minds?|on second thoughts?|after all|scratch|strike|forget|disregard|ignore (?:that|what|my)|make (?:that|it)|instead|"
-    r"any ?more|no longer|misspoke|i meant|(?:i|that) was (?:wrong|a mistake)|change of plans?|turns out|let['’]?s (?:go with|make it|use)|better(?:,| use| to)|"
-    r"(?:has |have |was |were |is |are )?(?:moved|changed|renamed|switched|bumped|raised|lowered|extended|postponed|become|becomes|updated) to|"
-    r"now (?:is|are|lives?|runs?|called|named|at|on|in)|(?:is|are|we['’]?re|lives?|runs?) (?:\w+ ){0,3}?(?:at |on |in |called |named )?\S+ now|"
-    r"(?:should|must|has to) be .{1,40} (?:now|instead|after all))\b|^(?:actually|wait|sorry|oops|no|update|correction|edit)\b[,:.!–—-]*\s",
-    re.IGNORECASE,
+_REVISES = SearchedPatterns(
+    (
+        (
+            r"\b(?:changed? (?:my|our) minds?|on second thoughts?|after all|scratch|strike|forget|disregard|ignore (?:that|what|my)|make (?:that|it)|instead|"
+            r"any ?more|no longer|misspoke|i meant|(?:i|that) was (?:wrong|a mistake)|change of plans?|turns out|let['’]?s (?:go with|make it|use)|better(?:,| use| to)|"
+            r"(?:has |have |was |were |is |are )?(?:moved|changed|renamed|switched|bumped|raised|lowered|extended|postponed|become|becomes|updated) to|"
+            r"now (?:is|are|lives?|runs?|called|named|at|on|in)|(?:is|are|we['’]?re|lives?|runs?) (?:\w+ ){0,3}?(?:at |on |in |called |named )?\S+ now|"
+            r"(?:should|must|has to) be .{1,40} (?:now|instead|after all))\b|^(?:actually|wait|sorry|oops|no|update|correction|edit)\b[,:.!–—-]*\s"
+        ),
+    )
 )
 """Wordings that take back what was said before, without its value."""
 
@@ -955,7 +958,7 @@ def _revises(bare: str) -> bool:
     """Whether a sentence says that something is different from what was said before."""
     if bare.endswith(("?", "？")):
         return False
-    return _REVISES.search(bare) is not None or kind_of(bare) is CommitmentKind.CORRECTION
+    return _REVISES.first(bare) >= 0 or kind_of(bare) is CommitmentKind.CORRECTION
 
 
 def _revised(sentence: str, before: Sequence[Sequence[Sentence]]) -> list[tuple[int, str]]:

@@ -256,7 +256,8 @@ _ITEM = pattern(
 
 def quoted(text: str, info: str = "text") -> str:
     """The text, unchanged, in a fence that nothing inside it can close."""
-    longest = max((len(run) for run in _RUN.findall(text)), default=2)
+    fenced = "```" in text or "~~~" in text
+    longest = max((len(run) for run in _RUN.findall(text)), default=2) if fenced else 2
     fence = "`" * max(3, longest + 1)
     return f"{fence}{info}\n{text}\n{fence}"
 

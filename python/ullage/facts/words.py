@@ -788,8 +788,16 @@ def _standing_blocks(item: Item) -> Iterator[Standing]:
                 )
 
 
+def standing_texts(items: Sequence[Item]) -> list[tuple[int, list[Standing]]]:
+    """The messages that hold standing texts: their positions and the texts, oldest first."""
+    return [(at, texts) for at, item in enumerate(items) if (texts := standing_in(item))]
+
+
 def standing_left(
-    items: Sequence[Item], gone: Collection[int], made: Sequence[Item] = ()
+    items: Sequence[Item],
+    gone: Collection[int],
+    made: Sequence[Item] = (),
+    texts: Sequence[tuple[int, list[Standing]]] | None = None,
 ) -> list[tuple[int, Item]]:
     """What has to be put back of the messages that go: their standing texts, each in its newest version.
 
@@ -797,18 +805,18 @@ def standing_left(
         items: Messages, oldest first.
         gone: Positions of those that go.
         made: What stands in their place: what it holds is not put back.
+        texts: The standing texts of all items; `None`: they are looked for.
 
     Returns:
         For each such message its position, and the message itself where it holds nothing else, else one that holds the rest.
     """
     newer = [each.about for item in made for each in standing_in(item)]
     left: list[tuple[int, Item]] = []
-    for at in reversed(range(len(items))):
-        found = standing_in(items[at])
-        fresh = [each for each in found if not any(each.about <= known for known in newer)]
+    for at, held in reversed(standing_texts(items) if texts is None else texts):
+        fresh = [each for each in held if not any(each.about <= known for known in newer)]
         newer += [each.about for each in fresh]
         if fresh and at in gone:
-            left.append((at, _alone(items[at], fresh, whole=len(fresh) == len(found))))
+            left.append((at, _alone(items[at], fresh, whole=len(fresh) == len(held))))
     return left[::-1]
 
 
