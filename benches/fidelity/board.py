@@ -37,7 +37,6 @@ from benches.fidelity.measures import (
     Rarity,
     best_sentences,
     later_work,
-    names_in,
     needs,
     placed,
     prose_after,
@@ -46,6 +45,8 @@ from benches.fidelity.measures import (
     story_of,
 )
 from benches.fidelity.planted_facts import planned_session, planted_session
+
+from ullage.replay.play import names_in
 
 ROUNDS, SHARES = 3, (25, 10, 5)
 SIZE, MADE_SIZE = 3_000, 1_500

@@ -20,60 +20,30 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from benches.fidelity.cuts import CALLS, Cut, Message, block_text, blocks, calls, said, text_of
 
 from ullage.facts.calls import Action, read_call
 from ullage.facts.names import command_heads
+from ullage.replay.play import names_of_call
 
 LEAST = 5
 """A cut with fewer identifiers says nothing."""
 
 # ---- names of the next calls -------------------------------------------------------------------
 
-WORD = re.compile(r"[A-Za-z0-9_@~.#/:-]{3,200}")
-TELLING = re.compile(
-    r"/.|^\.\w|\w\.[a-z]{1,5}$"  # a path, a file name
-    r"|[a-z][A-Z]|[A-Za-z]_[A-Za-z]|\w::\w|\w\.[A-Za-z]\w"  # a symbol
-    r"|^#\d+$|^[A-Z]{2,9}-\d+$|^(?=[0-9a-f-]*\d)(?=[0-9a-f-]*[a-f])[0-9a-f-]{7,40}$"  # an id
-    r"|^--[a-z][\w-]+$|^E\d{3,4}$|(?:Error|Exception)$"  # an option, the name of an error
-)
-COMMAND = re.compile(r"(?:^|&&|\|\||;|\|)\s*((?:[a-z][\w.-]*)(?: [a-z][\w:-]+)?)")
-
-
-def identifiers(given: Any) -> set[str]:
-    """What the parameters of a call name."""
-    found = {name for text in _strings(given) for name in names_in(text)}
-    if isinstance(given, dict):
-        command = given.get("command") or given.get("cmd")
-        line = " ".join(map(str, command)) if isinstance(command, list) else str(command or "")
-        found |= {name for name in COMMAND.findall(line) if " " in name}
-    return {name for name in found if len(name) >= 4}
-
-
-def names_in(text: str) -> set[str]:
-    """Paths, symbols, ids, options and names of errors in a text."""
-    words = {word.strip(".:/") for word in WORD.findall(text)}
-    return {_short(word) for word in words if TELLING.search(word)}
-
-
-def _strings(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for item in inner for text in _strings(item)]
-
 
 def _short(word: str) -> str:
     """A path by its last two parts: where a repository lies differs from machine to machine."""
-    return "/".join(word.split("/")[-2:]) if "/" in word else word
+    return "/".join(word.split("/")[-2:])
 
 
 def needs(cut: Cut) -> set[str]:
     """Identifiers that stood before the cut and are used after it."""
     before = "\n".join(map(text_of, cut.before))
-    used = {name for _, call in calls(cut.after, CALLS) for name in identifiers(call.get("input"))}
+    used = {
+        name for _, call in calls(cut.after, CALLS) for name in names_of_call(call.get("input"))
+    }
     return {name for name in used if name in before}
 
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from benches.fidelity.measures import identifiers
 from benches.frameworks.recorded import (
     WINDOW,
     Framework,
@@ -22,6 +21,7 @@ from benches.frameworks.recorded import (
 )
 
 from ullage import validate
+from ullage.replay.play import names_of_call
 
 NEXT = 20
 """Calls after a request whose identifiers count as used."""
@@ -109,7 +109,7 @@ def forward_use(played: Played, written: Sequence[str]) -> float:
     for at, answer in enumerate(answers[: len(written)]):
         if at and at % EVERY == 0:
             coming = [call for later in answers[at:] for call in calls_of(later)][:NEXT]
-            names = {name for call in coming for name in identifiers(call["input"])}
+            names = {name for call in coming for name in names_of_call(call["input"])}
             used = {name for name in names if name in known}
             held, needed = held + sum(name in written[at] for name in used), needed + len(used)
         said = [words_of(answer), *(json.dumps(call["input"], ensure_ascii=False) for call in calls_of(answer))]  # fmt: skip

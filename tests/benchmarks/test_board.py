@@ -92,8 +92,8 @@ def test_rules_take_what_they_name():
 
 def test_identifiers_are_paths_symbols_ids_commands_and_options():
     given = {"command": "go test ./cmd/app && git push --force-with-lease", "path": "/home/me/src/app.py"}  # fmt: skip
-    assert {"go test", "git push", "--force-with-lease", "src/app.py"} <= measures.identifiers(given)  # fmt: skip
-    assert measures.identifiers({"pattern": "parse_header|TypeError and the rest"}) == {"parse_header", "TypeError"}  # fmt: skip
+    assert {"go test", "git push", "--force-with-lease", "src/app.py"} <= measures.names_of_call(given)  # fmt: skip
+    assert measures.names_of_call({"pattern": "parse_header|TypeError and the rest"}) == {"parse_header", "TypeError"}  # fmt: skip
 
 
 def test_what_stood_before_is_needed_and_is_the_story():

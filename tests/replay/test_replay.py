@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from tests.kit.transcripts import Layout, session_287k, session_file
 from ullage.policy import Policy
-from ullage.replay import SessionScript, replay_session, script_of
+from ullage.replay import (
+    SessionScript,
+    SizeCost,
+    costs_by_size,
+    frontier_plot,
+    replay_session,
+    script_of,
+    sum_of_costs,
+)
 from ullage.sessions import open_session
 from ullage.testing import scenario
 
@@ -69,3 +78,49 @@ def test_a_file_is_read_from_its_first_message_and_names_its_own_compactions(tmp
     assert len(script.times) == len(script.own_tokens) == len(script.messages)
     assert script.times == sorted(script.times)
     assert any(script.own_tokens)
+
+
+# ---- several working sizes ---------------------------------------------------------------------
+
+
+def test_a_smaller_size_costs_less_and_holds_fewer_names():
+    messages = [{"role": "user", "content": "Rename the parts."}]
+    for at in range(120):
+        given = {"path": f"src/part_{at - 40}_7.py"}
+        answer = " ".join(f"src/part_{at}_{number}.py" for number in range(200))
+        call = {"type": "tool_use", "id": f"t{at}", "name": "Read", "input": given}
+        outcome = {"type": "tool_result", "tool_use_id": f"t{at}", "content": answer}
+        messages += [
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [outcome]},
+        ]
+    script = SessionScript(messages=messages, times=[0] * len(messages), model=MODEL)
+    small, large = costs_by_size(script, Policy.buffered(), sizes=(60_000,))
+    assert (small.tokens, large.tokens) == (60_000, 200_000)
+    assert small.nanousd < large.nanousd
+    assert small.largest <= 60_000 < large.largest
+    assert 0 < small.names == large.names
+    assert small.share < large.share
+
+
+def test_a_size_that_cannot_hold_what_must_stay_is_left_out():
+    script = SessionScript(
+        messages=session_287k(5).messages[:40], times=[0] * 40, model=MODEL, overhead_tokens=50_000
+    )
+    assert costs_by_size(script, Policy.buffered())[0].tokens == 80_000
+
+
+def test_a_session_counts_with_its_nearest_size_in_a_sum():
+    low, high = SizeCost(40_000, 3, 30_000, 10, 5), SizeCost(80_000, 7, 70_000, 10, 9)
+    assert sum_of_costs([(low, high), (SizeCost(60_000, 2, 50_000),), ()]) == (
+        SizeCost(40_000, 5, 50_000, 10, 5),
+        SizeCost(60_000, 5, 50_000, 10, 5),
+        SizeCost(80_000, 9, 70_000, 10, 9),
+    )
+
+
+def test_the_drawing_has_a_dot_for_each_size():
+    costs = [SizeCost(40_000, 3 * 10**9, 30_000, 10, 5), SizeCost(80_000, 7 * 10**9, 70_000, 10, 9)]
+    drawn = ElementTree.fromstring(frontier_plot(costs, 9 * 10**9))
+    assert sum(part.tag.endswith("circle") for part in drawn) == 2
+    assert {"40 K", "80 K", "$9.00"} <= {part.text for part in drawn}

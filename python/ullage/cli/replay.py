@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,17 @@ from cyclopts import Parameter
 
 from ullage.cli.output import Output, SessionArgument, WindowOption, read_window, share, tokens
 from ullage.policy import Policy
-from ullage.replay import DEFAULT_MODEL, ReplayedTurn, Run, SessionScript, replay_session, script_of
+from ullage.replay import (
+    DEFAULT_MODEL,
+    WORKING_SIZES,
+    ReplayedTurn,
+    Run,
+    SessionScript,
+    SizeCost,
+    costs_by_size,
+    replay_session,
+    script_of,
+)
 from ullage.sessions import Session, open_session
 
 CELLS = 24
@@ -47,6 +58,10 @@ def replay_command(
     policy: Annotated[
         Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
     ] = None,
+    frontier: Annotated[
+        bool,
+        Parameter(negative="", help="what it costs, and what it forgets, at several working sizes"),
+    ] = False,
     conversation: Annotated[
         int, Parameter(help="which conversation, from 0, if the file holds several")
     ] = 0,
@@ -63,13 +78,17 @@ def replay_command(
     chosen = Policy.load(policy) if policy else (Policy.ladder() if ladder else Policy.buffered())
     others = [None, Policy.buffered(), Policy.ladder()]
     policies = [chosen, *(each for each in others if each != chosen)]
-    with out.progress("replaying", len(policies)) as step:
+    with out.progress("replaying", len(policies) + len(WORKING_SIZES) * frontier) as step:
         runs = []
         for each in policies:
             runs.append(replay_session(script, each, model=model or "", settings=settings))
             step(1)
+        sizes = tuple[SizeCost, ...]()
+        if frontier:
+            sizes = costs_by_size(script, chosen, model=model or "", step=lambda: step(1))
     if json:
-        out.json(_document(opened, script, runs))
+        found = [each._asdict() for each in sizes]
+        out.json({**_document(opened, script, runs), "working_sizes": found})
     else:
         named = [run.name for run in runs]
         if policy:
@@ -77,6 +96,8 @@ def replay_command(
         _show(
             out, opened, script, list(zip(named, runs, strict=True)), model=model or "", whole=all
         )
+        if sizes:
+            show_sizes(out, sizes)
     return 1 if runs[0].error else 0
 
 
@@ -251,6 +272,17 @@ def _row(name: str, run: Run) -> tuple[str, ...]:
         short(run.total("read_tokens")),
         f"${run.nanousd / 1e9:,.2f}",
     )
+
+
+def show_sizes(out: Output, sizes: Sequence[SizeCost]) -> None:
+    """Which size to work in: what each costs, and how many names of the next calls it holds."""
+    rows = [
+        (tokens(each.tokens), f"${each.nanousd / 1e9:,.2f}", share(each.held_names, each.names))
+        for each in sizes
+    ]
+    out.table(("works in", "prompts", "names held"), rows, right=(0, 1, 2))
+    about = "names held: of those that the next 20 calls use and an unmanaged context holds"
+    out.line(about, style="dim")
 
 
 def short(count: int) -> str:

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ullage.cli.output import Output, SessionArgument, WindowOption, read_window
+from ullage.cli.replay import show_sizes
 from ullage.exceptions import InvalidPolicy
 from ullage.observe.hooks import Redactor
 from ullage.policy import Policy
+from ullage.replay import SizeCost, sum_of_costs
 from ullage.report import SessionFigures, figures_of, write_report
 from ullage.report.session_figures import PAGE_CHARS, STEPS, TextBudget
 from ullage.sessions import open_session
@@ -80,6 +82,7 @@ def _document(written: Path, figures: list[SessionFigures]) -> dict[str, Any]:
     return {
         "output": str(written),
         "bytes": written.stat().st_size,
+        "working_sizes": [size._asdict() for size in sum_of_costs(each.sizes for each in figures)],
         "sessions": [
             {
                 "file": each.name,
@@ -113,6 +116,7 @@ def _show(out: Output, report: dict[str, Any]) -> None:
         right=(2, 3, 4, 5),
         cut=(0,),
     )
+    show_sizes(out, [SizeCost(**each) for each in report["working_sizes"]])
     out.line(f"written {report['output']}  ({report['bytes']:,} bytes)")
 
 

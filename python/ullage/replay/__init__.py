@@ -1,7 +1,7 @@
 """Replays a real session turn by turn through every level, as if it were live, with its cost.
 
 `script_of` extracts what was said in a session, compacted or not; `replay_session` feeds it to a context manager
-and records every request; `costs_by_size` says what it costs at several working sizes. Nothing is written and no model is asked.
+and records every request; `costs_by_size` says what it costs at several working sizes, and what it loses. Nothing is written and no model is asked.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from ullage.replay.play import (
     Run as Run,
     SizeCost as SizeCost,
     costs_by_size,
+    frontier_plot as frontier_plot,
     replay_session,
+    sum_of_costs as sum_of_costs,
 )
 from ullage.replay.session_script import SessionScript as SessionScript, script_of
 

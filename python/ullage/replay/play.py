@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Unpack
 
@@ -131,16 +133,27 @@ def replay_session(
     return Run(name, tuple(turns), error, cost, row.context_window, working)
 
 
-WORKING_SIZES: Final = (80_000, 120_000, 200_000, 400_000)
+WORKING_SIZES: Final = (40_000, 80_000, 120_000, 200_000, 400_000)
 """Windows, in tokens, in which a session is tried in addition to the model's own: what agents commonly set."""
 
 
 class SizeCost(NamedTuple):
-    """What a session's prompts cost where the levels work in a window of `tokens`; `largest` is its largest request."""
+    """What a session's prompts cost where the levels work in a window of `tokens`, and what they still hold.
+
+    `largest` is the largest request. Of `names`, which the next calls use and an unmanaged context holds, `held_names` stand in
+    the managed one, summed over a dozen requests.
+    """
 
     tokens: int
     nanousd: int
     largest: int
+    names: int = 0
+    held_names: int = 0
+
+    @property
+    def share(self) -> float:
+        """Of the names, those that are held; 1 where there are none."""
+        return self.held_names / self.names if self.names else 1.0
 
 
 def costs_by_size(
@@ -157,23 +170,170 @@ def costs_by_size(
         script: What was said.
         policy: Of the levels.
         model: Model whose window and prices apply; empty: the session's.
-        sizes: In tokens; those above the model's window are left out, its window is added.
+        sizes: In tokens; those above the model's window, or too small for what must stay, are left out; its window is added.
         step: Called once for each of `sizes`, as the work goes on.
     """
-    costs = list[SizeCost]()
+    costs, needed = list[SizeCost | None](), NeededNames(script)
     whole = ModelTable.builtin().lookup(model or script.model or DEFAULT_MODEL).context_window
     for size in sizes:
         if size < whole:
-            costs.append(_at_size(script, policy, model, size))
+            costs.append(cost_at_size(script, policy, model, size, needed))
         step()
-    return (*costs, _at_size(script, policy, model, whole))
+    costs.append(cost_at_size(script, policy, model, whole, needed))
+    return tuple(each for each in costs if each is not None)
 
 
-def _at_size(script: SessionScript, policy: Policy, model: str, size: int) -> SizeCost:
-    run = replay_session(
-        script, policy, model=model, settings=WindowSettings(auto_compact_window=size)
+def cost_at_size(
+    script: SessionScript, policy: Policy, model: str, size: int, needed: NeededNames
+) -> SizeCost | None:
+    """One point of `costs_by_size`; `size` 0: the one that the policy chooses. `None`: what must stay does not fit."""
+    settings = WindowSettings(auto_compact_window=size or None)
+    names, held = needed.names, needed.held
+    run = replay_session(script, policy, model=model, settings=settings, seen=needed.look)
+    counted = needed.names - names, needed.held - held
+    largest = max((turn.tokens for turn in run.turns), default=0)
+    return (
+        None if run.error else SizeCost(size or run.working_tokens, run.nanousd, largest, *counted)
     )
-    return SizeCost(size, run.nanousd, max((turn.tokens for turn in run.turns), default=0))
+
+
+def sum_of_costs(sessions: Iterable[Sequence[SizeCost]]) -> tuple[SizeCost, ...]:
+    """What several sessions cost at each size; one counts with its nearest size where it has not been played at that one."""
+    played = [each for each in sessions if each]
+    sizes = sorted({one.tokens for each in played for one in each})
+    return tuple(_sum_at(size, [_nearest(each, size) for each in played]) for size in sizes)
+
+
+def _nearest(costs: Sequence[SizeCost], size: int) -> SizeCost:
+    """The largest size that is not above, or the smallest."""
+    return next((each for each in reversed(costs) if each.tokens <= size), costs[0])
+
+
+def _sum_at(size: int, costs: Sequence[SizeCost]) -> SizeCost:
+    nanousd, largest = sum(each.nanousd for each in costs), max(each.largest for each in costs)
+    names = sum(each.names for each in costs), sum(each.held_names for each in costs)
+    return SizeCost(size, nanousd, largest, *names)
+
+
+def frontier_plot(costs: Sequence[SizeCost], unmanaged_nanousd: int) -> str:
+    """The dollars of each size, and the share of the names that it holds, as one SVG drawing.
+
+    Args:
+        costs: At least one.
+        unmanaged_nanousd: What the session costs without management: the right end of the axis.
+    """
+    most = max(unmanaged_nanousd, *(each.nanousd for each in costs)) or 1
+    low = min(0.9, min(each.share for each in costs) // 0.1 / 10)
+    at = [
+        (60 + 560 * each.nanousd / most, 250 - 220 * (each.share - low) / (1 - low))
+        for each in costs
+    ]
+    label = '<text x="{:.0f}" y="{:.0f}" text-anchor="{}">{}</text>'.format
+    line = "L".join(f"{x:.0f} {y:.0f}" for x, y in at)
+    parts = range(5)
+    return "".join([
+        ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 660 300" font-family="sans-serif" font-size="12" role="img" '
+        'aria-label="Dollars of the prompts, and the share of the names of the next calls that a context holds, by working size">'),
+        *(f'<path d="M60 {250 - 55 * part}H620" stroke="#8888"/>' for part in parts),
+        *(label(54, 254 - 55 * part, "end", f"{low + (1 - low) * part / 4:.1%}") for part in parts),
+        *(label(60 + 140 * part, 270, "middle", f"${most * part / 4e9:,.2f}") for part in parts),
+        label(340, 292, "middle", "dollars of the prompts; up: names of the next 20 calls still held"),
+        f'<path d="M{line}" fill="none" stroke="#2a78a8" stroke-width="2"/>',
+        *(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="4" fill="#2a78a8"/>' for x, y in at),
+        *(label(x + 6, y + 16, "start", f"{each.tokens // 1000:,} K") for each, (x, y) in zip(costs, at, strict=True)),
+        "</svg>",
+    ])  # fmt: skip
+
+
+# The names that the next calls use: what a context is worth to the work that follows.
+
+NEXT_CALLS: Final = 20
+"""Calls after a request whose names count."""
+
+_LOOKS: Final = 12
+_LEAST_NAMES: Final = 5
+"""Fewer names at a request say nothing."""
+
+_WORD = re.compile(r"[A-Za-z0-9_@~.#/:-]{3,200}")
+_TELLING = re.compile(
+    r"/.|^\.\w|\w\.[a-z]{1,5}$"  # a path, a file name
+    r"|[a-z][A-Z]|[A-Za-z]_[A-Za-z]|\w::\w|\w\.[A-Za-z]\w"  # a symbol
+    r"|^#\d+$|^[A-Z]{2,9}-\d+$|^(?=[0-9a-f-]*\d)(?=[0-9a-f-]*[a-f])[0-9a-f-]{7,40}$"  # an id
+    r"|^--[a-z][\w-]+$|^E\d{3,4}$|(?:Error|Exception)$"  # an option, the name of an error
+)
+_COMMAND = re.compile(r"(?:^|&&|\|\||;|\|)\s*((?:[a-z][\w.-]*)(?: [a-z][\w:-]+)?)")
+
+
+def names_of_call(given: Any) -> set[str]:
+    """Paths, symbols, ids, commands, options and names of errors in the parameters of a call."""
+    found = {name for text in _strings(given) for name in names_in(text)}
+    if isinstance(given, dict):
+        command = given.get("command") or given.get("cmd")
+        line = " ".join(map(str, command)) if isinstance(command, list) else str(command or "")
+        found |= {name for name in _COMMAND.findall(line) if " " in name}
+    return {name for name in found if len(name) >= 4}
+
+
+def names_in(text: str) -> set[str]:
+    """Paths, symbols, ids, options and names of errors in a text; a path by its last two parts."""
+    words = {word.strip(".:/") for word in _WORD.findall(text)}
+    return {"/".join(word.split("/")[-2:]) for word in words if _TELLING.search(word)}
+
+
+def _strings(value: Any) -> list[str]:
+    """All texts in it, at any depth."""
+    if isinstance(value, str):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [text for item in inner for text in _strings(item)]
+
+
+class NeededNames:
+    """Counts, at a dozen requests of a script, the names that the next calls use and that a context still holds."""
+
+    def __init__(self, script: SessionScript) -> None:
+        self.script, self.names, self.held = script, 0, 0
+        places = list(enumerate(script.requests(), 1))
+        step = max(1, len(places) // _LOOKS)
+        self._at = {number: at for number, at in places if number % step == 0 and number > 5}
+        self._needed: dict[int, set[str]] = {}
+
+    def look(self, manager: ContextManager, request: Request) -> None:
+        """Of this request; for `replay_session(seen=...)`."""
+        at = self._at.get(request.number)
+        names = self._names(at) if at is not None else ()
+        if len(names) >= _LEAST_NAMES:
+            text = _texts(request.messages)
+            self.names += len(names)
+            self.held += sum(name in text for name in names)
+
+    def _names(self, at: int) -> set[str]:
+        """Those that the messages up to here hold."""
+        if at not in self._needed:
+            messages, text = self.script.messages, _texts(self.script.messages[: at + 1])
+            calls = (block for each in messages[at + 1 :] for block in _blocks(each))
+            uses = [each.get("input") for each in calls if each.get("type") == "tool_use"]
+            found = set[str]().union(*map(names_of_call, uses[:NEXT_CALLS]))
+            self._needed[at] = {name for name in found if name in text}
+        return self._needed[at]
+
+
+def _blocks(message: Mapping[str, Any]) -> list[Any]:
+    content = message.get("content")
+    return content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+
+
+def _texts(messages: Sequence[Mapping[str, Any]]) -> str:
+    """What messages show, without thinking and media."""
+    return "\n".join(_shown(block) for each in messages for block in _blocks(each))
+
+
+def _shown(block: Mapping[str, Any]) -> str:
+    kind = block.get("type")
+    if kind == "tool_use":
+        return f"{block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False)}"
+    content = block.get("content") if kind == "tool_result" else block.get("text")
+    return content if isinstance(content, str) else "\n".join(map(_shown, content or []))
 
 
 DEFAULT_MODEL = "claude-opus-4-5"

@@ -17,7 +17,7 @@ from ullage._version import VERSION
 from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
 from ullage.manager.machine import CATEGORIES
 from ullage.recall.text import visible
-from ullage.replay import ReplayedTurn, Run
+from ullage.replay import ReplayedTurn, Run, SizeCost, frontier_plot, sum_of_costs
 from ullage.report.session_figures import Mark, SessionFigures
 from ullage.sessions.save import draft_of
 
@@ -401,6 +401,7 @@ def report_page(sessions: Sequence[SessionFigures]) -> str:
     style, script = _asset("page.css"), _asset("page.js")
     page = _environment().get_template("page.html.j2").render(
         sessions=[_session(each) for each in sessions],
+        together=together(sessions),
         most_dollars=max(max(run.nanousd for run in each.runs) for each in sessions) or 1,
         style=style,
         script=script,
@@ -512,6 +513,11 @@ def _session(figures: SessionFigures) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def together(sessions: Sequence[SessionFigures]) -> tuple[SizeCost, ...]:
+    """What several sessions cost at each working size; empty for one alone."""
+    return sum_of_costs(each.sizes for each in sessions) if len(sessions) > 1 else ()
+
+
 def _sizes(figures: SessionFigures) -> dict[str, Any] | None:
     """What the session costs at several working sizes; `None`: it never reached the smallest of them."""
     sizes = figures.sizes
@@ -521,6 +527,7 @@ def _sizes(figures: SessionFigures) -> dict[str, Any] | None:
     return {
         "rows": sizes,
         "best": best,
+        "plot": frontier_plot(sizes, figures.unmanaged.nanousd),
         "most": max(figures.unmanaged.nanousd, *(each.nanousd for each in sizes)) or 1,
     }
 
