@@ -18,11 +18,11 @@ from ullage.levels import (
     View,
     collapse,
     fold,
-    hard_truncation,
     microcompact,
     pipeline,
     snip,
     tool_budget,
+    truncate,
     turn_snip,
 )
 from ullage.levels.level import Context, Level
@@ -106,7 +106,7 @@ LEVELS: dict[str, Callable[[View], Any]] = {
     "clear by line": lambda view: _act(microcompact.LEVEL, _context(view, LINES)),
     "collapse": _collapse,
     "fold": lambda view: fold.folded(_context(view), _half(view)),
-    "truncate": lambda view: hard_truncation.truncated(_context(view), _half(view)),
+    "truncate": lambda view: truncate.truncated(_context(view), _half(view)),
 }
 
 
@@ -215,6 +215,6 @@ def scripted() -> Iterator[Mapping[str, Callable[[Messages], Messages]]]:
         remembered_names(),
         patch("ullage.compaction.cut._facts", facts),
         patch("ullage.compaction.cut._unranked", lambda *_: nothing),
-        patch("ullage.levels.collapse_summary.collect", lambda items: nothing),
+        patch("ullage.facts.collect", lambda items: nothing),
     ):
         yield _SCRIPTED

@@ -14,11 +14,11 @@ from ullage.legality import Originals
 from ullage.levels import (
     collapse,
     fold,
-    hard_truncation,
     microcompact,
     pipeline,
     snip,
     tool_budget,
+    truncate,
     turn_snip,
 )
 from ullage.levels.level import Context, Level
@@ -146,7 +146,7 @@ def _room(rng: random.Random, view: View) -> int:
 
 def _truncate(rng: random.Random, items: Items, model: str) -> Sequence[Any]:
     view = _view(items)
-    hard_truncation.truncated(_context(view, _NO_MARGIN), _room(rng, view))
+    truncate.truncated(_context(view, _NO_MARGIN), _room(rng, view))
     return list(view.messages)
 
 

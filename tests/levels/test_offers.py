@@ -8,8 +8,8 @@ import pytest
 
 from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
-from ullage.levels import View, model_tools
-from ullage.levels.model_tools import COMPACT_TOOL, CONTEXT_TOOL, Offers
+from ullage.levels import View, offers
+from ullage.levels.offers import COMPACT_TOOL, CONTEXT_TOOL, Offers
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.testing import conversation
@@ -49,11 +49,10 @@ def test_it_must_free_enough_and_may_be_asked_for_so_often():
     manager = manager_with(100_000)
     view, state = manager.machine.view, Offers()
     answers = [
-        model_tools.ask(None, view, Policy.buffered(), state, possible=True).is_error
-        for _ in range(4)
+        offers.ask(None, view, Policy.buffered(), state, possible=True).is_error for _ in range(4)
     ]
     assert answers == [False, False, False, True]
-    assert model_tools.ask({}, view, Policy.buffered(), Offers(), possible=False).is_error
+    assert offers.ask({}, view, Policy.buffered(), Offers(), possible=False).is_error
 
 
 def test_how_full_it_is():
@@ -73,7 +72,7 @@ def notices(view: View) -> list[str]:
 def at(percent: int, state: Offers, view: View, policy: Policy = TELL) -> list[str]:
     view.add({"role": "assistant", "content": "ok"})
     view.add({"role": "user", "content": f"turn {len(view)} " + "word " * 300})
-    act(model_tools.LEVEL, context_of(view, policy, state, percent=percent))
+    act(offers.LEVEL, context_of(view, policy, state, percent=percent))
     view.mark_sent()
     return notices(view)
 
@@ -101,7 +100,7 @@ def test_what_was_sent_is_not_changed_for_a_notice():
     view, state = View(), Offers()
     view.add({"role": "user", "content": "word " * 300})
     view.mark_sent()
-    act(model_tools.LEVEL, context_of(view, TELL, state, percent=80))
+    act(offers.LEVEL, context_of(view, TELL, state, percent=80))
     assert notices(view) == []
     assert state.reported_percent == 0
     assert len(at(80, state, view)) == 1

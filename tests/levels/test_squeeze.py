@@ -12,7 +12,7 @@ from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
 from ullage.counting.models import ModelTable
 from ullage.exceptions import ContextTooLarge
-from ullage.levels import StageReport, View, shrink_results
+from ullage.levels import StageReport, View, squeeze
 from ullage.levels.level import Goal
 from ullage.manager import ContextManager
 from ullage.policy import Policy
@@ -43,7 +43,7 @@ def burst(*sizes: int, media: bool = False) -> list[dict]:
 
 
 def shrunk(view: View, room: int) -> StageReport | None:
-    return act(shrink_results.LEVEL, context_of(view, BARE, goal=Goal(room, refused=True)))
+    return act(squeeze.LEVEL, context_of(view, BARE, goal=Goal(room, refused=True)))
 
 
 def test_the_largest_give_way_and_small_ones_stay():

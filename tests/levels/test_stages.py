@@ -8,8 +8,15 @@ import pytest
 
 from tests.level_kit import act, context_of
 from ullage.exceptions import ContextTooLarge, StoreError
-from ullage.levels import StageReport, View, hard_truncation, microcompact, snip, tool_budget
+from ullage.levels import (
+    StageReport,
+    View,
+    microcompact,
+    snip,
+    tool_budget,
+)
 from ullage.levels.snip import head, snipped, tail
+from ullage.levels.truncate import truncated
 from ullage.policy import Policy
 from ullage.recall.store import FileStore, MemoryStore
 
@@ -53,7 +60,7 @@ def micro(
 
 def truncate(view: View, limit: int, overhead: int, margin: int) -> StageReport | None:
     policy = POLICY.change({"truncate.margin_tokens": margin})
-    return hard_truncation.truncated(context_of(view, policy, overhead_tokens=overhead), limit)
+    return truncated(context_of(view, policy, overhead_tokens=overhead), limit)
 
 
 def lines(count: int) -> str:

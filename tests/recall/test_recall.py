@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.level_kit import act, context_of
 from ullage.exceptions import InvalidPolicy, UnknownHandle
-from ullage.levels import Made, View, hard_truncation, microcompact, snip, tool_budget
+from ullage.levels import Made, View, microcompact, snip, tool_budget, truncate
 from ullage.policy import Policy
 from ullage.providers import SHAPES
 from ullage.recall import RECALL_TOOL, Archive, NamedSpan, Recall, RecallLimits, left
@@ -232,7 +232,7 @@ def play(messages: list[dict], policy: Policy) -> tuple[View, MemoryStore]:
     room = view.ledger.tokens() // 2
     if view.ledger.tokens(len(view) - 3) < room:
         bare = policy.change({"truncate.margin_tokens": 0})
-        hard_truncation.truncated(context_of(view, bare), room)
+        truncate.truncated(context_of(view, bare), room)
     return view, store
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ullage.levels.breakdown import Inspection as Inspection, inspect_messages
     from ullage.levels.context_edits import apply_context_management
     from ullage.levels.level import Context, Level, LevelState as LevelState
-    from ullage.levels.model_tools import COMPACT_TOOL, CONTEXT_TOOL
+    from ullage.levels.offers import COMPACT_TOOL, CONTEXT_TOOL
     from ullage.levels.pipeline import ORDER as ORDER
     from ullage.levels.turn_snip import SNIP_TOOL
     from ullage.levels.view import (
@@ -39,7 +39,7 @@ _HOMES = {
     "breakdown": "Inspection inspect_messages",
     "context_edits": "apply_context_management",
     "level": "Context Level LevelState",
-    "model_tools": "COMPACT_TOOL CONTEXT_TOOL",
+    "offers": "COMPACT_TOOL CONTEXT_TOOL",
     "pipeline": "ORDER",
     "turn_snip": "SNIP_TOOL",
     "view": "Decision Made Result Span StageReport View",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ullage.effects import Flow
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest
-from ullage.levels.model_tools import Offers
+from ullage.levels.offers import Offers
 from ullage.levels.view import StageReport
 
 

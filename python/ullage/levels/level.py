@@ -27,12 +27,12 @@ from ullage._engine.digests import BlockKind, MessageFlag, Role
 from ullage.counting.models import Model
 from ullage.effects import Flow
 from ullage.facts.words import is_host_only
-from ullage.levels.pins import Pin
 from ullage.levels.view import StageReport, View
 from ullage.policy import Policy
 from ullage.providers.registry import Provider, provider_of
 
 if TYPE_CHECKING:
+    from ullage.levels.pins import Pin
     from ullage.recall.store import OffloadStore
     from ullage.summarizers.protocol import AsyncSummarizer, Summarizer, SummarizerFunction
 

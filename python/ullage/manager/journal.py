@@ -24,7 +24,7 @@ from ullage._late import hashlib
 from ullage.compaction.job import SESSION_MEMORY
 from ullage.counting.calibration import Correction, Weights
 from ullage.exceptions import InvalidPolicy, InvalidTranscript
-from ullage.levels import collapse, fold, hard_truncation
+from ullage.levels import collapse, fold, truncate
 from ullage.levels.cost import Cost
 from ullage.levels.pins import Pin
 from ullage.levels.view import Decision, Span, StageReport, View
@@ -557,7 +557,7 @@ ITEM = "ullage-item"
 MARK = "ullage"
 """Key of an entry with its position in the history."""
 
-_SUMMARIES = ("autocompact", "compact", SESSION_MEMORY, fold.STAGE, hard_truncation.STAGE)
+_SUMMARIES = ("autocompact", "compact", SESSION_MEMORY, fold.STAGE, truncate.STAGE)
 
 Line = dict[str, Any]
 

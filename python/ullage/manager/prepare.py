@@ -77,7 +77,7 @@ def write_ahead(machine: Machine, host: Host, *, asynchronous: bool) -> None:
     if not machine.policy.collapse.enabled:
         return
     # Writers of summaries load where a collapse may ask one.
-    from ullage.levels.collapse_summary import asks_outside
+    from ullage.levels.collapse import asks_outside
 
     if asks_outside(host.summarizer) and not machine.state(Collapse).running:
         host.beside.start(stage_ahead(machine, host), host, in_loop=asynchronous)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ullage.exceptions import InvalidPolicy
-from ullage.levels import model_tools, turn_snip
-from ullage.levels.model_tools import COMPACT_TOOL, CONTEXT_TOOL, Offers
+from ullage.levels import offers, turn_snip
+from ullage.levels.offers import COMPACT_TOOL, CONTEXT_TOOL, Offers
 from ullage.levels.turn_snip import SNIP_TOOL, TurnSnip
 from ullage.manager.known import Host
 from ullage.manager.machine import Machine
@@ -50,7 +50,7 @@ def _snip(machine: Machine, host: Host, given: Any) -> ToolAnswer:
 def _compact(machine: Machine, host: Host, given: Any) -> ToolAnswer:
     del host
     state, possible = machine.state(Offers), machine.window.compaction
-    return model_tools.ask(given, machine.view, machine.policy, state, possible=possible)
+    return offers.ask(given, machine.view, machine.policy, state, possible=possible)
 
 
 def _usage(machine: Machine, host: Host, given: Any) -> ToolAnswer:
