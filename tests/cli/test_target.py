@@ -215,3 +215,20 @@ def test_a_lower_window_is_what_inspect_and_replay_go_by(session, capsys):
     largest = {name: run["largest_request_tokens"] for name, run in runs.items()}
     assert largest["lower"] <= 30_000
     assert largest["lower"] < largest["whole"]
+
+
+def test_prices_of_a_file_change_dollars_alone(session: Path, tmp_path: Path, capsys) -> None:
+    own = tmp_path / "own.toml"
+    prices = "{input = 10, output = 50, cache_write_5m = 12.5, cache_write_1h = 20, cache_read = 1}"
+    own.write_text(f'version = "2030-01-01"\n[models."claude-opus-4-5"]\nprices = {prices}\n')
+    found = []
+    for words in ([], ["--prices", str(own)]):
+        options = ["--model", "claude-opus-4-5", "--frontier", "--json"]
+        assert main(["replay", str(session), *options, *words]) == 0
+        found.append(json.loads(capsys.readouterr().out)["result"])
+    plain, priced = found
+    assert plain["prices"] < priced["prices"] == "2030-01-01"
+    for before, now in zip(plain["working_sizes"], priced["working_sizes"], strict=True):
+        assert now == {**before, "nanousd": 2 * before["nanousd"]}
+        assert before["nanousd"] > 0
+    assert plain["requests"] == priced["requests"]

@@ -440,6 +440,12 @@ WindowOption: TypeAlias = Annotated[
 """`--window` of the commands that compare a session with a window."""
 
 
+PricesOption: TypeAlias = Annotated[
+    Path | None,
+    Parameter(name="--prices", help="a TOML file of models and prices, in the form of models.toml"),
+]
+
+
 def read_window(given: str | None) -> WindowSettings:
     """The settings of the environment, with the window that `--window` names; `None`: it names none.
 

@@ -9,7 +9,16 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ullage.cli.output import Output, SessionArgument, WindowOption, read_window, share, tokens
+from ullage.cli.output import (
+    Output,
+    PricesOption,
+    SessionArgument,
+    WindowOption,
+    read_window,
+    share,
+    tokens,
+)
+from ullage.counting.models import ModelTable
 from ullage.policy import Policy
 from ullage.replay import (
     DEFAULT_MODEL,
@@ -51,6 +60,7 @@ def replay_command(
         str | None, Parameter(help="model whose window applies; default: the one in the file")
     ] = None,
     window: WindowOption = None,
+    prices: PricesOption = None,
     ladder: Annotated[
         bool,
         Parameter(negative="", help="use the preset whose thresholds are shares of the window"),
@@ -72,7 +82,7 @@ def replay_command(
 ) -> int:
     """Run a session through every level, request by request, and compare. Nothing is written, no model is asked."""
     out = Output(as_json=json)
-    settings = read_window(window)
+    settings, table = read_window(window), ModelTable.load(*filter(None, [prices]))
     opened = open_session(file, number=conversation)
     script = script_of(opened)
     chosen = Policy.load(policy) if policy else (Policy.ladder() if ladder else Policy.buffered())
@@ -81,14 +91,20 @@ def replay_command(
     with out.progress("replaying", len(policies) + len(WORKING_SIZES) * frontier) as step:
         runs = []
         for each in policies:
-            runs.append(replay_session(script, each, model=model or "", settings=settings))
+            runs.append(
+                replay_session(script, each, model=model or "", table=table, settings=settings)
+            )
             step(1)
         sizes = tuple[SizeCost, ...]()
         if frontier:
-            sizes = costs_by_size(script, chosen, model=model or "", step=lambda: step(1))
+            sizes = costs_by_size(
+                script, chosen, model=model or "", table=table, step=lambda: step(1)
+            )
     if json:
         found = [each._asdict() for each in sizes]
-        out.json({**_document(opened, script, runs), "working_sizes": found})
+        out.json(
+            {**_document(opened, script, runs), "working_sizes": found, "prices": table.version}
+        )
     else:
         named = [run.name for run in runs]
         if policy:
@@ -98,6 +114,7 @@ def replay_command(
         )
         if sizes:
             show_sizes(out, sizes)
+        out.line(f"prices of {table.version}", style="dim")
     return 1 if runs[0].error else 0
 
 

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ullage.cli.output import Output, SessionArgument, WindowOption, read_window
+from ullage.cli.output import Output, PricesOption, SessionArgument, WindowOption, read_window
 from ullage.cli.replay import show_sizes
+from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy
 from ullage.observe.hooks import Redactor
 from ullage.policy import Policy
@@ -36,6 +37,7 @@ def report_command(
         Parameter(help="model whose window and prices apply; default: the one in each file"),
     ] = None,
     window: WindowOption = None,
+    prices: PricesOption = None,
     policy: Annotated[
         Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
     ] = None,
@@ -54,7 +56,11 @@ def report_command(
         hint = "--last: the newest session, --all: the newest twenty; `ullage list` shows them"
         raise InvalidPolicy("FILE", "none", "must be at least one transcript", hint=hint)
     out = Output(as_json=json)
-    rules, settings = Policy.load(policy), read_window(window)
+    rules, settings, table = (
+        Policy.load(policy),
+        read_window(window),
+        ModelTable.load(*filter(None, [prices])),
+    )
     budget = TextBudget(PAGE_CHARS, redact=Redactor() if redact else None)
     figures = []
     with out.progress("replaying", len(files) * STEPS) as step:
@@ -65,12 +71,13 @@ def report_command(
                 policy=rules,
                 model=model or "",
                 settings=settings,
+                table=table,
                 budget=budget,
                 step=lambda: step(1),
             )
             figures.append(found)
     written = write_report(figures, output, overwrite=force)
-    report = _document(written, figures)
+    report = {**_document(written, figures), "prices": table.version}
     if json:
         out.json(report)
     else:
@@ -117,6 +124,7 @@ def _show(out: Output, report: dict[str, Any]) -> None:
         cut=(0,),
     )
     show_sizes(out, [SizeCost(**each) for each in report["working_sizes"]])
+    out.line(f"prices of {report['prices']}", style="dim")
     out.line(f"written {report['output']}  ({report['bytes']:,} bytes)")
 
 

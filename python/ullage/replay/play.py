@@ -161,6 +161,7 @@ def costs_by_size(
     policy: Policy,
     *,
     model: str = "",
+    table: ModelTable | None = None,
     sizes: Sequence[int] = WORKING_SIZES,
     step: Callable[[], object] = lambda: None,
 ) -> tuple[SizeCost, ...]:
@@ -170,26 +171,35 @@ def costs_by_size(
         script: What was said.
         policy: Of the levels.
         model: Model whose window and prices apply; empty: the session's.
+        table: Model table; `None`: the built-in one.
         sizes: In tokens; those above the model's window, or too small for what must stay, are left out; its window is added.
         step: Called once for each of `sizes`, as the work goes on.
     """
     costs, needed = list[SizeCost | None](), NeededNames(script)
-    whole = ModelTable.builtin().lookup(model or script.model or DEFAULT_MODEL).context_window
+    models = table or ModelTable.builtin()
+    whole = models.lookup(model or script.model or DEFAULT_MODEL).context_window
     for size in sizes:
         if size < whole:
-            costs.append(cost_at_size(script, policy, model, size, needed))
+            costs.append(cost_at_size(script, policy, model, size, needed, models))
         step()
-    costs.append(cost_at_size(script, policy, model, whole, needed))
+    costs.append(cost_at_size(script, policy, model, whole, needed, models))
     return tuple(each for each in costs if each is not None)
 
 
 def cost_at_size(
-    script: SessionScript, policy: Policy, model: str, size: int, needed: NeededNames
+    script: SessionScript,
+    policy: Policy,
+    model: str,
+    size: int,
+    needed: NeededNames,
+    table: ModelTable | None = None,
 ) -> SizeCost | None:
     """One point of `costs_by_size`; `size` 0: the one that the policy chooses. `None`: what must stay does not fit."""
     settings = WindowSettings(auto_compact_window=size or None)
     names, held = needed.names, needed.held
-    run = replay_session(script, policy, model=model, settings=settings, seen=needed.look)
+    run = replay_session(
+        script, policy, model=model, table=table, settings=settings, seen=needed.look
+    )
     counted = needed.names - names, needed.held - held
     largest = max((turn.tokens for turn in run.turns), default=0)
     return (
@@ -198,10 +208,16 @@ def cost_at_size(
 
 
 def sum_of_costs(sessions: Iterable[Sequence[SizeCost]]) -> tuple[SizeCost, ...]:
-    """What several sessions cost at each size; one counts with its nearest size where it has not been played at that one."""
+    """What several sessions cost at each size, last where each works in its whole window.
+
+    One that was not played at a size counts with the next smaller one, or its smallest.
+    """
     played = [each for each in sessions if each]
-    sizes = sorted({one.tokens for each in played for one in each})
-    return tuple(_sum_at(size, [_nearest(each, size) for each in played]) for size in sizes)
+    wholes = {each[-1].tokens for each in played}
+    sizes = sorted({one.tokens for each in played for one in each[:-1]} | {max(wholes, default=0)})
+    return tuple(
+        _sum_at(size, [_nearest(each, size) for each in played]) for size in sizes if played
+    )
 
 
 def _nearest(costs: Sequence[SizeCost], size: int) -> SizeCost:

@@ -328,6 +328,7 @@ def figures_of(
     policy: Policy | None = None,
     model: str = "",
     settings: WindowSettings | None = None,
+    table: ModelTable | None = None,
     budget: TextBudget | None = None,
     step: Callable[[], object] = lambda: None,
 ) -> SessionFigures:
@@ -338,6 +339,7 @@ def figures_of(
         policy: Under which it is replayed; `None`: `Policy.buffered()`.
         model: Model whose window and prices apply; empty: the session's.
         settings: Of the window, such as a working size below the model's; `None`: those of the environment.
+        table: Of models and prices; `None`: the built-in one.
         budget: How much removed text may be shown; `None`: as much as one page holds.
         step: Called `STEPS` times, as the work goes on.
     """
@@ -346,13 +348,14 @@ def figures_of(
     budget = budget or TextBudget(PAGE_CHARS)
     script = script_of(session)
     seen = _Watcher(script, budget)
-    runs = [replay_session(script, chosen, model=model, settings=settings, seen=seen)]
+    models = table or ModelTable.builtin()
+    runs = [replay_session(script, chosen, model=model, table=models, settings=settings, seen=seen)]
     step()
     other = Policy.ladder() if chosen == Policy.buffered() else Policy.buffered()
     for each in (None, other):
-        runs.append(replay_session(script, each, model=model, settings=settings))
+        runs.append(replay_session(script, each, model=model, table=models, settings=settings))
         step()
-    row = ModelTable.builtin().lookup(model or script.model or DEFAULT_MODEL)
+    row = models.lookup(model or script.model or DEFAULT_MODEL)
     figures = SessionFigures(
         name=session.path.name,
         format=session.format,
@@ -361,7 +364,7 @@ def figures_of(
             window_for(row, settings=settings, working_tokens=runs[0].working_tokens), session
         ),
         runs=tuple(runs),
-        sizes=costs_by_size(script, chosen, model=model, step=step),
+        sizes=costs_by_size(script, chosen, model=model, table=models, step=step),
         times_ms=tuple(script.times[turn.message - 1] for turn in runs[0].turns),
         own_compactions=_own_compactions(script, runs[0]),
         holds=_holds(session, row),
