@@ -99,7 +99,13 @@ def test_a_small_model_writes_the_lines_a_few_at_once():
 
 @pytest.mark.parametrize(
     "reply",
-    [RuntimeError("down"), SummaryReply(text="x", refused=True), SummaryReply(text=" \n"), 5],
+    [
+        RuntimeError("down"),
+        SummaryReply(text="x", refused=True),
+        SummaryReply(text="x", finish_reason="content_filter"),
+        SummaryReply(text=" \n"),
+        5,
+    ],
 )
 def test_without_an_answer_the_line_is_put_together(reply):
     def perform(effect: Summarize) -> Any:

@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, MessageFlag, Role
 from ullage._late import hashlib, pattern
-from ullage.effects import Effect, Flow, Summarize, Together, Wait
+from ullage.effects import Flow, Wait
 from ullage.exceptions import UnknownHandle
 from ullage.facts.sections import newest_item
 from ullage.facts.words import blocks_of, flat_text, is_host_only, standing_in, text_of
 from ullage.levels.fold import fitted, lines_of
-from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of, whole_cuts
-from ullage.levels.snip import snipped
+from ullage.levels.level import (
+    NEVER,
+    NOW,
+    Context,
+    Level,
+    Rest,
+    replies_to,
+    share_of,
+    usable,
+    whole_cuts,
+)
+from ullage.levels.snip import within
 from ullage.levels.view import Made, StageReport, View, spans, unrecorded
 from ullage.messages import uuid_of
 from ullage.policy import Policy
@@ -739,13 +749,10 @@ def summaries(
     plain = summarizer is None or isinstance(summarizer, ExtractiveSummarizer)
     # Before the call: the view may have changed when it returns.
     lines = [_lines(view, span) for span in chosen]
-    replies: list[Any] = []
-    asked: list[Effect] = [] if plain else [
-        Summarize(_request(view, policy, span), summarizer) for span in chosen
-    ]  # fmt: skip
-    for first in range(0, len(asked), CONCURRENT):
-        replies += yield Together(tuple(asked[first : first + CONCURRENT]))
-    replies += [None] * (len(chosen) - len(replies))
+    if plain:
+        return lines
+    asked = [_request(view, policy, span) for span in chosen]
+    replies = yield from replies_to(asked, summarizer, CONCURRENT)
     return [
         _accepted(reply, span) or record
         for reply, span, record in zip(replies, chosen, lines, strict=True)
@@ -757,7 +764,7 @@ def _request(view: View, policy: Policy, span: Candidate) -> SummaryRequest:
     from ullage.summarizers.protocol import SummaryRequest
 
     items = view.originals[span.start : span.stop]
-    said = "\n\n".join(_shown(item) for item in items)
+    said = "\n\n".join(within(render(item), MESSAGE_CHARS) for item in items)
     return SummaryRequest(
         messages=({"role": "user", "content": f"<conversation>\n{said}\n</conversation>"},),
         prompt=_PROMPT,
@@ -770,25 +777,13 @@ def _request(view: View, policy: Policy, span: Candidate) -> SummaryRequest:
     )
 
 
-def _shown(item: Any) -> str:
-    text = render(item)
-    if len(text) <= MESSAGE_CHARS:
-        return text
-    percent = max(1, 50 * MESSAGE_CHARS // len(text))
-    return snipped(text, percent, percent)
-
-
 def _accepted(reply: Any, span: Candidate) -> str:
     """The text of an answer that can stand for the span; empty for any other."""
-    from ullage.summarizers.protocol import SummaryReply
-
-    if isinstance(reply, str):
-        reply = SummaryReply(text=reply)
-    if not isinstance(reply, SummaryReply) or reply.is_refusal or reply.tool_calls:
-        return ""
+    answer = usable(reply)
     # Four characters a token at the least: more than half of the span is no summary of it.
-    long = len(reply.text) > 2 * span.tokens
-    return "" if long or reply.is_cut_off else reply.text.strip()
+    if answer is None or answer.is_cut_off or len(answer.text) > 2 * span.tokens:
+        return ""
+    return answer.text.strip()
 
 
 def _lines(view: View, span: Candidate) -> str:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeVa
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
 from ullage.counting.models import Model
-from ullage.effects import Flow
+from ullage.effects import Effect, Flow, Summarize, Together
 from ullage.facts.words import is_host_only
 from ullage.levels.view import StageReport, View
 from ullage.policy import Policy
@@ -34,7 +34,13 @@ from ullage.providers.registry import Provider, provider_of
 if TYPE_CHECKING:
     from ullage.levels.pins import Pin
     from ullage.recall.store import OffloadStore
-    from ullage.summarizers.protocol import AsyncSummarizer, Summarizer, SummarizerFunction
+    from ullage.summarizers.protocol import (
+        AsyncSummarizer,
+        Summarizer,
+        SummarizerFunction,
+        SummaryReply,
+        SummaryRequest,
+    )
 
     Writer = Summarizer | AsyncSummarizer | SummarizerFunction
 
@@ -322,6 +328,29 @@ class Level:
     rewind: Callable[[Context, int], None] | None = None
     rest: Callable[[Context], Rest] | None = None
     catch_up: Callable[[Context, int], bool | None] | None = None
+
+
+# What levels ask of a model.
+
+
+def replies_to(requests: Iterable[SummaryRequest], writer: Writer, at_once: int) -> Flow[list[Any]]:
+    """The answer, or the exception, for each request, in their order; so many are asked at once."""
+    asked: list[Effect] = [Summarize(request, writer) for request in requests]
+    replies: list[Any] = []
+    for first in range(0, len(asked), at_once):
+        replies += yield Together(tuple(asked[first : first + at_once]))
+    return replies
+
+
+def usable(reply: Any) -> SummaryReply | None:
+    """An answer whose text can be used: no failure, no refusal, no call of a tool."""
+    from ullage.summarizers.protocol import SummaryReply
+
+    if isinstance(reply, str):
+        return SummaryReply(text=reply)
+    if not isinstance(reply, SummaryReply) or reply.is_refusal or reply.tool_calls:
+        return None
+    return reply
 
 
 # Where a conversation can be cut without tearing anything apart: what turns, collapses and folds begin and end at.

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ullage._engine.digests import Role
 from ullage._late import hashlib, orjson
-from ullage.effects import Effect, Flow, LetOthersRun, Summarize, Together
+from ullage.effects import Flow, LetOthersRun
 from ullage.facts.calls import family_of, matches
 from ullage.levels.fold import one_line, outcome
-from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest, replies_to, share_of, usable
 from ullage.levels.provider_clearing import comes_first
-from ullage.levels.snip import snipped
+from ullage.levels.snip import within
 from ullage.levels.view import Decision, Result, StageReport, View, fresh_from
 from ullage.messages import CLEARED
 from ullage.policy import MicrocompactPolicy, Policy
@@ -515,10 +515,8 @@ def lines_for(
     if writer is None:
         return own
     limit = policy.micro.line_max_tokens
-    asked: list[Effect] = [Summarize(_request(view, policy, each), writer) for each in results]
-    replies: list[Any] = []
-    for first in range(0, len(asked), CONCURRENT):
-        replies += yield Together(tuple(asked[first : first + CONCURRENT]))
+    asked = [_request(view, policy, result) for result in results]
+    replies = yield from replies_to(asked, writer, CONCURRENT)
     return [
         f"[Compacted: {_title(result)}: {said}]" if (said := _accepted(reply, limit)) else line
         for reply, result, line in zip(replies, results, own, strict=True)
@@ -532,10 +530,7 @@ def _title(result: Result) -> str:
 def _request(view: View, policy: Policy, result: Result) -> SummaryRequest:
     from ullage.summarizers.protocol import SummaryRequest
 
-    text = view.text(result)
-    if len(text) > SHOWN_CHARS:
-        percent = max(1, 50 * SHOWN_CHARS // len(text))
-        text = snipped(text, percent, percent)
+    text = within(view.text(result), SHOWN_CHARS)
     return SummaryRequest(
         messages=({"role": "user", "content": f"<result>\n{_title(result)}\n\n{text}\n</result>"},),
         prompt=_PROMPT,
@@ -548,10 +543,5 @@ def _request(view: View, policy: Policy, result: Result) -> SummaryRequest:
 
 
 def _accepted(reply: Any, limit_tokens: int) -> str:
-    from ullage.summarizers.protocol import SummaryReply
-
-    if isinstance(reply, str):
-        reply = SummaryReply(text=reply)
-    if not isinstance(reply, SummaryReply) or reply.refused or reply.tool_calls:
-        return ""
-    return one_line(reply.text, limit_tokens * CHARS_A_TOKEN)
+    answer = usable(reply)
+    return one_line(answer.text, limit_tokens * CHARS_A_TOKEN) if answer else ""

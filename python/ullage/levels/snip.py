@@ -57,6 +57,14 @@ def snipped(text: str, head_percent: int, tail_percent: int) -> str:
     return cut_middle(text, len(text) * head_percent // 100, len(text) * tail_percent // 100)
 
 
+def within(text: str, max_chars: int) -> str:
+    """A text as it is, or about so many characters from the two ends of a longer one."""
+    if len(text) <= max_chars:
+        return text
+    percent = max(1, 50 * max_chars // len(text))
+    return snipped(text, percent, percent)
+
+
 def cut_middle(text: str, head_chars: int, tail_chars: int, handle: str = "") -> str:
     """At most so many characters from the two ends of a text, and between them how many were taken out.
 
