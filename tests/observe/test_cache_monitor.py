@@ -129,3 +129,25 @@ def test_little_is_no_break_and_no_usage_expects_nothing():
 def test_it_keeps_no_text():
     monitor = begun()
     assert "You help" not in repr(vars(monitor))
+
+
+def test_losses_add_up_by_their_reason():
+    monitor = begun()
+    monitor.announce("snip")
+    monitor.sent(more("go"), now_seconds=10)
+    monitor.received({"cache_read_input_tokens": 5_000, "cache_creation_input_tokens": 16_000})
+    for seconds, read in ((20, 21_000), (900, 0)):
+        monitor.sent(more("go", "on"), now_seconds=seconds)
+        monitor.received({"cache_read_input_tokens": read, "cache_creation_input_tokens": 0})
+    assert monitor.lost_tokens == {"snip": 15_000, "expired": 21_000}
+    assert (monitor.expected_tokens, monitor.read_tokens) == (20_000 + 2 * 21_000, 26_000)
+
+
+def test_a_cache_point_that_moves_is_no_change():
+    monitor, point = CacheMonitor(), {"cachePoint": {"type": "default"}}
+    first = {"role": "user", "content": [{"text": "hi"}]}
+    monitor.sent({"messages": [{**first, "content": [*first["content"], point]}]})
+    monitor.received({"cache_creation_input_tokens": 20_000})
+    monitor.sent({"messages": [first, {"role": "user", "content": [{"text": "go"}, point]}]})
+    verdict = monitor.received({"cache_read_input_tokens": 0})
+    assert (verdict.reason, verdict.message) == ("unknown", None)

@@ -69,6 +69,11 @@ class CacheMonitor:
         listeners: Called with `CacheBroken` for each break.
         ttl_seconds: Lifetime of a cache entry.
 
+    Attributes:
+        expected_tokens: What all responses should have read from the cache; `read_tokens`: what they read.
+        lost_tokens: The difference where it is a loss, by its reason: a level or compaction that was announced, or one of
+            `CacheVerdict.reason`.
+
     Example:
         >>> monitor = CacheMonitor()
         >>> body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
@@ -85,6 +90,8 @@ class CacheMonitor:
     ) -> None:
         self._listeners, self._ttl = tuple(listeners), ttl_seconds
         self._prefixes: dict[str, _Prefix] = {}
+        self.expected_tokens = self.read_tokens = 0
+        self.lost_tokens = dict[str, int]()
 
     def __call__(self, event: Event) -> None:
         """Treat a compaction, or a level that changed what was sent, as an announcement."""
@@ -129,9 +136,17 @@ class CacheMonitor:
         written = _number(figures, "cache_creation_input_tokens") or _written_openai(figures)
         prefix.cached = read + written if usage is not None else None
         prefix.announced = prefix.changed = ""
+        self._add(verdict)
         if verdict.kind == "broken":
             self._tell(source, verdict)
         return verdict
+
+    def _add(self, verdict: CacheVerdict) -> None:
+        expected, read, lost = verdict.expected_tokens, verdict.read_tokens, self.lost_tokens
+        self.expected_tokens += expected
+        self.read_tokens += read
+        if verdict.reason:
+            lost[verdict.reason] = lost.get(verdict.reason, 0) + expected - read
 
     def _verdict(self, prefix: _Prefix, read: int) -> CacheVerdict:
         expected = prefix.cached or 0
@@ -225,7 +240,10 @@ def _unmarked(value: Any) -> Any:
         if isinstance(plain.get("content"), str):
             plain["content"] = [{"type": "text", "text": plain["content"]}]
         return plain
-    return [_unmarked(part) for part in value] if isinstance(value, list | tuple) else value
+    if not isinstance(value, list | tuple):
+        return value
+    points = [isinstance(part, Mapping) and part.keys() == {"cachePoint"} for part in value]
+    return [_unmarked(part) for part, point in zip(value, points, strict=True) if not point]
 
 
 def _number(usage: Mapping[str, Any], key: str) -> int:
