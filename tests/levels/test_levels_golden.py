@@ -250,3 +250,10 @@ def test_every_level_has_a_case():
     # Nothing is taken from a request by these: tools and notices, thinking that is stale, what was pinned.
     apart = {"offers", "drop_stale_thinking", "pins", "autocompact_after_collapse"}
     assert {case.stage for case in CASES} == {level.name for level in ORDER} - apart
+
+
+def test_a_level_has_the_name_of_its_file():
+    # One file holds both looks of autocompact: before collapse and after it.
+    named = {level.name: level.run.__module__.rpartition(".")[2] for level in ORDER}
+    assert named.pop("autocompact_after_collapse") == "autocompact"
+    assert all(name == module for name, module in named.items())
