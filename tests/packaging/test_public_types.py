@@ -22,6 +22,7 @@ import ullage.legality
 import ullage.legality.params
 import ullage.levels.context_management
 import ullage.levels.cost
+import ullage.levels.pins
 import ullage.manager.explain
 import ullage.manager.journal
 import ullage.observe
@@ -90,6 +91,7 @@ LATE = {
     "Outgoing": ullage.requests.Outgoing,
     "Outside": Outside,
     "CacheMarks": ullage.requests.cache_marks.CacheMarks,
+    "Pin": ullage.levels.pins.Pin,
     "SessionCosts": ullage.levels.cost.SessionCosts,
     "RequestParameters": ullage.legality.params.RequestParameters,
     "Log": str | PathLike[str] | ullage.TranscriptLog,
