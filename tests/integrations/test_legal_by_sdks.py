@@ -22,7 +22,7 @@ from ullage.legality.repairs import repair
 from ullage.providers import anthropic as to_anthropic, classify, openai_chat, openai_responses
 from ullage.testing import Step
 from ullage.testing._seal import sign_thinking
-from ullage.testing.failures import Failure
+from ullage.testing.script import Failure
 
 anthropic = pytest.importorskip("anthropic")
 openai = pytest.importorskip("openai")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ullage.messages import Block, Message
-from ullage.testing._rng import Rng
+from ullage.testing._material import Rng
 from ullage.testing.generator import Scenario
 
 if TYPE_CHECKING:

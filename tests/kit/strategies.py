@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.kit.talk import FORMS, Exchange, Round, Talk, Turn
 from tests.kit.transcripts import Layout, SessionFile, session_file
 from ullage.exceptions import InvalidPolicy
-from ullage.testing._tools import SYSTEM, TOOLS, WEB_SEARCH
+from ullage.testing._material import SYSTEM, TOOLS, WEB_SEARCH
 from ullage.testing.generator import Scenario, Truth
 
 __all__ = [

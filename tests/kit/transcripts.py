@@ -15,9 +15,8 @@ import orjson
 
 from tests.kit.lines import LineWriter, is_input
 from ullage.messages import CLEARED, Message
-from ullage.testing._rng import Rng
-from ullage.testing._session import Style
-from ullage.testing.generator import Scenario, scenario
+from ullage.testing._material import Rng
+from ullage.testing.generator import Scenario, Style, scenario
 from ullage.testing.script import Step, answer
 
 __all__ = ["Layout", "SessionFile", "session_287k", "session_file"]

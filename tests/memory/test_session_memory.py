@@ -20,7 +20,7 @@ from ullage.memory.session.template import (
 from ullage.policy import SessionMemoryPolicy
 from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.protocol import SummaryReply
-from ullage.testing.failures import ScriptedAPIError, overflow
+from ullage.testing.script import ScriptedAPIError, overflow
 
 POLICY = SessionMemoryPolicy(enabled=True)
 ABOUT, Editor, add, back, block = KIT.ABOUT, KIT.Editor, KIT.add, KIT.back, KIT.block

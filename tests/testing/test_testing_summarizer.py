@@ -12,9 +12,18 @@ from ullage.exceptions import InvalidPolicy
 from ullage.providers.errors import classify
 from ullage.summarizers import Summarizer, SummaryRequest
 from ullage.testing import ScriptedSummarizer, Step, conversation, scenario
-from ullage.testing._texts import HEADINGS
-from ullage.testing.failures import OVERFLOW_TEXTS, Failure, ScriptedAPIError, failure, overflow
-from ullage.testing.script import ANSWERS, KINDS, TRANSPORT, Script
+from ullage.testing.script import (
+    ANSWERS,
+    HEADINGS,
+    KINDS,
+    OVERFLOW_TEXTS,
+    TRANSPORT,
+    Failure,
+    Script,
+    ScriptedAPIError,
+    failure,
+    overflow,
+)
 
 TALK = conversation(5, tokens=12_000)
 

@@ -11,20 +11,23 @@ Nothing optional is imported until it is asked for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ullage.testing._session import MadeCommand as MadeCommand, Style as Style
-from ullage.testing.assertions import assert_legal
+from ullage.legality import Violation, validate
+from ullage.messages import SystemPrompt
 from ullage.testing.generator import (
     STYLES as STYLES,
+    MadeCommand as MadeCommand,
     Scenario as Scenario,
+    SessionFile as SessionFile,
+    Style as Style,
     Truth as Truth,
     conversation,
     scenario,
+    session_file,
 )
-from ullage.testing.script import Script as Script, Step
-from ullage.testing.summarizer import ScriptedSummarizer
-from ullage.testing.transcript import SessionFile as SessionFile, session_file
+from ullage.testing.script import Script as Script, ScriptedSummarizer, Step
 
 if TYPE_CHECKING:
     from ullage.testing.server import ScriptedServer
@@ -46,3 +49,52 @@ def __getattr__(name: str) -> Any:
 
         return ScriptedServer
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def assert_legal(
+    provider: str,
+    messages: Sequence[Mapping[str, object]],
+    *,
+    model: str | None = None,
+    system: SystemPrompt | None = None,
+    tools: Sequence[Mapping[str, object]] | None = None,
+    params: Mapping[str, object] | None = None,
+) -> None:
+    """Fails with a list of what the provider would refuse; warnings do not count.
+
+    Args:
+        provider: One of `ullage.legality.PROVIDERS`, or a usual name for it.
+        messages: In the provider's own form (`input` items, `contents`).
+        model: Its name decides which rules hold; `None`: those of the newest models, and no window.
+        system: System prompt, where it is not a message.
+        tools: Tool definitions; `None`: unknown.
+        params: Other parameters of the request, such as `thinking`; `None`: none.
+
+    Raises:
+        AssertionError: The request would be refused.
+
+    Example:
+        >>> assert_legal("anthropic", [{"role": "user", "content": "hello"}])
+        >>> assert_legal("anthropic", [{"role": "user", "content": ""}])
+        Traceback (most recent call last):
+        AssertionError: anthropic would refuse this request, 1 error:
+          A02 at message 0: content is empty
+    """
+    report = validate(
+        messages, provider=provider, model=model, system=system, tools=tools, params=params
+    )
+    if not report.ok:
+        raise AssertionError(_listed(provider, report.errors))
+
+
+def _listed(provider: str, errors: Sequence[Violation]) -> str:
+    count = f"{len(errors)} error" + ("s" if len(errors) > 1 else "")
+    lines = [f"  {e.rule} at {_place(e)}: {e.detail}" for e in errors]
+    return "\n".join([f"{provider} would refuse this request, {count}:", *lines])
+
+
+def _place(found: Violation) -> str:
+    if found.message < 0:
+        return "the request"
+    block = "" if found.block < 0 else f", block {found.block}"
+    return f"message {found.message}{block}"

@@ -6,19 +6,551 @@ name the seed it was measured with.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import chain
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import orjson
+
 from ullage.exceptions import InvalidPolicy
-from ullage.messages import Message
-from ullage.testing._project import Project
-from ullage.testing._rng import Rng
+from ullage.messages import Block, Message
+from ullage.testing._material import (
+    ANSWERS,
+    CLOSINGS,
+    INSTRUCTIONS,
+    PLANS,
+    REQUESTS,
+    SYSTEM,
+    THOUGHTS,
+    TOOLS,
+    WEB_SEARCH,
+    Edit,
+    Project,
+    Rng,
+    SourceFile,
+    diff,
+    edited,
+    failed_run,
+    glob_list,
+    grep_lines,
+    image_block,
+    install_log,
+    numbered,
+    passed_run,
+    pdf_block,
+    records,
+    service_log,
+    web_page,
+)
 from ullage.testing._seal import sign_thinking
-from ullage.testing._session import MadeCommand, MadeSession, Style
-from ullage.testing._tasks import TASKS, more_work, request
-from ullage.testing._tools import SYSTEM, TOOLS, WEB_SEARCH
+
+_LARGE_CHARS = 10_000
+"""Results above this count as large: the length from which snipping in place acts."""
+
+_MEDIA_CHARS = 8_000  # 2000 tokens, the rough estimate's figure for an image or document
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a generated session looks. Shares are in percent.
+
+    Attributes:
+        tasks: Kinds of work, chosen with equal chance; name one twice to double its share.
+        languages: Languages of the user's words.
+        thinking: Share of responses that begin with thinking; 0: none.
+        hidden: Share of thinking whose text is not shown (empty, with a signature).
+        parallel: Share of look-ups that make several calls at once.
+        large: Share of all characters that lie in results over 10 000 characters.
+        small_chars: Least and most characters of an ordinary result.
+        large_chars: The same for a large one.
+        late: How much of the large results' share is held back to the end; 0: spread evenly.
+        detours: Share of turns with more look-ups after the task.
+        interrupts: Share of those in which the user stops a call.
+    """
+
+    tasks: tuple[str, ...] = ("fix", "fix", "build", "explore", "logs", "plan", "ask", "research")
+    languages: tuple[str, ...] = ("en", "en", "en", "de", "ja", "zh")
+    thinking: int = 40
+    hidden: int = 15
+    parallel: int = 50
+    large: int = 35
+    small_chars: tuple[int, int] = (300, 5_000)
+    large_chars: tuple[int, int] = (12_000, 40_000)
+    late: int = 0
+    detours: int = 20
+    interrupts: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MadeCommand:
+    """A shell command of the session and how it ended."""
+
+    command: str
+    ok: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MadeCall:
+    """A tool call with its answer."""
+
+    name: str
+    input: dict[str, Any]
+    output: str | list[Block]
+    failed: bool = False
+
+
+@dataclass(slots=True)
+class MadeSession:
+    """What the tasks write into. `chars` is what the rough estimate counts."""
+
+    rng: Rng
+    style: Style
+    model: str
+    system: str
+    tools: Sequence[dict[str, Any]]
+    project: Project
+    budget: int  # characters; 0: none
+    messages: list[Message] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)  # seconds since the start, per message
+    chars: int = 0
+    large: int = 0
+    runner: str = ""  # what a standing instruction puts in front of commands
+    closing: str = ""
+    facts: dict[str, dict[Any, None]] = field(default_factory=dict)  # kind → values, in order
+    words: list[str] = field(default_factory=list)  # what the user wrote
+    commands: list[MadeCommand] = field(default_factory=list)
+    todos: list[dict[str, str]] = field(default_factory=list)
+
+    def note(self, kind: str, value: Any) -> None:
+        """Keep a fact of the truth, once."""
+        self.facts.setdefault(kind, {})[value] = None
+
+    def size(self) -> int:
+        """Characters for the next output, so that large ones keep their share."""
+        style, left = self.style, self.budget - self.chars
+        late = style.late * max(0, left) // self.budget if self.budget else 0
+        want_large = self.large * 10_000 < style.large * (100 - late) * self.chars
+        chars = self.rng.between(*(style.large_chars if want_large else style.small_chars))
+        # A quarter of what is left at most, so that no single result goes far beyond the budget.
+        return min(chars, max(200, left // 4)) if self.budget else chars
+
+    def user(self, content: str | list[Block], *, pause: int = 0) -> None:
+        """What a user writes; text is part of the truth."""
+        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        for block in blocks:
+            if block["type"] == "text":
+                self.words.append(block["text"])
+        self._append("user", content, pause or self.rng.between(20, 200))
+
+    def say(self, text: str) -> None:
+        """An assistant message without calls."""
+        self._append("assistant", [*self._thinking(), {"type": "text", "text": text}], 9)
+
+    def act(self, *calls: MadeCall, say: str = "") -> None:
+        """One response with its calls, and the user message that answers them."""
+        ids = self.call(*calls, say=say)
+        self.answer(ids, calls)
+
+    def call(self, *calls: MadeCall, say: str = "") -> list[str]:
+        """One response with calls that nobody has answered yet; their ids."""
+        blocks: list[Block] = [*self._thinking()]
+        if say:
+            blocks.append({"type": "text", "text": say})
+        ids = [f"toolu_01{self.rng.token(22)}" for _ in calls]
+        for name, call in zip(ids, calls, strict=True):
+            blocks.append({"type": "tool_use", "id": name, "name": call.name, "input": call.input})
+        self._append("assistant", blocks, self.rng.between(2, 12))
+        return ids
+
+    def answer(self, ids: Sequence[str], calls: Sequence[MadeCall], *, after: str = "") -> None:
+        """The results of a response; `after`: what the user typed meanwhile."""
+        blocks: list[Block] = []
+        for name, call in zip(ids, calls, strict=True):
+            block: Block = {"type": "tool_result", "tool_use_id": name, "content": call.output}
+            if call.failed:
+                block["is_error"] = True
+            blocks.append(block)
+        if after:
+            blocks.append({"type": "text", "text": after})
+            self.words.append(after)
+        self._append("user", blocks, self.rng.between(1, 9))
+
+    def server(self, blocks: list[Block]) -> None:
+        """A response that the provider's own tools had a part in."""
+        self._append("assistant", blocks, self.rng.between(5, 20))
+
+    def _thinking(self) -> list[Block]:
+        if not self.rng.chance(self.style.thinking):
+            return []
+        rng, newest = self.rng, self.project.files[-1] if self.project.files else None
+        names = {"fn": "this", "file": "the file"}
+        if newest:
+            names = {"fn": rng.pick(newest.symbols), "file": newest.path}
+        thoughts = rng.some(THOUGHTS, rng.between(1, 5))
+        shown = not rng.chance(self.style.hidden)
+        text = " ".join(thoughts).format(**names) if shown else ""
+        return [{"type": "thinking", "thinking": text, "signature": ""}]
+
+    def _append(self, role: Any, content: str | list[Block], seconds: int) -> None:
+        self.messages.append({"role": role, "content": content})
+        self.offsets.append(self.offsets[-1] + seconds if self.offsets else 0)
+        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            self.chars += self._weigh(block)
+
+    def _weigh(self, block: Block) -> int:
+        kind = block["type"]
+        if kind == "text":
+            return len(block["text"])
+        if kind == "thinking":
+            return len(block["thinking"])
+        if kind == "tool_use":
+            return len(block["name"]) + len(orjson.dumps(block["input"]).decode())
+        if kind in ("image", "document"):
+            return _MEDIA_CHARS
+        if kind != "tool_result":
+            return len(orjson.dumps(block).decode())
+        content = block["content"]
+        size = len(content) if isinstance(content, str) else sum(map(self._weigh, content))
+        self.large += size if size > _LARGE_CHARS else 0
+        return size
+
+
+def _read(session: MadeSession, file: SourceFile) -> MadeCall:
+    """Read a file: whole, or a range of a long one."""
+    session.note("files_read", file.path)
+    arguments: dict[str, object] = {"file_path": file.path}
+    start = 1
+    if len(file.lines) > 80 and session.rng.chance(25):
+        start = session.rng.between(1, len(file.lines) // 2)
+        arguments["offset"] = start
+    arrow = session.project.language in ("go", "rust")  # both forms occur in real transcripts
+    output = numbered(file, start=start, arrow=arrow)
+    for symbol in file.symbols:
+        if symbol in output:
+            session.note("identifiers", symbol)
+    return MadeCall("Read", arguments, output)
+
+
+def _missing(session: MadeSession) -> MadeCall:
+    """A read that fails, because the path is wrong."""
+    path = f"{session.project.root}/src/{session.project.symbol()}.txt"
+    error = f"File does not exist: {path}"
+    session.note("errors", error)
+    return MadeCall(
+        "Read", {"file_path": path}, f"<tool_use_error>{error}</tool_use_error>", failed=True
+    )
+
+
+def _grep(session: MadeSession, word: str) -> MadeCall:
+    """Search for a word in what is known of the project."""
+    output = grep_lines(session.project, word)
+    arguments = {"pattern": word, "path": session.project.root, "output_mode": "content"}
+    return MadeCall("Grep", arguments, output)
+
+
+def _glob(session: MadeSession) -> MadeCall:
+    """List files."""
+    chars = min(session.size(), 9_000)
+    return MadeCall("Glob", {"pattern": "**/*"}, glob_list(session.project, chars))
+
+
+def _bash(session: MadeSession, command: str, output: str, *, ok: bool = True) -> MadeCall:
+    """Run a command; a standing instruction's runner is put in front."""
+    if session.runner and not command.startswith(("git", "tail", "curl", "jq")):
+        command = f"{session.runner} {command}"
+    session.commands.append(MadeCommand(command, ok))
+    text = output if ok else f"Exit code 1\n{output}"
+    return MadeCall(
+        "Bash", {"command": command, "description": command.split()[0]}, text, failed=not ok
+    )
+
+
+def _run_tests(
+    session: MadeSession, file: SourceFile, symbol: str, *, ok: bool
+) -> tuple[MadeCall, str]:
+    """Run the tests of a symbol; the second item is the error, empty if they pass."""
+    command, size = session.project.test_command(symbol), min(session.size(), 30_000)
+    if ok:
+        return _bash(session, command, passed_run(session.rng, size)), ""
+    output, error = failed_run(session.project, file, symbol, size)
+    session.note("errors", error)
+    return _bash(session, command, output, ok=False), error
+
+
+def _edit(session: MadeSession, file: SourceFile, symbol: str) -> tuple[MadeCall, Edit]:
+    """Change a file for real: later reads show the new text."""
+    change = session.project.edit(file, symbol)
+    session.note("files_edited", file.path)
+    arguments = {"file_path": file.path, "old_string": change.old, "new_string": change.new}
+    return MadeCall("Edit", arguments, edited(file, change)), change
+
+
+def _write(session: MadeSession, file: SourceFile) -> MadeCall:
+    """Create a file."""
+    session.note("files_written", file.path)
+    for symbol in file.symbols:
+        session.note("identifiers", symbol)
+    arguments = {"file_path": file.path, "content": file.text}
+    return MadeCall("Write", arguments, f"File created successfully at: {file.path}")
+
+
+def _git_diff(session: MadeSession, file: SourceFile, change: Edit) -> MadeCall:
+    """Show a change."""
+    return _bash(session, "git diff", diff(session.project, file, change))
+
+
+def _todo(session: MadeSession, steps: list[str], done: int) -> MadeCall:
+    """Write the list of steps: `done` of them finished, the next one in progress."""
+    states = ["completed"] * done + ["in_progress"] + ["pending"] * len(steps)
+    session.todos = [
+        {"content": step, "status": state, "activeForm": f"Working on: {step}"}
+        for step, state in zip(steps, states, strict=False)
+    ]
+    output = "Todos have been modified successfully. Proceed with the current tasks."
+    return MadeCall("TodoWrite", {"todos": [dict(item) for item in session.todos]}, output)
+
+
+def _delegate(session: MadeSession, prompt: str) -> MadeCall:
+    """Give work to a sub-agent, which reports."""
+    report = web_page(session.rng, "Report", min(session.size(), 6_000))
+    arguments = {
+        "description": "Look into it",
+        "prompt": prompt,
+        "subagent_type": "general-purpose",
+    }
+    return MadeCall("Task", arguments, [{"type": "text", "text": report}])
+
+
+def _fetch(session: MadeSession, title: str) -> MadeCall:
+    """Fetch a page."""
+    url = f"https://docs.example.com/{session.rng.hex(4)}/{title.lower().replace(' ', '-')}"
+    session.note("urls", url)
+    page = web_page(session.rng, title, session.size())
+    return MadeCall("WebFetch", {"url": url, "prompt": f"What does it say about {title}?"}, page)
+
+
+def _screenshot(session: MadeSession) -> MadeCall:
+    """Read a picture."""
+    path = f"{session.project.root}/shots/{session.rng.hex(6)}.png"
+    session.note("files_read", path)
+    content: list[Block] = [image_block(session.rng)]
+    return MadeCall("Read", {"file_path": path}, content)
+
+
+_Task = Callable[[MadeSession], Iterator[None]]
+
+
+def _request(session: MadeSession, kind: str, **names: str) -> str:
+    """The user's words for a kind of work, in one of the session's languages."""
+    language = session.rng.pick(session.style.languages)
+    known = REQUESTS[language].get(kind) or REQUESTS["en"][kind]
+    text = session.rng.pick(known).format(**names)
+    if names["fn"] in text:
+        session.note("identifiers", names["fn"])
+    if session.rng.chance(8) and not session.runner:
+        instruction, session.runner = session.rng.pick(INSTRUCTIONS)
+        session.note("instructions", instruction)
+        text = f"{text} {instruction}"
+    return text
+
+
+def _target(session: MadeSession) -> tuple[SourceFile, dict[str, str]]:
+    file = session.project.file(session.size())
+    symbol = session.rng.pick(file.symbols)
+    error = session.rng.pick(("TimeoutError", "off by one", "null region", "HTTP 502"))
+    return file, {"fn": symbol, "file": file.path, "error": error, "new": session.project.symbol()}
+
+
+def _look(session: MadeSession, file: SourceFile, names: dict[str, str]) -> None:
+    """Find and read: at once, or one after the other."""
+    search, other = _grep(session, names["fn"]), session.project.file(session.size())
+    reads = [_read(session, file), _read(session, other)]
+    say = session.rng.pick(ANSWERS).format(**names)
+    if session.rng.chance(session.style.parallel):
+        session.act(search, *reads, say=say)
+        return
+    session.act(search, say=say)
+    for call in reads:
+        session.act(call)
+
+
+def _fix(session: MadeSession) -> Iterator[None]:
+    file, names = _target(session)
+    session.user(_request(session, "fix", **names))
+    yield from _repair(session, file, names)
+
+
+def _repair(session: MadeSession, file: SourceFile, names: dict[str, str]) -> Iterator[None]:
+    """Look, see the test fail, change, see it pass."""
+    _look(session, file, names)
+    yield
+    if session.rng.chance(30):
+        session.act(_missing(session))
+        yield
+    failing, error = _run_tests(session, file, names["fn"], ok=False)
+    session.act(failing, say=f"Running the tests of {names['fn']}.")
+    yield
+    change, what = _edit(session, file, names["fn"])
+    session.act(change)
+    yield
+    passing, _ = _run_tests(session, file, names["fn"], ok=True)
+    session.act(passing, _git_diff(session, file, what))
+    session.closing = session.rng.pick(CLOSINGS).format(**{**names, "error": error})
+
+
+def _build(session: MadeSession) -> Iterator[None]:
+    file, names = _target(session)
+    session.user(_request(session, "build", **names))
+    session.act(_glob(session), _read(session, file))
+    yield
+    made = session.project.new_file(min(session.size(), 12_000), first=names["new"])
+    session.act(_write(session, made), say=f"I'll add {names['new']} in a file of its own.")
+    yield
+    yield from _repair(session, made, {**names, "fn": names["new"], "file": made.path})
+
+
+def _explore(session: MadeSession) -> Iterator[None]:
+    file, names = _target(session)
+    session.user(_request(session, "explore", **names))
+    _look(session, file, names)
+    yield
+    if session.rng.chance(40):
+        session.act(_delegate(session, f"Find every caller of {names['fn']}"))
+        yield
+    cut = "\n".join(file.lines[:8])
+    session.closing = (
+        f"`{names['fn']}` lives in {file.path}:\n\n```\n{cut}\n```\n\nNothing was changed."
+    )
+
+
+def _logs(session: MadeSession) -> Iterator[None]:
+    _, names = _target(session)
+    session.user(_request(session, "logs", **names))
+    log = service_log(session.rng, session.size())
+    session.act(_bash(session, "tail -n 4000 /var/log/billing.log", log))
+    yield
+    rows = records(session.rng, session.size())
+    url = f"https://staging.example.com/v1/invoices?tenant={session.rng.below(400)}"
+    session.note("urls", url)
+    session.act(_bash(session, f"curl -s '{url}'", rows))
+    session.closing = f"The failures of {names['fn']} begin with the connection resets in the log."
+
+
+def _plan(session: MadeSession) -> Iterator[None]:
+    file, names = _target(session)
+    session.user(_request(session, "plan", **names))
+    steps = [step.format(**names) for step in session.rng.some(PLANS, 4)]
+    session.act(_todo(session, steps, 0))
+    yield
+    for done, _ in enumerate(_repair(session, file, names), start=1):
+        if done < len(steps):
+            session.act(_todo(session, steps, done))
+        yield
+
+
+def _ask(session: MadeSession) -> Iterator[None]:
+    file, names = _target(session)
+    session.user(_request(session, "ask", **names))
+    session.act(_read(session, file))
+    yield
+    options = ["cache the result for 60 seconds", "batch the calls", "leave it as it is"]
+    choice, question = session.rng.pick(options), f"How should {names['fn']} become faster?"
+    decision = f"{question} → {choice}"
+    session.note("decisions", decision)
+    answer = f"User has answered your questions: {decision}"
+    session.act(MadeCall("AskUserQuestion", {"question": question, "options": options}, answer))
+    yield
+    yield from _repair(session, file, names)
+
+
+def _research(session: MadeSession) -> Iterator[None]:
+    _, names = _target(session)
+    session.user(_request(session, "research", **names))
+    session.act(_fetch(session, "Rate limits"), _fetch(session, "Idempotency"))
+    yield
+    session.closing = (
+        f"What applies to {names['fn']}: limits are per tenant, retries are idempotent."
+    )
+
+
+def _search(session: MadeSession) -> Iterator[None]:
+    """The provider's own web search, whose blocks pair inside one response."""
+    _, names = _target(session)
+    session.user(_request(session, "research", **names))
+    name, title = f"srvtoolu_01{session.rng.token(22)}", "Rate limits"
+    url = f"https://docs.example.com/{session.rng.hex(6)}"
+    session.note("urls", url)
+    hit = {"type": "web_search_result", "url": url, "title": title, "page_age": "3 days ago"}
+    hit["encrypted_content"] = session.rng.noise(180).hex()
+    use = {"type": "server_tool_use", "id": name, "name": "web_search", "input": {"query": title}}
+    found = {"type": "web_search_tool_result", "tool_use_id": name, "content": [hit]}
+    session.server([use, found, {"type": "text", "text": f"The limits are described at {url}."}])
+    session.user("ok, and the retries?")
+    session.act(_fetch(session, "Retries"))
+    yield
+    session.closing = f"Retries of {names['fn']} repeat the key; nothing else is needed."
+
+
+def _review(session: MadeSession) -> Iterator[None]:
+    file, names = _target(session)
+    text = {"type": "text", "text": _request(session, "review", **names)}
+    media = pdf_block(session.rng) if session.rng.chance(25) else image_block(session.rng)
+    session.user([media, text])
+    session.act(_screenshot(session), _read(session, file))
+    yield
+    yield from _repair(session, file, names)
+
+
+def _chat(session: MadeSession) -> Iterator[None]:
+    _, names = _target(session)
+    session.user(_request(session, "chat", **names))
+    yield
+    session.closing = web_page(session.rng, names["fn"], min(session.size(), 3_000))
+
+
+def _more_work(session: MadeSession, rounds: int) -> Iterator[None]:
+    """Look-ups after the task (`rounds` 0: without end), for a turn that is to be longer."""
+    while rounds != 1:
+        rounds -= 1
+        file, names = _target(session)
+        _look(session, file, names)
+        yield
+        if session.rng.chance(session.style.interrupts):
+            _interrupted(session)
+            yield
+        log = install_log(session.rng, session.runner or "npm", min(session.size(), 6_000))
+        session.act(_bash(session, "install", log), _grep(session, names["fn"]))
+        yield
+        page = service_log(session.rng, session.size())
+        session.act(_bash(session, f"tail -n 900 /var/log/{names['fn']}.log", page))
+        yield
+
+
+def _interrupted(session: MadeSession) -> None:
+    """The user stops a call and says what to do instead."""
+    words = "The user doesn't want to proceed with this tool use."
+    call: MadeCall = MadeCall("Bash", {"command": "git push --force"}, words, failed=True)
+    ids = session.call(call)
+    session.answer(ids, [call], after="stop, never force-push. Go on without it.")
+    session.note("instructions", "never force-push")
+
+
+_TASKS: dict[str, _Task] = {
+    "ask": _ask,
+    "build": _build,
+    "chat": _chat,
+    "explore": _explore,
+    "fix": _fix,
+    "logs": _logs,
+    "plan": _plan,
+    "research": _research,
+    "review": _review,
+    "search": _search,
+}
+
 
 Ending: TypeAlias = Literal["user", "loop", "assistant", "open"]
 
@@ -32,7 +564,7 @@ STYLES: Mapping[str, Style] = {
     "operations": Style(tasks=("logs", "logs", "fix"), large=80),
     "research": Style(tasks=("research", "search", "explore")),
     "mixed": Style(
-        tasks=tuple(TASKS), languages=("en", "de", "ja", "zh", "ar", "emoji"), interrupts=15
+        tasks=tuple(_TASKS), languages=("en", "de", "ja", "zh", "ar", "emoji"), interrupts=15
     ),
 }
 """Ready styles by name; pass a `Style` of your own for anything else."""
@@ -199,9 +731,9 @@ def _goal(session: MadeSession, turns_left: int) -> int:
 def _turn(session: MadeSession, goal: int, *, fill: bool) -> bool:
     """One user input and the work on it; whether the work came to its end."""
     session.closing = ""
-    steps: Iterator[None] = TASKS[session.rng.pick(session.style.tasks)](session)
+    steps: Iterator[None] = _TASKS[session.rng.pick(session.style.tasks)](session)
     if fill or session.rng.chance(session.style.detours):
-        steps = chain(steps, more_work(session, 0 if fill else session.rng.between(1, 6)))
+        steps = chain(steps, _more_work(session, 0 if fill else session.rng.between(1, 6)))
     for _ in steps:
         if goal and session.chars >= goal:
             return bool(session.closing)
@@ -210,9 +742,7 @@ def _turn(session: MadeSession, goal: int, *, fill: bool) -> bool:
 
 def _close(session: MadeSession, ending: Ending, finished: bool) -> None:
     if ending == "open":
-        from ullage.testing import _calls
-
-        session.call(_calls.grep(session, session.project.root), _calls.missing(session))
+        session.call(_grep(session, session.project.root), _missing(session))
     elif ending != "loop":
         steps = [item["content"] for item in session.todos if item["status"] != "completed"]
         rest = (
@@ -223,7 +753,7 @@ def _close(session: MadeSession, ending: Ending, finished: bool) -> None:
 
 def _last_words(session: MadeSession) -> None:
     symbol = session.rng.pick(tuple(session.facts.get("identifiers", ("the tests",))))
-    session.user(request(session, "chat", fn=symbol))
+    session.user(_request(session, "chat", fn=symbol))
 
 
 def _scenario(seed: int, session: MadeSession, minutes: int | None) -> Scenario:
@@ -254,3 +784,63 @@ def _times(offsets: list[int], minutes: int | None) -> tuple[int, ...]:
     total = max(offsets[-1] if offsets else 1, 1)
     length = total if minutes is None else minutes * 60
     return tuple([(_EPOCH_SECONDS * 1000) + offset * length * 1000 // total for offset in offsets])
+
+
+@dataclass(frozen=True, slots=True)
+class SessionFile:
+    """A transcript.
+
+    Attributes:
+        entries: The lines, as objects.
+        session_id: Name of the session, and of its file.
+    """
+
+    entries: list[dict[str, Any]]
+    session_id: str
+
+    def to_bytes(self) -> bytes:
+        """The file's bytes."""
+        return b"".join([orjson.dumps(entry) + b"\n" for entry in self.entries])
+
+    def write(self, folder: str | Path) -> Path:
+        """Write `<session id>.jsonl` into a folder that exists; its path."""
+        path = Path(folder) / f"{self.session_id}.jsonl"
+        path.write_bytes(self.to_bytes())
+        return path
+
+    def __repr__(self) -> str:
+        return f"SessionFile({self.session_id}, {len(self.entries)} lines)"
+
+
+def session_file(made: Scenario) -> SessionFile:
+    """A session as a transcript, one line per message; equal sessions give equal lines.
+
+    Example:
+        >>> from ullage.testing import scenario
+        >>> file = session_file(scenario(1, turns=3))
+        >>> file.entries[-1]["type"]
+        'user'
+    """
+    rng = Rng(made.seed, "entries")
+    session_id, parent = rng.uuid(), None
+    entries: list[dict[str, Any]] = []
+    for message, time in zip(made.messages, made.times, strict=True):
+        sent: dict[str, Any] = {**message}
+        if message["role"] == "assistant":
+            sent |= {"type": "message", "id": f"msg_01{rng.token(22)}", "model": made.model}
+        stamp = datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="milliseconds")
+        entries.append(
+            {
+                "parentUuid": parent,
+                "isSidechain": False,
+                "userType": "external",
+                "cwd": made.cwd,
+                "sessionId": session_id,
+                "version": "2.1.232",
+                "type": message["role"],
+                "message": sent,
+                "uuid": (parent := rng.uuid()),
+                "timestamp": stamp.replace("+00:00", "Z"),
+            }
+        )
+    return SessionFile(entries, session_id)

@@ -1,18 +1,221 @@
-"""Behaviours as data: what a scripted summarizer or server does, call by call."""
+"""Behaviours as data: what a scripted summarizer or server does, call by call.
+
+First how providers say no (status, body and words), then steps and their answers, then the summarizer.
+"""
 
 from __future__ import annotations
 
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from ullage.exceptions import InvalidPolicy
-from ullage.testing._texts import HEADINGS, REFUSAL, WRONG_LANGUAGE
-from ullage.testing.failures import OVERFLOW_TEXTS, Failure, failure, overflow
+from ullage.messages import Item
+from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-_FAILURES = ("overloaded", "server_error", "rate_limit", "auth", "binding")
+HEADINGS = (
+    "Primary Request and Intent",
+    "Key Technical Concepts",
+    "Files and Code Sections",
+    "Errors and Fixes",
+    "Problem Solving",
+    "All User Messages",
+    "Pending Tasks",
+    "Current Work",
+    "Optional Next Step",
+)
+
+REFUSAL = "I'm sorry, but I can't help with summarising this conversation."
+
+WRONG_LANGUAGE = """<summary>
+## 1. Primary Request and Intent
+Użytkownik prosił o naprawę błędu w module rozliczeń i o testy.
+## 2. Key Technical Concepts
+Kolejki, kursory, limity najemców.
+## 3. Files and Code Sections
+Zmieniono jeden plik w katalogu źródłowym.
+## 4. Errors and Fixes
+Test nie przechodził, a potem przeszedł.
+## 5. Problem Solving
+Sprawdzono, kto woła tę funkcję.
+## 6. All User Messages
+- „napraw to, proszę”
+## 7. Pending Tasks
+- brak
+## 8. Current Work
+Trwa praca nad ostatnią prośbą.
+## 9. Optional Next Step
+Uruchomić testy jeszcze raz.
+</summary>"""
+
+
+OVERFLOW_TEXTS: Mapping[str, tuple[int, str]] = {
+    "anthropic": (400, "prompt is too long: {used} tokens > {limit} maximum"),
+    "anthropic_output": (
+        400,
+        (
+            "input length and `max_tokens` exceed context limit: {used} + {output} > {limit}, decrease "
+            "input length or `max_tokens` and try again"
+        ),
+    ),
+    "anthropic_bytes": (413, "Request exceeds the maximum allowed number of bytes"),
+    "openai": (
+        400,
+        (
+            "This model's maximum context length is {limit} tokens. However, your messages resulted in "
+            "{used} tokens. Please reduce the length of the messages."
+        ),
+    ),
+    "openai_new": (
+        400,
+        "Your input exceeds the context window of this model. Please adjust your input and try again.",
+    ),
+    "gemini": (
+        400,
+        "The input token count ({used}) exceeds the maximum number of tokens allowed ({limit}).",
+    ),
+    "bedrock": (400, "Input is too long for requested model."),
+    "mistral": (
+        400,
+        (
+            "Prompt contains {used} tokens and 0 draft tokens, too large for model with {limit} maximum "
+            "context length"
+        ),
+    ),
+    "xai": (
+        400,
+        "This model's maximum prompt length is {limit} but the request contains {used} tokens.",
+    ),
+    "groq": (400, "Please reduce the length of the messages or completion."),
+    "openrouter": (
+        400,
+        (
+            "This endpoint's maximum context length is {limit} tokens. However, you requested about {used} "
+            "tokens."
+        ),
+    ),
+    "llama_cpp": (
+        400,
+        (
+            "the request exceeds the available context size. try increasing the context size or enable "
+            "context shift"
+        ),
+    ),
+}
+"""Overflow answers by provider, in their own words; `overflow` fills in the figures."""
+
+_GOOGLE = {401: "UNAUTHENTICATED", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 529: "UNAVAILABLE"}
+_CODES = {"openai": "context_length_exceeded", "openai_new": "context_length_exceeded"}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error answer.
+
+    Attributes:
+        status: HTTP status.
+        kind: The provider's own name for it, such as `overloaded_error`.
+        text: What a user would read.
+        code: Machine-readable code, or empty.
+        headers: Of the answer, such as `retry-after`.
+        extra: Further fields of the error object.
+    """
+
+    status: int
+    kind: str
+    text: str
+    code: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def body(self, provider: str = "anthropic") -> dict[str, Any]:
+        """The answer's JSON, in Anthropic's form, in Google's, or else in OpenAI's."""
+        if provider == "gemini":
+            name = _GOOGLE.get(self.status, "INVALID_ARGUMENT")
+            return {"error": {"code": self.status, "message": self.text, "status": name}}
+        error: dict[str, Any] = {"type": self.kind, "message": self.text, **self.extra}
+        if provider == "anthropic":
+            if self.code:
+                error["details"] = {"error_code": self.code}
+            return {"type": "error", "error": error, "request_id": "req_011scripted"}
+        return {"error": {**error, "param": None, "code": self.code or None}}
+
+
+class ScriptedAPIError(Exception):
+    """What an SDK would raise: it has `status_code`, `body` and `response.headers` like theirs."""
+
+    def __init__(self, failure: Failure, provider: str = "anthropic") -> None:
+        self.status_code = failure.status
+        self.body = failure.body(provider)
+        self.response = _Response(failure.status, failure.headers)
+        super().__init__(f"Error code: {failure.status} - {self.body}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Response:
+    status_code: int
+    headers: Mapping[str, str]
+
+
+def overflow(
+    provider: str = "anthropic", *, used: int = 213_462, limit: int = 200_000, output: int = 21_333
+) -> Failure:
+    """The overflow answer of a provider, with these figures where it names any.
+
+    Raises:
+        InvalidPolicy: There is no text for that provider in `OVERFLOW_TEXTS`.
+    """
+    if provider not in OVERFLOW_TEXTS:
+        known = ", ".join(OVERFLOW_TEXTS)
+        raise InvalidPolicy("provider", provider, f"must be one of {known}")
+    status, template = OVERFLOW_TEXTS[provider]
+    text = template.format(used=used, limit=limit, output=output)
+    if provider == "llama_cpp":
+        sizes = {"n_prompt_tokens": used, "n_ctx": limit}
+        return Failure(status, "exceed_context_size_error", text, extra=sizes)
+    kind = "request_too_large" if status == 413 else "invalid_request_error"
+    return Failure(status, kind, text, _CODES.get(provider, ""))
+
+
+_FAILURES = {
+    "overloaded": Failure(529, "overloaded_error", "Overloaded"),
+    "server_error": Failure(500, "api_error", "Internal server error"),
+    "rate_limit": Failure(
+        429,
+        "rate_limit_error",
+        "This request would exceed your organization's rate limit of 400,000 input tokens per minute.",
+    ),
+    "auth": Failure(401, "authentication_error", "invalid x-api-key"),
+    "binding": Failure(
+        400,
+        "invalid_request_error",
+        "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different "
+        "conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "
+        '"drop_block".',
+    ),
+}
+
+
+def failure(kind: str, *, retry_after: float | None = None) -> Failure:
+    """An error that is no overflow: `overloaded`, `server_error`, `rate_limit`, `auth`, `binding`.
+
+    Args:
+        kind: Which.
+        retry_after: Seconds that the answer asks to wait; `None`: it does not say.
+
+    Raises:
+        InvalidPolicy: There is no such kind.
+    """
+    if kind not in _FAILURES:
+        raise InvalidPolicy("kind", kind, f"must be one of {', '.join(_FAILURES)}")
+    found = _FAILURES[kind]
+    if retry_after is None:
+        return found
+    headers = {"retry-after": f"{retry_after:g}"}
+    return Failure(found.status, found.kind, found.text, found.code, headers)
+
 
 TRANSPORT = (
     "hang",
@@ -303,3 +506,129 @@ class Script:
 
 def _step(step: Step | str) -> Step:
     return step if isinstance(step, Step) else Step(step)
+
+
+class ScriptedSummarizer:
+    """Answers, misbehaves or raises as its steps say; then answers well.
+
+    Works as a `Summarizer` and as a plain function, synchronous (`summarize`, call it) and
+    asynchronous (`asummarize`). Errors look like those of the SDKs, with the providers' own words.
+
+    Args:
+        *steps: `Step`s or names of kinds, in the order of the calls.
+        after: What follows the last step.
+        window_tokens: What it says of its model's window; `None`: nothing.
+        max_output_tokens: What it says of its model's longest answer; `None`: nothing.
+        modes: Call modes that it says it can do, in the order to try.
+
+    Attributes:
+        requests: What it was asked, in order, whatever came of it.
+
+    Example:
+        >>> writer = ScriptedSummarizer("empty", Step("overflow", times=2))
+        >>> writer([{"role": "user", "content": "hello"}]).text
+        ''
+    """
+
+    name = "scripted"
+
+    def __init__(
+        self,
+        *steps: Step | str,
+        after: Step | str = "good",
+        window_tokens: int | None = None,
+        max_output_tokens: int | None = None,
+        modes: tuple[Literal["shared", "plain"], ...] = ("plain",),
+    ) -> None:
+        self.script = Script(steps, after=after)
+        self.window_tokens = window_tokens
+        self.max_output_tokens = max_output_tokens
+        self.modes = modes
+        self.requests: list[Any] = []
+        self._lock = threading.Lock()
+        self._released = threading.Event()
+
+    def __call__(self, request: SummaryRequest | Sequence[Item]) -> SummaryReply:
+        """The same as `summarize`."""
+        return self.summarize(request)
+
+    def summarize(self, request: SummaryRequest | Sequence[Item]) -> SummaryReply:
+        """The next step's answer to a `SummaryRequest`, or to bare messages.
+
+        Raises:
+            ScriptedAPIError: The step is an error answer.
+            ConnectionError: It is about the wire: cut, dropped, unreadable.
+            TimeoutError: It hangs, and nobody called `release` within its `seconds`.
+        """
+        step, made = self._begin(request)
+        if step.kind in TRANSPORT:
+            waited = step.kind in _WAITING and not self._released.wait(step.seconds)
+            _after_waiting(step, waited)
+        return _reply(made, step)
+
+    async def asummarize(self, request: SummaryRequest | Sequence[Item]) -> SummaryReply:
+        """The same without blocking the (asyncio) event loop; `release` is looked at every 10 ms."""
+        step, made = self._begin(request)
+        if step.kind in TRANSPORT:
+            waited = step.kind in _WAITING and not await self._wait(step.seconds)
+            _after_waiting(step, waited)
+        return _reply(made, step)
+
+    def release(self) -> None:
+        """Let all calls that wait go on, and those to come not wait."""
+        self._released.set()
+
+    @property
+    def calls(self) -> int:
+        """How often it was asked."""
+        return len(self.requests)
+
+    def _begin(self, request: SummaryRequest | Sequence[Item]) -> tuple[Step, Answer]:
+        with self._lock:
+            self.requests.append(request)
+        step = self.script.next()
+        return step, answer(step, _messages(request))
+
+    async def _wait(self, seconds: float) -> bool:
+        import asyncio  # costs 30 ms, which only those pay who await
+
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        # Not an asyncio.Event: `release` may be called from any thread and any loop.
+        while not self._released.is_set() and loop.time() < end:  # noqa: ASYNC110
+            await asyncio.sleep(min(0.01, seconds))
+        return self._released.is_set()
+
+    def __repr__(self) -> str:
+        return f"ScriptedSummarizer({self.calls} calls, {self.script!r})"
+
+
+_WAITING = ("hang", "stall", "slow")
+
+
+def _messages(request: SummaryRequest | Sequence[Item]) -> Sequence[Mapping[str, Any]]:
+    found = request if isinstance(request, Sequence) else getattr(request, "messages", ())
+    return found if isinstance(found, Sequence) and not isinstance(found, str) else ()
+
+
+def _after_waiting(step: Step, gave_up: bool) -> None:
+    """What comes of a step about the wire; `slow` answers in the end."""
+    if step.kind == "slow" or (step.kind in _WAITING and not gave_up):
+        return
+    if gave_up:
+        raise TimeoutError(f"scripted: no answer within {step.seconds:g} s")
+    raise ConnectionError(f"scripted: {step.kind.replace('_', ' ')}")
+
+
+def _reply(made: Answer, step: Step) -> SummaryReply:
+    if made.failure is not None:
+        form = "anthropic" if step.provider.startswith("anthropic") else "openai"
+        raise ScriptedAPIError(made.failure, form)
+    return SummaryReply(
+        text=made.text,
+        finish_reason=made.stop_reason,
+        tool_calls=made.tool_calls,
+        refused=made.stop_reason == "refusal",
+        model="scripted",
+        usage={"input_tokens": 1000, "output_tokens": len(made.text) // 4},
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
-from ullage.testing._media import pdf, png
+from ullage.testing._material import pdf, png
 from ullage.testing._seal import sign_thinking
 
 OLD = "claude-sonnet-4-5"  # takes prefill; 200k window; no system messages inside

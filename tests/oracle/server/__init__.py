@@ -13,7 +13,7 @@ from tests.oracle.checker.models import facts
 from tests.oracle.server import anthropic, openai_chat, openai_responses
 from tests.oracle.server.cache import PromptCache
 from ullage.testing import ScriptedServer, Step
-from ullage.testing.server.http import Route
+from ullage.testing.server import Route
 from ullage.testing.server.wire import Recorded, Reply
 
 __all__ = ["OracleServer", "Recorded"]

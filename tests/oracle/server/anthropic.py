@@ -17,8 +17,7 @@ from tests.oracle.server.edits import (
     wants_compaction,
 )
 from ullage.testing._seal import Walk, seal, unseal
-from ullage.testing.failures import Failure
-from ullage.testing.script import Answer
+from ullage.testing.script import Answer, Failure
 from ullage.testing.server.anthropic import events, shortened, text_and_calls
 from ullage.testing.server.wire import Recorded, Reply, refuse
 

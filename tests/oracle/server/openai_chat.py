@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.oracle.checker import Finding, check
 from tests.oracle.checker.size import count_tokens
-from ullage.testing.failures import Failure
-from ullage.testing.server.openai_chat import completion, events
+from ullage.testing.script import Failure
+from ullage.testing.server.openai import chat_events, completion
 from ullage.testing.server.wire import Recorded, Reply, refuse
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def create(server: OracleServer, recorded: Recorded) -> Reply:
         return refuse(found.failure, "openai")
     made = completion(server, body, found, tokens)
     if body.get("stream") is True:
-        return Reply(events=list(events(body, made)))
+        return Reply(events=list(chat_events(body, made)))
     return Reply(body=made)
 
 

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 from tests.oracle.checker import check
 from tests.oracle.checker.size import count_tokens
 from tests.oracle.server.openai_chat import admit, failure_of
-from ullage.testing.failures import Failure
-from ullage.testing.script import Answer, Step, answer
-from ullage.testing.server.openai_chat import CREATED
-from ullage.testing.server.openai_responses import (
+from ullage.testing.script import Answer, Failure, Step, answer
+from ullage.testing.server.openai import (
+    CREATED,
     Items,
-    events,
     items_of,
     numbered,
     response,
+    response_events,
     usage,
 )
 from ullage.testing.server.wire import Event, Recorded, Reply, refuse
@@ -48,7 +47,7 @@ def create(server: OracleServer, recorded: Recorded) -> Reply:
         made["output"] = [_opaque(found.text)]
     made["output"] = _compacted_inline(body, items, tokens) + made["output"]
     server.remember(made["id"], [*items, *made["output"]], made["output"])
-    return Reply(events=list(events(made))) if streamed else Reply(body=made)
+    return Reply(events=list(response_events(made))) if streamed else Reply(body=made)
 
 
 def compact(server: OracleServer, recorded: Recorded) -> Reply:

@@ -12,7 +12,7 @@ from ullage.testing.script import Answer
 from ullage.testing.server.wire import Event, Recorded, Reply, count_tokens, pieces, refusal, refuse
 
 if TYPE_CHECKING:
-    from ullage.testing.server.http import ScriptedServer
+    from ullage.testing.server import ScriptedServer
 
 
 def create(server: ScriptedServer, recorded: Recorded) -> Reply:

@@ -6,12 +6,11 @@ import base64
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ullage.testing.failures import Failure
-from ullage.testing.script import Answer
+from ullage.testing.script import Answer, Failure
 from ullage.testing.server.wire import Event, Recorded, Reply, count_tokens, refusal, refuse
 
 if TYPE_CHECKING:
-    from ullage.testing.server.http import ScriptedServer
+    from ullage.testing.server import ScriptedServer
 
 _SKIPS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
 """Documented words in place of a signature; they go as base64 like one."""
