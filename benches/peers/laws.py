@@ -41,7 +41,8 @@ PEERS = (
     "langchain", "langchain-core", "deepagents", "pydantic-ai-harness", "openai-agents", "strands-agents", "agent-framework-core",
     "inspect-ai", "llama-index-core", "convopack", "autogen-core", "litellm", "semantic-kernel",
 )  # fmt: skip
-PAGE = Path(__file__).parents[2] / "docs" / "laws.md"
+ROOT = Path(__file__).parents[2]
+PAGE, TABLES = ROOT / "docs" / "laws.md", ROOT / "benches" / "TABLES.md"
 BEGIN, END = "<!-- make laws: begin -->", "<!-- make laws: end -->"
 
 Messages = list[dict[str, Any]]
@@ -352,8 +353,8 @@ def everywhere(count: int, also: Sequence[str]) -> tuple[Told, dict[str, str]]:
     return {name: found[name] for name in names if name in found}, known
 
 
-def page(found: Told, known: dict[str, str], count: int) -> str:
-    """The table, and the smallest case of each broken cell."""
+def tables(found: Told, known: dict[str, str], count: int) -> dict[Path, str]:
+    """The table for the page, and the smallest case of each broken cell for the full tables."""
     ids = [each.id for each in laws.LAWS]
     rows = ["| contender | " + " | ".join(str(at) for at in range(1, len(ids) + 1)) + " | cases |"]
     rows += ["| --- |" + " :-: |" * len(ids) + " --: |"]
@@ -372,17 +373,22 @@ def page(found: Told, known: dict[str, str], count: int) -> str:
     lack = [name for name in FOREIGN if name not in found]
     rest = f" Not installed: {', '.join(lack)}." if lack else ""
     said = f"`make laws` with {count} made cases each; ullage {ullage.__version__}, {named}.{rest}"
-    return (
-        "\n".join([*rows, "", said, "", "### The smallest case of each broken law", "", *lines])
-        + "\n"
-    )
+    return {PAGE: "\n".join([*rows, "", said]), TABLES: "\n".join(lines)}
+
+
+def write(path: Path, text: str) -> None:
+    """A text between the marks of a page."""
+    before, rest = path.read_text(encoding="utf-8").split(BEGIN)
+    path.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=100, help="made conversations for each")
     parser.add_argument("--also", action="append", default=[], help="a further interpreter")
-    parser.add_argument("--write", action="store_true", help="the table into docs/laws.md")
+    parser.add_argument(
+        "--write", action="store_true", help="into docs/laws.md and benches/TABLES.md"
+    )
     parser.add_argument("--inner", nargs="*", default=None, help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
     warnings.simplefilter("ignore")
@@ -394,11 +400,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 json.dumps({"found": judged(given.inner, given.cases), "versions": versions(PEERS)})
             )
             return 0
-        text = page(*everywhere(given.cases, given.also), given.cases)
-    if given.write:
-        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{text}{END}{rest.split(END)[1]}", encoding="utf-8")
-    print(text)
+        texts = tables(*everywhere(given.cases, given.also), given.cases)
+    for path, text in texts.items():
+        if given.write:
+            write(path, text)
+        print(text)
     return 0
 
 
