@@ -29,17 +29,24 @@ $(VENV)/.tools: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --group dev
 	@touch $@
 
-demo: ready | $(BIN)/python ## Build Ullage and compact an example session
-	@echo "Compiling the Rust core and installing Ullage into $(VENV): one to three minutes, some seconds from the second time on."
-	@$(BIN)/python -m pip install --quiet ".[cli]"
+demo: ready | $(BIN)/python ## Build Ullage and compact an example session; PURE=1: without Rust, with the engine in plain Python
+	@echo "$(if $(PURE),Building the engine in plain Python,Compiling the Rust core) and installing Ullage into $(VENV): $(if $(PURE),about a minute,one to three minutes; from the second time on some seconds)."
+	@$(BIN)/python -m pip install --quiet "$(if $(PURE),$$($(BIN)/python tools/pure_wheel.py),.)[cli]"
 	@$(BIN)/ullage demo
+
+RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+WITHOUT := To do without it: make demo PURE=1
 
 # What a build needs, before it begins: each line says what is missing and how to get it.
 ready:
 	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "Python 3.11 or newer is needed: $(PYTHON) is older or missing. Name another one: make demo PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -c "import ensurepip, venv" 2>/dev/null || { echo "$(PYTHON) cannot make an environment: install its venv (Debian, Ubuntu: apt install python3-venv)"; exit 1; }
-	@command -v cargo >/dev/null || { echo "Rust is missing: install it (https://rustup.rs). Without it: make pure-wheel builds the engine in plain Python into dist/pure"; exit 1; }
-	@command -v cc >/dev/null || { echo "A C linker (cc) is missing: install one (Debian, Ubuntu: apt install gcc). Without it: make pure-wheel builds the engine in plain Python into dist/pure"; exit 1; }
+ifndef PURE
+	@command -v cargo >/dev/null || { echo "Rust is missing: install it (https://rustup.rs). $(WITHOUT)"; exit 1; }
+	@cargo --version >/dev/null 2>&1 || { echo "cargo is there, but has no toolchain: rustup default stable. $(WITHOUT)"; exit 1; }
+	@printf '%s\n' "$(RUST)" "$$(cargo --version | cut -d ' ' -f 2)" | sort -V -C || { echo "Rust $(RUST) or newer is needed, and this is $$(cargo --version): rustup update stable. $(WITHOUT)"; exit 1; }
+	@command -v cc >/dev/null || { echo "A C linker (cc) is missing: install one (Debian, Ubuntu: apt install gcc libc6-dev). $(WITHOUT)"; exit 1; }
+endif
 
 # The checks of the sources have one processor each; the tests of the wheel then take both.
 test: ## Build the wheel and pass the tests, those of the engines on both

@@ -54,7 +54,11 @@ def test_demo_is_the_same_each_time(tmp_path):
     first = ullage("demo", "--size", "30000", "--directory", tmp_path / "a").stdout
     words = ("demo", "--size", "30000", "--directory", tmp_path / "b")
     second = process(*words, COLUMNS="120", PYTHONHASHSEED="17").stdout
+    # The last lines name the program as it was started.
+    shown = (text.partition("\nTry:") for text in (first, second))
+    (first, _, one), (second, _, two) = shown
     assert first.replace(str(tmp_path / "a"), "") == second.replace(str(tmp_path / "b"), "")
+    assert one.split()[-3:-1] == two.split()[-3:-1] == ["ullage", "resume"]
     a, b = (tmp_path / name / "session-7.jsonl" for name in "ab")
     assert a.read_bytes() == b.read_bytes()
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,3 +41,25 @@ def test_the_map_names_files_that_exist():
         if not (ROOT / each).exists() and not (ROOT / "python/ullage" / each).exists()
     } == set()
     assert "data/weights.json" in names
+
+
+@pytest.mark.parametrize(
+    ("cargo", "says"),
+    [
+        ("exit 1", "rustup default stable"),
+        ("echo cargo 1.85.0 of some day", "or newer is needed, and this is cargo 1.85.0"),
+    ],
+)
+def test_a_toolchain_that_cannot_build_is_named_before_the_build(tmp_path, cargo, says):
+    if not (ROOT / "Makefile").exists():
+        pytest.skip("the sources are not here: `make types` runs this")
+    program = tmp_path / "cargo"
+    program.write_text(f"#!/bin/sh\n{cargo}\n")
+    program.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    command = ["make", "-C", str(ROOT), f"PYTHON={sys.executable}", "ready"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert says in done.stdout
+    pure = subprocess.run([*command, "PURE=1"], env=environment, capture_output=True, check=False)
+    assert pure.returncode == 0, pure.stderr

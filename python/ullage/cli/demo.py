@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,13 +13,16 @@ from cyclopts import Parameter
 from ullage.cli import compact as compact_cli, inspect as inspect_cli
 from ullage.cli.output import Output
 from ullage.cli.resume import dump
+from ullage.counting.window import WindowSettings
 from ullage.sessions import Session, compact_session, open_session
 from ullage.sessions.inspected import inspect_opened
 from ullage.testing import Scenario, scenario
 from ullage.transcript import TranscriptLog
 
-_MODEL = "claude-opus-4-5"
-"""A window of 200 000 tokens, so that the session nearly fills it."""
+_NAME = "ullage"
+_MODEL = "claude-opus-5-5"
+_WINDOW = WindowSettings(auto_compact_window=200_000)
+"""What a manager works in by default, and what the session nearly fills."""
 
 
 def demo_command(
@@ -27,7 +32,7 @@ def demo_command(
     ] = 7,
     size: Annotated[
         int, Parameter(help="rough size of the session in tokens (characters / 4)")
-    ] = 110_000,
+    ] = 90_000,
     directory: Annotated[
         Path | None, Parameter(help="where to write; default: a new temporary folder")
     ] = None,
@@ -39,24 +44,34 @@ def demo_command(
     folder.mkdir(parents=True, exist_ok=True)
     made = scenario(seed, tokens=size, model=_MODEL)
     before = _write(made, folder / f"session-{seed}.jsonl")
-    report = inspect_cli.report_of(inspect_opened(before))
-    done = compact_session(
-        before, output=folder / f"session-{seed}.compacted.jsonl", overwrite=True
-    )
+    report = inspect_cli.report_of(inspect_opened(before), settings=_WINDOW)
+    output = folder / f"session-{seed}.compacted.jsonl"
+    # The summary names the file alone: with the folder its size would differ from run to run.
+    done = compact_session(before, output=output, overwrite=True, transcript_path=output.name)
     after = compact_cli.report_of(before, done)
     kept = _kept(made, dump(done.messages))
     if json:
         out.json({"before": report, "compaction": after, "kept": kept})
         return 0
     out.line(
-        f"A generated coding session (seed {seed}): the model reads files, runs tests, edits, asks."
+        f"A generated coding session (seed {seed}), 200,000 tokens to work in:"
+        " the model reads files, runs tests, edits, asks."
     )
     inspect_cli.show(out, report, top=5)
     compact_cli.show(out, after)
     _show_kept(out, kept)
-    out.line(f"\nTry: ullage inspect {after['written']}")
-    out.line(f"     ullage resume {after['written']}")
+    program = _program()
+    out.line(f"\nTry: {program} inspect {after['written']}")
+    out.line(f"     {program} resume {after['written']}")
     return 0
+
+
+def _program() -> str:
+    """What starts this program again: `make demo` installs it where no PATH leads."""
+    if shutil.which(_NAME):
+        return _NAME
+    started = Path(sys.argv[0])
+    return str(started) if started.stem == _NAME else f"{sys.executable} -m {_NAME}"
 
 
 def _write(made: Scenario, path: Path) -> Session:
