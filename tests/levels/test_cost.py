@@ -229,7 +229,13 @@ def test_who_says_how_much_of_the_window_to_use_is_obeyed(stated, tokens):
 def test_a_large_system_prompt_and_costly_writing_make_the_size_larger():
     policy = Policy.buffered()
     small, large = (working_size(LARGE, policy, overhead_tokens=each) for each in (0, 150_000))
-    assert small.tokens == FLOOR_TOKENS < large.tokens == large.cheapest_tokens < 1_000_000
+    assert small.tokens == FLOOR_TOKENS > small.cheapest_tokens
+    # System prompt and tools take nothing of the conversation's room.
+    assert large.tokens == FLOOR_TOKENS + 150_000 > large.cheapest_tokens
+    read = LARGE.prices.cache_write_5m / 50
+    costly = replace(LARGE, prices=replace(LARGE.prices, cache_read=read))
+    found = working_size(costly, policy, overhead_tokens=150_000)
+    assert large.tokens < found.tokens == found.cheapest_tokens < 1_000_000
     cheap = replace(LARGE, prices=replace(LARGE.prices, cache_write_5m=LARGE.prices.cache_read))
     assert working_size(cheap, policy).cheapest_tokens < small.cheapest_tokens
     least = working_size(LARGE, policy.change({"cost.work": "price"}))

@@ -203,7 +203,7 @@ def _first_block(report: StageReport, view: View, first: int) -> int:
 
 
 FLOOR_TOKENS: Final = 200_000
-"""Up to windows of this size the thresholds of the reference hold; `knee` works in no smaller part of a larger one."""
+"""Up to windows of this size the thresholds of the reference hold; in a larger one `knee` leaves the messages no less room."""
 
 GROWTH_TOKENS: Final = 1_400
 """By which a request is longer than the one before: the median of 124 recorded sessions."""
@@ -241,7 +241,8 @@ def working_size(model: Model, policy: Policy, *, overhead_tokens: int = 0) -> W
     if wanted.work == "fidelity":
         return WorkingSize(whole, "cost.work is fidelity", cheapest)
     told = f"the cheapest is {cheapest:,} tokens: writing costs {ratio:.3g} times what reading does, {base:,} stay after a compaction"
-    least = FLOOR_TOKENS if wanted.work == "knee" else 0
+    # System prompt and tools are none of what a conversation remembers: they stand on top of its room.
+    least = FLOOR_TOKENS + overhead_tokens if wanted.work == "knee" else 0
     return WorkingSize(min(whole, max(least, cheapest)), told, cheapest)
 
 

@@ -191,8 +191,8 @@ class CostPolicy(Group):
 
     work: str = choice(
         "knee",
-        "size to work in where the model's window is above 200,000 tokens and nobody states another: the cheapest from 200,000 "
-        "on (knee), the whole window (fidelity), or the cheapest (price)",
+        "size to work in where the model's window is above 200,000 tokens and nobody states another: the cheapest that has "
+        "room for 200,000 tokens on top of system prompt and tools (knee), the whole window (fidelity), or the cheapest (price)",
         "knee",
         "fidelity",
         "price",
