@@ -220,3 +220,8 @@ def is_summary(item: object) -> bool:
     if type(item) is not dict and not isinstance(item, Mapping):
         return False
     return item.get("isCompactSummary") is True
+
+
+def same_items(new: Sequence[object], old: Sequence[object]) -> bool:
+    """Whether both hold the same objects in the same order: what no repair or change has touched."""
+    return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))

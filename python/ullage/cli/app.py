@@ -125,12 +125,19 @@ def _app() -> App:
     notes = "ullage.cli.session_memory:session_memory_app"
     made.command(notes, name="session-memory", help=SESSION_MEMORY)
     made.command(_completion, name="completion", help_epilogue=EXAMPLES["completion"])
-    made.command("ullage.cli.claude:claude_app", name="claude", help=CLAUDE)
+    made.command("ullage.cli.hooks:claude_app", name="claude", help=CLAUDE)
     made.command("ullage.cli.hooks:hooks_app", name="hooks", help=HOOKS)
     return made
 
 
-_SHARED = {"list": "search", "mcp": "hooks", "tui": "report", "undo": "edit"}
+_SHARED = {
+    "handoff": "edit",
+    "list": "search",
+    "mcp": "hooks",
+    "tui": "report",
+    "undo": "edit",
+    "validate": "resume",
+}
 """Commands that stand in the file of another one."""
 
 

@@ -1,14 +1,26 @@
-"""`ullage hooks`: hooks in Codex, a plugin in OpenCode."""
+"""What Ullage puts into other programs: `ullage claude` and `ullage hooks` put it in, take it out and look at it; `ullage mcp` serves them."""
 
 from __future__ import annotations
 
+import dataclasses
+import shlex
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from ullage.cli.claude import carry_out, print_checks
+from ullage.cli.compact import DIFF_STYLES
 from ullage.cli.output import Output
+from ullage.clients.claude_code import (
+    Check,
+    Scope,
+    checks,
+    install_changes,
+    uninstall_changes,
+    write_plugin,
+)
 from ullage.clients.mcp_server import main
 from ullage.clients.other_clients import (
     TRUST,
@@ -17,26 +29,146 @@ from ullage.clients.other_clients import (
     other_install,
     other_uninstall,
 )
+from ullage.clients.settings_file import FileChange
+from ullage.counting.models import ModelTable
+from ullage.exceptions import InvalidPolicy
+from ullage.sessions.find import state_folder
+
+claude_app = App(
+    name="claude", help="Install, remove and check Ullage's hooks and status line in Claude Code."
+)
+
+ClaudeScope = Annotated[
+    Scope,
+    Parameter(
+        name="--scope",
+        help="user: all projects; project: this one, for everybody; local: this one, for you",
+    ),
+]
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="do not ask")]
+DryRun = Annotated[
+    bool, Parameter(name=["--dry-run", "-n"], negative="", help="show the change, write nothing")
+]
+Json = Annotated[bool, Parameter(negative="", help="print JSON")]
+
+
+@claude_app.command(name="install")
+def claude_install(
+    *,
+    scope: ClaudeScope = "user",
+    mcp: Annotated[
+        bool, Parameter(negative="", help="add the MCP server too (`ullage mcp`)")
+    ] = False,
+    statusline: Annotated[bool, Parameter(help="set the status line, unless there is one")] = True,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Show what would change in Claude Code's settings, ask, and write it. Exit code 1: nothing was written."""
+    changes = install_changes(scope, Path.cwd(), mcp=mcp, statusline=statusline)
+    return carry_out(changes, yes=yes, dry_run=dry_run, done="installed already")
+
+
+@claude_app.command(name="uninstall")
+def claude_uninstall(
+    *, scope: ClaudeScope = "user", yes: Yes = False, dry_run: DryRun = False
+) -> int:
+    """Take it out again: the settings are then what they were, to the byte. Exit code 1: nothing was written."""
+    changes = uninstall_changes(scope, Path.cwd())
+    return carry_out(changes, yes=yes, dry_run=dry_run, done="not installed here")
+
+
+@claude_app.command(name="plugin")
+def claude_plugin(
+    folder: Annotated[
+        Path | None, Parameter(help="where to; default: claude-plugin in Ullage's own folder")
+    ] = None,
+) -> int:
+    """Write the same as a plugin folder, and print how to start Claude Code with it."""
+    out = Output()
+    made = write_plugin((folder or state_folder() / "claude-plugin").absolute())
+    out.line(f"claude --plugin-dir {shlex.quote(str(made))}")
+    return 0
+
+
+@claude_app.command(name="doctor")
+def claude_doctor(*, json: Json = False) -> int:
+    """Say what is installed, whether it runs, and what the hooks logged. Exit code 1: something is wrong."""
+    age = Check("model table", True, f"compared on {ModelTable.builtin().version}")
+    return print_checks([*checks(Path.cwd()), age], as_json=json)
+
+
+def print_checks(found: Sequence[Check], *, as_json: bool) -> int:
+    """Prints a diagnosis; the exit code is 1 where something is wrong."""
+    out = Output(as_json=as_json)
+    if as_json:
+        out.json({"checks": [dataclasses.asdict(check) for check in found]})
+    else:
+        rows = (
+            ("ok" if check.ok else "no", check.what, check.found, check.hint) for check in found
+        )
+        out.table(("", "what", "found", "to do"), rows)
+    return 0 if all(check.ok for check in found) else 1
+
+
+def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: str) -> int:
+    """Shows changes, asks, and writes them; the exit code is 1 where nothing was written.
+
+    Args:
+        changes: Of files.
+        yes: Do not ask.
+        dry_run: Write nothing.
+        done: What to say where there is nothing to change.
+    """
+    out = Output()
+    due = [change for change in changes if change.changed]
+    for change in due:
+        for line in change.diff().splitlines():
+            out.text(line, style=DIFF_STYLES.get(line[:1], ""))
+    for note in (note for change in changes for note in change.notes):
+        out.note(f"note: {note}")
+    if not due:
+        for change in () if dry_run else changes:
+            change.forget_former()
+        out.line(done)
+        return 0
+    if dry_run:
+        out.line("nothing written (dry run)")
+        return 1
+    if not yes and not _agreed():
+        out.line("nothing written")
+        return 1
+    for change in changes:
+        if not change.changed:
+            change.forget_former()
+            continue
+        change.write()
+        out.line(f"written {change.path}" if change.after is not None else f"removed {change.path}")
+    return 0
+
+
+def _agreed() -> bool:
+    if not sys.stdin.isatty():
+        limit = "is needed where nobody can be asked"
+        raise InvalidPolicy("--yes", False, limit, hint="the diff above is what it would write")
+    print("Write this? [y/N] ", end="", flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
 
 hooks_app = App(
     name="hooks",
     help="Install, remove or check Ullage's hooks in Codex; install or remove its plugin in OpenCode.",
 )
 
-Scope = Annotated[
+HooksScope = Annotated[
     Literal["user", "project"], Parameter(name="--scope", help="all projects, or this one")
-]
-Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="do not ask")]
-DryRun = Annotated[
-    bool, Parameter(name=["--dry-run", "-n"], negative="", help="show the change, write nothing")
 ]
 
 
 @hooks_app.command(name="install")
-def install_command(
+def hooks_install(
     client: Annotated[OtherClient, Parameter(help="for Claude Code see `ullage claude`")],
     *,
-    scope: Scope = "user",
+    scope: HooksScope = "user",
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
@@ -49,10 +181,10 @@ def install_command(
 
 
 @hooks_app.command(name="uninstall")
-def uninstall_command(
+def hooks_uninstall(
     client: Annotated[OtherClient, Parameter(help="codex or opencode")],
     *,
-    scope: Scope = "user",
+    scope: HooksScope = "user",
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
@@ -62,9 +194,7 @@ def uninstall_command(
 
 
 @hooks_app.command(name="doctor")
-def doctor_command(
-    *, json: Annotated[bool, Parameter(negative="", help="print JSON")] = False
-) -> int:
+def hooks_doctor(*, json: Json = False) -> int:
     """Say whether Codex has the hooks and runs them. Exit code 1: something is wrong."""
     return print_checks(list(codex_checks(Path.cwd())), as_json=json)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence, ValuesView
+from itertools import groupby
 from typing import Any
 
 from ullage._engine import core
@@ -24,6 +25,7 @@ from ullage.legality.check import RuleRequest, check_unicode
 from ullage.legality.draft import ASSISTANT, USER, Draft, Repaired, Slot
 from ullage.legality.internal import Placed, in_turn, pair, pairs, with_given
 from ullage.legality.repairs import RepairRequest, run_steps, steps
+from ullage.messages import same_items
 from ullage.providers.bedrock import from_provider, to_provider
 
 KINDS = (
@@ -53,14 +55,14 @@ TOOL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     """Checks messages in Converse form; tools come as `tools` or as the parameter `toolConfig`."""
     listed = tools_of(request)
-    system, original = request.system, request.original
+    system = request.system
     yield from _roles(messages)
     for index, message in enumerate(messages):
         yield from _blanks(index, message)
         yield from _limits(index, message)
     yield from _tools(messages, listed)
     yield from _pairs(messages)
-    yield from _reasoning(messages, original)
+    yield from _reasoning(messages, request)
     yield from _cache_points(messages, system, listed)
     yield from _many_media(messages)
     yield from check_unicode(messages, system=system, tools=request.tools)
@@ -227,21 +229,25 @@ def _unanswered(awaiting: Mapping[str, tuple[int, int]]) -> Iterator[Violation]:
         )
 
 
-def _reasoning(messages: Sequence[Any], original: Any) -> Iterator[Violation]:
-    messages_before = original.get("messages", ()) if isinstance(original, Mapping) else original
+def _reasoning(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     thoughts = [
         thought
-        for message in messages_before or ()
+        for message in request.items_before
         for _, thought in _of(message, "reasoningContent")
     ]
     for index, message in enumerate(messages):
         for position, thought in _of(message, "reasoningContent"):
-            text = thought.get("reasoningText")
-            signed = isinstance(text, Mapping) and isinstance(text.get("signature"), str)
-            if not signed and thought.get("redactedContent") is None:
+            if not _signed(thought):
                 yield _error("B05", index, position, "reasoning without its signature")
-            elif original is not None and thought not in thoughts:
+            elif request.original is not None and thought not in thoughts:
                 yield _error("B05", index, position, "reasoning is not as it came")
+
+
+def _signed(thought: Mapping[str, Any]) -> bool:
+    """Whether reasoning can be sent back: signed, or hidden and sealed as a whole."""
+    text = thought.get("reasoningText")
+    signed = isinstance(text, Mapping) and isinstance(text.get("signature"), str)
+    return signed or thought.get("redactedContent") is not None
 
 
 def _cache_points(messages: Sequence[Any], system: Any, tools: Any) -> Iterator[Violation]:
@@ -328,7 +334,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         ("B01 B02", _readable),
         ("B01 B02 B04", _blocks),
         ("B01 B04", lambda d: _paired(d, request)),
-        ("B05", lambda d: _bedrock_reasoning(d, request.original)),
+        ("B05", lambda d: _bedrock_reasoning(d, request)),
         ("B07 B08", _media),
         ("B06", lambda d: _bedrock_cache_points(d, _fixed_points(request))),
         ("B01 B04", lambda d: _paired(d, request)),
@@ -520,19 +526,14 @@ def _last_word(draft: Draft) -> None:
 
 def _join(draft: Draft) -> None:
     """Makes neighbours of one role one message."""
-    joined_slots: list[Slot] = []
-    joined: dict[int, list[Any]] = {}  # blocks of messages that others joined
-    for slot in draft.slots:
-        if joined_slots and slot.role and joined_slots[-1].role == slot.role:
+    # What has no role is no message, and joins none.
+    runs = [list(run) for _, run in groupby(draft.slots, lambda slot: slot.role or id(slot))]
+    for first, *others in runs:
+        for slot in others:
             draft.note("B01", slot, "merged two messages of one role")
-            joined.setdefault(id(joined_slots[-1]), list(joined_slots[-1].blocks)).extend(
-                slot.blocks
-            )
-        else:
-            joined_slots.append(slot)
-    for slot in joined_slots:
-        slot.blocks = joined.get(id(slot), slot.blocks)
-    draft.slots = joined_slots
+        if others:
+            first.blocks = [block for slot in (first, *others) for block in slot.blocks]
+    draft.slots = [run[0] for run in runs]
 
 
 def _holds_bytes(value: object, depth: int = 0) -> bool:
@@ -545,32 +546,22 @@ def _holds_bytes(value: object, depth: int = 0) -> bool:
     return isinstance(value, bytes | bytearray)
 
 
-def _bedrock_reasoning(draft: Draft, original: Any) -> None:
-    messages_before = original.get("messages", ()) if isinstance(original, Mapping) else original
-    blocks_before = [block for message in messages_before or () for block in content_of(message)]
+def _bedrock_reasoning(draft: Draft, request: RepairRequest) -> None:
+    before = [block for message in request.items_before for block in content_of(message)]
+
+    def stays(block: Any) -> bool:
+        if block_kind(block) != "reasoningContent":
+            return True
+        thought = block["reasoningContent"]
+        signed = isinstance(thought, Mapping) and _signed(thought)
+        return signed and (request.original is None or block in before)
+
     for slot in draft.speaking():
-        sealed = [
-            block
-            for block in slot.blocks
-            if _sealed(block, blocks_before if original is not None else None)
-        ]
-        if len(sealed) != len(slot.blocks):
+        blocks = [block for block in slot.blocks if stays(block)]
+        if len(blocks) != len(slot.blocks):
             draft.note("B05", slot, "dropped reasoning that is not as it came")
-            slot.blocks = sealed
+            slot.blocks = blocks
     draft.drop_empty("B05")
-
-
-def _sealed(block: Any, blocks_before: list[Any] | None) -> bool:
-    if block_kind(block) != "reasoningContent":
-        return True
-    thought = block["reasoningContent"]
-    text = thought.get("reasoningText") if isinstance(thought, Mapping) else None
-    signed = isinstance(text, Mapping) and isinstance(text.get("signature"), str)
-    if not signed and not (
-        isinstance(thought, Mapping) and thought.get("redactedContent") is not None
-    ):
-        return False
-    return blocks_before is None or block in blocks_before
 
 
 def _media(draft: Draft) -> None:
@@ -611,7 +602,7 @@ def _smaller(draft: Draft, slot: Slot, block: Any) -> Any:
         return block
     parts = content_of(block["toolResult"])
     smaller = [_smaller(draft, slot, part) for part in parts]
-    if all(a is b for a, b in zip(smaller, parts, strict=True)):
+    if same_items(smaller, parts):
         return block
     return {**block, "toolResult": {**block["toolResult"], "content": smaller}}
 

@@ -11,8 +11,9 @@ import orjson
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
 from ullage.legality.draft import ASSISTANT, SYSTEM, USER, Draft, Slot, kind_of, text_block
+from ullage.legality.originals import sealed, unmarked
 from ullage.legality.params import MAX_MARKERS
-from ullage.messages import THINKING
+from ullage.messages import THINKING, same_items
 
 # Keys that Anthropic's request types have; the digest flags any other.
 #
@@ -195,7 +196,7 @@ def changes(role: str, kind: str, strict_version: bool) -> Iterator[tuple[str, s
     if known_keys(kind) is not None:
         yield "A04", f"removed keys that a {kind} block does not have", _known_keys
     if kind in THINKING:
-        yield "A19", "took the cache marker off thinking", _unmarked
+        yield "A19", "took the cache marker off thinking", unmarked
     if kind == "text":
         yield "A02", "made the text a string", _text
     if kind == "tool_use":
@@ -236,10 +237,6 @@ def _known_keys(block: Mapping[str, Any]) -> Mapping[str, Any]:
     return block if keys is None else _without(block, *(key for key in block if key not in keys))
 
 
-def _unmarked(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _without(block, "cache_control")
-
-
 def _text(block: Mapping[str, Any]) -> Mapping[str, Any]:
     return block if isinstance(block.get("text"), str) else {**block, "text": text_of(block)}
 
@@ -265,8 +262,7 @@ def _result(block: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(content, list | tuple):
         return {**block, "content": dumps(content)}
     nested = [_nested(part) for part in content]
-    same = all(a is b for a, b in zip(nested, content, strict=True))
-    return block if same else {**block, "content": nested}
+    return block if same_items(nested, content) else {**block, "content": nested}
 
 
 def _nested(part: Any) -> Any:
@@ -288,8 +284,7 @@ def _filled(block: Mapping[str, Any]) -> Mapping[str, Any]:
     spoken = [part for part in parts if kind_of(part) != "text" or text_of(part).strip()]
     if not spoken and content and kind_of(block) == "search_result":
         spoken = [text_block(left_out("no text"))]
-    same = len(spoken) == len(content) and all(a is b for a, b in zip(spoken, content, strict=True))
-    return block if same else {**block, "content": spoken}
+    return block if same_items(spoken, content) else {**block, "content": spoken}
 
 
 def _part_text(part: Any) -> Any:
@@ -307,8 +302,7 @@ def _uncited(block: Mapping[str, Any]) -> Mapping[str, Any]:
     ):
         return block
     nested = [_uncited(part) if isinstance(part, Mapping) else part for part in content]
-    same = all(a is b for a, b in zip(nested, content, strict=True))
-    return block if same else {**block, "content": nested}
+    return block if same_items(nested, content) else {**block, "content": nested}
 
 
 def text_of(block: Mapping[str, Any]) -> str:
@@ -460,7 +454,7 @@ def _formed(
         _keep_marker(block, before)
         draft.note("A02", slot, "dropped a blank text block", block=index)
         return []
-    if kind in THINKING and not _sealed(block):
+    if kind in THINKING and not sealed(block):
         draft.note("A13", slot, f"dropped a {kind} block without signature or data", block=index)
         return []
     for rule, action, change in changes(slot.role, kind, strict_version):
@@ -469,11 +463,6 @@ def _formed(
             draft.note(rule, slot, action, block=index)
             block = changed
     return [block]
-
-
-def _sealed(block: Mapping[str, Any]) -> bool:
-    key = "signature" if kind_of(block) == "thinking" else "data"
-    return isinstance(block.get(key), str) and bool(block[key])
 
 
 def _keep_marker(block: Mapping[str, Any], before: list[Any]) -> None:
@@ -705,7 +694,7 @@ def _replace(
     placeholder = IMAGE if kind == "image" else DOCUMENT
     for slot in draft.speaking():
         blocks = [_swapped(block, kind, which, placeholder) for block in slot.blocks]
-        if any(a is not b for a, b in zip(blocks, slot.blocks, strict=True)):
+        if not same_items(blocks, slot.blocks):
             draft.note(rule, slot, f"replaced {what} by {placeholder}")
             slot.blocks = blocks
 
@@ -719,8 +708,7 @@ def _swapped(block: Any, kind: str, which: Callable[[Mapping[str, Any]], bool], 
     parts = [
         _marked(text, part) if kind_of(part) == kind and which(part) else part for part in content
     ]
-    same = all(a is b for a, b in zip(parts, content, strict=True))
-    return block if same else {**block, "content": parts}
+    return block if same_items(parts, content) else {**block, "content": parts}
 
 
 def _marked(text: str, old: Mapping[str, Any]) -> dict[str, Any]:

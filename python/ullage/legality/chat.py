@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,10 +25,10 @@ from ullage.legality.blocks import (
 from ullage.legality.check import RuleRequest, check_unicode, read_ledger
 from ullage.legality.draft import Repaired
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
-from ullage.legality.pairs import synthetic_id
+from ullage.legality.pairs import OpenCalls, synthetic_id
 from ullage.legality.params import known_model, size_of, whole
 from ullage.legality.repairs import RepairRequest, RepairStep, run_steps, steps
-from ullage.messages import THINKING
+from ullage.messages import THINKING, same_items
 from ullage.providers.registry import ChatRules
 
 # R1 answers 400 to `reasoning_content` in the input; later models require it with calls.
@@ -117,34 +116,20 @@ USER, ASSISTANT, TOOL = "user", "assistant", "tool"
 def name_calls(work: Lines, rules: ChatRules) -> None:
     """Gives every call an id of its own that the provider takes; its answer follows."""
     used: set[str] = set()
-    waiting: dict[str, _Waiting] = {}
+    waiting: dict[str, OpenCalls[str]] = {}  # by old id, the new ones
     times: dict[str, int] = {}
     for line in work.lines:
         if line.get("role") == TOOL:
-            name = _answered(waiting.get(str(line.get("tool_call_id"))))
+            open_calls = waiting.get(str(line.get("tool_call_id")))
+            name = open_calls.take() if open_calls else None
             if name is not None and name != line.get("tool_call_id"):
                 line.put(tool_call_id=name)
             continue
         calls = line.get("tool_calls")
         if line.get("role") == ASSISTANT and isinstance(calls, list | tuple):
             named = [_named(work, line, call, used, waiting, times, rules) for call in calls]
-            if any(a is not b for a, b in zip(named, calls, strict=True)):
+            if not same_items(named, calls):
                 line.put(tool_calls=named)
-
-
-# New ids of calls that had the same one, by message: the newest message's first is answered next.
-_Waiting = list[tuple[ChatLine, deque[str]]]
-
-
-def _answered(waiting: _Waiting | None) -> str | None:
-    """The newest message's first open call."""
-    if not waiting:
-        return None
-    names = waiting[-1][1]
-    name = names.popleft()
-    if not names:
-        waiting.pop()
-    return name
 
 
 def _named(
@@ -152,7 +137,7 @@ def _named(
     line: ChatLine,
     call: Any,
     used: set[str],
-    waiting: dict[str, _Waiting],
+    waiting: dict[str, OpenCalls[str]],
     times: dict[str, int],
     rules: ChatRules,
 ) -> Any:
@@ -170,10 +155,7 @@ def _named(
             ids=(call_id, name),
         )
     used.add(name)
-    open_calls = waiting.setdefault(str(call_id), [])
-    if not open_calls or open_calls[-1][0] is not line:
-        open_calls.append((line, deque()))
-    open_calls[-1][1].append(name)
+    waiting.setdefault(str(call_id), OpenCalls()).add(line, name)
     return call if name == call_id else {**call, "id": name}
 
 
@@ -277,7 +259,6 @@ def _group(
 # Repairs of the chat form that single providers ask for: reasoning, system messages, the order of roles.
 
 
-USER, ASSISTANT, TOOL = "user", "assistant", "tool"
 SYSTEMS = ("system", "developer")
 
 
@@ -386,7 +367,6 @@ def no_messages(work: Lines) -> None:
 # Repairs of the chat form, each message by itself: roles, content, and the form of tool calls.
 
 
-USER, ASSISTANT, TOOL = "user", "assistant", "tool"
 _ROLES = {"human": USER, "model": ASSISTANT, "ai": ASSISTANT, "bot": ASSISTANT}
 _ROLE_NAMES = (USER, ASSISTANT, TOOL, "function", "system", "developer")
 _PLACEHOLDERS = {"image": IMAGE, "image_url": IMAGE, "document": DOCUMENT, "file": DOCUMENT}
@@ -455,9 +435,7 @@ def _calls(work: Lines, line: ChatLine) -> None:
     if not repaired_calls:
         work.note("O03", line, "removed a list without tool calls")
         line.drop("tool_calls")
-    elif len(repaired_calls) != len(calls) or any(
-        a is not b for a, b in zip(repaired_calls, calls, strict=True)
-    ):
+    elif not same_items(repaired_calls, calls):
         work.note("O03", line, "put tool calls into their form")
         line.put(tool_calls=repaired_calls)
 
@@ -497,7 +475,7 @@ def _content(work: Lines, line: ChatLine) -> None:
     if tool and not parts:
         work.note("O07", line, "made empty content an empty string")
         line.put(content="")
-    elif any(a is not b for a, b in zip(parts, content, strict=True)):
+    elif not same_items(parts, content):
         work.note("O07" if tool else "O04", line, "replaced parts that the message may not hold")
         line.put(content=parts)
 

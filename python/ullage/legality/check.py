@@ -140,6 +140,14 @@ class RuleRequest:
     wire: bool = False
     skip: Collection[str] = ()
 
+    @property
+    def items_before(self) -> Sequence[Any]:
+        """The conversation as the model saw it, given as a list or as a request; empty if it is unknown."""
+        original = self.original
+        if isinstance(original, Mapping):
+            original = original.get(self.provider.list_key)
+        return original if isinstance(original, list | tuple) else ()
+
 
 class _Rules(Protocol):
     """What the module has that a provider's row names as its `check`."""

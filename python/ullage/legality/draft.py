@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from ullage._engine.digests import Violation
-from ullage.messages import Item, message_of
+from ullage.messages import Item, message_of, same_items
 
 # What `repair` hands back.
 
@@ -111,10 +111,7 @@ class Slot:
     @blocks.setter
     def blocks(self, blocks: Sequence[Any]) -> None:
         new = list(blocks)
-        same = len(new) == len(self._blocks) and all(
-            a is b for a, b in zip(new, self._blocks, strict=True)
-        )
-        if not same:
+        if not same_items(new, self._blocks):
             self._blocks, self._string, self.changed = new, False, True
 
     @property
@@ -148,19 +145,40 @@ def _message(item: Any) -> Mapping[str, Any]:
     return inner if isinstance(inner, Mapping) else {}  # without a role: to be repaired
 
 
-class Draft:
-    """Slots in order, and the repairs so far."""
+class _Placed(Protocol):
+    origin: int
 
-    def __init__(self, items: Iterable[Any]) -> None:
-        self.slots = [Slot(item, index) for index, item in enumerate(items)]
+
+class WorkingCopy:
+    """A list that steps repair, and the repairs so far."""
+
+    def __init__(self) -> None:
         self.repairs: list[Repair] = []
 
     def note(
-        self, rule: str, slot: Slot | None, action: str, *, block: int = -1, ids: Iterable[Any] = ()
+        self,
+        rule: str,
+        part: _Placed | None,
+        action: str,
+        *,
+        block: int = -1,
+        ids: Iterable[Any] = (),
     ) -> None:
-        """Records a repair."""
-        origin = -1 if slot is None else slot.origin
+        """Records a repair of a part of the list; of the request as a whole where it is `None`."""
+        origin = -1 if part is None else part.origin
         self.repairs.append(Repair(rule, origin, block, action, tuple(str(name) for name in ids)))
+
+    def build(self) -> list[Any]:
+        """The items as they are now."""
+        raise NotImplementedError
+
+
+class Draft(WorkingCopy):
+    """Slots in order."""
+
+    def __init__(self, items: Iterable[Any]) -> None:
+        super().__init__()
+        self.slots = [Slot(item, index) for index, item in enumerate(items)]
 
     def build(self) -> list[Any]:
         """The items as they are now."""

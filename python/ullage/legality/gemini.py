@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from ullage._engine.digests import Violation
@@ -20,6 +21,7 @@ from ullage.legality.internal import (
     with_given,
 )
 from ullage.legality.repairs import RepairRequest, run_steps, steps
+from ullage.messages import same_items
 from ullage.providers.gemini import from_provider, to_provider
 
 # Both are documented for calls that no Gemini model made (docs thought-signatures).
@@ -50,7 +52,7 @@ def check(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     if signatures_needed(request.model):
         yield from _signatures(contents)
     if request.original is not None:
-        yield from _originals(contents, request.original)
+        yield from _originals(contents, request)
     yield from check_unicode(contents, system=request.system, tools=request.tools)
 
 
@@ -200,9 +202,8 @@ def _signatures(contents: Sequence[Any]) -> Iterator[Violation]:
             )
 
 
-def _originals(contents: Sequence[Any], original: Any) -> Iterator[Violation]:
-    contents_before = original.get("contents", ()) if isinstance(original, Mapping) else original
-    parts_before = [part for content in contents_before for part in parts_of(content)]
+def _originals(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
+    parts_before = [part for content in request.items_before for part in parts_of(content)]
     start = turn_start(contents)
     for index, content in enumerate(contents):
         for position, part in enumerate(parts_of(content)):
@@ -225,7 +226,9 @@ def repair(contents: Sequence[Any], request: RepairRequest) -> Repaired:
     report = request.report(contents)
     if report.ok:
         return Repaired(contents)
-    parts_before = _parts_before(request.original)
+    parts_before = None
+    if request.original is not None:
+        parts_before = [part for content in request.items_before for part in parts_of(content)]
     plan = steps(
         ("G01 G03 G05", _readable),
         ("G01 G02 G03 G06", lambda w: _paired(w, request)),
@@ -234,13 +237,6 @@ def repair(contents: Sequence[Any], request: RepairRequest) -> Repaired:
     )
     done = run_steps(contents, work=Lines(contents), plan=plan, check=request.report, report=report)
     return with_given(done, contents)
-
-
-def _parts_before(original: Any) -> list[Any] | None:
-    if original is None:
-        return None
-    contents_before = original.get("contents", ()) if isinstance(original, Mapping) else original
-    return [part for content in contents_before for part in parts_of(content)]
 
 
 def _readable(work: Lines) -> None:
@@ -273,11 +269,7 @@ def _parts(work: Lines, line: ChatLine) -> None:
         for part in listed
         if (repaired_part := _part(part, role_of(line.value))) is not None
     ]
-    if (
-        not isinstance(content, list | tuple)
-        or len(parts) != len(listed)
-        or any(a is not b for a, b in zip(parts, listed, strict=True))
-    ):
+    if not isinstance(content, list | tuple) or not same_items(parts, listed):
         work.note("G05", line, "put the parts in order")
         line.put(parts=parts)
 
@@ -316,22 +308,13 @@ def _paired(work: Lines, request: RepairRequest) -> None:
 
 def _join(work: Lines) -> None:
     """Makes neighbours of one role one content."""
-    joined: list[ChatLine] = []
-    parts: list[Any] = []  # of the newest of these, while others join it
-    for line in work.lines:
-        role = role_of(line.value)
-        if joined and role_of(joined[-1].value) == role:
+    runs = [list(run) for _, run in groupby(work.lines, lambda line: role_of(line.value))]
+    for first, *others in runs:
+        for line in others:
             work.note("G01", line, "joined two contents of one role")
-            parts = parts or list(parts_of(joined[-1].value))
-            parts += parts_of(line.value)
-            continue
-        if parts:
-            joined[-1].put(parts=parts)
-            parts = []
-        joined.append(line)
-    if parts:
-        joined[-1].put(parts=parts)
-    work.lines = joined
+        if others:
+            first.put(parts=[part for line in (first, *others) for part in parts_of(line.value)])
+    work.lines = [run[0] for run in runs]
 
 
 def _sign(work: Lines, parts_before: list[Any] | None, *, needed: bool) -> None:
@@ -346,7 +329,7 @@ def _sign(work: Lines, parts_before: list[Any] | None, *, needed: bool) -> None:
             )
             if first is not None and not isinstance(parts[first].get("thoughtSignature"), str):
                 parts[first] = {**parts[first], "thoughtSignature": DUMMY_SIGNATURES[0]}
-        if any(a is not b for a, b in zip(parts, parts_of(line.value), strict=True)):
+        if not same_items(parts, parts_of(line.value)):
             work.note("G04", line, "repaired thought signatures")
             line.put(parts=parts)
 

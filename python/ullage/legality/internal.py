@@ -24,6 +24,7 @@ from ullage.legality.draft import (
     Repair,
     Repaired,
     Slot,
+    WorkingCopy,
     kind_of,
     text_block,
 )
@@ -313,29 +314,16 @@ class ChatLine:
         self.value = {key: value for key, value in self.value.items() if key not in keys}
 
 
-class Lines:
-    """Lines in order, and the repairs so far."""
+class Lines(WorkingCopy):
+    """Lines in order."""
 
     def __init__(self, items: Iterable[Any]) -> None:
+        super().__init__()
         self.lines = [ChatLine(item, index) for index, item in enumerate(items)]
-        self.repairs: list[Repair] = []
 
     def build(self) -> list[Any]:
         """The items as they are now."""
         return [line.value for line in self.lines]
-
-    def note(
-        self,
-        rule: str,
-        line: ChatLine | None,
-        action: str,
-        *,
-        block: int = -1,
-        ids: Iterable[Any] = (),
-    ) -> None:
-        """Records a repair."""
-        origin = -1 if line is None else line.origin
-        self.repairs.append(Repair(rule, origin, block, action, tuple(str(name) for name in ids)))
 
     def make_plain(self, rule: str) -> None:
         """Replaces what JSON cannot hold."""

@@ -47,7 +47,8 @@ def thought_key(block: Any) -> str | None:
     return f"{block['type']}:{key}"
 
 
-def _sealed(block: Mapping[str, Any]) -> bool:
+def sealed(block: Mapping[str, Any]) -> bool:
+    """Whether a thinking block has its signature, or its data."""
     seal = block.get("signature" if block["type"] == "thinking" else "data")
     return isinstance(seal, str) and bool(seal)
 
@@ -232,7 +233,7 @@ class Originals:
         for block in blocks:
             key = thought_key(block)
             if key is not None:
-                if not _sealed(block):
+                if not sealed(block):
                     continue
                 block = as_made(block)
             self.layout[-1].append(block)
@@ -390,8 +391,11 @@ def foreign_compaction(block: Any, originals: Originals) -> bool:
     """Whether a block is a compaction block that the API did not send like this."""
     if not isinstance(block, Mapping) or block.get("type") != "compaction":
         return False
-    return _unmarked(block) not in [_unmarked(original) for original in originals.compactions]
+    return unmarked(block) not in [unmarked(original) for original in originals.compactions]
 
 
-def _unmarked(block: Mapping[str, Any]) -> dict[str, Any]:
+def unmarked(block: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The block without its cache marker."""
+    if "cache_control" not in block:
+        return block
     return {key: value for key, value in block.items() if key != "cache_control"}

@@ -7,11 +7,14 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ullage.legality.blocks import DISPLACED, INTERRUPTED, ORPHANS
 from ullage.legality.draft import ASSISTANT, SYSTEM, USER, Draft, Slot, kind_of, text_block
-from ullage.messages import THINKING
+from ullage.legality.originals import unmarked
+from ullage.messages import THINKING, same_items
+
+T = TypeVar("T")
 
 _BASE_CHARS = 40
 _ID = re.compile(r"[A-Za-z0-9_-]+\Z")
@@ -50,7 +53,6 @@ def _interrupted(name: str) -> dict[str, Any]:
 class _Call:
     slot: Slot
     block: Mapping[str, Any]
-    turn: int
     old_id: Any
     id: str = ""
     result: Mapping[str, Any] | None = None
@@ -72,24 +74,27 @@ class _Pairs:
         self.by_result[id(block)] = call
 
 
-class _Waiting:
+class OpenCalls(Generic[T]):
     """Calls of one id without a result: the newest turn's first is answered next."""
 
     __slots__ = ("_turns",)
 
     def __init__(self) -> None:
-        self._turns: list[deque[_Call]] = []
+        self._turns: list[tuple[object, deque[T]]] = []
 
-    def add(self, call: _Call) -> None:
-        if not self._turns or self._turns[-1][0].turn != call.turn:
-            self._turns.append(deque())
-        self._turns[-1].append(call)
+    def add(self, turn: object, call: T) -> None:
+        """A call more; those of one turn come one after the other."""
+        if not self._turns or self._turns[-1][0] != turn:
+            self._turns.append((turn, deque()))
+        self._turns[-1][1].append(call)
 
-    def take(self) -> _Call | None:
+    def take(self) -> T | None:
+        """The call that the next result answers, which waits no longer; `None`: none waits."""
         if not self._turns:
             return None
-        call = self._turns[-1].popleft()
-        if not self._turns[-1]:
+        calls = self._turns[-1][1]
+        call = calls.popleft()
+        if not calls:
             self._turns.pop()
         return call
 
@@ -131,7 +136,7 @@ def _match(draft: Draft) -> _Pairs:
     What is left after that goes to a later call with its id.
     """
     pairs = _Pairs()
-    waiting: dict[tuple[str, str], _Waiting] = {}
+    waiting: dict[tuple[str, str], OpenCalls[_Call]] = {}
     early: dict[tuple[str, str], deque[tuple[Slot, Mapping[str, Any]]]] = {}
     turn, previous = 0, ""
     for slot in draft.speaking():
@@ -140,9 +145,9 @@ def _match(draft: Draft) -> _Pairs:
         for block in slot.blocks:
             name, answer = _called(block), _answered(block)
             if name is not _NO_ID and slot.role == ASSISTANT:
-                call = _Call(slot, block, turn, name)
+                call = _Call(slot, block, name)
                 pairs.calls.append(call)
-                waiting.setdefault(_key(name), _Waiting()).add(call)
+                waiting.setdefault(_key(name), OpenCalls()).add(turn, call)
             elif answer is not _NO_ID and slot.role == USER:
                 matched = waiting[_key(answer)].take() if _key(answer) in waiting else None
                 if matched is not None:
@@ -558,11 +563,11 @@ def _empty(draft: Draft) -> set[int]:
 
 
 def _restore(draft: Draft, originals: list[Mapping[str, Any]]) -> None:
-    plain = [_unmarked(block) for block in originals]
+    plain = [unmarked(block) for block in originals]
     dropped: set[int] = set()
     for slot in draft.speaking():
         for index, block in enumerate(slot.blocks):
-            if kind_of(block) != "compaction" or _unmarked(block) in plain:
+            if kind_of(block) != "compaction" or unmarked(block) in plain:
                 continue
             match = next((original for original in originals if _same_seal(original, block)), None)
             if match is None:
@@ -571,10 +576,6 @@ def _restore(draft: Draft, originals: list[Mapping[str, Any]]) -> None:
             draft.note("A25", slot, "put the compaction block back as it came", block=index)
             slot.blocks = [match if original is block else original for original in slot.blocks]
     _drop(draft, "A25", dropped, "dropped a compaction block of another conversation")
-
-
-def _unmarked(block: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in block.items() if key != "cache_control"}
 
 
 def _same_seal(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
@@ -592,7 +593,7 @@ def repair_citations(draft: Draft) -> None:
     enabled = _cites(cited[-1])
     for slot in draft.speaking():
         blocks = [_set_citations(block, enabled) for block in slot.blocks]
-        if any(a is not b for a, b in zip(blocks, slot.blocks, strict=True)):
+        if not same_items(blocks, slot.blocks):
             draft.note("A27", slot, f"switched citations {'on' if enabled else 'off'}")
             slot.blocks = blocks
 
@@ -615,8 +616,7 @@ def _set_citations(block: Any, enabled: bool) -> Any:
     if not isinstance(content, list | tuple):
         return block
     parts = [_set_citations(part, enabled) for part in content]
-    same = all(a is b for a, b in zip(parts, content, strict=True))
-    return block if same else {**block, "content": parts}
+    return block if same_items(parts, content) else {**block, "content": parts}
 
 
 def repair_tool_changes(draft: Draft, *, tools: Iterable[str] | None) -> None:

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, Literal, NamedTuple, Protocol, Unpack, cast
 
 from ullage.legality.check import Report, RuleRequest, found_in, valid
-from ullage.legality.draft import Repair, Repaired
+from ullage.legality.draft import Repair, Repaired, WorkingCopy
 from ullage.legality.originals import Original
 from ullage.legality.params import RequestParameters, parameters
 from ullage.messages import Item, SystemPrompt, Tools, check_list
@@ -19,15 +19,6 @@ from ullage.providers.registry import AnyProvider, provider_of
 
 # Each round repairs what the one before revealed; more rounds would mean that repairs undo each other.
 MAX_ROUNDS = 8
-
-
-class Work(Protocol):
-    """A working copy that steps change."""
-
-    repairs: list[Repair]
-
-    def build(self) -> list[Any]:
-        """The items as they are now."""
 
 
 class RepairStep(NamedTuple):
@@ -45,7 +36,7 @@ def steps(*rows: tuple[str, Callable[[Any], None]]) -> list[RepairStep]:
 def run_steps(
     messages: Sequence[Any],
     *,
-    work: Work,
+    work: WorkingCopy,
     plan: Sequence[RepairStep],
     check: Callable[[Sequence[Any]], Report],
     report: Report,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -12,7 +11,7 @@ from ullage.legality.blocks import INTERRUPTED
 from ullage.legality.check import RuleRequest, check_unicode
 from ullage.legality.draft import Repaired
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
-from ullage.legality.pairs import synthetic_id
+from ullage.legality.pairs import OpenCalls, synthetic_id
 from ullage.legality.repairs import RepairRequest, run_steps, steps
 
 # An output is paired with the type of call that it belongs to: the same `call_id` may stand for one of each type.
@@ -29,7 +28,7 @@ _OUTPUT = "_output"
 
 def check(items: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     """Checks input items."""
-    params, original = request.params, request.original
+    params = request.params
     yield from _pairs(items, chained=bool(params.get("previous_response_id")))
     yield from _reasoning(items, params)
     yield from _ids(items)
@@ -38,8 +37,8 @@ def check(items: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
             yield _error("R04", index, "compaction item without encrypted_content")
     if params.get("previous_response_id") and params.get("conversation"):
         yield _error("R05", -1, "previous_response_id together with conversation")
-    if original is not None:
-        yield from _originals(items, known_items(original), params)
+    if request.original is not None:
+        yield from _originals(items, request.items_before, params)
     yield from check_unicode(items, system=request.system, tools=request.tools)
 
 
@@ -102,15 +101,15 @@ def _reasoning(items: Sequence[Any], params: Mapping[str, Any]) -> Iterator[Viol
     for index, item in enumerate(items):
         if kind_of(item) != "reasoning":
             continue
-        following = kind_of(items[index + 1]) if index + 1 < len(items) else ""
-        if not made_by_model(following, items[index + 1] if following else None):
+        if not made_by_model(items[index + 1] if index + 1 < len(items) else None):
             yield _error("R02", index, "reasoning without the item that follows it")
         if params.get("store") is False and not isinstance(item.get("encrypted_content"), str):
             yield _error("R03", index, "reasoning without encrypted_content and nothing stored")
 
 
-def made_by_model(kind: str, item: Any) -> bool:
-    """Whether an item of that type comes from the model, so that it can follow reasoning."""
+def made_by_model(item: Any) -> bool:
+    """Whether an item comes from the model, so that it can follow reasoning."""
+    kind = kind_of(item)
     if kind == "message":
         return bool(item.get("role") == "assistant")
     return kind == "reasoning" or kind.endswith("_call")
@@ -126,12 +125,6 @@ def _ids(items: Sequence[Any]) -> Iterator[Violation]:
             seen.add(name)
 
 
-def known_items(original: Any) -> Sequence[Any]:
-    """Items of a request, or of a list of them."""
-    items = original.get("input", ()) if isinstance(original, Mapping) else original
-    return items if isinstance(items, list | tuple) else ()
-
-
 def name_of(item: Any) -> str:
     """What identifies an item of the model: its id, else its call_id; "" if it has neither."""
     if not isinstance(item, Mapping) or output_of(kind_of(item)):
@@ -139,11 +132,16 @@ def name_of(item: Any) -> str:
     return str(item.get("id") or item.get("call_id") or "")
 
 
+def _neighbours(items: Sequence[Any]) -> tuple[dict[str, str], dict[str, Any]]:
+    """By an item's name: the name of the item after it, and the item before it."""
+    after = {name_of(a): name_of(b) for a, b in pairwise(items)}
+    return after, {name_of(b): a for a, b in pairwise(items) if name_of(b)}
+
+
 def _originals(
     items: Sequence[Any], items_before: Sequence[Any], params: Mapping[str, Any]
 ) -> Iterator[Violation]:
-    after = {name_of(a): name_of(b) for a, b in pairwise(items_before)}
-    before = {name_of(b): a for a, b in pairwise(items_before) if name_of(b)}
+    after, before = _neighbours(items_before)
     exact = {name_of(item): item for item in items_before if name_of(item)}
     compacted = [item for item in items_before if kind_of(item) == "compaction"]
     for index, item in enumerate(items):
@@ -184,7 +182,7 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
     report = request.report(items)
     if report.ok:
         return Repaired(items)
-    items_before = () if original is None else known_items(original)
+    items_before = request.items_before
     chained = bool(params.get("previous_response_id"))
     plan = steps(
         ("R01", _readable),
@@ -274,15 +272,11 @@ def _drop_reasoning(work: Lines, dropped: Sequence[ChatLine], rule: str) -> None
         return
     out = {id(line) for line in dropped}
     for before, after in zip(work.lines, work.lines[1:], strict=False):
-        if id(before) in out and after.get("id") is not None and _model_item(after):
+        if id(before) in out and after.get("id") is not None and made_by_model(after.value):
             after.drop("id")
     for line in dropped:
         work.note(rule, line, "dropped a reasoning item", ids=(name_of(line.value),))
     work.lines = [line for line in work.lines if id(line) not in out]
-
-
-def _model_item(line: ChatLine) -> bool:
-    return made_by_model(_kind(line), line.value)
 
 
 def _pair(work: Lines, orphans: str, chained: bool) -> None:
@@ -328,7 +322,7 @@ def _key(kind: str, line: ChatLine) -> tuple[str, str]:
 
 def _match(work: Lines) -> dict[int, ChatLine]:
     """Each call, by object, with its output: one after it if there is one, else one before it; of calls with one id the newest turn's first is answered next."""
-    calls: dict[tuple[str, str], list[tuple[int, ChatLine]]] = {}  # open ones, with their turn
+    calls: dict[tuple[str, str], OpenCalls[ChatLine]] = {}
     outputs: dict[int, ChatLine] = {}
     early: dict[tuple[str, str], ChatLine] = {}
     times: dict[tuple[str, str], int] = {}
@@ -345,26 +339,20 @@ def _match(work: Lines) -> dict[int, ChatLine]:
                 work.note("R01", line, "gave a call another id", ids=(key[1], name))
                 renamed[id(line)] = name
                 line.put(call_id=name)
-            calls.setdefault(key, []).append((turn, line))
+            calls.setdefault(key, OpenCalls()).add(turn, line)
         elif output_of(kind):
             key, answered = _key(output_of(kind), line), True
-            if calls.get(key):
-                call = _next_open(calls[key])
+            call = calls[key].take() if key in calls else None
+            if call is not None:
                 outputs[id(call)] = line
                 if id(call) in renamed:
                     line.put(call_id=renamed[id(call)])
             elif key not in times:
                 early.setdefault(key, line)
     for key, waiting in calls.items():
-        if waiting and key in early and times[key] == 1:
-            outputs[id(waiting[0][1])] = early[key]
+        if key in early and times[key] == 1 and (call := waiting.take()):
+            outputs[id(call)] = early[key]
     return outputs
-
-
-def _next_open(waiting: list[tuple[int, ChatLine]]) -> ChatLine:
-    """The newest turn's first call, which waits no longer."""
-    at = next(at for at, (turn, _) in enumerate(waiting) if turn == waiting[-1][0])
-    return waiting.pop(at)[1]
 
 
 def _answer(
@@ -390,14 +378,13 @@ def _answer(
 
 
 def _responses_reasoning(work: Lines, items_before: Sequence[Any]) -> None:
-    after = {name_of(a): name_of(b) for a, b in itertools.pairwise(items_before)}
-    before = {name_of(b): a for a, b in itertools.pairwise(items_before) if name_of(b)}
+    after, before = _neighbours(items_before)
     dropped = []
     for line, following in zip(work.lines, [*work.lines[1:], None], strict=True):
         if _kind(line) != "reasoning":
             continue
         name = name_of(line.value)
-        lost = following is None or not _model_item(following)
+        lost = following is None or not made_by_model(following.value)
         other = following is not None and name in after and name_of(following.value) != after[name]
         if lost or other:
             dropped.append(line)

@@ -17,7 +17,7 @@ from ullage.counting.models import ModelTable
 from ullage.counting.window import window_for
 from ullage.exceptions import ContextTooLarge, InvalidPolicy, StoreError
 from ullage.facts.words import blocks_of
-from ullage.messages import Item
+from ullage.messages import Item, same_items
 from ullage.providers.anthropic import clean_entries
 from ullage.sessions.find import context_tokens, state_folder, title_of
 from ullage.sessions.handoff_forms import FORMS, Handoff
@@ -110,7 +110,7 @@ def _without_blanks(item: Item) -> Item | None:
     blocks = [_filled(block) for block in content if not _is_blank(block)]
     if not blocks:
         return None
-    same = len(blocks) == len(content) and all(a is b for a, b in zip(blocks, content, strict=True))
+    same = same_items(blocks, content)
     return item if same else {**item, "message": {**item["message"], "content": blocks}}
 
 
