@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Peers have dependencies of their own, so they get a place of their own.
 BENCH ?= .bench
 # Where the tests run: a copy outside the checkout, so that only the installed wheel is tested.
-OUT ?= $(shell $(PYTHON) -c "import tempfile; print(tempfile.gettempdir())")/ullage-check-$(shell id -u)
+OUT ?= $(shell $(PYTHON) -c "import tempfile; print(tempfile.gettempdir())" 2>/dev/null)/ullage-check-$(shell id -u)
 WORKERS ?= 2
 PYTEST ?=
 # What `make test-pythons` looks for.
@@ -35,18 +35,25 @@ demo: ready | $(BIN)/python ## Build Ullage and compact an example session; PURE
 	@$(BIN)/ullage demo
 
 RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
-WITHOUT := To do without it: make demo PURE=1
 
-# What a build needs, before it begins: each line says what is missing and how to get it.
+# What a build needs, before it begins: a line for each thing that is missing, with the way to get it.
 ready:
-	@$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" || { echo "Python 3.11 or newer is needed: $(PYTHON) is older or missing. Name another one: make demo PYTHON=python3.12"; exit 1; }
-	@$(PYTHON) -c "import ensurepip, venv" 2>/dev/null || { echo "$(PYTHON) cannot make an environment: install its venv (Debian, Ubuntu: apt install python3-venv)"; exit 1; }
-ifndef PURE
-	@command -v cargo >/dev/null || { echo "Rust is missing: install it (https://rustup.rs). $(WITHOUT)"; exit 1; }
-	@cargo --version >/dev/null 2>&1 || { echo "cargo is there, but has no toolchain: rustup default stable. $(WITHOUT)"; exit 1; }
-	@printf '%s\n' "$(RUST)" "$$(cargo --version | cut -d ' ' -f 2)" | sort -V -C || { echo "Rust $(RUST) or newer is needed, and this is $$(cargo --version): rustup update stable. $(WITHOUT)"; exit 1; }
-	@command -v cc >/dev/null || { echo "A C linker (cc) is missing: install one (Debian, Ubuntu: apt install gcc libc6-dev). $(WITHOUT)"; exit 1; }
-endif
+	@missing=0; lacks() { echo "$$1"; missing=1; }; \
+	if ! $(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null; then \
+	  lacks "Python 3.11 or newer is needed: $(PYTHON) is older or missing (Debian, Ubuntu: apt install python3-venv). Another one: make demo PYTHON=python3.12"; \
+	elif ! $(PYTHON) -c "import ensurepip, venv" 2>/dev/null; then \
+	  lacks "$(PYTHON) cannot make an environment: install its venv (Debian, Ubuntu: apt install python3-venv)"; \
+	fi; \
+	if [ -z "$(PURE)" ]; then \
+	  if ! command -v cargo >/dev/null; then lacks "Rust is missing: install it (https://rustup.rs)"; \
+	  elif ! cargo --version >/dev/null 2>&1; then lacks "cargo has no toolchain: rustup default stable"; \
+	  elif ! printf '%s\n' "$(RUST)" "$$(cargo --version | cut -d ' ' -f 2)" | sort -V -C; then \
+	    lacks "Rust $(RUST) or newer is needed, and this is $$(cargo --version): rustup update stable"; \
+	  fi; \
+	  command -v cc >/dev/null || lacks "A C linker (cc) is missing (Debian, Ubuntu: apt install gcc libc6-dev)"; \
+	  [ $$missing = 0 ] || echo "Without Rust and a linker, in plain Python: make demo PURE=1"; \
+	fi; \
+	exit $$missing
 
 # The checks of the sources have one processor each; the tests of the wheel then take both.
 test: ## Build the wheel and pass the tests, those of the engines on both
