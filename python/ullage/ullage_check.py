@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 RECORD, SHORT_HASH = "ullage-record", 5  # bytes of a hash in the list of the input: they find a message, `sha` proves it
 LOCAL = frozenset("id type model usage stop_reason stop_sequence stop_details container context_management diagnostics uuid timestamp".split())
+ITEMS = ("_call", "_output", "reasoning")  # ends of the types of items that are no messages, in the Responses API
 OPAQUE = ("thinking", "redacted_thinking", "compaction")  # signed: changed by a byte, they are refused
 # ---- how things are written, hashed and read ---------------------------------------------------------------
 def canonical(value: Any) -> str:  # JSON without spaces, keys in their order, characters beyond ASCII as they are
@@ -40,18 +41,20 @@ def text_of(message: Any) -> str:  # the texts of a message, a line each
 @cache
 def message_in(text: str | None) -> Any:  # what a canonical text says
     return json.loads(text) if text else {}
-@cache
 def parsed(raw: bytes) -> Any:  # None: it is not JSON
     try:
         return json.loads(raw)
     except ValueError:
         return None
 def sent(entry: Any) -> dict[str, Any] | None:
-    """The message of a line, without what no request takes; an attachment in a dict; `None`: there is none."""
-    for found in (entry, *map(entry.get, ("message", "item", "payload"))) if isinstance(entry, dict) else ():
+    """The message of a line, without what no request takes, or the item; an attachment in a dict; `None`: there is none."""
+    entry = entry if isinstance(entry, dict) else {}
+    for found in (entry, *map(entry.get, ("message", "item", "payload" if entry.get("type") == "response_item" else ""))):
         if isinstance(found, dict) and "role" in found:
             return {key: value for key, value in found.items() if key not in LOCAL}
-    return {"attachment": entry["attachment"]} if isinstance(entry, dict) and "attachment" in entry else None
+        if isinstance(found, dict) and ("encrypted_content" in found or str(found.get("type")).endswith(ITEMS)):
+            return found
+    return {"attachment": entry["attachment"]} if "attachment" in entry else None
 def strings(value: Any) -> list[str]:
     """All texts in a value, in order, with keys and numbers; without media and what is signed."""
     if isinstance(value, dict) and value.get("type") in (*OPAQUE, "base64"):
@@ -65,6 +68,9 @@ def blocks(message: Any) -> list[dict[str, Any]]:  # of a message; a string is a
     content = message.get("content") if isinstance(message, dict) else None
     found = [{"type": "text", "text": content}] if isinstance(content, str) else content
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+def results(message: Any) -> dict[str, Any]:  # results in a message by the id of their call
+    one = message.get("tool_call_id") or (str(message.get("type")).endswith("_output") and message.get("call_id"))
+    return {str(b["tool_use_id"]): b for b in blocks(message) if b.get("type") == "tool_result"} | ({str(one): message} if one else {})
 def typed(message: Any) -> str:  # what the user seems to have typed: no tool results, no texts of the host in tags or brackets
     found = blocks(message)
     said = found and message.get("role") == "user" and all(each.get("type") != "tool_result" for each in found)
@@ -91,7 +97,6 @@ optional options or out part paths pending points previous primary problem quest
 requested room rule running said says sections seen session since skills solving step steps stopped sub-agent succeed succeeded summary task tasks technical
 text that the this tickets to tool tried under use user users verbatim wait waiting was well-known were what when whole with words work written yet you
 yourself""".split())
-@cache
 def copies(line: str, source: str) -> tuple[list[tuple[int, int]], list[str]]:
     """Spans of the source that a line is copied from, and its words that are neither copied nor in `WORDS`.
 
@@ -125,9 +130,12 @@ def words_of(text: str | None) -> str:
 def signed(text: str | None) -> frozenset[str]:  # blocks of a message that a provider signs
     return frozenset(canonical(b) for b in blocks(message_in(text)) if b.get("type") in OPAQUE)
 @cache
-def ids(text: str | None) -> list[tuple[str, str]]:  # calls and results of a message, in order
-    found = [(str(b.get("type")), str(b.get("id") or b.get("tool_use_id"))) for b in blocks(message_in(text))]
-    return [one for one in found if one[0] in ("tool_use", "tool_result")]
+def ids(text: str | None) -> list[tuple[bool, str]]:  # calls (True) and results of a message, in order
+    message, found = message_in(text), list[tuple[bool, str]]()
+    for part in (*blocks(message), *(message.get("tool_calls") or ())):
+        found += [(True, str(part.get("id")))] if part.get("type") in ("tool_use", "function") else []
+    found += [(True, str(message["call_id"]))] if str(message.get("type")).endswith("_call") and "call_id" in message else []
+    return found + [(False, name) for name in results(message)]
 
 class LogCheck:
     """A log and its records, followed line by line: `problems` says what is broken, `counts` what was looked at."""
@@ -215,10 +223,10 @@ class LogCheck:
         self.broken("repeated", twice, f"messages of the input twice: {twice}")
         self.broken("order", places != sorted(places) or runs != sorted(runs), "messages in another order than before")
         calls = Counter[str]()
-        for kind, name in (one for each in shown for one in ids(each.text)):
-            calls[name] += 1 if kind == "tool_use" else -1
+        for is_call, name in (one for each in shown for one in ids(each.text)):
+            calls[name] += 1 if is_call else -1
             self.broken("pair", calls[name] < 0 and whole, f"the result {name} without its call before it")
-        unanswered = {("tool_result", name) for name, count in calls.items() if count > 0 and whole}
+        unanswered = {(False, name) for name, count in calls.items() if count > 0 and whole}
         for _, name in unanswered & {one for each in self.input if unanswered for one in ids(each.text)}:
             self.broken("pair", True, f"the call {name} without its result")
     def kept_promises(self, shown: list[Shown], record: dict[str, Any], whole: bool) -> None:
@@ -231,8 +239,8 @@ class LogCheck:
         before, after = (frozenset().union(*(signed(each.text) for each in group)) for group in (self.input, shown))
         self.broken("signature", after - before, "a signed block that was never there")
         for op in (op for op in ops if "in" in op):
-            old, new = ({b.get("tool_use_id"): b for b in blocks(message_in(each.text))} for each in (self.input[op["in"]], *self.made(op)))
-            lost = [name for name in old if new and name and old[name] != new.get(name) and name not in record.get("results", ())]
+            old, new = (results(message_in(each.text)) for each in (self.input[op["in"]], *self.made(op)))
+            lost = [name for name in old if new and old[name] != new.get(name) and name not in record.get("results", ())]
             self.broken("handle", lost, f"changed results without a handle: {lost}")
         now, pins = " ".join(words_of(each.text) for each in shown), record.get("pins", {})
         dropped = [name for name in pins if whole and plain(pins[name]) not in now]

@@ -18,6 +18,7 @@ from ullage.cli.output import read_target, read_window
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions import open_session
 from ullage.testing import conversation
+from ullage.ullage_check import LogCheck
 
 NOTICE = "Compaction is turned off (DISABLE_COMPACT)."
 
@@ -232,3 +233,17 @@ def test_prices_of_a_file_change_dollars_alone(session: Path, tmp_path: Path, ca
         assert now == {**before, "nanousd": 2 * before["nanousd"]}
         assert before["nanousd"] > 0
     assert plain["requests"] == priced["requests"]
+
+
+def test_record_is_written_next_to_the_session_and_holds(
+    session: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    out = tmp_path / "s.jsonl"
+    assert main(["compact", str(session), "-o", str(out), "--record", "--json"]) == 0
+    record = Path(json.loads(capsys.readouterr().out)["result"]["record"])
+    assert record == tmp_path / "s.record.jsonl"
+    found = LogCheck(out.read_bytes(), record.read_bytes())
+    assert found.problems == []
+    assert found.counts["rebuilt"] == 1
+    assert record.stat().st_size < session.stat().st_size / 20
+    assert main(["compact", str(session), "-o", "-", "--record"]) == 2

@@ -15,8 +15,11 @@ pytest.importorskip("starlette")
 from tests.oracle.server import OracleServer
 from tests.proxy.kit import Proxy, asks, call
 from ullage import outgoing
+from ullage.proxy.client_list import _without_marks
 from ullage.stores import FolderStore
 from ullage.testing import Step, conversation
+from ullage.transcript.record import fingerprint
+from ullage.ullage_check import LogCheck, canonical, sent as sent_of
 
 WINDOW = 32_768
 FORMS = {
@@ -81,6 +84,24 @@ def test_a_session_that_outgrows_its_window_goes_on_and_every_request_is_legal(s
     assert len(sent[-1].body) < len(body_of(form, items)) * 3 // 4
     newest = json.loads(sent[-1].body)[FORMS[form][1]][-1]
     assert newest == items[-1]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_records_rebuild_what_arrived_upstream(server, form, tmp_path):
+    items, head = talk(form, tokens=40_000), {"system": "Be brief."} if form == "anthropic" else {}
+    with Proxy(server.url, record=tmp_path) as proxy:
+        sent = run(proxy, server, form, items, **head)
+    (path,) = tmp_path.iterdir()
+    found = LogCheck(path.read_bytes())
+    assert found.problems == []
+    lists = [json.loads(each.body)[FORMS[form][1]] for each in sent]
+    bare = [
+        [item if "role" not in item else _without_marks(item) for item in each] for each in lists
+    ]
+    assert found.requests == [[canonical(sent_of(item)) for item in each] for each in bare]
+    assert any(each != items[: len(each)] for each in lists)
+    records = [json.loads(line) for line in path.read_bytes().splitlines() if b'"seal"' in line]
+    assert [each["wire"] for each in records] == [fingerprint(each) for each in lists]
 
 
 def size(items):

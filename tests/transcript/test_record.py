@@ -17,9 +17,10 @@ from tests.transcript.mutated_logs import KINDS, mutations, played
 from ullage import compact, ullage_check as check
 from ullage.exceptions import StoreError
 from ullage.facts.sections import HEADINGS
+from ullage.integrations.conversations import HeldConversations, ModelFacts, NativeItems
 from ullage.manager import ContextManager
 from ullage.sessions import compact_session, open_session
-from ullage.transcript.record import compaction_record, redacted
+from ullage.transcript.record import RecordFile, compaction_record, redacted
 
 CHECKER = Path(check.__file__)
 
@@ -239,6 +240,114 @@ def test_a_compacted_session_is_checked_against_its_file(tmp_path: Path):
     assert found.problems == []
     assert found.counts["rebuilt"] == 1
     assert found.counts["removed"] == found.counts["of these in the log, to be recalled"] > 0
+
+
+def test_a_codex_sessions_record_holds_what_it_is_checked_against(tmp_path: Path):
+    items = [
+        {"type": "session_meta", "payload": {"id": "s1", "cwd": "/w"}},
+        *({"type": "response_item", "payload": item} for item in responses_items()),
+    ]
+    (tmp_path / "rollout.jsonl").write_text("".join(json.dumps(item) + "\n" for item in items))
+    session, out = open_session(tmp_path / "rollout.jsonl"), tmp_path / "out.jsonl"
+    record = tmp_path / "record.jsonl"
+    done = compact_session(session, output=out, keep=500, record=record)
+    assert done.format == "codex"
+    assert "rebuilt: 1" in alone(tmp_path, "record.jsonl").stdout
+    found = check.LogCheck(record.read_bytes())
+    assert found.problems == []
+    shown = filter(None, map(check.sent, done.result.messages))
+    assert found.requests == [list(map(check.canonical, shown))]
+    # A second compaction goes on in the same file.
+    again = open_session(out)
+    compact_session(again, output=out, keep=50, record=record)
+    found = check.LogCheck(record.read_bytes())
+    assert found.problems == []
+    assert found.counts["records"] == 2
+
+
+def responses_items() -> list[dict[str, Any]]:
+    """A talk as items of the Responses API."""
+    items: list[dict[str, Any]] = []
+    for at in range(30):
+        said_text = [{"type": "input_text", "text": f"Step {at}: read part {at} of the parser."}]
+        call = {"type": "function_call", "call_id": f"c{at}", "name": "read", "arguments": "{}"}
+        output = f"def part_{at}(): return {at}\n" * 40
+        items += [
+            {"type": "message", "role": "user", "content": said_text},
+            call,
+            {"type": "function_call_output", "call_id": f"c{at}", "output": output},
+            {
+                "type": "message",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": f"Part {at} is read."}],
+            },
+        ]
+    return items
+
+
+# ---- lists that a client or a framework hands over whole, in each form ---------------------------------
+
+
+def chat_items() -> list[dict[str, Any]]:
+    """A talk in the form of OpenAI's chat."""
+    items: list[dict[str, Any]] = []
+    for at in range(30):
+        call = {"id": f"c{at}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        output = f"def part_{at}(): return {at}\n" * 40
+        items += [
+            user(f"Step {at}: read part {at} of the parser."),
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": f"c{at}", "content": output},
+            said(f"Part {at} is read."),
+        ]
+    return items
+
+
+FORMS = {
+    "anthropic": lambda: long_talk(40),
+    "openai_chat": chat_items,
+    "openai_responses": responses_items,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_records_of_whole_lists_rebuild_each_view(tmp_path: Path, form: str):
+    items, views = FORMS[form](), list[Any]()
+    conversations = HeldConversations[Any](
+        NativeItems(), form, context_window=8_000, record=tmp_path / "records"
+    )
+    held = conversations.of("thread/1", ModelFacts("gpt-5"))
+    ends = [*range(4, len(items), 4), len(items)]
+    views += [held.fit(items[:end]).messages for end in ends]
+    edited = [*items[:20], user("Leave it at that.")]  # the client went back
+    views.append(held.fit(edited).messages)
+    (path,) = (tmp_path / "records").iterdir()
+    found = check.LogCheck(path.read_bytes())
+    assert found.problems == []
+    assert found.requests == [[check.canonical(check.sent(one)) for one in view] for view in views]
+    assert any(view != items[:end] for view, end in zip(views, ends, strict=False))
+    # Another process goes on in the same file, and holds no message twice.
+    lines = path.read_bytes().count(b"ullage-given")
+    later = HeldConversations[Any](NativeItems(), form, context_window=8_000, record=path.parent)
+    later.of("thread/1", ModelFacts("gpt-5")).fit(items)
+    found = check.LogCheck(path.read_bytes())
+    assert found.problems == []
+    assert path.read_bytes().count(b"ullage-given") == lines
+
+
+@pytest.mark.parametrize("form", ["openai_chat", "openai_responses"])
+def test_a_result_without_its_call_is_found_in_each_form(tmp_path: Path, form: str):
+    items = FORMS[form]()[:4]
+    RecordFile(tmp_path / "r.jsonl").add(items, [items[0], *items[2:]], [0, 2, 3])
+    found = check.LogCheck((tmp_path / "r.jsonl").read_bytes())
+    assert "pair" in {kind for kind, *_ in found.problems}
+
+
+def test_without_being_asked_an_integration_records_nothing(tmp_path: Path):
+    held = HeldConversations[Any](NativeItems(), "anthropic").of("t", ModelFacts("gpt-5"))
+    held.fit(long_talk(1))
+    assert held.records is None
+    assert list(tmp_path.iterdir()) == []
 
 
 CLAUDE = [

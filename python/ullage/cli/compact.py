@@ -149,6 +149,13 @@ def compact_command(
     policy: Annotated[
         Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
     ] = None,
+    record: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="also write a record for `ullage-check`, NAME.record.jsonl next to what is written",
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, Parameter(alias="-n", negative="", help="write nothing, show what would happen")
     ] = False,
@@ -162,6 +169,8 @@ def compact_command(
     out = Output(as_json=json)
     writer = summarizer_of(summarizer, base_url=base_url)
     opened = open_session(file, number=conversation)
+    if record and output == Path(STDOUT):
+        raise InvalidPolicy("--record", True, "needs a file next to which the record is written")
     path = _path(file, output, in_place=in_place, dry_run=dry_run, force=force)
     size = read_target(target, opened, model=model)
     direction, at = part_of(opened, start, up_to)
@@ -187,6 +196,7 @@ def compact_command(
             template=load_template(template),
             redact=Redactor() if redact else None,
             model=model or None,
+            record=record_of(into) if record and into is not None else None,
         )
 
     with out.progress("compacting", 1) as step:
@@ -196,6 +206,8 @@ def compact_command(
     report = report_of(opened, done, target_tokens=size, with_summary=summary)
     if fresh and done.result.compacted:
         report |= {"session": fresh.id, "resume": fresh.resume_line, "folder": opened.cwd}
+    if record and done.path is not None:
+        report["record"] = str(record_of(done.path))
     if diff:
         report["diff"] = context_diff(opened.messages, done.messages)
     if output == Path(STDOUT) and done.path is not None:
@@ -205,6 +217,11 @@ def compact_command(
     else:
         show(out, report)
     return 0 if done.result.compacted and not report["over_target"] else 1
+
+
+def record_of(path: Path) -> Path:
+    """Where the record of a compaction is, next to the session that was written."""
+    return path.with_name(f"{path.stem}.record.jsonl")
 
 
 def _fresh(
@@ -339,6 +356,8 @@ def show(out: Output, report: dict[str, Any]) -> None:
         out.field("written", f"{report['written']}  ({how})", width=8)
     else:
         out.line("nothing written (dry run)")
+    if "record" in report:
+        out.field("record", f"{report['record']}  (check it with: ullage-check)", width=8)
     for what, count in report["losses"].items():
         out.note(f"note: not written, a Claude Code file cannot hold it: {what} ({count:,}×)")
     out.notes([warning_text(each) for each in report["warnings"]])

@@ -45,6 +45,12 @@ def proxy_command(
     keep_days: Annotated[
         float, Parameter(help="remove what it holds of a conversation after so many days; 0: never")
     ] = 30.0,
+    record: Annotated[
+        Path | None,
+        Parameter(
+            help="folder for records of what is sent, with the conversations: ullage-check reads them"
+        ),
+    ] = None,
     forget: Annotated[
         bool, Parameter(negative="", help="remove what it holds of all conversations, and end")
     ] = False,
@@ -77,6 +83,7 @@ def proxy_command(
         policy=None if policy is None else Policy.load(policy),
         store=FolderStore(folder),
         state_days=keep_days,
+        record=record,
         page_token="" if is_loopback(host) else secrets.token_urlsafe(24),
         allowed_origins=allow_origin,
     )

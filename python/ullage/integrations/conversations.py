@@ -6,7 +6,8 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypedDict, TypeVar
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 
 from ullage import ContextManager, ContextTooLarge, InvalidPolicy, ManagerBusy, Policy
 from ullage._lazy import installed, refuse_older
@@ -17,6 +18,9 @@ from ullage.observe import Listener
 from ullage.providers import AnyProvider, Provider, classify
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import WriterLike
+
+if TYPE_CHECKING:
+    from ullage.transcript.record import RecordFile
 
 M = TypeVar("M")
 
@@ -111,6 +115,7 @@ class HeldConversation(Generic[M]):
     manager: ContextManager
     translator: Translator[M]
     fresh: Callable[[], ContextManager]  # where another call of the same conversation is at work
+    records: RecordFile | None = None
 
     def fit(
         self,
@@ -126,7 +131,7 @@ class HeldConversation(Generic[M]):
         # Parallel calls of one conversation: the second gets a view from the list alone, which is the same without a model.
         except ManagerBusy:
             view = self.fresh().view(read, system=system, tools=tools)
-        return self._fitted(messages, view)
+        return self._fitted(messages, view, read)
 
     async def afit(
         self,
@@ -141,9 +146,11 @@ class HeldConversation(Generic[M]):
             view = await self.manager.aview(read, system=system, tools=tools)
         except ManagerBusy:
             view = await self.fresh().aview(read, system=system, tools=tools)
-        return self._fitted(messages, view)
+        return self._fitted(messages, view, read)
 
-    def _fitted(self, messages: Sequence[M], view: ListView) -> Fitted[M]:
+    def _fitted(self, messages: Sequence[M], view: ListView, read: Sequence[Item]) -> Fitted[M]:
+        if self.records is not None:
+            self.records.add_view(read, view)
         steps = [step for step in view.plan if step.at is not None]
         pairs = zip(steps, view.messages, strict=True)  # a plan names what is sent in its order
         return Fitted([self._back(step, messages, sent) for step, sent in pairs], view)
@@ -198,6 +205,8 @@ class Options(TypedDict, total=False):
         max_output_tokens: Its longest response in tokens, likewise.
         store: For large tool results; `None`: they stay, and are snipped.
         listeners: Called with every event.
+        record: Folder for records that `ullage-check` reads: a file for each conversation, with its messages as they were read;
+            `None`: there are none.
     """
 
     policy: Policy | str | None
@@ -206,6 +215,7 @@ class Options(TypedDict, total=False):
     max_output_tokens: int | None
     store: OffloadStore | None
     listeners: Iterable[Listener]
+    record: str | PathLike[str] | None
 
 
 @dataclass(slots=True)
@@ -231,6 +241,7 @@ class HeldConversations(Generic[M]):
     max_output_tokens: int | None = None
     store: OffloadStore | None = None
     listeners: Iterable[Listener] = ()
+    record: str | PathLike[str] | None = None
     has_host: bool = True
     host_writes: bool = field(default=False, init=False)
     _held: OrderedDict[tuple[str, ModelFacts], HeldConversation[M]] = field(
@@ -270,7 +281,9 @@ class HeldConversations(Generic[M]):
             summarizer: The host's; `None`: the one of these conversations.
         """
         with self._lock:
-            conversation = self._held.pop((name, model), None) or self._begun(model, summarizer)
+            conversation = self._held.pop((name, model), None) or self._begun(
+                name, model, summarizer
+            )
             self._held[name, model] = conversation
             # Oldest first: `of` moves what it returns to the end.
             while len(self._held) > MOST:
@@ -283,7 +296,9 @@ class HeldConversations(Generic[M]):
             names = [key for key in self._held if key[0] == name]
             return self._held[names[-1]] if names else None
 
-    def _begun(self, model: ModelFacts, summarizer: WriterLike | None) -> HeldConversation[M]:
+    def _begun(
+        self, name: str, model: ModelFacts, summarizer: WriterLike | None
+    ) -> HeldConversation[M]:
         def fresh() -> ContextManager:
             return ContextManager(
                 model=model.name,
@@ -296,7 +311,15 @@ class HeldConversations(Generic[M]):
                 listeners=self.listeners,
             )
 
-        return HeldConversation(fresh(), self.translator, fresh)
+        begun = fresh()
+        records = None
+        if self.record is not None:
+            from ullage.summarizers.extractive import model_asked
+            from ullage.transcript.record import RecordFile
+
+            model_name = model_asked(summarizer or self.summarizer)
+            records = RecordFile.of(self.record, f"{name} {model.name}", model=model_name)
+        return HeldConversation(begun, self.translator, fresh, records)
 
 
 def blocks_of(item: Item) -> list[Mapping[str, Any]]:

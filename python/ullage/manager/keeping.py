@@ -581,11 +581,9 @@ class Keeping(Accessors):
 
     def _new_journal(self, log: TranscriptLog, *, owned: bool = False) -> Journal:
         from ullage.manager.journal import Journal
-        from ullage.summarizers.extractive import ExtractiveSummarizer
+        from ullage.summarizers.extractive import model_asked
 
-        writer = self.host.summarizer
-        model = "" if isinstance(writer, ExtractiveSummarizer | None) else type(writer).__name__
-        record = bool(self._outside.get("record"))
+        record, model = bool(self._outside.get("record")), model_asked(self.host.summarizer)
         return Journal(log, owned=owned, ids=self._ids, record=record, model=model)
 
     def _use(self, journal: Journal) -> None:

@@ -22,6 +22,7 @@ from ullage.messages import is_thinking
 from ullage.proxy.client_calls import ClientCall
 from ullage.summarizers.extractive import DEFAULT_TOKENS, MIN_TOKENS, render
 from ullage.summarizers.native import without_ledger
+from ullage.transcript.record import RecordFile
 
 _HEAD_ROLES = ("system", "developer")
 _HELD_ELSEWHERE = ("previous_response_id", "conversation", "thread", "compaction")
@@ -214,6 +215,7 @@ class ClientLine:
         size: Bytes of the call with which it took the newest.
         thinking: The parameter of that name in its calls.
         lock: Held while a call is made to fit: two calls of one line come after each other.
+        records: Of its calls; `None`: there are none, or none yet.
     """
 
     name: str
@@ -224,6 +226,7 @@ class ClientLine:
     seen: int = 0
     size: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    records: RecordFile | None = None
 
 
 class ClientLines:

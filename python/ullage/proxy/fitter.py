@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -17,12 +18,13 @@ from ullage.counting.models import ModelTable
 from ullage.exceptions import ContextTooLarge, LogConflict, StoreError, UllageError
 from ullage.levels.cost import FLOOR_TOKENS
 from ullage.levels.view import StageReport
-from ullage.manager import ContextManager
+from ullage.manager import ContextManager, ListView
 from ullage.policy import Policy
 from ullage.providers.native_tools import CountedTools
 from ullage.proxy.client_calls import ClientCall
 from ullage.proxy.client_list import ClientLine, ClientLines, ClientList, name_of
 from ullage.stores import FolderStore
+from ullage.transcript.record import RecordFile
 
 if TYPE_CHECKING:
     from ullage.stores import DocumentStore
@@ -241,11 +243,12 @@ class Fitter:
     Args:
         policy: Of the levels.
         states: Where lines are kept over a restart.
+        record: Folder for records; `None`: there are none.
     """
 
-    def __init__(self, policy: Policy, states: LineStates) -> None:
+    def __init__(self, policy: Policy, states: LineStates, record: Path | None = None) -> None:
         self.policy, self.lines = policy, ClientLines()
-        self._states, self._start = states, _start_percent(policy)
+        self._states, self._start, self._record = states, _start_percent(policy), record
         self._size = _least_size(policy)
         # Names of what was refused as too large: its window is smaller than the table says.
         self._refused: set[str] = set()
@@ -257,7 +260,7 @@ class Fitter:
         if self._refused and name_of(call) in self._refused:
             return True
         tokens = min(_window_of(call), self._size) * self._start // 100
-        return len(call.raw) > tokens * _BYTES_PER_TOKEN
+        return self._record is not None or len(call.raw) > tokens * _BYTES_PER_TOKEN
 
     async def fit(self, call: ClientCall) -> FittedCall | None:
         """The call made to fit; `None`: it is sent as it came."""
@@ -354,10 +357,36 @@ class Fitter:
             model=None if manager.model.name == call.model else call.model,
         )
         line.seen, line.size = len(client_list.bare), len(call.raw)
+        items = client_list.written(view) if view is not None and view.changed else None
+        self._recorded(line, call, client_list, view, items)
         if view is None:
             return FittedCall(line, client_list, (), call.raw)
-        raw = call.with_items(client_list.written(view)) if view.changed else call.raw
+        raw = call.raw if items is None else call.with_items(items)
         return FittedCall(line, client_list, view.reports, raw)
+
+    def _recorded(
+        self,
+        line: ClientLine,
+        call: ClientCall,
+        client_list: ClientList,
+        view: ListView | None,
+        items: Sequence[Any] | None,
+    ) -> None:
+        """A record of what is sent, if there are to be any; one that cannot be written is reported, and the call goes on."""
+        if self._record is None:
+            return
+        bare = client_list.bare
+        head = {key: value for key, value in (call.body or {}).items() if value is not call.items}
+        sent = {call.endpoint.provider: call.items if items is None else items}
+        try:
+            if line.records is None:
+                line.records = RecordFile.of(self._record, f"{line.name} {line.number}")
+            if view is None:
+                line.records.add(bare, bare, range(len(bare)), head=head, form=sent)
+            else:
+                line.records.add_view(bare, view, head=head, form=sent)
+        except (UllageError, OSError, ValueError) as exc:
+            LOG.warning("a call was not recorded: %s", type(exc).__name__)
 
     async def recovered(
         self, fitted: FittedCall, call: ClientCall, error: object
@@ -380,7 +409,9 @@ class Fitter:
             return None
         view = line.manager.view(client_list.bare)
         smaller = {} if done.max_tokens is None else {_output_key(call): done.max_tokens}
-        raw = call.with_items(client_list.written(view), **smaller)
+        items = client_list.written(view)
+        self._recorded(line, call, client_list, view, items)
+        raw = call.with_items(items, **smaller)
         self._states.save(line)
         if len(self._refused) < _MOST_REFUSED:
             self._refused.add(line.name)

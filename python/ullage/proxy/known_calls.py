@@ -58,7 +58,7 @@ class KnownCalls:
         days, most = settings.state_days, settings.state_bytes
         self.states = LineStates(settings.store, days=days, most_bytes=most)
         policy = gateway_policy(settings.policy)
-        self.fitter = Fitter(policy, self.states) if settings.levels else None
+        self.fitter = Fitter(policy, self.states, settings.record) if settings.levels else None
 
     async def answer(self, call: ClientCall, answer: ClientAnswer) -> None:
         """Answer one call."""

@@ -47,6 +47,9 @@ class ProxySettings:
             nothing is kept, and items that Codex was given can be read by this process alone.
         state_days: After which decisions in a `FolderStore` are removed, which hold text of conversations; 0: never.
         state_bytes: Most that they take there; the oldest go first; 0: no limit.
+        record: Folder for records of the calls that levels look at, which `ullage-check` reads: a file for each line of a conversation,
+            with its messages as they came, without cache marks. They are texts of conversations, and nothing removes them. `None`:
+            there are none.
         page_token: With it anybody may read the page, the metrics and what left a conversation (`?token=…`, or as a bearer token);
             empty: only callers on this machine, under a name of it.
         allowed_origins: Sites whose pages may send requests from a browser, such as `https://chat.example`; `*`: all of them.
@@ -71,6 +74,7 @@ class ProxySettings:
     store: DocumentStore | None = None
     state_days: float = 30.0
     state_bytes: int = 256 * MIB
+    record: Path | None = None
     page_token: str = ""
     allowed_origins: tuple[str, ...] = ()
 

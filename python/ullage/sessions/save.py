@@ -397,7 +397,7 @@ class CompactedSession:
         return f"CompactedSession({self.result!r}, path={self.path})"
 
 
-_OWN = ("output", "overwrite", "format", "before_write", "transcript_path")
+_OWN = ("output", "overwrite", "format", "before_write", "transcript_path", "record")
 """Arguments of `compact_session` that are its own, for the nearest name of a misspelt one."""
 
 
@@ -409,6 +409,7 @@ def compact_session(
     format: str | None = None,  # noqa: A002 - the word of the field, as in `read`
     transcript_path: str | None = None,
     before_write: Callable[[CompactionResult], object] | None = None,
+    record: str | os.PathLike[str] | None = None,
     **options: Unpack[CompactionOptions],
 ) -> CompactedSession:
     """Compact a session and write a transcript that its own tool, or Claude Code, and Ullage can resume.
@@ -426,6 +427,8 @@ def compact_session(
             has words for this compaction, else Claude Code's.
         transcript_path: Where the summary says the whole conversation is; `None`: in the written file, or in the session's.
         before_write: Called when the new file is complete, before it is put in place; if it raises, nothing is written.
+        record: File to which a record for `ullage-check` is appended once the compaction is written. Beside a file in Claude Code's
+            format it holds records alone, beside another one the messages too. `None`: there is none.
         **options: See `ullage.compaction.CompactionOptions`. `model=None`: the session's; `overhead_tokens=None`: as the session shows.
 
     Returns:
@@ -465,11 +468,27 @@ def compact_session(
     if session.format in APPENDED and format != CLAUDE_CODE:
         done = _in_own_format(session, target, passed, before)
         if done is not None:
-            return done
+            return _recorded(session, done, record)
         if format is not None or (target is not None and _is_own(session, target)):
             reason = f"the {session.format} format has no words for this compaction"
             raise StoreError(reason, path=str(target), hint="write another file, as claude_code")
-    return _as_claude_code(session, target, passed, before)
+    return _recorded(session, _as_claude_code(session, target, passed, before), record)
+
+
+def _recorded(
+    session: Session, done: CompactedSession, record: str | os.PathLike[str] | None
+) -> CompactedSession:
+    """The same, once its record is written, if there is to be one."""
+    if record is not None and done.path is not None:
+        from ullage.transcript.record import record_compaction
+
+        log: list[Any] = []
+        items = session.items
+        if done.format == CLAUDE_CODE:
+            items = _writable(session)[0].items
+            log = [line for _, line in OpenedFile(done.path).lines()]
+        record_compaction(record, items, done.result, log=log)
+    return done
 
 
 def _measured(session: Session, weights: Weights) -> tuple[int | None, Callable[[], int]]:

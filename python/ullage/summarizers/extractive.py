@@ -819,3 +819,8 @@ _ALL = 1 << 40
 _NOTE_TOKENS = 12
 _FRAME = sum(cost(_heading(n)) + 4 for n in range(1, 10)) + cost(_DATA_NOTE)
 """Tokens of headings, of `(nothing)` under some of them, and of the note."""
+
+
+def model_asked(writer: object) -> str:
+    """The kind of a summarizer that asks a model, for records; empty: code writes."""
+    return "" if isinstance(writer, ExtractiveSummarizer | None) else type(writer).__name__

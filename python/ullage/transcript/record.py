@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
+import os
+import threading
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from itertools import accumulate
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ullage import ullage_check as check
 from ullage.messages import Item
-from ullage.transcript.log import line_of
-from ullage.ullage_check import b64, blocks, canonical, hashed, reading, typed
+from ullage.transcript.log import LogFile, line_of
+from ullage.ullage_check import b64, canonical, hashed, reading, results, typed
 
 _LEAST = 12
 """Characters of a copy that a record names the place of."""
+
+GIVEN = "ullage-given"
+"""Type of a line that holds a message as it was given, in a file that holds nothing but them and records."""
+
+_CODE = "extractive"
+"""The summarizer that asks no model."""
 
 Record = dict[str, Any]
 
@@ -225,10 +236,7 @@ def _run(ops: list[Any], key: str | None, at: int) -> None:
 def _changed(item: Item, rows: Sequence[_Row], place: int) -> list[str]:
     """Ids of results that are shown otherwise than they were added."""
     shown = next(row.message for row in rows if row.origin == place)
-    old, new = (
-        {str(b.get("tool_use_id")): b for b in blocks(check.sent(side)) if "tool_use_id" in b}
-        for side in (item, shown)
-    )
+    old, new = (results(check.sent(side) or {}) for side in (item, shown))
     return [name for name in old if old[name] != new.get(name)]
 
 
@@ -309,19 +317,152 @@ def compaction_record(
         items: What was compacted.
         result: The `CompactionResult`.
         log: Lines of the transcript that the checker will read, as JSON objects; none: it reads `items`.
-        model: What wrote the summary; empty: code did.
+        model: What wrote the summary; empty: what the result names, if that is a model.
     """
-    lines = {line.get("uuid"): line for line in log} or None
-    held = [item for item in items if lines is None or item.get("uuid") in lines]
-    history = held if lines is None else [lines[item["uuid"]] for item in held]
-    places = {id(item): at for at, item in enumerate(held)}
-    shown = [item for item in result.messages if check.sent(item) is not None]
-    sources = [places.get(id(item), f"compact:{at}") for at, item in enumerate(shown)]
-    report, recorder = result.report, Recorder()
-    acts = [["compact", result.reason, report.tokens_before, report.tokens_after]]
-    tokens = report.tokens_after
-    written = recorder.record(history, shown, shown, sources, acts=acts, model=model, tokens=tokens)
-    return recorder.sealed(written)
+    recorder, done = Recorder(), _Compaction(items, result, list(log))
+    return recorder.sealed(
+        recorder.record(
+            done.history,
+            done.shown,
+            done.shown,
+            [f"compact:{place}" if at is None else at for place, at in enumerate(done.origin)],
+            logged=done.logged,
+            acts=done.acts,
+            model=model or done.model,
+            tokens=result.report.tokens_after,
+        )
+    )
+
+
+class _Compaction:
+    """What a record says of a `CompactionResult`."""
+
+    def __init__(self, items: Sequence[Item], result: Any, log: Sequence[Item]) -> None:
+        report, lines = result.report, {line.get("uuid"): line for line in log}
+        held = [item for item in items if not log or item.get("uuid") in lines]
+        places = {item.get("uuid", id(item)): at for at, item in enumerate(held)}
+        self.history = [lines[item["uuid"]] for item in held] if log else held
+        self.shown = [item for item in result.messages if check.sent(item) is not None]
+        self.origin = [places.get(item.get("uuid", id(item))) for item in self.shown]
+        known = {fingerprint(check.sent(line)) for line in log}
+        self.logged = [item for item in self.shown if fingerprint(check.sent(item)) in known]
+        self.acts = [["compact", result.reason, report.tokens_before, report.tokens_after]]
+        self.model = "" if report.summarizer == _CODE else report.summarizer
+
+
+class RecordFile:
+    """Records in a file of their own, with the messages that they name: of lists that a client or a framework hands over whole.
+
+    Args:
+        path: Appended to; made if it is missing.
+        model: What writes summaries; empty: code does.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, model: str = "") -> None:
+        self.path, self._model = Path(path), model
+        self._recorder, self._end = Recorder(), -1
+        self._given: list[bytes] = []
+        self._held: set[bytes] = set()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, folder: str | os.PathLike[str], name: str, *, model: str = "") -> RecordFile:
+        """The file of a conversation, in a folder that is made if it is missing.
+
+        Args:
+            folder: Of all conversations.
+            name: Of this one: of any characters; the file's is its hash.
+            model: See above.
+        """
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return cls(place / f"{hashed(name).hex()}.jsonl", model=model)
+
+    def add_view(self, given: Sequence[Item], view: Any, **more: Any) -> None:
+        """`add`, for a `ListView` that was made of the given list."""
+        acts = [
+            [each.stage, each.why, each.tokens_before, each.tokens_after] for each in view.reports
+        ]
+        self.add(given, view.messages, view.origin, acts=acts, tokens=view.tokens, **more)
+
+    def add(
+        self,
+        given: Sequence[Item],
+        shown: Sequence[Item],
+        origin: Sequence[int | None],
+        *,
+        acts: Sequence[Sequence[Any]] = (),
+        tokens: int = 0,
+        head: object = None,
+        form: Mapping[str, object] | None = None,
+        elsewhere: Sequence[Item] | None = None,
+    ) -> None:
+        """Append those of the given messages that the file does not hold yet, and the record of what is sent in their place.
+
+        Args:
+            given: The whole conversation; where it is not the one before and more, the record begins from nothing.
+            shown: What is sent.
+            origin: For each of these the position of the given message that it is made of; `None`: Ullage wrote it.
+            acts: See `Recorder.record`, as of what follows.
+            tokens: See there.
+            head: See there.
+            form: See there.
+            elsewhere: Another file holds what was given; these of what was made too. `None`: this file is to hold all.
+
+        Raises:
+            InvalidMessage: JSON cannot hold a message; nothing was written.
+            LogConflict: Another process writes to the file.
+            StoreError: It cannot be written; it is as it was.
+        """
+        with self._lock, closing(LogFile(str(self.path))) as file:
+            hashes = [hashed(canonical(check.sent(item))) for item in given]
+            if file.end != self._end:
+                self._held = {
+                    hashed(canonical(check.sent(json.loads(line)))) for line in file.lines()
+                }
+            if file.end != self._end or hashes[: len(self._given)] != self._given:
+                self._recorder = self._recorder.again()
+            self._end = -1  # until the file holds what the recorder says
+            new = {} if elsewhere is not None else dict(zip(hashes, given, strict=True))
+            lines = [
+                line_of({"type": GIVEN, "item": check.sent(item)}, at)
+                for at, (each, item) in enumerate(new.items())
+                if each not in self._held
+            ]
+            self._recorder.follow(lines, file.lines)
+            sources = [
+                f"view:{place}" if at is None or at in origin[:place] else at
+                for place, at in enumerate(origin)
+            ]
+            record = self._recorder.record(
+                given, shown, shown, sources,
+                logged=elsewhere or (), acts=acts, model=self._model, tokens=tokens, head=head, form=form,
+            )  # fmt: skip
+            file.append(b"".join([*lines, line_of(self._recorder.sealed(record), 0)]))
+            self._given, self._end = hashes, file.end
+            self._held |= new.keys()
+
+
+def record_compaction(
+    path: str | os.PathLike[str], items: Sequence[Item], result: Any, *, log: Iterable[Item] = ()
+) -> None:
+    """Append the record of one compaction to a file; see `compaction_record`.
+
+    Args:
+        path: Made if it is missing; without a log the messages are put into it too, so that it can be checked by itself.
+        items: What was compacted.
+        result: The `CompactionResult`.
+        log: Lines of the transcript that the checker will read, as JSON objects; none: it reads this file.
+
+    Raises:
+        InvalidMessage, LogConflict, StoreError: See `RecordFile.add`.
+    """
+    lines = list(log)
+    done = _Compaction(items, result, lines)
+    RecordFile(path, model=done.model).add(
+        done.history, done.shown, done.origin,
+        acts=done.acts, tokens=result.report.tokens_after, elsewhere=done.logged if lines else None,
+    )  # fmt: skip
 
 
 def redacted(line: bytes) -> bytes:
