@@ -427,8 +427,8 @@ def compact_session(
             has words for this compaction, else Claude Code's.
         transcript_path: Where the summary says the whole conversation is; `None`: in the written file, or in the session's.
         before_write: Called when the new file is complete, before it is put in place; if it raises, nothing is written.
-        record: File to which a record for `ullage-check` is appended once the compaction is written. Beside a file in Claude Code's
-            format it holds records alone, beside another one the messages too. `None`: there is none.
+        record: File to which a record for `ullage-check` is appended once the compaction is written. For a file in Claude Code's
+            format it holds records alone, for another one the messages too. `None`: there is none.
         **options: See `ullage.compaction.CompactionOptions`. `model=None`: the session's; `overhead_tokens=None`: as the session shows.
 
     Returns:
