@@ -162,6 +162,24 @@ def test_a_reachable_target_is_met_though_little_can_be_summarised() -> None:
         assert tokens(messages) > target >= tokens(ours(messages, target))
 
 
+@pytest.mark.both_engines
+@pytest.mark.parametrize(
+    ("said", "target"),
+    [
+        # What the summary could not use of its room went to older messages.
+        ("user 118, tools 213, assistant 93, user 12", 300),
+        ("user 2, tools 28, assistant 58, user 76, user 64, assistant 22, tools 35, assistant 80, assistant 66, tools 9, assistant 103", 429),
+        # Results were shortened for the small target, and left out for the large one.
+        ("user 106, user 79, user 14, assistant 87, tools 2, tools 10+11+68, tools 191+443, tools 12+16, tools 17+14, tools 75, tools 55", 300),
+    ],
+)  # fmt: skip
+def test_what_stands_for_a_target_stands_for_twice_as_much(said: str, target: int) -> None:
+    found = laws.Trial(Compactor("ullage", ours, size=tokens), case(said, target))
+    assert found.after is not None
+    assert found.changed
+    assert laws.monotone(found) is None
+
+
 # ---- command and plugin ----------------------------------------------------------------------
 
 TRIM = """

@@ -886,17 +886,32 @@ def with_more_kept(state: State, share: int) -> State | None:
 
 
 def _least_over(state: State, share: int, least: Cut) -> State:
-    """The cut that keeps the most within the share, else what must stay; avoids splitting manual thinking where possible."""
-    manual = is_manual(state.job.thinking)
+    """The cut that keeps the most within the share, else what must stay; avoids splitting manual thinking where possible.
+
+    Results count as what they can be shortened to: fewer of them would stay for a larger target otherwise.
+    """
+    manual, left = is_manual(state.job.thinking), _least_kept(state)
     for place in range(state.cut.stop + 1, least.stop):
-        if state.ledger.tokens(place, len(state.source.context)) <= share:
+        if left[place] <= share:
             legal = legal_cut(state.ledger, place)
             cut = after_item(state.source, state.ledger, Cut(0, legal))
             if manual and is_torn(state.ledger, cut.stop):
                 continue
-            if state.ledger.tokens(cut.stop, len(state.source.context)) <= share:
+            if left[cut.stop] <= share:
                 return recut(state, cut)
     return recut(state, least)
+
+
+def _least_kept(state: State) -> dict[int, int]:
+    """By position: tokens of the messages from there on, with results as short as they get."""
+    context = state.source.context
+    found, freed = {len(context): 0}, 0
+    for at in range(len(context) - 1, state.cut.stop - 1, -1):
+        if not state.source.entries:  # the lines of a transcript stay as they are
+            results = _results(at, context[at], state.measure)
+            freed += sum(max(one.tokens - LEAST_RESULT_TOKENS, 0) for one in results)
+        found[at] = int(state.ledger.tokens(at, len(context))) - freed
+    return found
 
 
 def _shortened(state: State, share: int) -> State:

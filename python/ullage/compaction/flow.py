@@ -68,7 +68,7 @@ from ullage.observe.events import (
 from ullage.observe.hooks import Hook, HookReply
 from ullage.providers.anthropic import is_manual
 from ullage.summarizers.budgeted_text import cost
-from ullage.summarizers.extractive import DEFAULT_TOKENS
+from ullage.summarizers.extractive import DEFAULT_TOKENS, needed_tokens
 
 
 def compaction_flow(job: Job) -> Flow[CompactionResult]:
@@ -351,7 +351,12 @@ class _Tries:
         """The same with more of the newest messages, where the policy decides how many stay."""
         if state.job.keep is not None or state.job.direction != "full" or state.shortened:
             return None
-        more = with_more_kept(state, state.kept_tokens - state.facts.standing_tokens + left)
+        share = state.kept_tokens - state.facts.standing_tokens + left
+        if state.target is not None:
+            # No more than twice the target would keep: what that says must not stand for less.
+            needed = needed_tokens(state.facts.removed)
+            share = min(share, kept_share(2 * state.target, needed))
+        more = with_more_kept(state, share)
         if more is None:
             return None
         self.low = self.high = 0
