@@ -136,6 +136,9 @@ def test_the_oldest_release_of_an_extra_is_read_from_our_metadata():
         ("context_window", -5),
         ("max_output_tokens", 0),
         ("summarizer", "hosts"),
+        ("store", "folder"),
+        ("listeners", 5),
+        ("listeners", ["print"]),
     ],
 )
 def test_wrong_arguments_are_refused_where_an_integration_is_made(field, value):

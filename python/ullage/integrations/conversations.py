@@ -251,7 +251,8 @@ class HeldConversations(Generic[M]):
 
     def __post_init__(self) -> None:
         """Refuse arguments that no conversation could be begun with."""
-        self.listeners = tuple(self.listeners)
+        if isinstance(self.listeners, Iterable):  # once only; anything else is refused below
+            self.listeners = tuple(self.listeners)
         self.host_writes = self.has_host and self.summarizer == "host"
         if self.host_writes:
             self.summarizer = None
@@ -263,6 +264,8 @@ class HeldConversations(Generic[M]):
                 summarizer=self.summarizer,
                 context_window=self.context_window,
                 max_output_tokens=self.max_output_tokens,
+                store=self.store,
+                listeners=self.listeners,
             )
         except InvalidPolicy as error:
             if error.field != "summarizer":
