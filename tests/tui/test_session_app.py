@@ -25,9 +25,7 @@ pytest.importorskip("textual")
 
 from textual.widgets import DataTable, HelpPanel, Static
 
-from ullage.tui.session_app import SessionApp
-from ullage.tui.session_screen import SessionScreen
-from ullage.tui.target_slider import TargetSlider
+from ullage.tui.session_app import SessionApp, SessionScreen, TargetSlider
 
 
 @pytest.fixture(scope="module")

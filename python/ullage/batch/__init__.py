@@ -23,7 +23,12 @@ from ullage.batch.engines import (
     run_rows,
     write_table,
 )
-from ullage.batch.places import RemoteFile as RemoteFile, find_remote as find_remote
+from ullage.batch.places import (
+    RemoteFile as RemoteFile,
+    TranscriptFile as TranscriptFile,
+    find_remote as find_remote,
+    find_transcripts as find_transcripts,
+)
 from ullage.batch.row_task import (
     ACTIONS as ACTIONS,
     BatchAction as BatchAction,
@@ -41,10 +46,6 @@ from ullage.batch.run import (
     replay_file as replay_file,
     run_batch,
     validate_file as validate_file,
-)
-from ullage.batch.search import (
-    TranscriptFile as TranscriptFile,
-    find_transcripts as find_transcripts,
 )
 
 __all__ = ["RowTask", "process_rows", "run_batch", "run_places", "run_rows", "write_table"]

@@ -12,10 +12,16 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 import orjson
 
-from ullage.batch.places import RemoteFile, find_remote, is_remote, put_remote
+from ullage.batch.places import (
+    RemoteFile,
+    TranscriptFile,
+    find_remote,
+    find_transcripts,
+    is_remote,
+    put_remote,
+)
 from ullage.batch.row_task import BatchRow, RowTask
 from ullage.batch.run import Done, Manifest, Status
-from ullage.batch.search import TranscriptFile, find_transcripts
 from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
 from ullage.recall.store import write_whole
 

@@ -13,9 +13,8 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from ullage.batch import run as more_work
-from ullage.batch.places import fetched, is_remote, put_remote
+from ullage.batch.places import TranscriptFile, fetched, is_remote, put_remote
 from ullage.batch.run import Record, failure_of
-from ullage.batch.search import TranscriptFile
 from ullage.compaction import CompactionResult
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for

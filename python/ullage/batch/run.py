@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from ullage.batch.search import TranscriptFile
+from ullage.batch.places import TranscriptFile
 from ullage.counting.calibration import Ledger, weights_for
 from ullage.exceptions import InvalidPolicy, StoreError, UllageError
 from ullage.policy import Policy

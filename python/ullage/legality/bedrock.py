@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Mapping, Sequence, ValuesView
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -23,12 +24,22 @@ from ullage.legality.blocks import (
 )
 from ullage.legality.check import RuleRequest, check_unicode
 from ullage.legality.draft import ASSISTANT, USER, Draft, Repaired, Slot
-from ullage.legality.internal import Placed, in_turn, pair, pairs, with_given
+from ullage.legality.internal import (
+    Placed,
+    in_turn,
+    listed,
+    member,
+    members,
+    pair,
+    pairs,
+    ranked,
+    with_given,
+)
 from ullage.legality.repairs import RepairRequest, run_steps, steps
 from ullage.messages import same_items
 from ullage.providers.bedrock import from_provider, to_provider
 
-KINDS = (
+_KINDS = ranked(
     "text",
     "image",
     "document",
@@ -40,7 +51,6 @@ KINDS = (
     "reasoningContent",
     "citationsContent",
 )
-_KINDS = frozenset(KINDS)
 # The figures of the Converse reference. That of documents and images per message is from its table of limits,
 # and is a defensive check: no refusal that names it is on record (B06, B07).
 MAX_CACHE_POINTS = 4
@@ -54,16 +64,16 @@ TOOL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     """Checks messages in Converse form; tools come as `tools` or as the parameter `toolConfig`."""
-    listed = tools_of(request)
+    tools = tools_of(request)
     system = request.system
     yield from _roles(messages)
     for index, message in enumerate(messages):
         yield from _blanks(index, message)
         yield from _limits(index, message)
-    yield from _tools(messages, listed)
+    yield from _tools(messages, tools)
     yield from _pairs(messages)
     yield from _reasoning(messages, request)
-    yield from _cache_points(messages, system, listed)
+    yield from _cache_points(messages, system, tools)
     yield from _many_media(messages)
     yield from check_unicode(messages, system=system, tools=request.tools)
 
@@ -93,32 +103,10 @@ def _error(rule: str, index: int, block: int, detail: str) -> Violation:
     return Violation(rule, "error", index, block, detail)
 
 
-def content_of(message: Any) -> list[Any]:
-    """Content blocks of a message; empty if it has none."""
-    is_mapping = type(message) is dict or isinstance(
-        message, Mapping
-    )  # dicts are recognised at once
-    content = message.get("content") if is_mapping else None
-    if type(content) is list:  # not copied: it is only read
-        return content
-    return list(content) if isinstance(content, list | tuple) else []
-
-
-def block_kind(block: Any) -> str:
-    """The member of the union that a block is, "" if none is known."""
-    if type(block) is dict and len(block) == 1:  # nearly all
-        (name,) = block
-        return name if name in _KINDS and block[name] is not None else ""
-    kinds = members(block)
-    return kinds[0] if kinds else ""
-
-
-def members(block: Any) -> list[str]:
-    """All members of the union that are set; a block may have one."""
-    if type(block) is not dict and not isinstance(block, Mapping):
-        return []
-    kinds = [name for name in block if name in _KINDS and block[name] is not None]
-    return kinds if len(kinds) < 2 else sorted(kinds, key=KINDS.index)
+# Content blocks of a message; what a block is, "" if none is known; all that it is, where it may be one.
+content_of = partial(listed, key="content")
+block_kind = partial(member, names=_KINDS)
+block_kinds = partial(members, names=_KINDS)
 
 
 def role_of(message: Any) -> str:
@@ -161,9 +149,9 @@ def _blanks(index: int, message: Any) -> Iterator[Violation]:
         kind = block_kind(block)
         if not kind and not (isinstance(block, Mapping) and block):
             yield _error("B02", index, position, "not a content block")
-        elif len(block) > 1 and len(members(block)) > 1:
+        elif len(block) > 1 and len(block_kinds(block)) > 1:
             yield _error(
-                "B02", index, position, f"one block that is {' and '.join(members(block))}"
+                "B02", index, position, f"one block that is {' and '.join(block_kinds(block))}"
             )
         elif kind == "text" and not str(block["text"]).strip():
             yield _error("B02", index, position, "text is blank")
@@ -282,7 +270,7 @@ def is_too_large(image: Any, *, many: bool) -> bool:
 
 def points_in(*lists: Any) -> int:
     """Cache points in lists of blocks, such as system and tools."""
-    blocks = [block for listed in lists if isinstance(listed, list | tuple) for block in listed]
+    blocks = [block for part in lists if isinstance(part, list | tuple) for block in part]
     return sum(block_kind(block) == "cachePoint" for block in blocks)
 
 
@@ -419,7 +407,7 @@ def _blocks(draft: Draft) -> None:
 
 
 def _block(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
-    several = members(block)
+    several = block_kinds(block)
     if len(several) > 1:
         draft.note("B02", slot, "kept one of several members of a block", block=at)
         tool = next((name for name in several if name.startswith("tool")), several[0])
@@ -462,8 +450,8 @@ def _result(draft: Draft, slot: Slot, at: int, block: Any) -> Any:
     parts = result.get("content")
     if not isinstance(parts, list | tuple | None) or not all(map(_is_mapping, parts or ())):
         draft.note("B02", slot, "made text of what is no content of a result", block=at)
-        listed = parts if isinstance(parts, list | tuple) else [parts]
-        parts = [part if _is_mapping(part) else {"text": _as_text(part)} for part in listed]
+        values = parts if isinstance(parts, list | tuple) else [parts]
+        parts = [part if _is_mapping(part) else {"text": _as_text(part)} for part in values]
         result = {**result, "content": parts}
         block = {**block, "toolResult": result}
     spoken = [part for part in parts or () if not _says_nothing(part)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -16,8 +17,12 @@ from ullage.legality.internal import (
     Placed,
     in_call_order,
     in_turn,
+    listed,
+    member,
+    members,
     pair,
     pairs,
+    ranked,
     with_given,
 )
 from ullage.legality.repairs import RepairRequest, run_steps, steps
@@ -26,7 +31,7 @@ from ullage.providers.gemini import from_provider, to_provider
 
 # Both are documented for calls that no Gemini model made (docs thought-signatures).
 DUMMY_SIGNATURES = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
-_DATA = (
+_DATA = ranked(
     "text",
     "inlineData",
     "fileData",
@@ -37,8 +42,6 @@ _DATA = (
     "toolCall",
     "toolResponse",
 )
-
-_NAMES = frozenset(_DATA)
 
 
 def check(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
@@ -71,32 +74,10 @@ def signatures_needed(model: str | None) -> bool:
     return not any(old in name for old in ("gemini-1", "gemini-2", "gemini-pro", "gemma"))
 
 
-def parts_of(content: Any) -> list[Any]:
-    """Parts of a content; empty if it has none."""
-    is_mapping = type(content) is dict or isinstance(
-        content, Mapping
-    )  # dicts are recognised at once
-    parts = content.get("parts") if is_mapping else None
-    if type(parts) is list:  # not copied: it is only read
-        return parts
-    return list(parts) if isinstance(parts, list | tuple) else []
-
-
-def part_kind(part: Any) -> str:
-    """The data field of a part, "" if it has none."""
-    if type(part) is dict and len(part) == 1:  # nearly all
-        (name,) = part
-        return name if name in _NAMES and part[name] is not None else ""
-    kinds = data_of(part)
-    return kinds[0] if kinds else ""
-
-
-def data_of(part: Any) -> list[str]:
-    """All data fields that are set; a part may have one."""
-    if type(part) is not dict and not isinstance(part, Mapping):
-        return []
-    kinds = [name for name in part if name in _NAMES and part[name] is not None]
-    return kinds if len(kinds) < 2 else sorted(kinds, key=_DATA.index)
+# Parts of a content; the data field of a part, "" if it has none; all that are set, where one may be.
+parts_of = partial(listed, key="parts")
+part_kind = partial(member, names=_DATA)
+data_of = partial(members, names=_DATA)
 
 
 def named(call: Any) -> bool:
@@ -263,13 +244,13 @@ def _readable(work: Lines) -> None:
 
 def _parts(work: Lines, line: ChatLine) -> None:
     content = line.get("parts")
-    listed = content if isinstance(content, list | tuple) else [content] if content else []
+    values = content if isinstance(content, list | tuple) else [content] if content else []
     parts = [
         repaired_part
-        for part in listed
+        for part in values
         if (repaired_part := _part(part, role_of(line.value))) is not None
     ]
-    if not isinstance(content, list | tuple) or not same_items(parts, listed):
+    if not isinstance(content, list | tuple) or not same_items(parts, values):
         work.note("G05", line, "put the parts in order")
         line.put(parts=parts)
 

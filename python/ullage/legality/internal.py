@@ -389,3 +389,38 @@ class AnswerForm(NamedTuple):
         value = {"role": USER, "content": f"{ORPHANS}\n{text}" if text else ORPHANS}
         # One line says it for all that stand together.
         return [] if placed and placed[-1].value == value else [ChatLine(value, line.origin)]
+
+
+# Parts that are one of several members, as Converse's blocks and Gemini's parts are.
+
+
+def listed(message: Any, key: str) -> list[Any]:
+    """The parts of a message under a key; empty if it has none."""
+    # Dicts and lists, which nearly all are, are recognised at once; they are only read, and not copied.
+    is_mapping = type(message) is dict or isinstance(message, Mapping)
+    parts = message.get(key) if is_mapping else None
+    if type(parts) is list:
+        return parts
+    return list(parts) if isinstance(parts, list | tuple) else []
+
+
+def ranked(*names: str) -> dict[str, int]:
+    """Names of members, each with its place."""
+    return {name: at for at, name in enumerate(names)}
+
+
+def members(part: Any, names: Mapping[str, int]) -> list[str]:
+    """All members that are set, in the order of `names`; a part may have one."""
+    if type(part) is not dict and not isinstance(part, Mapping):
+        return []
+    kinds = [name for name in part if name in names and part[name] is not None]
+    return kinds if len(kinds) < 2 else sorted(kinds, key=names.__getitem__)
+
+
+def member(part: Any, names: Mapping[str, int]) -> str:
+    """The first member that is set, "" if none is known."""
+    if type(part) is dict and len(part) == 1:  # nearly all
+        (name,) = part
+        return name if name in names and part[name] is not None else ""
+    kinds = members(part, names)
+    return kinds[0] if kinds else ""

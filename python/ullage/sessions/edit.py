@@ -12,7 +12,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.facts.words import blocks_of, is_user_input, text_of
 from ullage.messages import BOUNDARY, CLEARED, COPY_OF, Item, is_summary
 from ullage.recall.text import call_title, content_text
-from ullage.sessions.find import context_tokens
+from ullage.sessions.find import context_tokens, one_line
 from ullage.sessions.load import Session
 from ullage.sessions.save import (
     append_view,
@@ -73,7 +73,7 @@ def session_parts(session: Session) -> list[SessionPart]:
     # A turn ends where the next begins: what stands between belongs to it.
     ends = [*starts[1:], len(session.items)]
     for number, (start, stop) in enumerate(zip(starts, ends, strict=True), start=1):
-        title = _short(text_of(session.items[start]))
+        title = one_line(text_of(session.items[start]), _TITLE_CHARS)
         size = int(ledger.tokens(start, stop))
         parts.append(SessionPart(f"t{number}", "turn", title, size, stop - start, start, stop - 1))
         for at in range(start, stop):
@@ -101,13 +101,16 @@ def _result(
     size = int(sizes[index].tokens) if index < len(sizes) else 0
     cleared = content_text(block.get("content")) == CLEARED
     return SessionPart(
-        name, "result", _short(titles.get(call, call)), size, 1, at, at, call, cleared
+        name,
+        "result",
+        one_line(titles.get(call, call), _TITLE_CHARS),
+        size,
+        1,
+        at,
+        at,
+        call,
+        cleared,
     )
-
-
-def _short(text: str) -> str:
-    line = " ".join(text[: 4 * _TITLE_CHARS].split())
-    return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1] + "…"
 
 
 def remove_parts(session: Session, names: Iterable[str], *, write: bool = True) -> Session:

@@ -131,7 +131,7 @@ def found_sessions(folders: Sequence[ToolFolder] | None = None) -> list[FoundSes
 def _in_folder(folder: ToolFolder) -> Iterator[FoundSession]:
     fits = re.compile(folder.pattern)
     if folder.pattern == r"opencode\.db":
-        from ullage.sessions.handoff_forms import database_sessions
+        from ullage.sessions.handoff import database_sessions
 
         yield from database_sessions(folder.path / "opencode.db")
         return
@@ -247,7 +247,7 @@ def opened_path(session: FoundSession) -> Path:
     """
     if session.path.suffix != ".db":
         return session.path
-    from ullage.sessions.handoff_forms import exported
+    from ullage.sessions.handoff import exported
 
     return exported(session.path, session.id)
 
@@ -375,11 +375,11 @@ def context_tokens(opened: Session) -> int:
 def title_of(opened: Session) -> str:
     """The title that its tool gave a session, else how the user's first words begin; empty without any."""
     if opened.title:
-        return _short(opened.title)
+        return one_line(opened.title)
     metadata = opened.transcript.metadata if opened.transcript else {}
     for kind, key in _TITLES:
         if isinstance(title := metadata.get(kind, {}).get(key), str) and title.strip():
-            return _short(title)
+            return one_line(title)
     lines = opened.transcript.entries() if opened.transcript else opened.history or opened.items
     return next((title for title in map(_words, lines) if title), "")
 
@@ -388,12 +388,13 @@ def _words(line: Item) -> str:
     if role_of(line) != "user" or line.get("isMeta") is True or is_summary(line):
         return ""
     words = words_of(text_of(line))
-    return "" if words.kind in _UNTITLED else _short(words.text)
+    return "" if words.kind in _UNTITLED else one_line(words.text)
 
 
-def _short(text: str) -> str:
-    line = " ".join(text[: 4 * _TITLE_CHARS].split())
-    return line if len(line) <= _TITLE_CHARS else line[: _TITLE_CHARS - 1] + "…"
+def one_line(text: str, most: int = _TITLE_CHARS) -> str:
+    """The beginning of a text as one line of so many characters."""
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def home_relative(path: str) -> str:

@@ -1,29 +1,554 @@
-"""Writes a session as another tool's own, compacted where it does not fit that tool's window, legal for its provider."""
+"""Writes a session as another tool's own: Claude Code's, Codex', pi's, OpenCode's.
+
+It is compacted where it does not fit that tool's window, and legal for its provider.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import secrets
+import shlex
+import sqlite3
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
+
+import orjson
 
 from ullage.counting.models import ModelTable
 from ullage.counting.window import window_for
 from ullage.exceptions import ContextTooLarge, InvalidPolicy, StoreError
 from ullage.facts.words import blocks_of
-from ullage.messages import Item, same_items
+from ullage.messages import Item, is_summary, role_of, same_items
 from ullage.providers.anthropic import clean_entries
-from ullage.sessions.find import context_tokens, state_folder, title_of
-from ullage.sessions.handoff_forms import FORMS, Handoff
+from ullage.recall.text import content_text
+from ullage.sessions.find import (
+    FoundSession,
+    claude_folder,
+    codex_folder,
+    context_tokens,
+    pi_folder,
+    state_folder,
+    title_of,
+)
 from ullage.sessions.load import Session, open_session, private_folder, write_private
-from ullage.sessions.save import CompactedSession, compact_session, resume_line
+from ullage.sessions.save import CompactedSession, compact_session, resume_line, shown
 from ullage.transcript import resume
+from ullage.transcript.log import iso_of, line_of
+
+# What is handed over, whatever the form.
+
+
+FLAGS = ("isMeta", "isCompactSummary")
+"""What a host wrote in the user's role, and what is a summary: kept where another tool passes over keys that it does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Handoff:
+    """What is written.
+
+    Attributes:
+        name: The new session's id.
+        cwd: Its folder.
+        title: Its title; may be empty.
+        model: The model that goes on; may be empty.
+        now: When.
+        items: Entries, oldest first.
+    """
+
+    name: str
+    cwd: str
+    title: str
+    model: str
+    now: datetime
+    items: Sequence[Item] = field(repr=False)
+
+    @property
+    def milliseconds(self) -> int:
+        """`now` since the epoch."""
+        return int(self.now.timestamp() * 1_000)
+
+    def stamp(self, item: Item | None = None) -> str:
+        """An entry's time as ISO text, or `now`."""
+        stamp = item.get("timestamp") if item else None
+        return stamp if isinstance(stamp, str) and stamp else iso_of(self.milliseconds)
+
+
+# A session as OpenCode imports it: messages with parts, a call and its result in one part.
+
+
+_OPENCODE_VERSION = "1.18.0"
+
+
+def opencode_id(now: datetime) -> str:
+    """A new session's id."""
+    return _ascending("ses", int(now.timestamp() * 1_000), 0)
+
+
+def _ascending(prefix: str, milliseconds: int, count: int) -> str:
+    """OpenCode's ids grow with time: 48 bits of it, then random characters."""
+    moment = (milliseconds * 4_096 + count) & 0xFFFFFFFFFFFF
+    return f"{prefix}_{moment:012x}{secrets.token_hex(7)}"
+
+
+def opencode_path(job: Handoff) -> Path:
+    """The file to import: OpenCode itself keeps sessions in a database."""
+    return state_folder() / "handoff" / f"{job.name}.json"
+
+
+def opencode_resume(job: Handoff, path: Path) -> str:
+    """The commands that import it and go on."""
+    return f"opencode import {shlex.quote(str(path))} && opencode --session {job.name}"
+
+
+def opencode_lines(job: Handoff) -> bytes:
+    """What `opencode export` would write."""
+    time = {"created": job.milliseconds, "updated": job.milliseconds}
+    info: dict[str, Any] = {
+        "id": job.name,
+        "slug": f"handed-over-{job.name[-6:]}",
+        "projectID": "global",
+        "directory": job.cwd,
+    }
+    info |= {"title": job.title or "Handed over", "version": _OPENCODE_VERSION, "time": time}
+    try:
+        return orjson.dumps({"info": info, "messages": _OpenCodeMessages(job).messages})
+    except orjson.JSONEncodeError:  # lone surrogates, large numbers
+        return json.dumps({"info": info, "messages": _OpenCodeMessages(job).messages}).encode()
+
+
+class _OpenCodeMessages:
+    """Messages with their parts: a call and its result are one part."""
+
+    def __init__(self, job: Handoff) -> None:
+        self._job = job
+        self._count = 0
+        self._results = {
+            str(block.get("tool_use_id")): block
+            for item in job.items
+            for block in blocks_of(item)
+            if block.get("type") == "tool_result"
+        }
+        self._parent = ""
+        self.messages: list[dict[str, Any]] = []
+        for item in job.items:
+            self._add(item)
+
+    def _next(self, prefix: str) -> str:
+        self._count += 1
+        return _ascending(prefix, self._job.milliseconds, self._count)
+
+    def _add(self, item: Item) -> None:
+        assistant = role_of(item) == "assistant"
+        parts = [part for block in blocks_of(item) if (part := self._part(item, block, assistant))]
+        if not parts:
+            return
+        name = self._next("msg")
+        head = {"id": name, "sessionID": self._job.name, "agent": "build"}
+        info = self._answer(item, head) if assistant else self._asked(head)
+        if not assistant:
+            self._parent = name
+        complete = [
+            {"id": self._next("prt"), "sessionID": self._job.name, "messageID": name, **part}
+            for part in (
+                [{"type": "step-start"}, *parts, _step_finish(parts)] if assistant else parts
+            )
+        ]
+        self.messages.append({"info": info, "parts": complete})
+
+    def _asked(self, head: dict[str, Any]) -> dict[str, Any]:
+        model = {"providerID": "anthropic", "modelID": self._job.model or "unknown"}
+        return {**head, "role": "user", "time": {"created": self._job.milliseconds}, "model": model}
+
+    def _answer(self, item: Item, head: dict[str, Any]) -> dict[str, Any]:
+        time = {"created": self._job.milliseconds, "completed": self._job.milliseconds}
+        model = item["message"].get("model") or self._job.model or "unknown"
+        info = {"role": "assistant", "time": time, "parentID": self._parent, "modelID": model}
+        info |= {"providerID": "anthropic", "mode": "build", "cost": 0, "tokens": _no_tokens()}
+        return {**head, **info, "path": {"cwd": self._job.cwd, "root": self._job.cwd}}
+
+    def _part(self, item: Item, block: Mapping[str, Any], assistant: bool) -> dict[str, Any] | None:
+        kind, moment = (
+            block.get("type"),
+            {"start": self._job.milliseconds, "end": self._job.milliseconds},
+        )
+        if kind == "text":
+            part: dict[str, Any] = {"type": "text", "text": str(block.get("text", ""))}
+            if not assistant and item.get("isMeta") is True:
+                part["synthetic"] = True
+            return {**part, "metadata": {"ullage": "summary"}} if is_summary(item) else part
+        if kind == "thinking" and assistant:
+            signature = block.get("signature")
+            signed = {"metadata": {"anthropic": {"signature": signature}}} if signature else {}
+            return {
+                "type": "reasoning",
+                "text": str(block.get("thinking", "")),
+                "time": moment,
+                **signed,
+            }
+        if kind == "tool_use":
+            return self._call(block, moment)
+        source = block.get("source")
+        if kind == "image" and isinstance(source, Mapping) and source.get("type") == "base64":
+            url = f"data:{source.get('media_type')};base64,{source.get('data')}"
+            return {
+                "type": "file",
+                "mime": source.get("media_type"),
+                "filename": "image",
+                "url": url,
+            }
+        return None
+
+    def _call(self, block: Mapping[str, Any], moment: Mapping[str, int]) -> dict[str, Any]:
+        result = self._results.get(str(block.get("id")))
+        part = {"type": "tool", "callID": block.get("id"), "tool": block.get("name")}
+        state: dict[str, Any] = {"input": block.get("input") or {}, "time": moment}
+        text = content_text(result.get("content")) if result else "The call was not answered."
+        if result is None or result.get("is_error") is True:
+            return {**part, "state": {**state, "status": "error", "error": text}}
+        done = {
+            "status": "completed",
+            "output": text,
+            "title": str(block.get("name")),
+            "metadata": {},
+        }
+        return {**part, "state": {**state, **done}}
+
+
+def _step_finish(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    calls = any(part.get("type") == "tool" for part in parts)
+    return {
+        "type": "step-finish",
+        "reason": "tool-calls" if calls else "stop",
+        "cost": 0,
+        "tokens": _no_tokens(),
+    }
+
+
+def _no_tokens() -> dict[str, Any]:
+    return {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+
+
+CODEX_NOTE = "internal_chat_message_metadata_passthrough"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolForm:
+    """One tool's.
+
+    Attributes:
+        provider: Whose rules its context follows.
+        new_id: A new session's id.
+        path: Where the session's file lies.
+        lines: Its bytes.
+        resume: The command that goes on; empty: the tool's usual one.
+    """
+
+    provider: str
+    new_id: Callable[[datetime], str]
+    path: Callable[[Handoff], Path]
+    lines: Callable[[Handoff], bytes]
+    resume: Callable[[Handoff, Path], str] = lambda job, path: ""
+
+
+def _uuid(now: datetime) -> str:
+    return str(uuid.uuid4())
+
+
+def _joined(lines: Sequence[Mapping[str, Any]]) -> bytes:
+    return b"".join(line_of(line, at) for at, line in enumerate(lines))
+
+
+# ---- Claude Code -----------------------------------------------------------------------------
+
+
+def _claude_path(job: Handoff) -> Path:
+    slug = "".join(char if char.isascii() and char.isalnum() else "-" for char in job.cwd)
+    return claude_folder() / "projects" / slug / f"{job.name}.jsonl"
+
+
+def _claude_lines(job: Handoff) -> bytes:
+    head = {"isSidechain": False, "userType": "external", "cwd": job.cwd, "sessionId": job.name}
+    lines: list[dict[str, Any]] = []
+    parent: str | None = None
+    for item in job.items:
+        role, own = str(role_of(item)), str(uuid.uuid4())
+        message = {"role": role, "content": item["message"]["content"]}
+        if role == "assistant":
+            stored = item["message"]
+            answer = {
+                "id": stored.get("id") or f"msg_{own}",
+                "type": "message",
+                "model": stored.get("model") or job.model,
+            }
+            message = {**answer, **message}
+        flags = {flag: True for flag in FLAGS if item.get(flag) is True}
+        line = {"parentUuid": parent, **head, "version": "2.1.232", "gitBranch": "", "type": role}
+        lines.append(
+            {**line, "message": message, **flags, "uuid": own, "timestamp": job.stamp(item)}
+        )
+        parent = own
+    if job.title:
+        lines.append({"type": "custom-title", "customTitle": job.title, "sessionId": job.name})
+    return _joined(lines)
+
+
+# ---- Codex -----------------------------------------------------------------------------------
+
+
+def _codex_path(job: Handoff) -> Path:
+    folder = codex_folder() / "sessions" / f"{job.now:%Y}" / f"{job.now:%m}" / f"{job.now:%d}"
+    return folder / f"rollout-{job.now:%Y-%m-%dT%H-%M-%S}-{job.name}.jsonl"
+
+
+def _codex_lines(job: Handoff) -> bytes:
+    meta = {
+        "id": job.name,
+        "timestamp": job.stamp(),
+        "cwd": job.cwd,
+        "originator": "ullage",
+        "cli_version": "0.142.5",
+    }
+    meta |= {"source": "cli", "model_provider": "openai"}
+    lines: list[dict[str, Any]] = [
+        {"timestamp": job.stamp(), "type": "session_meta", "payload": meta}
+    ]
+    for item, payload in _codex_items(job.items):
+        stamp = job.stamp(item)
+        note = _codex_note(item, payload)
+        noted = {**payload, CODEX_NOTE: note} if note else payload
+        lines.append({"timestamp": stamp, "type": "response_item", "payload": noted})
+        lines += [
+            {"timestamp": stamp, "type": "event_msg", "payload": event}
+            for event in _codex_events(item, payload)
+        ]
+    return _joined(lines)
+
+
+def _codex_note(item: Item, payload: Mapping[str, Any]) -> dict[str, bool]:
+    """What the API has no word for: the entry's flags, and that a call failed."""
+    if payload.get("type") == "message":
+        return {flag: True for flag in FLAGS if item.get(flag) is True}
+    failed = {
+        str(block.get("tool_use_id"))
+        for block in blocks_of(item)
+        if block.get("type") == "tool_result" and block.get("is_error") is True
+    }
+    call = payload.get("call_id")
+    return {"isError": True} if "output" in payload and call in failed else {}
+
+
+def _codex_items(items: Sequence[Item]) -> Iterator[tuple[Item, dict[str, Any]]]:
+    """Items of the API, each with the entry that it was made of: written at once, so that ids agree."""
+    everything = shown("codex", items)
+    at = 0
+    for item in items:
+        own = len(shown("codex", [item]))
+        for payload in everything[at : at + own]:
+            yield item, payload
+        at += own
+    for payload in everything[at:]:
+        yield items[-1], payload
+
+
+def _codex_events(item: Item, payload: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What Codex shows of a message, and lists a session by."""
+    if payload.get("type") != "message" or any(item.get(flag) is True for flag in FLAGS):
+        return
+    text = "\n".join(str(part.get("text", "")) for part in payload.get("content") or ())
+    kind = {"user": "user_message", "assistant": "agent_message"}.get(str(payload.get("role")))
+    if kind and text:
+        yield {"type": kind, "message": text}
+
+
+# ---- pi --------------------------------------------------------------------------------------
+
+
+def _pi_path(job: Handoff) -> Path:
+    folder = job.cwd.lstrip("/\\").translate(str.maketrans("/\\:", "---"))
+    stamp = f"{job.now:%Y-%m-%dT%H-%M-%S}-{job.now.microsecond // 1_000:03}Z"
+    return pi_folder() / "sessions" / f"--{folder}--" / f"{stamp}_{job.name}.jsonl"
+
+
+def _pi_lines(job: Handoff) -> bytes:
+    lines: list[dict[str, Any]] = [
+        {"type": "session", "version": 3, "id": job.name, "timestamp": job.stamp(), "cwd": job.cwd}
+    ]
+    names = {
+        str(block.get("id")): str(block.get("name"))
+        for item in job.items
+        for block in blocks_of(item)
+        if block.get("type") == "tool_use"
+    }
+    parent = None
+    for item in job.items:
+        flags = {flag: True for flag in FLAGS if item.get(flag) is True}
+        for message in _pi_messages(job, item, names):
+            line = {"type": "message", "id": secrets.token_hex(4), "parentId": parent}
+            stamped = {**message, "timestamp": job.milliseconds}
+            lines.append({**line, "timestamp": job.stamp(item), "message": stamped, **flags})
+            parent = line["id"]
+    return _joined(lines)
+
+
+def _pi_messages(job: Handoff, item: Item, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    blocks = list(blocks_of(item))
+    if role_of(item) == "assistant":
+        usage = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0}
+        cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
+        calls = any(block.get("type") == "tool_use" for block in blocks)
+        answer = {
+            "api": "anthropic-messages",
+            "provider": "anthropic",
+            "model": item["message"].get("model") or job.model,
+        }
+        answer |= {"usage": {**usage, "cost": cost}, "stopReason": "toolUse" if calls else "stop"}
+        yield {
+            "role": "assistant",
+            "content": [pi_block for block in blocks if (pi_block := _pi_block(block))],
+            **answer,
+        }
+        return
+    for block in blocks:
+        if block.get("type") == "tool_result":
+            call = str(block.get("tool_use_id"))
+            result = {
+                "role": "toolResult",
+                "toolCallId": call,
+                "toolName": names.get(call, "unknown"),
+            }
+            content = _pi_content(block.get("content"))
+            yield {**result, "content": content, "isError": block.get("is_error") is True}
+    others = [
+        pi_block
+        for block in blocks
+        if block.get("type") != "tool_result" and (pi_block := _pi_block(block))
+    ]
+    if others:
+        yield {"role": "user", "content": others}
+
+
+def _pi_content(content: Any) -> list[dict[str, Any]]:
+    if isinstance(content, list):
+        pi_blocks = [
+            pi_block
+            for block in content
+            if isinstance(block, Mapping) and (pi_block := _pi_block(block))
+        ]
+        if pi_blocks:
+            return pi_blocks
+    text = content_text(content)
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+def _pi_block(block: Mapping[str, Any]) -> dict[str, Any] | None:
+    kind = block.get("type")
+    if kind == "text":
+        return {"type": "text", "text": str(block.get("text", ""))}
+    if kind == "tool_use":
+        return {
+            "type": "toolCall",
+            "id": block.get("id"),
+            "name": block.get("name"),
+            "arguments": block.get("input"),
+        }
+    if kind == "thinking":
+        thought = {"type": "thinking", "thinking": str(block.get("thinking", ""))}
+        return (
+            {**thought, "thinkingSignature": block["signature"]}
+            if block.get("signature")
+            else thought
+        )
+    source = block.get("source")
+    if kind == "image" and isinstance(source, Mapping) and source.get("type") == "base64":
+        return {"type": "image", "data": source.get("data"), "mimeType": source.get("media_type")}
+    return None
+
+
+FORMS: Mapping[str, ToolForm] = {
+    "claude-code": ToolForm("anthropic", _uuid, _claude_path, _claude_lines),
+    "codex": ToolForm("openai_responses", _uuid, _codex_path, _codex_lines),
+    "pi": ToolForm("anthropic", _uuid, _pi_path, _pi_lines),
+    "opencode": ToolForm("anthropic", opencode_id, opencode_path, opencode_lines, opencode_resume),
+}
+"""By the name of `ullage handoff --to`."""
+
+
+# OpenCode's database: which sessions it holds, and one of them as the JSON that `opencode export` writes.
+
+
+def database_sessions(database: Path) -> Iterator[FoundSession]:
+    """The sessions of a database, those of sub-agents left out; none if it is missing or of another form."""
+    if not database.is_file():
+        return
+    sizes = "SELECT session_id, SUM(LENGTH(data)) AS size FROM part GROUP BY session_id"
+    query = (
+        "SELECT s.id, s.time_updated, COALESCE(p.size, 0) FROM session s "  # noqa: S608 - no value in it
+        f"LEFT JOIN ({sizes}) p ON p.session_id = s.id WHERE s.parent_id IS NULL"
+    )
+    try:
+        with closing(_opened(database)) as store:
+            rows = store.execute(query).fetchall()
+    except sqlite3.Error:
+        return
+    for name, updated, size in rows:
+        yield FoundSession("opencode", str(name), database, int(size), float(updated or 0) / 1_000)
+
+
+def exported(database: Path, session: str) -> Path:
+    """A file with one session, in Ullage's own folder, made again each time.
+
+    Raises:
+        StoreError: The database cannot be read, or the file not be written.
+    """
+    try:
+        with closing(_opened(database)) as store:
+            document = _document(store, session)
+    except (sqlite3.Error, ValueError) as exc:
+        raise StoreError(f"cannot be read: {exc}", path=str(database)) from exc
+    folder = private_folder(state_folder() / "opencode")
+    path = folder / f"{quote(session, safe='')[:120]}.json"
+    write_private(path, orjson.dumps(document))
+    return path
+
+
+def _opened(database: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True, timeout=2)
+
+
+def _document(store: sqlite3.Connection, session: str) -> dict[str, Any]:
+    query = "SELECT title, directory, project_id, version, time_created, time_updated FROM session WHERE id = ?"
+    row = store.execute(query, (session,)).fetchone()
+    if row is None:
+        raise ValueError(f"there is no session {session}")
+    title, directory, project, version, created, updated = row
+    info = {"id": session, "projectID": project, "directory": directory, "title": title}
+    info |= {"version": version, "time": {"created": created, "updated": updated}}
+    parts: dict[str, list[Any]] = {}
+    named = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id"
+    for name, message, data in store.execute(named, (session,)):
+        own = {"id": name, "sessionID": session, "messageID": message}
+        parts.setdefault(message, []).append({**own, **orjson.loads(data)})
+    messages = [
+        {
+            "info": {"id": name, "sessionID": session, **orjson.loads(data)},
+            "parts": parts.get(name, []),
+        }
+        for name, data in store.execute(
+            "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id",
+            (session,),
+        )
+    ]
+    return {"info": info, "messages": messages}
+
 
 # Summaries that the gateway gave to a client, for the hook that runs next: what stands in one need not be restored.
 

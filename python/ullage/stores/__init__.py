@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ullage.stores.folder_store import FolderStore, OffloadedResults as OffloadedResults
     from ullage.stores.postgres_store import AsyncPostgresStore, PostgresStore
     from ullage.stores.redis_store import RedisStore
-    from ullage.stores.sqlite_store import SqliteStore
+    from ullage.stores.sql_store import SqliteStore
     from ullage.stores.store_protocols import (
         AsyncLogStore as AsyncLogStore,
         BlobStore as BlobStore,
@@ -72,7 +72,7 @@ __getattr__, __dir__ = on_first_use(
         "folder_store": "FolderStore OffloadedResults",
         "postgres_store": "AsyncPostgresStore PostgresStore",
         "redis_store": "RedisStore",
-        "sqlite_store": "SqliteStore",
+        "sql_store": "SqliteStore",
         "store_protocols": "AsyncLogStore BlobStore ConversationStore DocumentStore Lease LeaseStore LogStore StoredDocument open_store",
         "stored_log": "AgentSessions SharedSummaries StoredLog StoredNotes",
         "worker": "AsyncCheckout AsyncWorker Checkout Worker",

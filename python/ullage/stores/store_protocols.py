@@ -353,7 +353,7 @@ def _folder(address: str) -> ConversationStore:
 
 
 def _sqlite(address: str) -> ConversationStore:
-    from ullage.stores.sqlite_store import SqliteStore
+    from ullage.stores.sql_store import SqliteStore
 
     return SqliteStore(address.partition(":")[2])
 
