@@ -102,11 +102,12 @@ IN_frameworks := $(patsubst %,% -n $(WORKERS),$(wildcard tests/frameworks))
 # of which old Google ADK wants a release that warns on Python 3.11; here warnings are errors.
 IN_frameworks-oldest := -p no:langsmith_plugin tests/frameworks/test_hard_cases.py -k "test_every and turn-50 and not litellm"
 IN_dropin-oldest := tests/frameworks/test_hard_cases.py -k "test_every and litellm"
-IN_doors := $(wildcard tests/proxy tests/clients tests/stores tests/report tests/tui) "tests/docs/test_examples.py::test_python_blocks_of_documents_run[report.md]"
+IN_doors := $(wildcard tests/proxy tests/clients tests/stores tests/report tests/tui) tests/memory/test_notes_recall.py "tests/docs/test_examples.py::test_python_blocks_of_documents_run[report.md]"
 # The oldest releases that the extras of SDKs and doors take: a part of each door's tests.
 IN_doors-oldest := tests/providers/test_sdk_objects.py tests/proxy/test_relay.py tests/report/test_page.py tests/summarizers/test_summarizers_models.py \
-  tests/stores/test_conformance.py tests/observe/test_telemetry.py tests/stores/test_batch_engines.py tests/tui/test_session_app.py -n $(WORKERS) \
-  -k "not markup and not model_dump and not JSON and not folder and (not daft_finds or compact)"
+  tests/stores/test_conformance.py tests/observe/test_telemetry.py tests/stores/test_batch_engines.py tests/tui/test_session_app.py \
+  tests/memory/test_notes_recall.py -n $(WORKERS) \
+  -k "not markup and not model_dump and not JSON and not folder and (not engines_find or compact)"
 IN_clients := $(patsubst %,% -n $(WORKERS),$(wildcard tests/programs))
 INTEGRATIONS ?= dropin dropin-oldest $(if $(IN_frameworks),frameworks frameworks-oldest) $(if $(IN_doors),doors doors-oldest) $(if $(IN_clients),clients)
 # Mistral Vibe wants a newer Python than the others; where there is none its tests are skipped.

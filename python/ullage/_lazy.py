@@ -32,6 +32,10 @@ def on_first_use(
     return load, lambda: sorted(home_of)
 
 
+loaded: Callable[[str], ModuleType] = cache(import_module)
+"""A module by its name. Not `sys.modules`: what stands there may be half imported, by another thread."""
+
+
 def optional(module: str, extra: str) -> ModuleType:
     """A module of an optional package.
 
@@ -40,14 +44,14 @@ def optional(module: str, extra: str) -> ModuleType:
     """
     package = module.partition(".")[0]
     try:
-        loaded = import_module(module)
+        package_module = import_module(module)
     except ModuleNotFoundError as exc:
         if exc.name is None or exc.name.partition(".")[0] != package:
             raise  # it is there, and something of its own is missing
         raise MissingExtra(package, extra) from exc
     for distribution, oldest in _oldest(extra):
         refuse_older(distribution, oldest, extra)
-    return loaded
+    return package_module
 
 
 def refuse_older(package: str, oldest: str, extra: str) -> None:

@@ -294,6 +294,45 @@ def test_an_onnx_model_needs_its_files(tmp_path):
         OnnxEmbedder(tmp_path)
 
 
+def test_an_onnx_model_finds_notes(folder, tmp_path):
+    """A model as exporters write one, small: a row of a table for each word, five words that mean two things."""
+    pytest.importorskip("onnxruntime")
+    words = pytest.importorskip("tokenizers")
+    onnx = pytest.importorskip("onnx")
+    from ullage.memory.notes.note_recall import OnnxEmbedder
+
+    deploying, checking = [0.0, 9.0, 0.0], [0.0, 0.0, 9.0]
+    rows = {
+        "[UNK]": [0.1, 0.1, 0.1],
+        "deploy": deploying,
+        "release": deploying,
+        "publish": deploying,
+        "tests": checking,
+        "lint": checking,
+    }
+    vocabulary = {word: at for at, word in enumerate(rows)}
+    tokenizer = words.Tokenizer(words.models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.normalizer = words.normalizers.Lowercase()
+    tokenizer.pre_tokenizer = words.pre_tokenizers.Whitespace()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    of, kinds = onnx.helper, onnx.TensorProto
+    table = of.make_tensor(
+        "table", kinds.FLOAT, [6, 3], [at for row in rows.values() for at in row]
+    )
+    node = of.make_node("Gather", ["table", "input_ids"], ["hidden"])
+    ids = of.make_tensor_value_info("input_ids", kinds.INT64, ["batch", "tokens"])
+    hidden = of.make_tensor_value_info("hidden", kinds.FLOAT, ["batch", "tokens", 3])
+    graph = of.make_graph([node], "words", [ids], [hidden], [table])
+    opset = [of.make_opsetid("", 17)]
+    onnx.save(of.make_model(graph, opset_imports=opset, ir_version=9), tmp_path / "model.onnx")
+    embedder = OnnxEmbedder(tmp_path)
+    deploy, publish, lint = embedder.embed(["deploy", "publish publish", "lint"])
+    assert deploy @ publish == pytest.approx(1)
+    assert deploy @ lint == pytest.approx(0)
+    recalled = NoteRecall(folder, embedder=embedder).find("publish")
+    assert (names(recalled)[0], recalled.by) == ("Deploy", "embedder")
+
+
 def test_a_missing_package_names_the_extra(tmp_path, monkeypatch):
     from ullage.memory.notes.note_recall import OnnxEmbedder
 

@@ -52,15 +52,19 @@ def test_a_table_in_and_out(folder):
         process_rows(arrow.RecordBatch.from_pydict({"file": ["x"]}), RowTask(action="count"))
 
 
-# Daft leaves files of its processes to the collector.
+# Daft and Ray leave files of their processes to the collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
+@pytest.mark.parametrize("other", ["daft", "ray"])
 @pytest.mark.parametrize("action", ["compact", "validate"])
-def test_daft_finds_what_threads_find(folder, tmp_path, action):
-    pytest.importorskip("daft")
+@pytest.mark.timeout(400)  # Ray starts a cluster
+def test_other_engines_find_what_threads_find(folder, tmp_path, monkeypatch, action, other):
+    pytest.importorskip(other)
+    # Seconds, 30 by default: two busy processors need more.
+    monkeypatch.setenv("RAY_raylet_start_wait_time_s", "180")
     places = [{"path": each.path, "relative": each.relative} for each in find_places([str(folder)])]
     found = []
-    for engine in ("threads", "daft"):
+    for engine in ("threads", other):
         task = RowTask(action=action, output=str(tmp_path / "out"), keep=2_000, overwrite=True)
         rows = sorted(run_rows(places, task, engine=engine), key=lambda row: row.path)
         found.append([plain(row) for row in rows])

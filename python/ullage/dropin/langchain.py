@@ -577,7 +577,7 @@ def _counter(counter: Any) -> _Count:
 def _is_theirs(function: object) -> bool:
     """Whether it is LangChain's own function of that name, which counts the same; without LangChain nothing is."""
     module = sys.modules.get("langchain_core.messages.utils")
-    return module is not None and function is module.count_tokens_approximately
+    return function is getattr(module, "count_tokens_approximately", _is_theirs)
 
 
 def _splitter(splitter: Any) -> _Split:

@@ -367,8 +367,9 @@ class BackgroundRunner:
 
 def _loop() -> asyncio.AbstractEventLoop | None:
     """The event loop of this thread; asyncio is not loaded to find that there is none."""
-    module = sys.modules.get("asyncio")
+    # Half of it is there while another thread imports it; then no loop runs here.
+    running = getattr(sys.modules.get("asyncio"), "get_running_loop", None)
     try:
-        return module.get_running_loop() if module is not None else None
+        return running() if running is not None else None
     except RuntimeError:
         return None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib import import_module
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, Unpack, cast
 
@@ -15,6 +13,7 @@ import orjson
 from ullage._engine import core
 from ullage._engine.digests import Violation
 from ullage._late import pathlib
+from ullage._lazy import loaded
 from ullage.exceptions import InvalidMessage
 from ullage.legality.originals import Original
 from ullage.legality.params import RequestParameters, parameters
@@ -159,7 +158,7 @@ class _Rules(Protocol):
 def found_in(messages: Sequence[Any], request: RuleRequest) -> Report:
     """What the rules of the request's provider find."""
     name = request.provider.check
-    rules = cast("_Rules", sys.modules.get(name) or import_module(name))
+    rules = cast("_Rules", loaded(name))
     skip = {*request.facts.get("skip", ()), *request.skip}
     violations = {
         violation for violation in rules.check(messages, request) if violation.rule not in skip

@@ -6,12 +6,11 @@ rooms above this one, and so that a program loads only the forms it asks for.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
+from ullage._lazy import loaded
 from ullage.exceptions import InvalidPolicy
 from ullage.messages import Block, Item
 from ullage.providers._common import Internal, Shaped
@@ -141,14 +140,14 @@ class Provider:
     @property
     def shape(self) -> Form:
         """The form's reader and writer."""
-        return cast("Form", sys.modules.get(self.form) or import_module(self.form))
+        return cast("Form", loaded(self.form))
 
     @property
     def plain_form(self) -> PlainForm | None:
         """The quick reader and writer of plain messages, where the form has them."""
         if not self.plain:
             return None
-        return cast("PlainForm", sys.modules.get(self.plain) or import_module(self.plain))
+        return cast("PlainForm", loaded(self.plain))
 
     def user_message(self, text: str) -> dict[str, Any]:
         """A user's message with this text."""
