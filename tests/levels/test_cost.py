@@ -161,15 +161,16 @@ def test_each_rewrite_in_the_account_says_what_it_costs():
     assert [report.cost for report in restored] == [r.cost for r in manager.explain().left]
 
 
-@pytest.mark.parametrize(("requests", "count"), [(1, 0), (10_000, None)])
-def test_the_policy_waits_until_it_pays(requests, count):
-    manager = played(LADDER.change({"cost.wait_requests": requests}))
-    acted = [r for r in manager.explain().left if r.stage == "microcompact"]
-    usual = [r for r in played(LADDER).explain().left if r.stage == "microcompact"]
-    assert len(acted) == (len(usual) if count is None else count)
-    middle = played(LADDER.change({"cost.wait_requests": 40}))
-    pays = [r.cost.break_even_turns for r in middle.explain().left if r.stage == "microcompact"]
-    assert all(turns <= 41 for turns in pays)
+def cleared(policy: Policy) -> list[StageReport]:
+    return [each for each in played(policy).explain().left if each.stage == "microcompact"]
+
+
+def test_a_change_waits_until_it_pays_within_half_of_the_requests_so_far():
+    assert not cleared(LADDER.change({"cost.wait_requests": 1}))
+    acted, usual = cleared(LADDER.change({"cost.wait_requests": 10_000})), cleared(LADDER)
+    assert 0 < len(acted) < len(usual)
+    assert all(each.cost.break_even_turns <= each.request // 2 + 1 for each in acted)
+    assert any(each.cost.break_even_turns > each.request // 2 + 1 for each in usual)
 
 
 def test_snipping_waits_too_and_takes_the_results_that_pay():

@@ -334,6 +334,8 @@ def _passed(model: Model, before_ms: int | None, at_ms: int | None) -> bool:
 def pays_soon(context: Context, first: int, gain: int) -> bool:
     """Whether a change pays within `cost.wait_requests`; always true where the policy waits for nothing, or no model is known.
 
+    A young conversation is counted on for half as many requests as it has had: it may end before ten more.
+
     Args:
         context: Of the level.
         first: First message that would change.
@@ -345,4 +347,6 @@ def pays_soon(context: Context, first: int, gain: int) -> bool:
     view, overhead = context.view, context.overhead_tokens
     cold = is_cold(view, model, context.now_ms)
     found = expected_cost(view, model, first, gain, overhead_tokens=overhead, cold=cold)
-    return found.break_even_turns is not None and found.break_even_turns <= limit
+    return found.break_even_turns is not None and found.break_even_turns <= min(
+        limit, context.request // 2
+    )
