@@ -1,4 +1,4 @@
-"""CONTRIBUTING's recipes for a rule, a session format, a store and a wrong count, followed in a copy of the sources.
+"""CONTRIBUTING's recipes for a rule, a session format, a store, a threshold and a wrong count, followed in a copy of the sources.
 
 The toys go where the recipe says and nowhere else; then the tests that it names run, and a program that uses the toy.
 """
@@ -128,6 +128,34 @@ STORE = Recipe(
     "assert list(store.conversations()) == ['a']\n",
 )
 
+THRESHOLD = Recipe(
+    "Changing a threshold",
+    (
+        Change(
+            "python/ullage/policy/whole.py",
+            '    least_results: int = number(0, "results", "with fewer long results nothing is snipped")\n',
+            after='    enabled: bool = switch(True, "in-place snip of long results")\n',
+        ),
+        Change(
+            "python/ullage/levels/snip.py",
+            "    long = [result for result in view.results() if result.chars > snip.max_chars]\n"
+            "    if len(long) < snip.least_results:\n        return None\n",
+            after="    view, policy, snip = context.view, context.policy, context.policy.snip\n",
+        ),
+        Change(
+            "tests/levels/test_levels_golden.py",
+            '    Case("snip", asked(step(1, 2_000), step(2, 2_000), step(3, 1)),\n'
+            "         asked(step(1, 2_000), step(2, 1_990), step(3, 1)), (('t1', 't2'), 0),\n"
+            '         {"snip.start_percent": 0, "snip.least_results": 2}),\n',
+            after="CASES = [\n",
+        ),
+    ),
+    "from ullage import Policy\n"
+    "assert Policy().change({'snip.least_results': 2}).snip.least_results == 2\n"
+    "(row,) = [each for each in Policy().effective() if each.name == 'snip.least_results']\n"
+    "assert (row.value, row.unit) == (0, 'results'), row\n",
+)
+
 COUNT = Recipe(
     "When the count of a model is wrong",
     (
@@ -146,7 +174,7 @@ COUNT = Recipe(
     "assert ModelTable.builtin().find('toytron-1').family == 'o200k'\n",
 )
 
-RECIPES = [RULE, FORMAT, STORE, COUNT]
+RECIPES = [RULE, FORMAT, STORE, THRESHOLD, COUNT]
 each_recipe = pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.heading)
 
 
