@@ -236,7 +236,7 @@ def test_attempts_are_in_the_report_with_good_edits(folder):
     kept = memory(folder, "<bash>\n" + add(path, "Worklog", "- a"), "<done/>")
     report = kept.update(talk())
     assert report.outcome is UpdateOutcome.UPDATED
-    assert [r.told() for r in report.refusals] == ["refused, there is no such tool here: bash"]
+    assert [r.line() for r in report.refusals] == ["refused, there is no such tool here: bash"]
 
 
 @pytest.mark.parametrize(

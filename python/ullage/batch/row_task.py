@@ -32,12 +32,12 @@ from ullage.sessions import (
 
 
 def inspect_file(
-    found: TranscriptFile, *, model: str | None = None, policy: Policy | None = None
+    file: TranscriptFile, *, model: str | None = None, policy: Policy | None = None
 ) -> dict[str, Any]:
     """Summarise a session in a few numbers.
 
     Args:
-        found: The file.
+        file: The file.
         model: Model whose window and tokenizer apply; `None`: the one in the file.
         policy: Decides what each level would free; `None`: `Policy.buffered()`.
 
@@ -48,7 +48,7 @@ def inspect_file(
     Raises:
         InvalidTranscript, InvalidMessage: The file is not a session.
     """
-    session = inspect_session(found.path, model=model, policy=policy)
+    session = inspect_session(file.path, model=model, policy=policy)
     held = session.inspection
     row = ModelTable.builtin().lookup(session.model)
     marks = window_for(row, settings=WindowSettings.from_env())
@@ -67,7 +67,7 @@ def inspect_file(
 
 
 def compact_file(
-    found: TranscriptFile,
+    file: TranscriptFile,
     *,
     output: Path | None = None,
     overwrite: bool = False,
@@ -77,7 +77,7 @@ def compact_file(
     """Compacts a session into a folder.
 
     Args:
-        found: The file.
+        file: The file.
         output: A folder; the file is written at its relative path below it. `None`: nothing is written.
         overwrite: Whether an existing file may be replaced.
         options: Arguments of `ullage.compact`, such as `keep`.
@@ -90,8 +90,8 @@ def compact_file(
         StoreError: It cannot be written, or would overwrite the session itself.
         InvalidTranscript, InvalidMessage, CompactionError: See `open_session` and `compact`.
     """
-    session = open_session(found.path)
-    target = None if output is None else _target(found, output)
+    session = open_session(file.path)
+    target = None if output is None else _target(file, output)
     extra = dict(options or {})
     # One that is replaced exists whether or not it was: it is recorded afterwards, and replaced again by a run that was killed between.
     if record is not None and target is not None and not target.exists():
@@ -214,18 +214,18 @@ class RowTask:
             failure = failure_of(exc)
             return row_of(path, {**failure, "error": failure["error"].replace(place, path)})
 
-    def report(self, found: TranscriptFile, record: Record | None = None) -> Mapping[str, Any]:
+    def report(self, file: TranscriptFile, record: Record | None = None) -> Mapping[str, Any]:
         """What is found out about a local file, for `run_batch`.
 
         Args:
-            found: The file.
+            file: The file.
             record: `compact`: called with the report before a new file is put in place; `None`: nobody asks.
 
         Raises:
             StoreError, InvalidTranscript, InvalidMessage, CompactionError: See `open_session` and `compact`.
         """
         return self._reported(
-            found, None if self.dry or not self.output else Path(self.output), None, record
+            file, None if self.dry or not self.output else Path(self.output), None, record
         )
 
     # ---- one transcript ----------------------------------------------------------------------

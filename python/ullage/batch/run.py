@@ -354,7 +354,7 @@ class _Book:
 
 
 def validate_file(
-    found: TranscriptFile, *, provider: str = "anthropic", model: str | None = None
+    file: TranscriptFile, *, provider: str = "anthropic", model: str | None = None
 ) -> Mapping[str, Any]:
     """What a provider would refuse of a session.
 
@@ -364,7 +364,7 @@ def validate_file(
     Raises:
         InvalidTranscript, InvalidMessage, InvalidPolicy: See `open_session` and `Session.check`.
     """
-    session = open_session(found.path)
+    session = open_session(file.path)
     checked = session.check(provider=provider, model=model)
     rules: dict[str, int] = {}
     for fault in checked.errors:
@@ -380,13 +380,13 @@ def validate_file(
     }
 
 
-def count_file(found: TranscriptFile, *, model: str | None = None) -> Mapping[str, Any]:
+def count_file(file: TranscriptFile, *, model: str | None = None) -> Mapping[str, Any]:
     """How long a session's context is, and nothing else.
 
     Raises:
         InvalidTranscript, InvalidMessage: See `open_session`.
     """
-    session = inspect_session(found.path, model=model)
+    session = inspect_session(file.path, model=model)
     held = session.inspection
     return {
         "format": session.format,
@@ -398,14 +398,14 @@ def count_file(found: TranscriptFile, *, model: str | None = None) -> Mapping[st
 
 
 def replay_file(
-    found: TranscriptFile, *, model: str | None = None, policy: Policy | None = None
+    file: TranscriptFile, *, model: str | None = None, policy: Policy | None = None
 ) -> Mapping[str, Any]:
     """The requests that a session would have made under a policy.
 
     Raises:
         InvalidTranscript, InvalidMessage: See `open_session`.
     """
-    session = open_session(found.path)
+    session = open_session(file.path)
     run = replay_session(script_of(session), policy or Policy.buffered(), model=model or "")
     return {
         "format": session.format,

@@ -154,7 +154,7 @@ def _told(report: UpdateReport) -> dict[str, Any]:
         "edits": report.edits,
         "conflicts": report.conflicts,
         "calls": report.calls,
-        "refusals": [refusal.told() for refusal in report.refusals],
+        "refusals": [refusal.line() for refusal in report.refusals],
         "too_long": list(report.over),
         "chars": report.chars,
     }
@@ -167,6 +167,6 @@ def _tell(out: Output, memory: SessionMemory, report: UpdateReport) -> None:
     if report.absorbed_all:
         out.line(f"{report.absorbed:,} messages read, {report.calls:,} model calls")
     for refusal in report.refusals:
-        out.note(f"note: the model tried something not allowed: {refusal.told()}")
+        out.note(f"note: the model tried something not allowed: {refusal.line()}")
     for title in report.over:
         out.note(f"note: the section {title} is too long")

@@ -226,7 +226,7 @@ def _run_check() -> Check:
 # Keeps a copy of a transcript as it was before the client compacted it, in Ullage's own folder.
 
 
-KEPT = 5
+MOST_COPIES = 5
 """Copies of one session; the oldest go first. Clients append, so the newest copy holds what the others hold."""
 
 # A copy is made while the client waits, and five may be kept: no disk is filled by them unasked.
@@ -263,7 +263,7 @@ def archive(path: str, session: str, trigger: str) -> Path | None:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     target = folder / f"{stamp}-{look.st_mtime_ns % 10**9:09}-{_named(trigger or 'unknown')}.jsonl"
     _copied(source, target, look)
-    for old in archives_of(folder)[:-KEPT]:
+    for old in archives_of(folder)[:-MOST_COPIES]:
         old.unlink(missing_ok=True)
     return target
 

@@ -190,8 +190,8 @@ class HeldConversation(Generic[M]):
 
 
 def _as_refusal(error: Exception, overflow: bool) -> Any:
-    found = classify(error)
-    return _TOO_LONG if overflow and not found.is_overflow else error
+    refusal = classify(error)
+    return _TOO_LONG if overflow and not refusal.is_overflow else error
 
 
 class Options(TypedDict, total=False):

@@ -64,7 +64,7 @@ class UllagePlugin(BasePlugin):
 
     def __init__(self, **options: Unpack[Options]) -> None:
         super().__init__(name="ullage")
-        self._given: dict[
+        self._originals: dict[
             int, tuple[LlmRequest, list[Content]]
         ] = {}  # by id() of requests under way
         self._conversations = HeldConversations[Content](
@@ -78,7 +78,7 @@ class UllagePlugin(BasePlugin):
     ) -> LlmResponse | None:
         """Send what fits."""
         if llm_request.contents:
-            self._given[id(llm_request)] = llm_request, list(llm_request.contents)
+            self._originals[id(llm_request)] = llm_request, list(llm_request.contents)
             await self._fit(callback_context, llm_request, llm_request.contents)
         return None
 
@@ -88,14 +88,14 @@ class UllagePlugin(BasePlugin):
         """Forget what was given for requests that have been answered."""
         # A streamed answer comes in parts; an error may still follow any but the last.
         if not llm_response.partial:
-            self._given.clear()
+            self._originals.clear()
         return None
 
     async def on_model_error_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
     ) -> LlmResponse | None:
         """After a refusal as too long, send less."""
-        _, contents = self._given.pop(id(llm_request), (None, list(llm_request.contents)))
+        _, contents = self._originals.pop(id(llm_request), (None, list(llm_request.contents)))
         while True:
             await self._of(callback_context, llm_request).arefused(error)
             await self._fit(callback_context, llm_request, contents)

@@ -91,7 +91,7 @@ class UllageLogger(CustomLogger):
     def __init__(self, **options: Unpack[Options]) -> None:
         super().__init__()
         options["listeners"] = tuple(options.get("listeners", ()))  # for three of them
-        self._told = False
+        self._warned = False
         self._conversations = {
             form.provider: HeldConversations[Item](
                 _Items(),
@@ -136,8 +136,8 @@ class UllageLogger(CustomLogger):
 
     def log_pre_api_call(self, model: str, messages: Any, kwargs: Mapping[str, Any]) -> None:
         """Say once that a synchronous call passes as it is, since litellm lets callbacks only look at it."""
-        if kwargs.get("call_type") == "completion" and not self._told and not _own_call.get():
-            self._told = True
+        if kwargs.get("call_type") == "completion" and not self._warned and not _own_call.get():
+            self._warned = True
             _log.warning(
                 "litellm.completion asks no callback what to send, so its requests pass as they are: "
                 "call UllageLogger().around(litellm.completion), or litellm.acompletion"

@@ -46,7 +46,7 @@ class Gateway:
     def __init__(self, settings: ProxySettings) -> None:
         self.settings = settings
         self.upstream = Upstream(settings)
-        self.known = KnownCalls(settings, self.upstream)
+        self.calls = KnownCalls(settings, self.upstream)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -84,7 +84,7 @@ class Gateway:
     async def _exchange(self, incoming: Incoming, answer: ClientAnswer) -> None:
         endpoint = endpoint_of(incoming.method, incoming.path, incoming.headers)
         if ClientCall.can_be_read(endpoint, incoming):
-            await self.known.answer(ClientCall(endpoint, incoming, await incoming.body()), answer)
+            await self.calls.answer(ClientCall(endpoint, incoming, await incoming.body()), answer)
             return
         body = incoming.chunks() if incoming.has_body else None
         if body is None:
@@ -263,15 +263,15 @@ def make_app(settings: ProxySettings | None = None) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         await gateway.upstream.open()
-        await asyncio.to_thread(gateway.known.states.sweep)
+        await asyncio.to_thread(gateway.calls.states.sweep)
         try:
             yield
         finally:
             await gateway.upstream.close()
 
-    fitter = gateway.known.fitter
+    fitter = gateway.calls.fitter
     lines = None if fitter is None else fitter.lines
-    shown = page_routes(gateway.known.accounts, lines, gateway.settings.page_token)
+    shown = page_routes(gateway.calls.accounts, lines, gateway.settings.page_token)
     return Starlette(routes=[*shown, Mount("/", app=gateway)], lifespan=lifespan)
 
 

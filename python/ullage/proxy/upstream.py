@@ -45,7 +45,7 @@ class Endpoint:
     provider: str
 
 
-_KNOWN = {
+_ENDPOINTS = {
     "/messages": Endpoint("messages", "anthropic"),
     "/messages/count_tokens": Endpoint("count", "anthropic"),
     "/chat/completions": Endpoint("chat", "openai_chat"),
@@ -63,9 +63,9 @@ def endpoint_of(method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) 
         headers: Names in lower case; Anthropic's clients name their API's version in one.
     """
     ending = path.rstrip("/")
-    for suffix in sorted(_KNOWN, key=len, reverse=True):
+    for suffix in sorted(_ENDPOINTS, key=len, reverse=True):
         if method == "POST" and ending.endswith(suffix):
-            return _KNOWN[suffix]
+            return _ENDPOINTS[suffix]
     ours = "/messages" in path or any(name.startswith(b"anthropic-") for name, _ in headers)
     return Endpoint("other", "anthropic" if ours else "openai_chat")
 

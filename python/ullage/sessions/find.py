@@ -224,19 +224,19 @@ def last_session(known: Sequence[FoundSession] | None = None) -> FoundSession:
     return sessions[0]
 
 
-def session_path(given: str | os.PathLike[str]) -> Path:
+def session_path(name: str | os.PathLike[str]) -> Path:
     """The file that a user meant: the path itself if something is there, else the file of a session with that id.
 
     Args:
-        given: A path, an id or the beginning of one.
+        name: A path, an id or the beginning of one.
 
     Raises:
         InvalidPolicy: Several sessions fit.
     """
-    path = Path(given)
+    path = Path(name)
     if os.path.lexists(path) or len(path.parts) != 1 or path.suffix:
         return path  # where it is missing, whoever opens it says so
-    return opened_path(find_session(str(given)))
+    return opened_path(find_session(str(name)))
 
 
 def opened_path(session: FoundSession) -> Path:
@@ -307,8 +307,8 @@ ORDER: dict[Sorting, Callable[[ListedSession], float]] = {
 
 def holds(row: ListedSession, words: Iterable[str]) -> bool:
     """Whether title or project hold all of these words, in any case."""
-    said = f"{row.title} {row.cwd}".casefold()
-    return all(word.casefold() in said for word in words)
+    text = f"{row.title} {row.cwd}".casefold()
+    return all(word.casefold() in text for word in words)
 
 
 _UNITS = (("y", 31_536_000), ("d", 86_400), ("h", 3_600), ("m", 60))
@@ -325,19 +325,19 @@ def age(modified: float, now: float | None = None) -> str:
     return next((f"{passed // size:,}{unit}" for unit, size in _UNITS if passed >= size), "now")
 
 
-def listed(found: FoundSession, table: ModelTable | None = None) -> ListedSession:
+def listed(session: FoundSession, table: ModelTable | None = None) -> ListedSession:
     """What a list says of a session; a file that cannot be read becomes a row that says why.
 
     Args:
-        found: From `found_sessions`.
+        session: From `found_sessions`.
         table: Windows and prices; `None`: the built-in table.
     """
     try:
-        opened = open_session(opened_path(found))
-        return _row(found, opened, table or ModelTable.builtin())
+        opened = open_session(opened_path(session))
+        return _row(session, opened, table or ModelTable.builtin())
     except (UllageError, OSError) as exc:
         reason = getattr(exc, "reason", "") or str(exc)
-        return ListedSession(found, problem=str(reason))
+        return ListedSession(session, problem=str(reason))
 
 
 def _row(session: FoundSession, opened: Session, table: ModelTable) -> ListedSession:

@@ -556,7 +556,7 @@ def _document(store: sqlite3.Connection, session: str) -> dict[str, Any]:
 FRESH_SECONDS = 600
 """A client installs a summary within seconds; an older one is of an earlier compaction."""
 
-KEPT = 20
+MOST_SUMMARIES = 20
 """Summaries of so many sessions stay."""
 
 
@@ -574,7 +574,7 @@ def hand_over(session: str, text: str) -> None:
     private_folder(path.parent)
     write_private(path, text.encode("utf-8", "surrogatepass"))
     summaries = sorted(path.parent.glob("*.txt"), key=lambda file: file.stat().st_mtime)
-    for old in summaries[:-KEPT]:
+    for old in summaries[:-MOST_SUMMARIES]:
         old.unlink(missing_ok=True)
 
 

@@ -93,8 +93,8 @@ def _listed(provider: str, errors: Sequence[Violation]) -> str:
     return "\n".join([f"{provider} would refuse this request, {count}:", *lines])
 
 
-def _place(found: Violation) -> str:
-    if found.message < 0:
+def _place(violation: Violation) -> str:
+    if violation.message < 0:
         return "the request"
-    block = "" if found.block < 0 else f", block {found.block}"
-    return f"message {found.message}{block}"
+    block = "" if violation.block < 0 else f", block {violation.block}"
+    return f"message {violation.message}{block}"

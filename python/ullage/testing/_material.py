@@ -433,7 +433,7 @@ class Project:
     language: str
     root: str
     files: list[SourceFile] = field(default_factory=list)
-    _taken: set[str] = field(default_factory=set)
+    _symbols: set[str] = field(default_factory=set)
 
     @classmethod
     def make(cls, rng: Rng, languages: tuple[str, ...] = ()) -> Project:
@@ -444,9 +444,9 @@ class Project:
     def symbol(self) -> str:
         """A name that no other symbol of the project has, in the language's own case."""
         words = [self.rng.pick(_VERBS), *self.rng.some(_NOUNS, 2)]
-        while " ".join(words) in self._taken:
+        while " ".join(words) in self._symbols:
             words.append(self.rng.pick(_NOUNS))
-        self._taken.add(" ".join(words))
+        self._symbols.add(" ".join(words))
         if self.language == "go":
             return "".join([word.capitalize() for word in words])
         if self.language == "typescript":
@@ -534,14 +534,14 @@ class Project:
         Looks into the file that defines the word and the eight newest: enough to be believable,
         and a long session costs no more per search than a short one.
         """
-        found, defining = [], [file for file in self.files[:-8] if word in file.symbols]
+        hits, defining = [], [file for file in self.files[:-8] if word in file.symbols]
         for file in [*defining, *self.files[-8:]]:
             for number, line in enumerate(file.lines, start=1):
                 if word in line:
-                    found.append((file.path, number, line))
-                    if len(found) >= limit:
-                        return found
-        return found
+                    hits.append((file.path, number, line))
+                    if len(hits) >= limit:
+                        return hits
+        return hits
 
 
 _ERRORS = (
@@ -590,8 +590,8 @@ def numbered(file: SourceFile, *, start: int = 1, count: int = 0, arrow: bool = 
 
 def grep_lines(project: Project, word: str) -> str:
     """Matches in `path:line:text` form, or the tool's words for none."""
-    found = project.matches(word)
-    return "\n".join([f"{path}:{at}:{line}" for path, at, line in found]) or "No matches found"
+    hits = project.matches(word)
+    return "\n".join([f"{path}:{at}:{line}" for path, at, line in hits]) or "No matches found"
 
 
 def glob_list(project: Project, chars: int) -> str:
@@ -737,8 +737,8 @@ _HUFFMAN = b"".join([_segment(0xC4, bytes([which, 1]) + b"\0" * 16) for which in
 def jpeg(width: int, height: int, *, extra: bytes = b"") -> bytes:
     """A grey baseline JPEG of that size; `extra` goes into a comment (at most 65 533 bytes)."""
     squares = ((width + 7) // 8) * ((height + 7) // 8)
-    bits, rest = divmod(squares * 2, 8)
-    tail = bytes([(1 << (8 - rest)) - 1]) if rest else b""  # the last byte is filled with ones
+    whole, odd = divmod(squares * 2, 8)
+    tail = bytes([(1 << (8 - odd)) - 1]) if odd else b""  # the last byte is filled with ones
     head = struct.pack(">BHHBBBB", 8, height, width, 1, 1, 0x11, 0)
     parts = [
         b"\xff\xd8",
@@ -747,7 +747,7 @@ def jpeg(width: int, height: int, *, extra: bytes = b"") -> bytes:
         _segment(0xC0, head),
         _HUFFMAN,
         _segment(0xDA, b"\1\1\0\0\x3f\0"),
-        b"\0" * bits + tail,
+        b"\0" * whole + tail,
         b"\xff\xd9",
     ]
     return b"".join(parts)

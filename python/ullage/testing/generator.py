@@ -346,8 +346,8 @@ _Task = Callable[[MadeSession], Iterator[None]]
 def _request(session: MadeSession, kind: str, **names: str) -> str:
     """The user's words for a kind of work, in one of the session's languages."""
     language = session.rng.pick(session.style.languages)
-    known = REQUESTS[language].get(kind) or REQUESTS["en"][kind]
-    text = session.rng.pick(known).format(**names)
+    phrases = REQUESTS[language].get(kind) or REQUESTS["en"][kind]
+    text = session.rng.pick(phrases).format(**names)
     if names["fn"] in text:
         session.note("identifiers", names["fn"])
     if session.rng.chance(8) and not session.runner:
@@ -406,10 +406,10 @@ def _build(session: MadeSession) -> Iterator[None]:
     session.user(_request(session, "build", **names))
     session.act(_glob(session), _read(session, file))
     yield
-    made = session.project.new_file(min(session.size(), 12_000), first=names["new"])
-    session.act(_write(session, made), say=f"I'll add {names['new']} in a file of its own.")
+    new_file = session.project.new_file(min(session.size(), 12_000), first=names["new"])
+    session.act(_write(session, new_file), say=f"I'll add {names['new']} in a file of its own.")
     yield
-    yield from _repair(session, made, {**names, "fn": names["new"], "file": made.path})
+    yield from _repair(session, new_file, {**names, "fn": names["new"], "file": new_file.path})
 
 
 def _explore(session: MadeSession) -> Iterator[None]:
@@ -486,8 +486,8 @@ def _search(session: MadeSession) -> Iterator[None]:
     hit = {"type": "web_search_result", "url": url, "title": title, "page_age": "3 days ago"}
     hit["encrypted_content"] = session.rng.noise(180).hex()
     use = {"type": "server_tool_use", "id": name, "name": "web_search", "input": {"query": title}}
-    found = {"type": "web_search_tool_result", "tool_use_id": name, "content": [hit]}
-    session.server([use, found, {"type": "text", "text": f"The limits are described at {url}."}])
+    result = {"type": "web_search_tool_result", "tool_use_id": name, "content": [hit]}
+    session.server([use, result, {"type": "text", "text": f"The limits are described at {url}."}])
     session.user("ok, and the retries?")
     session.act(_fetch(session, "Retries"))
     yield
@@ -745,10 +745,10 @@ def _close(session: MadeSession, ending: Ending, finished: bool) -> None:
         session.call(_grep(session, session.project.root), _missing(session))
     elif ending != "loop":
         steps = [item["content"] for item in session.todos if item["status"] != "completed"]
-        rest = (
+        closing = (
             f"Not finished yet; next: {steps[0]}." if steps else "I stopped here; tell me to go on."
         )
-        session.say(session.closing if finished and session.closing else rest)
+        session.say(session.closing if finished and session.closing else closing)
 
 
 def _last_words(session: MadeSession) -> None:

@@ -168,8 +168,8 @@ def overflow(
         InvalidPolicy: There is no text for that provider in `OVERFLOW_TEXTS`.
     """
     if provider not in OVERFLOW_TEXTS:
-        known = ", ".join(OVERFLOW_TEXTS)
-        raise InvalidPolicy("provider", provider, f"must be one of {known}")
+        names = ", ".join(OVERFLOW_TEXTS)
+        raise InvalidPolicy("provider", provider, f"must be one of {names}")
     status, template = OVERFLOW_TEXTS[provider]
     text = template.format(used=used, limit=limit, output=output)
     if provider == "llama_cpp":
@@ -210,11 +210,11 @@ def failure(kind: str, *, retry_after: float | None = None) -> Failure:
     """
     if kind not in _FAILURES:
         raise InvalidPolicy("kind", kind, f"must be one of {', '.join(_FAILURES)}")
-    found = _FAILURES[kind]
+    error = _FAILURES[kind]
     if retry_after is None:
-        return found
+        return error
     headers = {"retry-after": f"{retry_after:g}"}
-    return Failure(found.status, found.kind, found.text, found.code, headers)
+    return Failure(error.status, error.kind, error.text, error.code, headers)
 
 
 TRANSPORT = (
@@ -266,8 +266,8 @@ class Step:
         if self.times < 0:
             raise InvalidPolicy("times", self.times, "must not be negative")
         if self.provider not in OVERFLOW_TEXTS:
-            known = ", ".join(OVERFLOW_TEXTS)
-            raise InvalidPolicy("provider", self.provider, f"must be one of {known}")
+            names = ", ".join(OVERFLOW_TEXTS)
+            raise InvalidPolicy("provider", self.provider, f"must be one of {names}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,9 +286,9 @@ class Answer:
     failure: Failure | None = None
     inputs: tuple[Mapping[str, Any], ...] = ()
 
-    def calls(self, given: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    def calls(self, usual: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
         """Each call's tool and input; `given` where no inputs are named."""
-        inputs = self.inputs or (given,) * len(self.tool_calls)
+        inputs = self.inputs or (usual,) * len(self.tool_calls)
         return list(zip(self.tool_calls, inputs, strict=True))
 
 
@@ -303,19 +303,19 @@ class _Seen:
 
 
 _PATH = re.compile(r"(?:/[\w.-]+){2,}\.\w{1,8}\b")
-_KEPT = 40  # paths and commands that a good answer names
+_MOST_NAMED = 40  # paths and commands that a good answer names
 
 
 def _texts(content: Any) -> list[str]:
     if isinstance(content, str):
         return [content]
     blocks = content if isinstance(content, list) else []
-    found = []
+    texts = []
     for block in blocks:
         if isinstance(block, Mapping):
-            found += [block["text"]] if isinstance(block.get("text"), str) else []
-            found += _texts(block.get("content"))
-    return found
+            texts += [block["text"]] if isinstance(block.get("text"), str) else []
+            texts += _texts(block.get("content"))
+    return texts
 
 
 def _see(messages: Sequence[Mapping[str, Any]]) -> _Seen:
@@ -327,10 +327,10 @@ def _see(messages: Sequence[Mapping[str, Any]]) -> _Seen:
         paths |= dict.fromkeys(_PATH.findall(words))
         for block in content if isinstance(content, list) else ():
             if isinstance(block, Mapping) and block.get("type") == "tool_use":
-                given = str(block.get("input"))
-                calls.append(f"{block.get('name')}: {given[:120]}")
-                paths |= dict.fromkeys(_PATH.findall(given))
-                chars += len(given)
+                arguments = str(block.get("input"))
+                calls.append(f"{block.get('name')}: {arguments[:120]}")
+                paths |= dict.fromkeys(_PATH.findall(arguments))
+                chars += len(arguments)
         if message.get("role") == "user":
             users += _own_words(content)
     return _Seen(tuple(users), tuple(paths), tuple(calls), chars)
@@ -357,8 +357,8 @@ def _good(seen: _Seen, step: Step) -> Answer:
     quoted = [text[:300].replace("\n", " ") for text in seen.users]
     newest = quoted[-1] if quoted else "none"
     listed = "\n".join(f"- {text}" for text in quoted) or "- none"
-    files = "\n".join(f"- {path}" for path in seen.paths[:_KEPT]) or "- none named"
-    calls = "\n".join(f"- {call}" for call in seen.calls[-_KEPT:]) or "- none"
+    files = "\n".join(f"- {path}" for path in seen.paths[:_MOST_NAMED]) or "- none named"
+    calls = "\n".join(f"- {call}" for call in seen.calls[-_MOST_NAMED:]) or "- none"
     body = _sections(
         [
             f"The user asked first: “{quoted[0] if quoted else 'nothing'}”, and lately: “{newest}”.",
@@ -560,19 +560,19 @@ class ScriptedSummarizer:
             ConnectionError: It is about the wire: cut, dropped, unreadable.
             TimeoutError: It hangs, and nobody called `release` within its `seconds`.
         """
-        step, made = self._begin(request)
+        step, reply = self._begin(request)
         if step.kind in TRANSPORT:
             waited = step.kind in _WAITING and not self._released.wait(step.seconds)
             _after_waiting(step, waited)
-        return _reply(made, step)
+        return _reply(reply, step)
 
     async def asummarize(self, request: SummaryRequest | Sequence[Item]) -> SummaryReply:
         """The same without blocking the (asyncio) event loop; `release` is looked at every 10 ms."""
-        step, made = self._begin(request)
+        step, reply = self._begin(request)
         if step.kind in TRANSPORT:
             waited = step.kind in _WAITING and not await self._wait(step.seconds)
             _after_waiting(step, waited)
-        return _reply(made, step)
+        return _reply(reply, step)
 
     def release(self) -> None:
         """Let all calls that wait go on, and those to come not wait."""
@@ -607,8 +607,8 @@ _WAITING = ("hang", "stall", "slow")
 
 
 def _messages(request: SummaryRequest | Sequence[Item]) -> Sequence[Mapping[str, Any]]:
-    found = request if isinstance(request, Sequence) else getattr(request, "messages", ())
-    return found if isinstance(found, Sequence) and not isinstance(found, str) else ()
+    messages = request if isinstance(request, Sequence) else getattr(request, "messages", ())
+    return messages if isinstance(messages, Sequence) and not isinstance(messages, str) else ()
 
 
 def _after_waiting(step: Step, gave_up: bool) -> None:
@@ -620,15 +620,15 @@ def _after_waiting(step: Step, gave_up: bool) -> None:
     raise ConnectionError(f"scripted: {step.kind.replace('_', ' ')}")
 
 
-def _reply(made: Answer, step: Step) -> SummaryReply:
-    if made.failure is not None:
+def _reply(reply: Answer, step: Step) -> SummaryReply:
+    if reply.failure is not None:
         form = "anthropic" if step.provider.startswith("anthropic") else "openai"
-        raise ScriptedAPIError(made.failure, form)
+        raise ScriptedAPIError(reply.failure, form)
     return SummaryReply(
-        text=made.text,
-        finish_reason=made.stop_reason,
-        tool_calls=made.tool_calls,
-        refused=made.stop_reason == "refusal",
+        text=reply.text,
+        finish_reason=reply.stop_reason,
+        tool_calls=reply.tool_calls,
+        refused=reply.stop_reason == "refusal",
         model="scripted",
-        usage={"input_tokens": 1000, "output_tokens": len(made.text) // 4},
+        usage={"input_tokens": 1000, "output_tokens": len(reply.text) // 4},
     )

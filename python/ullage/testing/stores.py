@@ -100,15 +100,15 @@ def of_appends_at_one_place_one_is_written(make: StoreMaker) -> None:
 
     def work(number: int) -> None:
         with closing(make()) as store:
-            for each in range(rounds):
+            for turn in range(rounds):
                 gate.wait(60)
-                line = b"%d of %d\n" % (number, each)
+                line = b"%d of %d\n" % (number, turn)
                 try:
-                    end = _append(store, name, line, ends[each])
+                    end = _append(store, name, line, ends[turn])
                 except LogConflict:
                     pass
                 else:
-                    won[each].append(line)
+                    won[turn].append(line)
                     ends.append(end)
                 gate.wait(60)
 
@@ -169,7 +169,7 @@ def a_lease_that_is_over_cannot_write(make: StoreMaker) -> None:
 
 def a_document_is_replaced_by_version(make: StoreMaker) -> None:
     """Only by who saw the newest; increments of many workers are all there."""
-    name, workers, each = _name(), 4, 5
+    name, workers, rounds = _name(), 4, 5
     with closing(make()) as store:
         assert store.load(name, "state") is None
         assert store.save(name, "state", b"", after=0) == 1
@@ -181,12 +181,12 @@ def a_document_is_replaced_by_version(make: StoreMaker) -> None:
     def count(_: int) -> None:
         with closing(make()) as store:
             done = 0
-            while done < each:
-                found = store.load(name, "state")
-                assert found is not None
-                number = int(found.data or b"0") + 1
+            while done < rounds:
+                document = store.load(name, "state")
+                assert document is not None
+                number = int(document.data or b"0") + 1
                 try:
-                    store.save(name, "state", b"%d" % number, after=found.version)
+                    store.save(name, "state", b"%d" % number, after=document.version)
                 except LogConflict:
                     continue
                 done += 1
@@ -194,9 +194,12 @@ def a_document_is_replaced_by_version(make: StoreMaker) -> None:
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(count, range(workers)))
     with closing(make()) as store:
-        found = store.load(name, "state")
-        assert found is not None
-        assert (found.data, found.version) == (b"%d" % (workers * each), 1 + workers * each)
+        document = store.load(name, "state")
+        assert document is not None
+        assert (document.data, document.version) == (
+            b"%d" % (workers * rounds),
+            1 + workers * rounds,
+        )
 
 
 def blobs_are_kept_while_referred_to(make: StoreMaker) -> None:
@@ -227,9 +230,9 @@ def any_name_is_its_own(make: StoreMaker) -> None:
             store.save(name, name, name.encode(), after=0)
         for name in names:
             assert store.read(name) == f"{name}\n".encode()
-            found = store.load(name, name)
-            assert found is not None
-            assert found.data == name.encode()
+            document = store.load(name, name)
+            assert document is not None
+            assert document.data == name.encode()
         assert set(names) <= set(store.conversations())
         for name in ("", "x" * 201, "a\0b", "\ud800"):
             with _refused(InvalidPolicy):
@@ -266,8 +269,8 @@ def workers_take_turns(make: StoreMaker) -> None:
                     assert held.manager.prepare().messages
                     held.observe({"role": "assistant", "content": f"to {key}"})
         with workers[0].checkout(name) as held:
-            said = [item["content"] for item in held.manager.history]
-        assert said == [text for at in range(3) for text in (f"d{at}", f"to d{at}")]
+            contents = [item["content"] for item in held.manager.history]
+        assert contents == [text for at in range(3) for text in (f"d{at}", f"to d{at}")]
         place = OffloadedResults(one, name).put("call", "a text")
         assert OffloadedResults(two, name).get(place) == "a text"
         assert OffloadedResults(two, name).get("call") == "a text"

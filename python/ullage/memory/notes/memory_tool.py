@@ -37,7 +37,7 @@ class MemoryAnswer(NamedTuple):
     is_error: bool = False
 
 
-class _Said(UllageError):
+class _CommandError(UllageError):
     """An error in the words that the model knows."""
 
     code = "memory_tool"
@@ -112,7 +112,7 @@ class MemoryTool:
         try:
             self.folder.sandbox.write(path, _text_of(command, "file_text").encode(), new=True)
         except LogConflict:
-            raise _Said(f"File {_shown(path)} already exists") from None
+            raise _CommandError(f"File {_shown(path)} already exists") from None
         return f"File created successfully at: {_shown(path)}"
 
     def _str_replace(self, command: Mapping[str, Any]) -> str:
@@ -124,12 +124,12 @@ class MemoryTool:
         text = self._text(path)
         places = _places(text, old)
         if not places:
-            raise _Said(
+            raise _CommandError(
                 f"No replacement was performed, old_str `{old}` did not appear verbatim in {_shown(path)}."
             )
         if len(places) > 1:
             lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in places)
-            raise _Said(
+            raise _CommandError(
                 f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. Please ensure it is unique"
             )
         changed = text.replace(old, new)
@@ -147,7 +147,7 @@ class MemoryTool:
         text = self._text(path)
         lines = text.removesuffix("\n").split("\n") if text else []
         if type(at) is not int or not 0 <= at <= len(lines):
-            raise _Said(
+            raise _CommandError(
                 f"Invalid `insert_line` parameter: {at}. It should be within the range [0, {len(lines)}]."
             )
         lines.insert(at, added.rstrip("\n"))
@@ -157,7 +157,7 @@ class MemoryTool:
     def _delete(self, command: Mapping[str, Any]) -> str:
         path = _path(command, "path")
         if not path:
-            raise _Said(f"Cannot delete the {ROOT} directory itself")
+            raise _CommandError(f"Cannot delete the {ROOT} directory itself")
         inner = [
             info.path for info in self.folder.sandbox.files() if info.path.startswith(f"{path}/")
         ]
@@ -168,11 +168,11 @@ class MemoryTool:
     def _rename(self, command: Mapping[str, Any]) -> str:
         old, new = _path(command, "old_path"), _path(command, "new_path")
         if not old:
-            raise _Said(f"Cannot rename the {ROOT} directory itself")
+            raise _CommandError(f"Cannot rename the {ROOT} directory itself")
         try:
             self._at_place(old, lambda path: self.folder.sandbox.rename(path, new))
         except LogConflict:
-            raise _Said(f"The destination {_shown(new)} already exists") from None
+            raise _CommandError(f"The destination {_shown(new)} already exists") from None
         return f"Successfully renamed {_shown(old)} to {_shown(new)}"
 
     # ---- files -------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class MemoryTool:
             act(path)
         except StoreError as exc:
             if isinstance(exc.__cause__, FileNotFoundError):
-                raise _Said(f"The path {_shown(path)} does not exist") from exc
+                raise _CommandError(f"The path {_shown(path)} does not exist") from exc
             raise
 
     def _text(self, path: str) -> str:
@@ -190,7 +190,7 @@ class MemoryTool:
             return self.folder.sandbox.read(path).decode("utf-8", "replace")
         except StoreError as exc:
             if isinstance(exc.__cause__, FileNotFoundError):
-                raise _Said(
+                raise _CommandError(
                     f"The path {_shown(path)} does not exist. Please provide a valid path."
                 ) from exc
             raise
@@ -215,7 +215,7 @@ _COMMANDS: Final[dict[str, Callable[[MemoryTool, Mapping[str, Any]], str]]] = {
 def _text_of(command: Mapping[str, Any], key: str) -> str:
     value = command.get(key)
     if not isinstance(value, str):
-        raise _Said(f"`{key}` must be a string")
+        raise _CommandError(f"`{key}` must be a string")
     return value
 
 
@@ -223,7 +223,7 @@ def _path(command: Mapping[str, Any], key: str) -> str:
     """The path below the root; `PathRefused` in the words of the caller's path."""
     value = _text_of(command, key)
     if value != ROOT and not value.startswith(f"{ROOT}/"):
-        raise _Said(f"Path must start with {ROOT}, got: {value}")
+        raise _CommandError(f"Path must start with {ROOT}, got: {value}")
     return value.removeprefix(ROOT).strip("/")
 
 

@@ -36,7 +36,7 @@ _ENDINGS: Final = (
 )  # fmt: skip
 """An ending, what it becomes, and how many letters must stand before it: the longest that fits goes, then once more."""
 
-_KEPT: Final = ("ss", "us", "is", "ous")
+_NOT_PLURAL: Final = ("ss", "us", "is", "ous")
 """Ends in s that are no plural."""
 
 
@@ -55,7 +55,7 @@ def stem(word: str) -> str:
 
 def _shorter(word: str) -> str:
     for ending, become, least in _ENDINGS:
-        if word.endswith(ending) and not (ending == "s" and word.endswith(_KEPT)):
+        if word.endswith(ending) and not (ending == "s" and word.endswith(_NOT_PLURAL)):
             stemmed = word[: len(word) - len(ending)]
             if len(stemmed) >= least and _VOWEL.search(stemmed):
                 return (

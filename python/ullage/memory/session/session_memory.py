@@ -203,7 +203,7 @@ def _unusable(loaded: Loaded, session_id: str) -> str:
 
 def _start(items: Sequence[Item], loaded: Loaded) -> int | None:
     covered = covered_end(items, loaded.record.covered)
-    if covered is None and not loaded.record.known:
+    if covered is None and not loaded.record.exists:
         # Notes without a record, as after a resume elsewhere: how far they reach is unknown, so only the newest
         # part is kept.
         return len(items)
@@ -278,7 +278,7 @@ def look(
         tokens=sum(size for _, size, _ in rows),
         sections=tuple(rows),
         session_id=loaded.record.session_id,
-        known=loaded.record.known,
+        known=loaded.record.exists,
         covered=loaded.record.covered,
         absorbed=covered_end(source.stored, loaded.record.covered),
         messages=len(source.stored),
@@ -555,7 +555,7 @@ class SessionMemory:
                 absorbed=result.absorbed,
                 edits=result.edits,
                 calls=result.calls,
-                refused=tuple(refusal.told() for refusal in result.refusals),
+                refused=tuple(refusal.line() for refusal in result.refusals),
                 over=result.over,
             )
         )

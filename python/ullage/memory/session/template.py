@@ -330,7 +330,7 @@ class Refusal:
     kind: str
     tried: str = ""
 
-    def told(self) -> str:
+    def line(self) -> str:
         """The tool's definition for the model."""
         return f"{_WHY[self.kind]}{f': {self.tried}' if self.tried else ''}"
 
@@ -555,7 +555,7 @@ class Record:
         written: Digest of the notes when code wrote them last.
         generated: Lines that code wrote, by section: all others are a user's or a model's.
         removed: Hashes of lines that code wrote and the user deleted; they are not written again.
-        known: There is a record; false: the file is missing or cannot be read.
+        exists: There is a record; false: the file is missing or cannot be read.
     """
 
     session_id: str = ""
@@ -563,7 +563,7 @@ class Record:
     written: str = ""
     generated: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     removed: tuple[str, ...] = field(default=(), repr=False)
-    known: bool = False
+    exists: bool = False
 
 
 def read_record(data: bytes | None) -> Record:
@@ -580,7 +580,7 @@ def read_record(data: bytes | None) -> Record:
         written=_text(record.get("written")),
         generated=_generated(record.get("generated")),
         removed=_texts(record.get("removed")),
-        known=True,
+        exists=True,
     )
 
 

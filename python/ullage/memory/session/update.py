@@ -242,7 +242,7 @@ class _Attempt:
 
 
 def _feedback(edits: int, refused: list[Refusal], *, cut: bool) -> str:
-    rows = [f"- {refusal.told()}" for refusal in refused[:20]]
+    rows = [f"- {refusal.line()}" for refusal in refused[:20]]
     done = edits - sum(refusal.kind in _UNDONE for refusal in refused)
     lead = f"{max(done, 0)} edits were done."
     if cut:
@@ -548,7 +548,7 @@ class _Part:
     def record(self, written: str, **changes: Any) -> Record:
         """The record after the update; `written` is the digest of the notes."""
         own = self.job.session_id or self.loaded.record.session_id
-        fixed = replace(self.loaded.record, session_id=own, written=written, known=True)
+        fixed = replace(self.loaded.record, session_id=own, written=written, exists=True)
         return replace(fixed, **changes)
 
     def over(self, text: str | None = None) -> Excess:
@@ -586,7 +586,7 @@ def _commit(
         text, extra = yield Call(make, (base,))
         if notes.exists and text == notes.text:
             return text, extra, notes.digest
-        if not part.loaded.record.known:
+        if not part.loaded.record.exists:
             # The session that owns the notes is on the disk before the first note is.
             yield from _save(part, lock, part.record(notes.digest))
         if (yield Call(partial(folder.commit, text, based_on=notes.digest, lock=lock))):

@@ -156,8 +156,8 @@ class ScriptedServer:
 
     def model(self, name: str) -> Reply:
         """`GET /v1/models/NAME`."""
-        known = lookup(name)
-        limits = {"max_input_tokens": known.context_window, "max_tokens": known.max_output_tokens}
+        model = lookup(name)
+        limits = {"max_input_tokens": model.context_window, "max_tokens": model.max_output_tokens}
         return Reply(body={"type": "model", "id": name, "display_name": name, **limits})
 
     def handle(self, recorded: Recorded) -> Reply:

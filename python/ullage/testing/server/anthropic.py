@@ -22,10 +22,10 @@ def create(server: ScriptedServer, recorded: Recorded) -> Reply:
         return refuse(refused, "anthropic")
     body = recorded.json
     tokens = count_tokens(body)
-    found = server.answer(recorded, body["messages"], tokens)
-    if found.failure is not None:
-        return refuse(found.failure, "anthropic")
-    message = _message(server, body, found, tokens)
+    reply = server.answer(recorded, body["messages"], tokens)
+    if reply.failure is not None:
+        return refuse(reply.failure, "anthropic")
+    message = _message(server, body, reply, tokens)
     return (
         Reply(events=list(events(message))) if body.get("stream") is True else Reply(body=message)
     )
@@ -40,12 +40,12 @@ def count(server: ScriptedServer, recorded: Recorded) -> Reply:
 
 
 def _message(
-    server: ScriptedServer, body: dict[str, Any], found: Answer, tokens: int
+    server: ScriptedServer, body: dict[str, Any], reply: Answer, tokens: int
 ) -> dict[str, Any]:
-    content, reason = text_and_calls(found, len(body["messages"])), found.stop_reason
-    if len(found.text) > body["max_tokens"] * 4:
+    content, reason = text_and_calls(reply, len(body["messages"])), reply.stop_reason
+    if len(reply.text) > body["max_tokens"] * 4:
         content, reason = shortened(content, body["max_tokens"] * 4), "max_tokens"
-    output = (len(found.text) + 3) // 4 + 20 * len(found.tool_calls)
+    output = (len(reply.text) + 3) // 4 + 20 * len(reply.tool_calls)
     return {
         "id": server.new_id("msg_01"),
         "type": "message",
@@ -58,13 +58,13 @@ def _message(
     }
 
 
-def text_and_calls(found: Answer, length: int) -> list[dict[str, Any]]:
+def text_and_calls(reply: Answer, length: int) -> list[dict[str, Any]]:
     """The answer's words and tool calls as blocks; `length` (of the request) makes ids unique."""
-    blocks: list[dict[str, Any]] = [{"type": "text", "text": found.text}] if found.text else []
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": reply.text}] if reply.text else []
     harmless = {"file_path": "/home/dev/notes.md"}
-    for number, (tool, given) in enumerate(found.calls(harmless)):
+    for number, (tool, arguments) in enumerate(reply.calls(harmless)):
         name = f"toolu_01scripted{length:04}x{number}"
-        blocks.append({"type": "tool_use", "id": name, "name": tool, "input": given})
+        blocks.append({"type": "tool_use", "id": name, "name": tool, "input": arguments})
     return blocks
 
 
@@ -114,8 +114,8 @@ def _split(block: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str, An
         sign = {"type": "signature_delta", "signature": block["signature"]}
         return {**block, "thinking": "", "signature": ""}, itertools.chain(words, [sign])
     if kind == "tool_use":
-        given = orjson.dumps(block["input"]).decode()
-        parts = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces(given))
+        arguments = orjson.dumps(block["input"]).decode()
+        parts = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces(arguments))
         return {**block, "input": {}}, parts
     delta = {"type": "compaction_delta", "content": block["content"]}
     return {**block, "content": None}, iter(

@@ -29,20 +29,20 @@ def create(server: ScriptedServer, recorded: Recorded) -> Reply:
     if refused is not None:
         return refuse(refused, "gemini")
     tokens = count_tokens(recorded.json)
-    found = server.answer(recorded, recorded.json["contents"], tokens)
-    if found.failure is not None:
-        return refuse(found.failure, "gemini")
-    body = _response(server, model, found, tokens)
+    reply = server.answer(recorded, recorded.json["contents"], tokens)
+    if reply.failure is not None:
+        return refuse(reply.failure, "gemini")
+    body = _response(server, model, reply, tokens)
     return Reply(events=[Event("", body)]) if method.startswith("stream") else Reply(body=body)
 
 
 def _forged(server: ScriptedServer, contents: list[Any]) -> Failure | None:
     """A signature that this server has not given out. Source: Google's page on thought signatures."""
-    known = {_bytes_of(each) for each in (*_SKIPS, *server.signatures)}
+    signatures = {_bytes_of(text) for text in (*_SKIPS, *server.signatures)}
     for content in contents:
         for part in (content.get("parts") or ()) if isinstance(content, dict) else ():
             signature = part.get("thoughtSignature") if isinstance(part, dict) else None
-            if signature is not None and _bytes_of(signature) not in known:
+            if signature is not None and _bytes_of(signature) not in signatures:
                 return Failure(400, "invalid_request_error", "Corrupted thought signature. (G04)")
     return None
 
@@ -54,19 +54,19 @@ def _bytes_of(signature: Any) -> bytes:
     return b""
 
 
-def _response(server: ScriptedServer, model: str, found: Answer, tokens: int) -> dict[str, Any]:
-    parts: list[dict[str, Any]] = [{"text": found.text}] if found.text else []
-    for number, name in enumerate(found.tool_calls):
+def _response(server: ScriptedServer, model: str, reply: Answer, tokens: int) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = [{"text": reply.text}] if reply.text else []
+    for number, name in enumerate(reply.tool_calls):
         part: dict[str, Any] = {"functionCall": {"name": name, "args": {}}}
         if not number:  # the first call of a step is signed
             part["thoughtSignature"] = _signed(server)
         parts.append(part)
-    output = (len(found.text) + 3) // 4 + 20 * len(found.tool_calls)
+    output = (len(reply.text) + 3) // 4 + 20 * len(reply.tool_calls)
     return {
         "candidates": [
             {
                 "content": {"role": "model", "parts": parts},
-                "finishReason": _REASONS.get(found.stop_reason, "STOP"),
+                "finishReason": _REASONS.get(reply.stop_reason, "STOP"),
                 "index": 0,
             }
         ],
@@ -81,6 +81,6 @@ def _response(server: ScriptedServer, model: str, found: Answer, tokens: int) ->
 
 
 def _signed(server: ScriptedServer) -> str:
-    made = base64.b64encode(server.new_id("thought >?>? ").encode()).decode("ascii")
-    server.signatures.append(made)
-    return made
+    signature = base64.b64encode(server.new_id("thought >?>? ").encode()).decode("ascii")
+    server.signatures.append(signature)
+    return signature

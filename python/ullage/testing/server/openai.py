@@ -32,40 +32,40 @@ def chat(server: ScriptedServer, recorded: Recorded) -> Reply:
         return refuse(refused, "openai")
     body = recorded.json
     tokens = count_tokens(body)
-    found = server.answer(recorded, body["messages"], tokens)
-    if found.failure is not None:
-        return refuse(found.failure, "openai")
-    made = completion(server, body, found, tokens)
+    reply = server.answer(recorded, body["messages"], tokens)
+    if reply.failure is not None:
+        return refuse(reply.failure, "openai")
+    answer = completion(server, body, reply, tokens)
     return (
-        Reply(events=list(chat_events(body, made)))
+        Reply(events=list(chat_events(body, answer)))
         if body.get("stream") is True
-        else Reply(body=made)
+        else Reply(body=answer)
     )
 
 
 def completion(
-    server: ScriptedServer, body: dict[str, Any], found: Answer, tokens: int
+    server: ScriptedServer, body: dict[str, Any], reply: Answer, tokens: int
 ) -> dict[str, Any]:
     """The answer as one object."""
-    message: dict[str, Any] = {"role": "assistant", "content": found.text or None, "refusal": None}
-    if found.stop_reason == "refusal":
-        message |= {"content": None, "refusal": found.text}
-    if found.reasoning:
-        message["reasoning_content"] = found.reasoning
-    if found.tool_calls:
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
+    if reply.stop_reason == "refusal":
+        message |= {"content": None, "refusal": reply.text}
+    if reply.reasoning:
+        message["reasoning_content"] = reply.reasoning
+    if reply.tool_calls:
         message["tool_calls"] = [
             {
                 "id": server.new_id("call_"),
                 "type": "function",
-                "function": {"name": name, "arguments": orjson.dumps(given).decode()},
+                "function": {"name": name, "arguments": orjson.dumps(arguments).decode()},
             }
-            for name, given in found.calls({})
+            for name, arguments in reply.calls({})
         ]
-    reason = _REASONS.get(found.stop_reason, "stop")
+    reason = _REASONS.get(reply.stop_reason, "stop")
     limit = body.get("max_completion_tokens") or body.get("max_tokens")
-    if isinstance(limit, int) and len(found.text) > limit * 4:
-        message["content"], reason = found.text[: limit * 4], "length"
-    used = usage(found, tokens)
+    if isinstance(limit, int) and len(reply.text) > limit * 4:
+        message["content"], reason = reply.text[: limit * 4], "length"
+    used = usage(reply, tokens)
     return {
         "id": server.new_id("chatcmpl-"),
         "object": "chat.completion",
@@ -82,11 +82,11 @@ def completion(
     }
 
 
-def chat_events(body: dict[str, Any], made: dict[str, Any]) -> Iterator[Event]:
+def chat_events(body: dict[str, Any], answer: dict[str, Any]) -> Iterator[Event]:
     """The same as a stream."""
-    shared = {key: made[key] for key in ("id", "created", "model")}
+    shared = {key: answer[key] for key in ("id", "created", "model")}
     shared["object"] = "chat.completion.chunk"
-    choice = made["choices"][0]
+    choice = answer["choices"][0]
     for delta in _deltas(choice["message"]):
         piece = {"index": 0, "delta": delta, "finish_reason": None}
         yield Event("", {**shared, "choices": [piece]})
@@ -94,7 +94,7 @@ def chat_events(body: dict[str, Any], made: dict[str, Any]) -> Iterator[Event]:
     yield Event("", {**shared, "choices": [end]})
     options = body.get("stream_options")
     if isinstance(options, dict) and options.get("include_usage"):
-        yield Event("", {**shared, "choices": [], "usage": made["usage"]})
+        yield Event("", {**shared, "choices": [], "usage": answer["usage"]})
     yield Event("", "[DONE]")
 
 
@@ -122,14 +122,14 @@ def responses(server: ScriptedServer, recorded: Recorded) -> Reply:
         return refuse(refused, "openai")
     body = recorded.json
     tokens = count_tokens(body)
-    found = server.answer(recorded, items_of(body), tokens)
-    if found.failure is not None:
-        return refuse(found.failure, "openai")
-    made = response(server, body, found, tokens)
+    reply = server.answer(recorded, items_of(body), tokens)
+    if reply.failure is not None:
+        return refuse(reply.failure, "openai")
+    answer = response(server, body, reply, tokens)
     return (
-        Reply(events=list(response_events(made)))
+        Reply(events=list(response_events(answer)))
         if body.get("stream") is True
-        else Reply(body=made)
+        else Reply(body=answer)
     )
 
 
@@ -144,39 +144,39 @@ def count(server: ScriptedServer, recorded: Recorded) -> Reply:
 
 def items_of(body: dict[str, Any]) -> Items:
     """The items of this request alone."""
-    given = body.get("input")
-    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    value = body.get("input")
+    items = [{"role": "user", "content": value}] if isinstance(value, str) else value
     return [item for item in items or () if isinstance(item, dict)]
 
 
 def response(
-    server: ScriptedServer, body: dict[str, Any], found: Answer, tokens: int
+    server: ScriptedServer, body: dict[str, Any], reply: Answer, tokens: int
 ) -> dict[str, Any]:
     """The answer as one object."""
-    limit, text, reason = body.get("max_output_tokens"), found.text, found.stop_reason
+    limit, text, reason = body.get("max_output_tokens"), reply.text, reply.stop_reason
     if isinstance(limit, int) and len(text) > limit * 4:
         text, reason = text[: limit * 4], "max_tokens"
     output: Items = []
-    if found.reasoning or isinstance(body.get("reasoning"), dict):
+    if reply.reasoning or isinstance(body.get("reasoning"), dict):
         thought = {"type": "reasoning", "id": server.new_id("rs_"), "summary": []}
         output.append(
             {**thought, "encrypted_content": base64.b64encode(b"thought").decode("ascii")}
         )
-    for name, given in found.calls({}):
+    for name, arguments in reply.calls({}):
         call = {
             "type": "function_call",
             "id": server.new_id("fc_"),
             "call_id": server.new_id("call_"),
         }
-        call |= {"arguments": orjson.dumps(given).decode(), "status": "completed"}
+        call |= {"arguments": orjson.dumps(arguments).decode(), "status": "completed"}
         space, _, bare = name.rpartition(".")  # names hold no dot: a tool of a namespace
         output.append({**call, "name": bare} | ({"namespace": space} if space else {}))
     if text:
-        refused = found.stop_reason == "refusal"
+        refused = reply.stop_reason == "refusal"
         part = {"type": "output_text", "text": text, "annotations": []}
         content = [{"type": "refusal", "refusal": text}] if refused else [part]
-        said = {"type": "message", "id": server.new_id("msg_"), "role": "assistant"}
-        output.append({**said, "status": "completed", "content": content})
+        message = {"type": "message", "id": server.new_id("msg_"), "role": "assistant"}
+        output.append({**message, "status": "completed", "content": content})
     cut = reason in _CUT
     return {
         "id": server.new_id("resp_"),
@@ -195,14 +195,14 @@ def response(
         "tool_choice": "auto",
         "tools": body.get("tools", []),
         "top_p": 1.0,
-        "usage": usage(found, tokens),
+        "usage": usage(reply, tokens),
     }
 
 
-def usage(found: Answer, tokens: int) -> dict[str, Any]:
+def usage(reply: Answer, tokens: int) -> dict[str, Any]:
     """What the answer says it used."""
-    thought = (len(found.reasoning) + 3) // 4
-    output = (len(found.text) + 3) // 4 + thought
+    thought = (len(reply.reasoning) + 3) // 4
+    output = (len(reply.text) + 3) // 4 + thought
     return {
         "input_tokens": tokens,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -218,18 +218,18 @@ def numbered(parts: Iterable[dict[str, Any]]) -> Iterator[Event]:
         yield Event(data["type"], {**data, "sequence_number": number})
 
 
-def response_events(made: dict[str, Any]) -> Iterator[Event]:
+def response_events(answer: dict[str, Any]) -> Iterator[Event]:
     """The same as a stream."""
-    return numbered(_stream(made))
+    return numbered(_stream(answer))
 
 
-def _stream(made: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    begun = {**made, "status": "in_progress", "output": [], "usage": None}
+def _stream(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    begun = {**answer, "status": "in_progress", "output": [], "usage": None}
     yield {"type": "response.created", "response": begun}
-    for index, item in enumerate(made["output"]):
+    for index, item in enumerate(answer["output"]):
         yield from _item(index, item)
-    ending = "response.incomplete" if made["status"] == "incomplete" else "response.completed"
-    yield {"type": ending, "response": made}
+    ending = "response.incomplete" if answer["status"] == "incomplete" else "response.completed"
+    yield {"type": ending, "response": answer}
 
 
 def _item(index: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -155,13 +155,13 @@ def refusal(
     if early is not None:
         recorded.rules = ("form",)
         return early
-    found = _broken(provider, {"model": model, **body} if model else body)
-    if not (found or counting):
+    violations = _broken(provider, {"model": model, **body} if model else body)
+    if not (violations or counting):
         too_large = _too_large(server, provider, body)
         recorded.rules = ("window",) if too_large else ()
         return too_large
-    recorded.rules = tuple(each.rule for each in found)
-    return worded(found[0], provider) if found else None
+    recorded.rules = tuple(violation.rule for violation in violations)
+    return worded(violations[0], provider) if violations else None
 
 
 _KEY_HEADERS = ("x-api-key", "authorization", "x-goog-api-key")
@@ -321,23 +321,23 @@ _NAME: Final = re.compile(r"(?:tool use|tool call|output|function_call\w*|reason
 _NUMBER: Final = re.compile(r"\d+")
 
 
-def worded(found: Violation, provider: str) -> Failure:
+def worded(violation: Violation, provider: str) -> Failure:
     """A broken rule as the provider puts it, with the rule's id; in our words where the provider's are not known."""
     table = _BY_API.get(provider, _CHAT)
-    kind = f"{found.rule} output" if "answers no" in found.detail else found.rule
-    words = table.get(kind) or table.get(found.rule)
-    status, name = (413, "request_too_large") if found.rule == "A23" else (400, _INVALID)
+    kind = f"{violation.rule} output" if "answers no" in violation.detail else violation.rule
+    words = table.get(kind) or table.get(violation.rule)
+    status, name = (413, "request_too_large") if violation.rule == "A23" else (400, _INVALID)
     key = _LISTS.get(provider, "messages")
     if words is None:
-        place = "" if found.message < 0 else f"{key}.{found.message}: "
-        return Failure(status, name, f"{place}{found.detail} ({found.rule})")
+        place = "" if violation.message < 0 else f"{key}.{violation.message}: "
+        return Failure(status, name, f"{place}{violation.detail} ({violation.rule})")
     dotted = provider == "anthropic"
-    at = f"{key}.{found.message}" if dotted else f"{key}[{found.message}]"
-    called, number = _NAME.search(found.detail), _NUMBER.search(found.detail)
+    at = f"{key}.{violation.message}" if dotted else f"{key}[{violation.message}]"
+    called, number = _NAME.search(violation.detail), _NUMBER.search(violation.detail)
     text = words.text.format(
         at=at, name=called[1] if called else "", number=number[0] if number else ""
     )
-    return Failure(status, name, f"{text} ({found.rule})", words.code)
+    return Failure(status, name, f"{text} ({violation.rule})", words.code)
 
 
 _INVALID: Final = "invalid_request_error"
@@ -354,8 +354,8 @@ def ill_formed(provider: str, body: Mapping[str, Any], *, sealed: bool) -> Failu
         sealed: Refuse signatures of thinking that the test kit did not make.
     """
     checks = _CHECKS.get(provider, (_chat_parameters, _chat_messages, _chat_tools))
-    found = (failure for check in checks for failure in check(body))
-    return next(found, None) or (_unsealed(body) if sealed and provider == "anthropic" else None)
+    failures = (failure for check in checks for failure in check(body))
+    return next(failures, None) or (_unsealed(body) if sealed and provider == "anthropic" else None)
 
 
 def _invalid(text: str, code: str = "") -> Failure:
@@ -391,8 +391,8 @@ def _chat_messages(body: Mapping[str, Any]) -> Iterator[Failure]:
     for message in messages if isinstance(messages, list) else ():
         role = message.get("role") if isinstance(message, Mapping) else None
         if role not in _CHAT_ROLES:
-            known = ", ".join(f"'{each}'" for each in _CHAT_ROLES)
-            text = f"Invalid value: '{role}'. Supported values are: {known}."
+            roles = ", ".join(f"'{name}'" for name in _CHAT_ROLES)
+            text = f"Invalid value: '{role}'. Supported values are: {roles}."
             yield _invalid(text, "invalid_value")
 
 
@@ -437,14 +437,14 @@ _ROLES: Final = ("assistant", "system", "developer", "user")
 
 def _responses_items(body: Mapping[str, Any]) -> Iterator[Failure]:
     """Source: sdk openai, `response_input_item_param`; the words as in openai/openai-python issues."""
-    given = body.get("input")
-    for at, item in enumerate(given if isinstance(given, list) else ()):
+    items = body.get("input")
+    for at, item in enumerate(items if isinstance(items, list) else ()):
         kind = item.get("type", "message") if isinstance(item, Mapping) else None
         if kind not in _ITEMS and not str(kind).endswith(_ITEM_ENDS):
             yield _invalid(f"Invalid value: '{kind}'. (input[{at}].type)", "invalid_value")
         elif kind == "message" and item.get("role") not in _ROLES:
-            known = "'assistant', 'system', 'developer', and 'user'"
-            text = f"Invalid value: '{item.get('role')}'. Supported values are: {known}."
+            roles = "'assistant', 'system', 'developer', and 'user'"
+            text = f"Invalid value: '{item.get('role')}'. Supported values are: {roles}."
             yield _invalid(text, "invalid_value")
 
 
@@ -480,8 +480,8 @@ def _gemini_parameters(body: Mapping[str, Any]) -> Iterator[Failure]:
                 f'Invalid JSON payload received. Unknown name "{key}": Cannot find field.'
             )
     for at, tool in _tools(body):
-        known = [key for key in tool if key not in ("type", "name", "function", "input_schema")]
-        if not any(tool[key] is not None and tool[key] != [] for key in known):
+        kinds = [key for key in tool if key not in ("type", "name", "function", "input_schema")]
+        if not any(tool[key] is not None and tool[key] != [] for key in kinds):
             # Source: CherryHQ/cherry-studio #3090, a tool without a function.
             text = f"* GenerateContentRequest.tools[{at}].tool_type: required one_of 'tool_type' must have one initialized field"
             yield _invalid(text)
