@@ -13,7 +13,7 @@ import pytest
 
 from tests.machine_kit import Machine, claude_lines, lines
 from ullage.clients.bounded_output import DEFAULT_CHARS, bounded
-from ullage.clients.claude_code import KEPT, LIMIT_CHARS, archive, restored
+from ullage.clients.claude_code import LIMIT_CHARS, MOST_COPIES, archive, restored
 from ullage.clients.hook import EVENTS, answer
 from ullage.clients.status_line import status_line
 from ullage.messages import BOUNDARY
@@ -240,12 +240,12 @@ def test_after_a_compaction_by_hand_the_facts_stand_once(machine):
 
 def test_only_the_newest_copies_stay(machine):
     path = lines(machine.home / "t.jsonl", claude_lines("s-1", "/w", turns=1))
-    for at in range(KEPT + 3):
+    for at in range(MOST_COPIES + 3):
         with path.open("a") as file:
             file.write("{}\n")
         os.utime(path, ns=(at, 10**9 + at))
         assert archive(str(path), "s-1", "manual") is not None
-    assert len(list((machine.home / "state" / "archives" / "s-1").iterdir())) == KEPT
+    assert len(list((machine.home / "state" / "archives" / "s-1").iterdir())) == MOST_COPIES
 
 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "", "x" * 300, "\0", "ü"])
