@@ -245,7 +245,7 @@ def test_a_failed_read_is_no_file():
     assert facts.failures[0].line == "File does not exist"
 
 
-def test_the_newest_code_of_a_file():
+def test_what_was_written_to_a_file():
     items = [
         call("Write", "1", file_path="/a.py", content="one"),
         answer("ok", "1"),
@@ -258,7 +258,8 @@ def test_the_newest_code_of_a_file():
         answer("ok", "2"),
     ]
     (file,) = collect(items).files
-    assert (file.edits, file.writes, file.code) == (1, 1, "two\n…\nthree")
+    assert (file.edits, file.writes) == (1, 1)
+    assert file.written == ((0, "one"), (2, "two\n…\nthree"))
 
 
 # ---- outcomes --------------------------------------------------------------------------------

@@ -70,7 +70,9 @@ class FileUse:
     edits: int = 0
     writes: int = 0
     deleted: bool = False
-    code: str = ""  # text that the newest edit or write inserted
+    written: tuple[
+        tuple[int, str], ...
+    ] = ()  # what edits and writes inserted, each with the index of its call; the newest
     origin: Origin = Origin.TOOL
 
     @property

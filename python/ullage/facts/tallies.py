@@ -23,6 +23,9 @@ MAX_HASHES = 12
 
 MAX_RANGES = 24
 
+MAX_WRITTEN, MAX_CODE = 8, 20_000
+"""Of one file: how many of the newest texts that were written to it are kept, and how much of each."""
+
 WEIGHTS = {
     "user": 8,
     "call": 4,
@@ -116,13 +119,14 @@ class FileTally:
 class _Use:
     """What was done to a file so far."""
 
-    __slots__ = ("code", "deleted", "edits", "first", "last", "ranges", "reads", "writes")
+    __slots__ = ("deleted", "edits", "first", "last", "ranges", "reads", "writes", "written")
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.ranges: tuple[tuple[int, int], ...] = ()
         self.reads = self.edits = self.writes = 0
-        self.deleted, self.code = False, ""
+        self.deleted = False
+        self.written: tuple[tuple[int, str], ...] = ()
 
     def add(self, call: CallEffect, last: int) -> None:
         self.last = last
@@ -130,16 +134,19 @@ class _Use:
             self.reads += 1
             self.ranges = _with_range(self.ranges, call)
         elif call.action is Action.DELETE:
-            self.deleted, self.code = True, ""
+            self.deleted, self.written = True, ()
         else:
             self.edits += call.action is Action.EDIT
             self.writes += call.action is Action.WRITE
             self.deleted = False
-            self.code = call.code if call.code.strip() else self.code
+            if call.action is Action.WRITE:
+                self.written = ()
+            if call.code.strip():
+                self.written = (*self.written[1 - MAX_WRITTEN :], (last, call.code[:MAX_CODE]))
 
     def of(self, path: str) -> FileUse:
         done = (self.reads, self.edits, self.writes, self.deleted)
-        return FileUse(path, self.first, self.last, self.ranges, *done, self.code)
+        return FileUse(path, self.first, self.last, self.ranges, *done, self.written)
 
 
 def _with_range(

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from ullage.facts.sections import quoted
+
 _MIN_PART = 24
 
 
@@ -20,6 +22,7 @@ class Unit(NamedTuple):
     rank: int
     lead: str = ""  # how the line begins in which it stands with the other pieces of one text
     of: int = 0  # number of that text
+    fenced: bool = False  # the pieces of that text are lines of code or a document, below the lead
 
 
 def cost(text: str) -> int:
@@ -85,25 +88,50 @@ def fill(units: Sequence[Unit], tokens: int, left_out: str = "") -> str:
         tokens: How much may be.
         left_out: Said with the number of units that did not fit, as in `{} older steps`.
     """
+    chosen = fitting(units, tokens - (cost(left_out) if left_out else 0))
+    text = lines_of(chosen)
+    missing = sum(not unit.lead for unit in units) - sum(not unit.lead for unit in chosen)
+    if missing and left_out and text:
+        return f"({left_out.format(missing)} left out)\n{text}"
+    return text
+
+
+def fitting(units: Sequence[Unit], tokens: int) -> list[Unit]:
+    """The units that fit, in their own order, those of lowest rank first; what several pieces begin with counts once.
+
+    Args:
+        units: What could be said; equal ranks go by place.
+        tokens: How much may be.
+    """
     chosen: set[int] = set()
-    spent = cost(left_out) if left_out else 0
+    begun: set[tuple[str, int]] = set()
     for place, unit in sorted(enumerate(units), key=lambda pair: (pair[1].rank, pair[0])):
+        text = (unit.lead, unit.of)
         price = cost(unit.text)
-        if spent + price <= tokens:
+        if unit.lead and text not in begun:
+            price += cost(unit.lead) + FENCE_TOKENS * unit.fenced
+        if price <= tokens:
             chosen.add(place)
-            spent += price
-    lines = list(_lines([unit for place, unit in enumerate(units) if place in chosen]))
-    missing = sum(not unit.lead for unit in units) - sum(not units[at].lead for at in chosen)
-    if missing and left_out and lines:
-        lines.insert(0, f"({left_out.format(missing)} left out)")
-    return "\n".join(lines)
+            begun.add(text)
+            tokens -= price
+    return [unit for place, unit in enumerate(units) if place in chosen]
+
+
+FENCE_TOKENS = 3
+
+
+def lines_of(units: Sequence[Unit]) -> str:
+    """One line for each unit, and for all of one text together."""
+    return "\n".join(_lines(units))
 
 
 def _lines(units: Sequence[Unit]) -> Iterator[str]:
-    """One line for each unit, and for all of one text together."""
-    for (lead, _), group in groupby(units, key=lambda unit: (unit.lead, unit.of)):
+    for (lead, _, fenced), group in groupby(units, key=lambda each: (each.lead, each.of, each.fenced)):  # fmt: skip
         texts = [unit.text for unit in group]
-        yield from [f"{lead} {' '.join(texts)}"] if lead else texts
+        if fenced:
+            yield f"{lead}\n{quoted(chr(10).join(texts), '')}"
+        else:
+            yield from [f"{lead} {' '.join(texts)}"] if lead else texts
 
 
 def allot(demands: Mapping[int, int], shares: Mapping[int, int], tokens: int) -> dict[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from heapq import heapify, heappop, heapreplace
@@ -19,12 +19,12 @@ from ullage.facts.collector import figures
 from ullage.facts.model import (
     Command,
     Facts,
+    FileUse,
     Name,
     Previous,
     Statement,
     Task,
     ToolStep,
-    UserInput,
     WorkItem,
 )
 from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
@@ -399,12 +399,12 @@ NEWEST_SAID = 8
 """Remarks since the newest request that section 8 repeats."""
 
 
-def problem_solving(facts: Facts) -> list[Unit]:
-    """Section 5: decisions, what the assistant reported at the end of each turn, commands, commits."""
+def problem_solving(facts: Facts, told: Sequence[Dated]) -> list[Unit]:
+    """Section 5: decisions, what the assistant said (`told`), commands, commits."""
     dated = [
+        *told,
         *_decisions(facts),
         *_settled(facts),
-        *_reports(facts),
         *_agents(facts),
         *_commands(facts),
         *_commits(facts),
@@ -465,36 +465,96 @@ def since_request(facts: Facts) -> list[Statement]:
 
 def asides(facts: Facts, *, every: bool) -> list[Unit]:
     """For section 5: what results say in a line, in order of time, the best ranked first; not `every`: a few."""
-    told = facts.findings[: SEEN if every else FEW_SEEN]
+    told = facts.findings[:SEEN]
+    if not every:
+        told = tuple([fact for fact in told if fact.used or not _FIELD.match(fact.line)][:FEW_SEEN])
     ranked = sorted(enumerate(told), key=lambda pair: pair[1].index)
     return [Unit(f"- Seen: {_as_data(fact.line)}", rank) for rank, fact in ranked]
+
+
+_FIELD = re.compile(r"""["'{\[<]|https?://""")
+"""What nobody named later and is a field of a structure or an address says nothing alone."""
 
 
 def _as_data(line: str) -> str:
     return line if line.startswith(("http://", "https://")) else inline(line, LINE)
 
 
-def _reports(facts: Facts) -> Sequence[Dated]:
-    """What the assistant said, paragraph by paragraph, those first that say most of what the conversation is about."""
+def told_units(facts: Facts) -> tuple[list[Dated], list[Unit]]:
+    """What the assistant said, paragraph by paragraph, and lines of what it wrote to files, ranked together: those first that say most for their length."""
     recent = {said.index for said in since_request(facts)[-NEWEST_SAID:]}
     told = _once([s for s in facts.statements[:-1] if s.index not in recent])
-    return _paragraphs(tuple(told), facts.inputs, facts.steps)
+    newest = facts.statements[-1:]
+    tasks = tuple(task.subject for task in facts.tasks)
+    settled = (unit.text for _, unit in _settled(facts))
+    known = (
+        *(entry.text for entry in facts.inputs),
+        *settled,
+        *tasks,
+        *(said.text for said in newest),
+    )
+    changed = tuple(file for file in facts.files if file.written)
+    return _ranked(tuple(told), changed, facts.steps, known, max(facts.messages, 1))
 
 
 @lru_cache(maxsize=4)  # a summary is written several times until it fits
-def _paragraphs(
-    told: tuple[Statement, ...], inputs: tuple[UserInput, ...], steps: tuple[ToolStep, ...]
-) -> Sequence[Dated]:
+def _ranked(
+    told: tuple[Statement, ...],
+    changed: tuple[FileUse, ...],
+    steps: tuple[ToolStep, ...],
+    known: tuple[str, ...],
+    end: int,
+) -> tuple[list[Dated], list[Unit]]:
     parts = [(said, part) for said in told for part in _parts_of(said.text)]
-    texts = [(entry.text, 3) for entry in inputs] + [(step.line, 1) for step in steps]
-    counts = _recurring([*texts, *((said.text, 2) for said in told)])
-    places = told_first([(part, _weight(said, part)) for said, part in parts], counts)
+    lines = [(file, line) for file in changed for line in _written_lines(file)]
+    words = PairWorth(end)
+    for said in told:
+        words.add(said.text, said.index, CLOSED_WITH if said.closing else REMARKED)
+    for file in changed:
+        for index, text in file.written:
+            words.add(text, index, WROTE)
+    for step in steps:
+        words.add(step.line, step.index, CALLED)
+    weighed = [(part, _weight(said, part)) for said, part in parts]
+    places = told_first([*weighed, *((line, WRITTEN_WEIGHT) for _, line in lines)], words, known)
     leads = ["- Reported:" if said.closing else "- Found:" for said, _ in parts]
-    return [
+    course = [
         (said.index, Unit(part, 2 + place, lead, said.index + 1))
-        for (said, part), place, lead in zip(parts, places, leads, strict=True)
+        for (said, part), place, lead in zip(parts, places, leads, strict=False)
     ]
+    heads = {file.path: (f"- In `{_tail(file.path)}` was written:", at) for at, file in enumerate(changed)}  # fmt: skip
+    written = [
+        Unit(line, 2 + place, *heads[file.path], fenced=True)
+        for (file, line), place in zip(lines, places[len(parts) :], strict=True)
+    ]
+    return course, written
 
+
+LEAST_LINE, LONGEST_LINE = 16, 300
+MOST_LINES = 400
+"""Of one file, the newest."""
+
+
+def _written_lines(file: FileUse) -> list[str]:
+    """The lines of what was written to a file that say something, each once, the newest text last; a short one with the line before it."""
+    newest: dict[str, str] = {}
+    for _, text in file.written:
+        last = ""
+        for line in text.split("\n"):
+            row = line.strip()
+            if len(row) >= LEAST_LINE:
+                last = row
+                newest.pop(row, None)
+                newest[row] = (
+                    line.rstrip() if len(line) <= LONGEST_LINE else one_line(line, LONGEST_LINE)
+                )
+            elif last and _HAS_WORD.search(row):
+                newest[last] += f"\n{line.rstrip()}"
+                last = ""
+    return list(newest.values())[-MOST_LINES:]
+
+
+_HAS_WORD = re.compile(r"[^\W\d_]{3}")
 
 LEAST_PART, LONGEST_PART = 100, 500
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
@@ -522,14 +582,23 @@ def _parts_of(text: str) -> Iterator[str]:
         yield begun
 
 
+CLOSING_WEIGHT, PREPARES_WEIGHT, WRITTEN_WEIGHT = 1.3, 0.5, 1.2
+"""Of the last words of a turn, of a remark that says what comes next, and of a written line."""
+
+
 def _weight(said: Statement, part: str) -> float:
-    return (1.3 if said.closing else 1.0) * (0.5 if _PREPARES.match(part) else 1.0)
+    return (CLOSING_WEIGHT if said.closing else 1.0) * (
+        PREPARES_WEIGHT if _PREPARES.match(part) else 1.0
+    )
 
 
-_TOLD_WORD = re.compile(r"[^\W_]{2,}")
+_TOLD_WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{2,}")  # fmt: skip
+"""A word; in scripts that put no blanks between words, a sign."""
+
+WordPair = tuple[str, str]
 
 
-def _word_pairs(text: str) -> list[tuple[str, str]]:
+def _word_pairs(text: str) -> list[WordPair]:
     words = [word for word in _TOLD_WORD.findall(text.lower()) if word not in _SMALL_WORDS]
     return list(pairwise(words))
 
@@ -539,42 +608,71 @@ _SMALL_WORDS = frozenset(
     " will can into than then there their they them what when where which who all also any only i'll let now".split()
 )
 
-
-def _recurring(texts: Iterable[tuple[str, int]]) -> Mapping[tuple[str, str], int]:
-    """How often two words stand side by side in texts that count so much each."""
-    counts: dict[tuple[str, str], int] = {}
-    for text, times in texts:
-        for pair in _word_pairs(text[:MOST_COUNTED]):
-            counts[pair] = counts.get(pair, 0) + times
-    return counts
+CLOSED_WITH, REMARKED, WROTE, CALLED = range(4)
+"""Where two words stand side by side."""
 
 
-MOST_COUNTED = 8_000
+class PairWorth:
+    """What it is worth to say two words side by side: more where several authors use them, later ones and long ones.
+
+    Args:
+        end: Number of messages.
+    """
+
+    def __init__(self, end: int) -> None:
+        self._end = end
+        self._counts: tuple[Counter[WordPair], ...] = tuple(Counter() for _ in range(4))
+        self._last: dict[WordPair, int] = {}
+
+    def add(self, text: str, index: int, where: int) -> None:
+        """Notes who used them: a text at a message."""
+        pairs = _word_pairs(text[:MOST_COUNTED])
+        self._counts[where].update(pairs)
+        self._last.update(dict.fromkeys(pairs, index))
+
+    def __call__(self, pair: WordPair) -> float:
+        """What this pair is worth."""
+        closing, remarks, wrote, called = (counts[pair] for counts in self._counts)
+        used = 1 + 1.5 * log1p(closing) + log1p(remarks) + 0.5 * (wrote > 0) + 0.5 * (called > 0)
+        size = sum(min(len(word), LONG_WORD) if len(word) > 1 else SIGN for word in pair)
+        return used * (1 + self._last.get(pair, 0) / self._end) * size
+
+
+MOST_COUNTED = 20_000
 """Characters of one text whose words are counted."""
+
+LONG_WORD, SIGN = 12, 3
+"""Letters from which a word says as much as any: what is said often is short; and of a sign that stands for part of a word."""
 
 
 def told_first(
-    parts: Sequence[tuple[str, float]], counts: Mapping[tuple[str, str], int]
+    parts: Sequence[tuple[str, float]],
+    worth: Callable[[WordPair], float],
+    known: Iterable[str] = (),
 ) -> list[int]:
-    """The place of each text in the order in which they are taken: most of what recurs and is not said yet, for its length.
+    """The place of each text in the order in which they are taken: most of what is worth saying and not said yet, for its length.
 
     Args:
         parts: Texts and their weights.
-        counts: How often two words stand side by side.
+        worth: Of two words side by side.
+        known: Texts that stand elsewhere.
     """
     pairs = [set(_word_pairs(text)) for text, _ in parts]
-    said: set[tuple[str, str]] = set()
+    said = {pair for text in known for pair in _word_pairs(text[:MOST_COUNTED])}
+    worths = {pair: worth(pair) for pair in set().union(*pairs) - said}
+    pairs = [each - said for each in pairs]
+    sizes = [_bytes(text) + 10 for text, _ in parts]
 
     def missing(at: int) -> float:
-        text, weight = parts[at]
-        new = sum(log1p(counts.get(pair, 1)) for pair in pairs[at] - said)
-        return -weight * new / (len(text) + 10)
+        return -parts[at][1] * sum(map(worths.__getitem__, pairs[at])) / sizes[at]
 
     heap = [(missing(at), at) for at in range(len(parts))]
     heapify(heap)
     places = [0] * len(parts)
+    said.clear()
     while heap:
         at = heap[0][1]
+        pairs[at] -= said
         heapreplace(heap, (missing(at), at))  # what was taken since may say it too
         if heap[0][1] == at:
             said |= pairs[at]
