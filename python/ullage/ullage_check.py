@@ -1,12 +1,12 @@
 """Checks what compactions did to a session: one file of the standard library, to be copied anywhere.
 
-    python ullage_check.py LOG [RECORDS]
+    python ullage_check.py LOG [RECORDS [REQUEST]]
 
-A log holds the messages, a line of JSON each (or is one list of them); records stand in it or in a file of their own (docs/record.md).
-Each recorded request is rebuilt and held to what is promised; of compactions by other programs it says what can be said.
+LOG holds the messages, a line of JSON each (or is one list of them); RECORDS stand in it or in a file of their own (docs/record.md). Each recorded
+request is rebuilt and held to `PROMISES`, a REQUEST to the newest record. Of compactions by other programs it says what can be said.
 """
 # fmt: off
-# ruff: noqa: D101, D102, D103, T201 - a short function is described in its line; this is a program
+# ruff: noqa: D102, D103, T201, UP014 - a short function is described in its line; this is a program
 
 import base64
 import json
@@ -19,11 +19,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-RECORD, SHORT_HASH = "ullage-record", 5  # bytes of a hash in the list of the input: they find a message, `sha` proves it
+RECORD, SHORT_HASH = "ullage-record", 5  # bytes of a hash in `input`: they find a message, `sha` proves it
 LOCAL = frozenset("id type model usage stop_reason stop_sequence stop_details container context_management diagnostics uuid timestamp".split())
-ITEMS = ("_call", "_output", "reasoning")  # ends of the types of items that are no messages, in the Responses API
-OPAQUE = ("thinking", "redacted_thinking", "compaction")  # signed: changed by a byte, they are refused
-# ---- how things are written, hashed and read ---------------------------------------------------------------
+ITEMS = ("_call", "_output", "reasoning")  # ends of the types of items that have no role, in the Responses API
+SIGNED = ("thinking", "redacted_thinking", "compaction")  # changed by a byte, they are refused
+# ---- how a message is written, hashed and read -------------------------------------------------------------
 def canonical(value: Any) -> str:  # JSON without spaces, keys in their order, characters beyond ASCII as they are
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=dict)
 def hashed(data: str | bytes, size: int = 16) -> bytes:  # the first bytes of the SHA-256
@@ -36,11 +36,6 @@ def plain(text: str) -> str:  # as texts are compared: without quotes, each run 
     return " ".join(text.translate(QUOTES).split())
 def reading(value: Any) -> str:  # a message as words
     return plain(" ".join(strings(value)))
-def text_of(message: Any) -> str:  # the texts of a message, a line each
-    return "\n".join(str(each.get("text", "")) for each in blocks(message))
-@cache
-def message_in(text: str | None) -> Any:  # what a canonical text says
-    return json.loads(text) if text else {}
 def parsed(raw: bytes) -> Any:  # None: it is not JSON
     try:
         return json.loads(raw)
@@ -55,36 +50,34 @@ def sent(entry: Any) -> dict[str, Any] | None:
         if isinstance(found, dict) and ("encrypted_content" in found or str(found.get("type")).endswith(ITEMS)):
             return found
     return {"attachment": entry["attachment"]} if "attachment" in entry else None
-def strings(value: Any) -> list[str]:
-    """All texts in a value, in order, with keys and numbers; without media and what is signed."""
-    if isinstance(value, dict) and value.get("type") in (*OPAQUE, "base64"):
-        value = value.get("thinking", "")
-    if isinstance(value, dict):
-        return [text for key, each in value.items() for text in (key, *strings(each))]
-    if isinstance(value, list):
-        return [text for each in value for text in strings(each)]
+def strings(value: Any) -> list[str]:  # all texts in a value, in order, with keys and numbers; without media and what is signed
+    value = value.get("thinking", "") if isinstance(value, dict) and value.get("type") in (*SIGNED, "base64") else value
+    if isinstance(value, dict | list):
+        parts = [part for item in value.items() for part in item] if isinstance(value, dict) else value
+        return [text for part in parts for text in strings(part)]
     return [value if isinstance(value, str) else canonical(value)]
-def blocks(message: Any) -> list[dict[str, Any]]:  # of a message; a string is a text block
+def blocks(message: Any) -> list[dict[str, Any]]:  # a string is a text block
     content = message.get("content") if isinstance(message, dict) else None
     found = [{"type": "text", "text": content}] if isinstance(content, str) else content
     return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-def results(message: Any) -> dict[str, Any]:  # results in a message by the id of their call
+def text_of(message: Any) -> str:  # its texts, a line each
+    return "\n".join(str(each.get("text", "")) for each in blocks(message))
+def typed(message: Any) -> str:  # what the user seems to have typed: no tool results, no texts of the host in tags or brackets
+    said = [each for each in blocks(message) if message.get("role") == "user" and not results(message)]
+    return "\n".join(text for each in said if (text := str(each.get("text", "")).strip()) and text[0] not in "<[#")
+def results(message: Any) -> dict[str, Any]:  # tool results by the id of their call
     one = message.get("tool_call_id") or (str(message.get("type")).endswith("_output") and message.get("call_id"))
     return {str(b["tool_use_id"]): b for b in blocks(message) if b.get("type") == "tool_result"} | ({str(one): message} if one else {})
-def typed(message: Any) -> str:  # what the user seems to have typed: no tool results, no texts of the host in tags or brackets
-    found = blocks(message)
-    said = found and message.get("role") == "user" and all(each.get("type") != "tool_result" for each in found)
-    return "\n".join(text for each in found if said and (text := str(each.get("text", "")).strip()) and text[0] not in "<[#")
-def seal(before: bytes, lines: bytes, record: dict[str, Any]) -> bytes:
-    """Of the seal before, the hashes of the lines in between, and the record with hashes in place of its texts."""
-    ops = [{**op, "put": [{"redacted": b64(hashed(p, 32))} if isinstance(p, str) else p for p in op["put"]]}
-           if isinstance(op, dict) and "put" in op else op for op in record["list"]]
-    bare = {key: value for key, value in record.items() if key != "seal"} | {"list": ops}
-    return hashed(before + lines + hashed(canonical(bare), 32), 32)
-def line_hash(raw: bytes, entry: Any) -> bytes:  # of a redacted line, what it states
-    stated = entry.get("redacted") if isinstance(entry, dict) else None
-    return unb64(stated["line"]) if isinstance(stated, dict) else hashed(raw.rstrip(b"\n"), 32)
-# ---- lines of a summary ------------------------------------------------------------------------------------
+message_in = cache(lambda text: json.loads(text) if text else {})  # what a canonical text says
+words_of = cache(lambda text: reading(message_in(text)))
+signed = cache(lambda text: frozenset(canonical(b) for b in blocks(message_in(text)) if b.get("type") in SIGNED))
+@cache
+def ids(text: str | None) -> list[tuple[bool, str]]:  # of calls (True) and results, in order
+    message = message_in(text)
+    parts = (message, *blocks(message), *(message.get("tool_calls") or ()))
+    calls = [str(part.get("call_id") or part.get("id")) for part in parts if str(part.get("type")).endswith(("tool_use", "function", "_call"))]
+    return [(True, name) for name in calls] + [(False, name) for name in results(message)]
+# ---- what a line of a summary is copied from ---------------------------------------------------------------
 ENOUGH, SHORT, QUOTES = 20, 5, dict.fromkeys(map(ord, "`'\""))
 SPLIT = re.compile(r"\s*(?:[,;|()“”…`<>\[\]={}]|:(?=\s|$)|\.(?=\s|$)|→|—| - |^[-*#>\d.]+(?=\s))\s*")
 NAME = re.compile(r".*?(?:[\d_/.]|[a-z][A-Z]|\W\w).*", re.DOTALL)
@@ -98,10 +91,7 @@ requested room rule running said says sections seen session since skills solving
 text that the this tickets to tool tried under use user users verbatim wait waiting was well-known were what when whole with words work written yet you
 yourself""".split())
 def copies(line: str, source: str) -> tuple[list[tuple[int, int]], list[str]]:
-    """Spans of the source that a line is copied from, and its words that are neither copied nor in `WORDS`.
-
-    A copy is a whole part between punctuation, at least `ENOUGH` characters, or one name of a file, of code, of a tool.
-    """
+    """Spans of the source that a line is copied from, and its words that are not: a copy is a whole part, `ENOUGH` characters, or a name."""
     found, unknown = list[tuple[int, int]](), list[str]()
     for chunk in map(plain, SPLIT.split(" ".join(line.split()))):
         few = len(rest := chunk.split()) <= SHORT
@@ -109,8 +99,8 @@ def copies(line: str, source: str) -> tuple[list[tuple[int, int]], list[str]]:
             count, at = 0, -1
             while count < len(rest) and (begin := source.find(" ".join(rest[: count + 1]))) >= 0:
                 count, at = count + 1, begin
-            text, whole = " ".join(rest[:count]), count == len(rest)
-            if count and ((whole and (few or text == chunk)) or len(text) >= ENOUGH or NAME.fullmatch(text)):
+            text = " ".join(rest[:count])
+            if count and ((count == len(rest) and (few or text == chunk)) or len(text) >= ENOUGH or NAME.fullmatch(text)):
                 found.append((at, at + len(text)))
                 rest = rest[count:]
                 continue
@@ -118,53 +108,64 @@ def copies(line: str, source: str) -> tuple[list[tuple[int, int]], list[str]]:
             if not (FIXED.fullmatch(word) or word.lower() in WORDS or f"name {word} input" in source):
                 unknown.append(word)
     return found, unknown
-# ---- the check ---------------------------------------------------------------------------------------------
-class Shown(NamedTuple):
-    digest: bytes
-    text: str | None  # None: redacted, or missing
-    origin: Any  # which message of the input it is, or the name of what made it
-@cache
-def words_of(text: str | None) -> str:
-    return reading(message_in(text))
-@cache
-def signed(text: str | None) -> frozenset[str]:  # blocks of a message that a provider signs
-    return frozenset(canonical(b) for b in blocks(message_in(text)) if b.get("type") in OPAQUE)
-@cache
-def ids(text: str | None) -> list[tuple[bool, str]]:  # calls (True) and results of a message, in order
-    message, found = message_in(text), list[tuple[bool, str]]()
-    for part in (*blocks(message), *(message.get("tool_calls") or ())):
-        found += [(True, str(part.get("id")))] if part.get("type") in ("tool_use", "function") else []
-    found += [(True, str(message["call_id"]))] if str(message.get("type")).endswith("_call") and "call_id" in message else []
-    return found + [(False, name) for name in results(message)]
-
+# ---- compactions by other programs -------------------------------------------------------------------------
+def foreign(entries: list[Any]) -> tuple[list[str], Counter[str]]:
+    """What a log says of compactions that no record describes: Claude Code's, Codex's, OpenCode's, pi's."""
+    notes, counts, said, by_uuid, kept = list[str](), Counter[str](), list[Any](), dict[Any, Any](), list[Any]()
+    for number, entry in enumerate((each if isinstance(each, dict) else {} for each in entries), 1):
+        message = {**entry.get("info", {}), "content": entry["parts"]} if "parts" in entry else sent(entry)
+        marks = (entry.get("compactMetadata") or {}).get("preservedMessages", {}).get("uuids", ())
+        kept = [by_uuid[name] for name in marks if name in by_uuid] or kept
+        items = replaced_by(entry, message, kept)
+        if items is None:
+            said += [message] if message is not None else []
+            by_uuid |= {entry["uuid"]: message} if message and "uuid" in entry else {}
+            continue
+        known, kept, source, now = set(map(canonical, said)), [], "\n".join(map(reading, said)), " ".join(map(reading, items))
+        new, users = [each for each in items if canonical(each) not in known], [text for each in said if (text := plain(typed(each))[:40])]
+        lines = [line for each in new for line in text_of(each).split("\n") if line.strip()]
+        copied, sealed = sum(not copies(line, source)[1] for line in lines), sum(not text_of(each) for each in new)
+        counts += Counter({"compactions without a record": 1, "unverifiable": len(lines) - copied + sealed + 1})  # 1: the request, which no line holds
+        notes.append(f"line {number}: {len(said)} messages before; kept verbatim {len(items) - len(new)}, sealed by the provider {sealed}; "
+            f"of the user {len(users)}, quoted {sum(text in now for text in users)}; lines of the summary {len(lines)}, copied {copied}")
+    return notes, counts
+def replaced_by(entry: dict[str, Any], message: Any, kept: list[Any]) -> list[Any] | None:
+    """What a compaction of another program put in place of what was before; `None`: the line is none."""
+    if entry.get("isCompactSummary") or (isinstance(message, dict) and message.get("summary") is True):
+        return [message, *kept]
+    put = {"compaction": entry, "compacted": entry.get("payload")}.get(str(entry.get("type"))) or {}
+    texts = [{"role": "user", "content": str(put.get("summary") or put.get("message"))}]
+    return [sent(each) or each for each in put.get("replacement_history") or texts] if put else None
+# ---- a log and its records ---------------------------------------------------------------------------------
+def seal(before: bytes, lines: bytes, record: dict[str, Any]) -> bytes:  # over seal, lines since, and the record with its texts as hashes
+    ops = [{**op, "put": [{"redacted": b64(hashed(p, 32))} if isinstance(p, str) else p for p in op["put"]]}
+           if isinstance(op, dict) and "put" in op else op for op in record["list"]]
+    bare = {key: value for key, value in record.items() if key != "seal"} | {"list": ops}
+    return hashed(before + lines + hashed(canonical(bare), 32), 32)
+def line_hash(raw: bytes, entry: Any) -> bytes:  # of a redacted line, what it states
+    stated = entry.get("redacted") if isinstance(entry, dict) else None
+    return unb64(stated["line"]) if isinstance(stated, dict) else hashed(raw.rstrip(b"\n"), 32)
+Shown = NamedTuple("Shown", [("digest", bytes), ("text", str | None), ("origin", Any)])  # `text`: None if redacted; `origin`: place, or maker
 class LogCheck:
     """A log and its records, followed line by line: `problems` says what is broken, `counts` what was looked at."""
     def __init__(self, log: bytes, records: bytes | None = None) -> None:
         self.problems, self.notes, self.where = list[tuple[str, str, str]](), list[str](), ""  # kind, place, words
-        self.counts, self.removed, self.pins = Counter[str](), set[int](), dict[str, str]()
-        self.input, self.context = list[Shown](), list[Shown]()
-        self.requests = list[list[str | None]]()  # rebuilt, message by message
-        self.known: dict[bytes, str | None] = {hashed("null"): "null"}
+        self.counts, self.removed, self.pins, self.new = Counter[str](), set[int](), dict[str, str](), set[int]()
+        self.now, self.input, self.shown = dict[str, Any](), list[Shown](), list[Shown]()  # the newest record, and what it names
+        self.own, self.runs, self.origins, self.whole = list[tuple[dict[str, Any], Shown]](), list[int](), list[int](), True
+        self.requests, self.known = list[list[str | None]](), dict[bytes, str | None]({hashed("null"): "null"})  # each request, rebuilt
         lines = [(raw, parsed(raw)) for raw in log.splitlines(keepends=True)]
         whole = parsed(log) if log[:1] in b"[{" and (len(lines) < 2 or lines[0][1] is None) else None
-        listed = whole.get("messages") if isinstance(whole, dict) else whole
-        entries = listed if isinstance(listed, list) else [entry for _, entry in lines]
+        whole = whole.get("messages") if isinstance(whole, dict) else whole
+        entries = whole if isinstance(whole, list) else [entry for _, entry in lines]
         for entry in entries:
-            self.learn(entry)
+            stated, text = entry.get("redacted") if isinstance(entry, dict) else None, canonical(sent(entry))
+            self.known.setdefault(*(unb64(stated["message"]), None) if isinstance(stated, dict) else (hashed(text), text))
         self.short = {digest[:SHORT_HASH]: digest for digest in self.known}
         self.walk(lines if records is None else [(raw, parsed(raw)) for raw in records.splitlines(keepends=True)])
-        if not self.counts["records"]:
-            self.foreign(entries)
+        self.notes, self.counts = ([], self.counts) if self.counts["records"] else foreign(entries)
     def broken(self, kind: str, is_broken: object, words: str) -> None:
         self.problems += [(kind, self.where, words)] if is_broken else []
-    def learn(self, entry: Any) -> None:  # the message of a line
-        message, stated = sent(entry), entry.get("redacted") if isinstance(entry, dict) else None
-        if isinstance(stated, dict):
-            self.known.setdefault(unb64(stated["message"]), None)
-        elif message is not None:
-            text = canonical(message)
-            self.known[hashed(text)] = text
-
     def walk(self, stream: list[tuple[bytes, Any]]) -> None:  # all lines, with the records among them
         before, lines = b"", b""
         for number, (raw, entry) in enumerate(stream, 1):
@@ -179,34 +180,32 @@ class LogCheck:
             except (LookupError, TypeError, ValueError, AttributeError) as exc:
                 self.broken("record", True, f"cannot be read: {type(exc).__name__}: {exc}")
         self.counts["lines after the newest record"] = len(lines) // 32 if before else 0
-
     def record(self, record: dict[str, Any]) -> None:
-        """Rebuild the request of a record, and hold it to what is promised."""
+        """Rebuild the request of a record, and hold it to the promises."""
         if record.get("base"):
-            self.input, self.context, self.removed = [], [], set()
-        short = unb64(record["input"])
+            self.input, self.shown, self.removed = [], [], set()
+        short, ops, old = unb64(record["input"]), record["list"], len(self.input)
         for digest in (self.short.get(short[at : at + SHORT_HASH]) for at in range(0, len(short), SHORT_HASH)):
             self.broken("missing", digest is None, f"message {len(self.input)} of the input is not in the log as it was")
             self.input.append(Shown(digest or b"", self.known.get(digest or b""), len(self.input)))
-        ops = record["list"]
-        grown = ops == [[0, len(self.context)], {"in": [len(self.input) - len(short) // SHORT_HASH, len(self.input)]}]
-        self.context = shown = [each for op in ops for each in self.made(op)]
-        self.requests.append([each.text for each in shown])
-        texts = [each.text for each in shown if each.text is not None]
-        self.counts["rebuilt" if len(texts) == len(shown) else "redacted, known by hash"] += 1
-        sha = b64(hashed(b"".join(each.digest for each in shown), 32))
-        self.broken("request", sha != record["sha"], "what is rebuilt is not the request that the record names")
-        size, whole = [len(shown), sum(map(len, texts))], len(texts) == len(shown)
-        self.broken("size", record["size"][: 1 + whole] != size[: 1 + whole], f"{record['size'][:2]} messages and characters stated, {size} there")
-        self.in_order(shown, whole, [end for op in ops if isinstance(op, list) for end in op])
+        given = [(op, self.made(op)) for op in ops]
+        grown = ops == [[0, len(self.shown)], {"in": [old, len(self.input)]}]
+        self.now, self.shown, self.runs = record, [each for _, some in given for each in some], [end for op in ops if isinstance(op, list) for end in op]
+        self.own = [(op, some[0]) for op, some in given if isinstance(op, dict) and "sha" in op]
+        self.whole, self.origins = all(each.text is not None for each in self.shown), [each.origin for each in self.shown if isinstance(each.origin, int)]
+        self.new = (removed := set(range(len(self.input))) - set(self.origins)) - self.removed
+        self.requests.append([each.text for each in self.shown])
+        self.counts["rebuilt" if self.whole else "redacted, known by hash"] += 1
+        for promise in PROMISES[: 5 if grown else None]:
+            self.problems += [(promise.__name__, self.where, words) for words in promise(self)]
         if not grown:
-            self.kept_promises(shown, record, whole)
+            self.pins, self.removed, self.counts["removed"] = record.get("pins", {}), removed, len(removed)
+            self.counts["of these in the log, to be recalled"] = sum(self.input[at].text is not None for at in removed)
     def made(self, op: Any) -> list[Shown]:
-        """The messages that an element of a record's list names: of the request before, of the input, rewritten, made."""
-        if isinstance(op, list):
-            return self.context[op[0] : op[1]]
-        if isinstance(op.get("in"), list):
-            return self.input[op["in"][0] : op["in"][1]]
+        """The messages that an element of `list` names: of the request before, of the input, rewritten, made."""
+        if isinstance(op, list) or isinstance(op.get("in"), list):
+            (first, end), run = (op, self.shown) if isinstance(op, list) else (op["in"], self.input)
+            return run[first:end]
         digest, origin = unb64(op["sha"]), op.get("in", op.get("made"))
         if "put" not in op:
             self.broken("missing", digest not in self.known, f"what {origin} made is not in the log")
@@ -216,91 +215,84 @@ class LogCheck:
         text = None if None in put else "".join(map(str, put))
         self.broken("changed", text is not None and hashed(text) != digest, f"message {origin}, rewritten, is not what the record names")
         return [Shown(digest, text, origin)]
-    def in_order(self, shown: list[Shown], whole: bool, runs: list[int]) -> None:
-        """Each message once, in the order in which they were said; each call before its result, and with it."""
-        places = [each.origin for each in shown if isinstance(each.origin, int)]
-        twice = sorted(Counter(places) - Counter(set(places)))
-        self.broken("repeated", twice, f"messages of the input twice: {twice}")
-        self.broken("order", places != sorted(places) or runs != sorted(runs), "messages in another order than before")
-        calls = Counter[str]()
-        for is_call, name in (one for each in shown for one in ids(each.text)):
-            calls[name] += 1 if is_call else -1
-            self.broken("pair", calls[name] < 0 and whole, f"the result {name} without its call before it")
-        unanswered = {(False, name) for name, count in calls.items() if count > 0 and whole}
-        for _, name in unanswered & {one for each in self.input if unanswered for one in ids(each.text)}:
-            self.broken("pair", True, f"the call {name} without its result")
-    def kept_promises(self, shown: list[Shown], record: dict[str, Any], whole: bool) -> None:
-        """After a rewrite: handles, what providers signed, pins, the user's messages, the lines of summaries."""
-        ops = [op for op in record["list"] if isinstance(op, dict) and "sha" in op]
-        removed = set(range(len(self.input))) - {each.origin for each in shown}
-        named = {at for first, last in record.get("removed", ()) for at in range(first, last + 1)}
-        unnamed = sorted(named ^ (removed - self.removed))
-        self.broken("handle", unnamed, f"removed without a handle, or the reverse: {unnamed[:9]}")
-        before, after = (frozenset().union(*(signed(each.text) for each in group)) for group in (self.input, shown))
-        self.broken("signature", after - before, "a signed block that was never there")
-        for op in (op for op in ops if "in" in op):
-            old, new = (results(message_in(each.text)) for each in (self.input[op["in"]], *self.made(op)))
-            lost = [name for name in old if new and old[name] != new.get(name) and name not in record.get("results", ())]
-            self.broken("handle", lost, f"changed results without a handle: {lost}")
-        now, pins = " ".join(words_of(each.text) for each in shown), record.get("pins", {})
-        dropped = [name for name in pins if whole and plain(pins[name]) not in now]
-        dropped += self.pins.keys() - pins.keys() - {*record.get("unpinned", ())}
-        self.broken("pin", dropped, f"not there verbatim: {dropped}")
-        quoted = {at for op in ops for at in op.get("lines", ())[1::4]}
-        for at in sorted(removed - self.removed - quoted - {*record.get("unquoted", ())}):
-            head = plain(typed(message_in(self.input[at].text)))[:40]
-            self.broken("user", head not in now, f"the user's message {at} was removed, and no line quotes it")
-        self.pins, self.removed = pins, removed
-        self.counts["removed"], self.counts["of these in the log, to be recalled"] = len(removed), sum(self.input[at].text is not None for at in removed)
-        for op in (op for op in ops if "lines" in op):
-            self.summary(op, message_in(self.made(op)[0].text), pins)
-    def summary(self, op: dict[str, Any], message: Any, pins: dict[str, str]) -> None:
-        """Each line of a summary: copied from where the record says, or from anywhere, or of fixed words; a model's: counted."""
-        source = "\n".join([*(words_of(each.text) for each in self.input), *map(plain, pins.values())])
-        lines, hidden = text_of(message).split("\n") if message else [], any(each.text is None for each in self.input)
-        at, copied_from = 0, [*zip(*[iter(op["lines"])] * 4, strict=True), (len(lines),)]
-        for (step, where, first, size), (following, *_) in pairwise(copied_from) if message else ():
-            at, span = at + step, words_of(self.input[where].text)[first : first + size]
+    def held(self, body: Any) -> None:
+        """Hold a request, its body or its messages, to the newest record."""
+        found, self.where = body.get("messages", body.get("input")) if isinstance(body, dict) else body, "the request"
+        hashes = [hashed(canonical(sent(each))) for each in found] if isinstance(found, list) else []
+        self.broken("sent", b64(hashed(b"".join(hashes), 32)) != self.now.get("sha"), "is not the one that the newest record names")
+# ---- the promises: each returns what breaks it -------------------------------------------------------------
+def request(it: LogCheck) -> list[str]:
+    """What is rebuilt is what was sent: `sha` is over the hashes of all messages."""
+    sha = b64(hashed(b"".join(each.digest for each in it.shown), 32))
+    return ["what is rebuilt is not the request that the record names"] if sha != it.now["sha"] else []
+def size(it: LogCheck) -> list[str]:
+    """`size` is right: messages, and characters of their canonical JSON."""
+    stated, there = it.now["size"][: 1 + it.whole], [len(it.shown), sum(len(each.text or "") for each in it.shown)]
+    return [f"{stated} messages and characters stated, {there} there"] if stated != there[: 1 + it.whole] else []
+def repeated(it: LogCheck) -> list[str]:
+    """Nothing is there twice."""
+    return [f"messages of the input twice: {twice}"] if (twice := sorted(Counter(it.origins) - Counter(set(it.origins)))) else []
+def order(it: LogCheck) -> list[str]:
+    """What is kept stands in the order in which it was said, and stood before."""
+    return ["messages in another order than before"] if it.origins != sorted(it.origins) or it.runs != sorted(it.runs) else []
+def pair(it: LogCheck) -> list[str]:
+    """A result stands after its call, and a call has the result that the log has."""
+    open_calls, problems = Counter[str](), list[str]()
+    for is_call, name in (one for each in it.shown if it.whole for one in ids(each.text)):
+        open_calls[name] += 1 if is_call else -1
+        problems += [f"the result {name} without its call before it"] if open_calls[name] < 0 else []
+    lost = {(False, name) for name in +open_calls}
+    lost &= {one for each in it.input if lost for one in ids(each.text)}
+    return problems + [f"the call {name} without its result" for _, name in sorted(lost)]
+def handle(it: LogCheck) -> list[str]:
+    """What was removed is in `removed`, and a result shown otherwise in `results`: nothing else is."""
+    wrong = sorted(it.new ^ {at for first, last in it.now.get("removed", ()) for at in range(first, last + 1)})
+    pairs = [(results(message_in(it.input[op["in"]].text)), results(message_in(each.text))) for op, each in it.own if "in" in op]
+    lost = [name for old, new in pairs if new for name in old if old[name] != new.get(name) and name not in it.now.get("results", ())]
+    return [f"removed without a handle, or the reverse: {wrong[:9]}"] * bool(wrong) + [f"changed without a handle: {lost}"] * bool(lost)
+def signature(it: LogCheck) -> list[str]:
+    """What a provider signed is as it was."""
+    before, after = ({block for each in side for block in signed(each.text)} for side in (it.input, it.shown))
+    return ["a signed block that was never there"] if after - before else []
+def pin(it: LogCheck) -> list[str]:
+    """Each of `pins` is there verbatim, and none goes that is not in `unpinned`."""
+    pins, now = it.now.get("pins", {}), " ".join(words_of(each.text) for each in it.shown)
+    dropped = [name for name in pins if it.whole and plain(pins[name]) not in now]
+    dropped += it.pins.keys() - pins.keys() - {*it.now.get("unpinned", ())}
+    return [f"not there verbatim: {dropped}"] if dropped else []
+def user(it: LogCheck) -> list[str]:
+    """A message of the user that was removed is quoted, or is in `unquoted`."""
+    quoted, now = {at for op, _ in it.own for at in op.get("lines", ())[1::4]}, " ".join(words_of(each.text) for each in it.shown)
+    heads = {at: plain(typed(message_in(it.input[at].text)))[:40] for at in sorted(it.new - quoted - {*it.now.get("unquoted", ())})}
+    return [f"the user's message {at} was removed, and no line quotes it" for at, head in heads.items() if head not in now]
+def verbatim(it: LogCheck) -> list[str]:
+    """A line that `lines` calls a copy is one: step, message, where in its reading, how long."""
+    problems = list[str]()
+    for op, each in (one for one in it.own if one[1].text):
+        lines, at = text_of(message_in(each.text)).split("\n"), 0
+        copied_from = [*zip(*[iter(op.get("lines", ()))] * 4, strict=True), (len(lines),)]
+        for (step, where, first, length), (following, *_) in pairwise(copied_from):
+            at, span = at + step, words_of(it.input[where].text)[first : first + length]
             copied = span and span in plain(" ".join(lines[at : at + following]))
-            self.broken("verbatim", self.input[where].text and not copied, f"line {at} is not the copy that the record calls it")
-        for at, line in enumerate(lines):
-            unknown = [] if op.get("model") else copies(line, source)[1]
-            excused = hidden or at in op.get("loose", ())
-            self.counts["unverifiable"] += bool(op.get("model") or (unknown and excused))
-            self.broken("line", unknown and not excused, f"line {at} stands nowhere in the source: {' '.join(unknown)[:60]}")
-    def foreign(self, entries: list[Any]) -> None:
-        """What a log says of compactions that no record describes: Claude Code's, Codex's, OpenCode's, pi's."""
-        said: list[Any] = []
-        for number, entry in enumerate(entries, 1):
-            message = sent(entry) if not (isinstance(entry, dict) and "parts" in entry) else {**entry.get("info", {}), "content": entry["parts"]}
-            items = replaced_by(entry, message)
-            if items is None:
-                said += [message] if message is not None else []
-                continue
-            known = set(map(reading, map(text_of, said)))
-            new = [each for each in items if reading(text_of(each)) not in known - {""}]
-            users = [text for each in said if (text := plain(typed(each))[:40])]
-            lines = [line for each in new for line in text_of(each).split("\n") if line.strip()]
-            source, now = "\n".join(map(reading, said)), " ".join(map(reading, items))
-            copied = sum(not copies(line, source)[1] for line in lines)
-            sealed = sum(not text_of(each) for each in new)
-            self.counts["compactions without a record"] += 1
-            self.counts["unverifiable"] += len(lines) - copied + sealed + 1  # and the request, which no line holds
-            self.notes.append(f"line {number}: {len(said)} messages before; kept verbatim {len(items) - len(new)}, sealed by the provider {sealed}; "
-                f"of the user {len(users)}, quoted {sum(text in now for text in users)}; lines of the summary {len(lines)}, copied {copied}")
-
-def replaced_by(entry: Any, message: Any) -> list[Any] | None:
-    """What a compaction of another program put in place of what was before; `None`: the line is none."""
-    entry = entry if isinstance(entry, dict) else {}
-    if entry.get("isCompactSummary") or (isinstance(message, dict) and message.get("summary") is True):
-        return [message]
-    found = {"compaction": entry, "compacted": entry.get("payload")}.get(str(entry.get("type"))) or {}
-    text = {"role": "user", "content": str(found.get("summary") or found.get("message"))}
-    return [sent(each) or each for each in found.get("replacement_history") or [text]] if found else None
-
+            problems += [f"line {at} is not the copy that the record calls it"] if it.input[where].text and not copied else []
+    return problems
+def line(it: LogCheck) -> list[str]:
+    """A line that code wrote stands in the source; one of a `model`, or a `loose` one, is counted as unverifiable."""
+    made, problems = [(op, each.text) for op, each in it.own if "lines" in op and each.text], list[str]()
+    source = "\n".join([*(words_of(each.text) for each in it.input), *map(plain, it.now.get("pins", {}).values())]) if made else ""
+    hidden = any(each.text is None for each in it.input)
+    for op, at, text in ((op, at, text) for op, whole in made for at, text in enumerate(text_of(message_in(whole)).split("\n"))):
+        unknown = [] if op.get("model") or (len(text) >= ENOUGH and plain(text) in source) else copies(text, source)[1]
+        excused = hidden or at in op.get("loose", ())
+        it.counts["unverifiable"] += bool(op.get("model") or (unknown and excused))
+        problems += [f"line {at} stands nowhere in the source: {' '.join(unknown)[:60]}"] if unknown and not excused else []
+    return problems
+PROMISES = (request, size, repeated, order, pair, handle, signature, pin, user, verbatim, line)  # the first five of a request that only grew too
 def main() -> int:
     """Check the files named on the command line; 1: something is broken."""
-    found = LogCheck(*(Path(name).read_bytes() for name in sys.argv[1:])) if 1 < len(sys.argv) < 4 else sys.exit(__doc__)
+    log, *files = [Path(name).read_bytes() for name in sys.argv[1:]] if 1 < len(sys.argv) < 5 else sys.exit(__doc__)
+    found = LogCheck(log, *files[:1])
+    any(map(found.held, map(parsed, files[1:])))
     print(*found.notes, *(f"BROKEN {kind} ({where}): {words}" for kind, where, words in found.problems),
           *(f"{name}: {count}" for name, count in found.counts.items() if count), sep="\n")
     return bool(found.problems)

@@ -1,4 +1,8 @@
-"""A recorded session, and what can go wrong with it: `python -m tests.transcript.mutated_logs 100000` tries that many mutations."""
+"""A recorded session, and what can go wrong with its log, its records and its requests.
+
+`python -m tests.transcript.mutated_logs 100000 [SEED]` tries that many mutations: in equal parts those of the log's bytes, those that
+are sealed again, and those of the request that was sent.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +20,15 @@ from tests.kit import result, said, text, use, user
 from ullage import ullage_check as check
 from ullage.manager import ContextManager, Request
 
-__all__ = ["KINDS", "mutations", "played"]
+__all__ = ["KINDS", "is_found", "mutated_requests", "mutations", "played"]
 
 Entries = list[dict[str, Any]]
 WORDS = "ledger queue shard lease cursor mirror batch retry token branch parser window".split()
 
 
-def played(folder: Path, seed: int = 0, turns: int = 6, **more: Any) -> tuple[bytes, list[Request]]:
+def played(
+    folder: Path, seed: int = 0, turns: int = 6, lines: int = 24, **more: Any
+) -> tuple[bytes, list[Request]]:
     """The log of a session that was compacted more than once, and its requests."""
     rng = random.Random(seed)
     given = {"model": "claude-opus-4-5", "context_window": 4000, "clock": lambda: 1_000, **more}
@@ -37,8 +44,8 @@ def played(folder: Path, seed: int = 0, turns: int = 6, **more: Any) -> tuple[by
                 thought = {"type": "thinking", "thinking": words, "signature": f"s{turn}{call}=="}
                 path = f"src/{rng.choice(WORDS)}_{turn}.py"
                 manager.add(said([thought, text(f"I read {path}."), use(name, path=path)]))
-                lines = (f"{n}: {' '.join(rng.choices(WORDS, k=8))}" for n in range(24))
-                manager.add(user([result(name, "\n".join(lines))]))
+                rows = (f"{n}: {' '.join(rng.choices(WORDS, k=8))}" for n in range(lines))
+                manager.add(user([result(name, "\n".join(rows))]))
             requests.append(manager.prepare())
             manager.add(said(f"The {words} are as the files say."))
         manager.add(user("Thank you."))
@@ -94,7 +101,14 @@ class _Sealed(check.LogCheck):
         super().__init__(_bytes(entries))
 
     def walk(self, stream: list[tuple[bytes, Any]]) -> None:
-        before, lines = b"", b""
+        promises, check.PROMISES = check.PROMISES, ()  # a forger makes none
+        try:
+            self.write(stream)
+        finally:
+            check.PROMISES = promises
+
+    def write(self, stream: list[tuple[bytes, Any]]) -> None:
+        before, lines, self.counts["records"] = b"", b"", 1
         for raw, entry in stream:
             if entry.get("type") != check.RECORD:
                 lines += check.line_hash(raw, entry)
@@ -102,7 +116,7 @@ class _Sealed(check.LogCheck):
                 continue
             self.where, entry = "the forger", json.loads(raw)
             self.record(entry)
-            shown = self.context
+            shown = self.shown
             size = [len(shown), sum(len(each.text or "") for each in shown)]
             entry["size"] = [*size, *entry["size"][2:]]
             entry["sha"] = check.b64(check.hashed(b"".join(each.digest for each in shown), 32))
@@ -213,8 +227,8 @@ def wrong_size(entries: Entries, rng: random.Random) -> bool:
 
 
 def missing_handle(entries: Entries, rng: random.Random) -> bool:
-    key = rng.choice(("removed", "results"))
-    found = rng.choice(_records(entries, key))[key]
+    lists = [each[key] for key in ("removed", "results") for each in _records(entries, key)]
+    found = rng.choice(lists)
     del found[rng.randrange(len(found))]
     return True
 
@@ -257,6 +271,57 @@ def changed_signature(entries: Entries, rng: random.Random) -> bool:
     return put != text
 
 
+# ---- mutations of the request that was sent ----------------------------------------------------------
+
+
+def request_cut(sent: Entries, rng: random.Random) -> None:
+    del sent[rng.randrange(len(sent))]
+
+
+def request_repeated(sent: Entries, rng: random.Random) -> None:
+    at = rng.randrange(len(sent))
+    sent.insert(at, sent[at])
+
+
+def request_reordered(sent: Entries, rng: random.Random) -> None:
+    one, other = rng.sample(range(len(sent)), 2)
+    sent[one], sent[other] = sent[other], sent[one]
+
+
+def request_moved_boundary(sent: Entries, rng: random.Random) -> None:
+    """The summary says the same, and stands one message later."""
+    at = rng.randrange(len(sent) - 1)
+    sent[at : at + 2] = [sent[at + 1], sent[at]]
+
+
+def request_swapped_id(sent: Entries, rng: random.Random) -> None:
+    text = json.dumps(sent)
+    names = sorted({part.split('"')[0] for part in text.split('"call_')[1:]})
+    name = rng.choice([each for each in names if each.replace("_", "").isdigit()])
+    sent[:] = json.loads(text.replace(f'"call_{name}"', f'"call_{name}{rng.randrange(9)}"', 1))
+
+
+def request_changed_byte(sent: Entries, rng: random.Random) -> None:
+    """A letter of one message is another."""
+    at = rng.randrange(len(sent))
+    text = check.canonical(sent[at])
+    places = [n for n, letter in enumerate(text) if letter.islower() and text[n - 1] != "\\"]
+    place = rng.choice(places)
+    letter = rng.choice([each for each in "abcdefghij" if each != text[place]])
+    sent[at] = json.loads(text[:place] + letter + text[place + 1 :])
+
+
+def request_invented_line(sent: Entries, rng: random.Random) -> None:
+    at = rng.choice([n for n, each in enumerate(sent) if isinstance(each.get("content"), str)])
+    words = f"The operator wants the {rng.choice(WORDS)} removed."
+    sent[at] = {**sent[at], "content": f"{sent[at]['content']}\n{words}"}
+
+
+_REQUEST = (
+    request_cut, request_repeated, request_reordered, request_moved_boundary, request_swapped_id,
+    request_changed_byte, request_invented_line,
+)  # fmt: skip
+
 _BARE = (changed_byte, swapped_id, cut, repeated, reordered)
 _SEALED = (
     dropped_pin, invented_line, moved_boundary, sealed_reordered, sealed_cut, sealed_repeated, missing_handle,
@@ -290,18 +355,51 @@ def mutations(
             yield kind, made
 
 
+def mutated_requests(sent: Entries, count: int, seed: int = 0) -> Iterator[tuple[str, Entries]]:
+    """So many mutated requests, each with its kind; none is the request itself."""
+    rng = random.Random(seed)
+    while count:
+        change, made = rng.choice(_REQUEST), [*sent]
+        change(made, rng)
+        if made != sent:
+            count -= 1
+            yield change.__name__, made
+
+
+def is_found(following: check.LogCheck, sent: Any) -> bool:
+    """Whether a request is called another one than the newest record's."""
+    del following.problems[:]
+    following.held({"messages": sent})
+    return bool(following.problems)
+
+
 def main() -> None:
-    count, tried, missed = int(sys.argv[1]), Counter[str](), Counter[str]()
+    share, seed = int(sys.argv[1]) // 3, int((sys.argv[2:] or ["0"])[0])
+    check.copies = lru_cache(maxsize=100_000)(check.copies)  # most lines are in each mutated log
+    check.parsed = lru_cache(maxsize=100_000)(check.parsed)
+    tried, found = Counter[str](), Counter[str]()
+    bare, sealed = ([each.__name__ for each in kinds] for kinds in (_BARE, _SEALED))
     with tempfile.TemporaryDirectory() as folder:
-        for seed in range(count // 1000 or 1):
-            log, _ = played(Path(folder), seed)
-            assert not check.LogCheck(log).problems
-            for kind, made in mutations(log, min(count, 1000), seed):
+        for start in range(0, share, 500):
+            number = seed + start
+            log, requests = played(
+                Path(folder), number, turns=5 + number % 2, lines=20 + number % 8
+            )
+            following, count = check.LogCheck(log), min(share - start, 500)
+            assert not following.problems
+            assert not is_found(following, requests[-1].messages)
+            for kinds in (bare, [*sealed, "wrong_size"]):
+                for kind, made in mutations(log, count, number, kinds):
+                    tried[kind] += 1
+                    found[kind] += bool(check.LogCheck(made).problems)
+            sent = json.loads(check.canonical(requests[-1].messages))
+            for kind, request in mutated_requests(sent, count, number):
                 tried[kind] += 1
-                missed[kind] += not check.LogCheck(made).problems
-    for kind in KINDS:
-        print(f"{kind}: {tried[kind] - missed[kind]} of {tried[kind]} found")
-    sys.exit(bool(missed.total()))
+                found[kind] += is_found(following, request)
+    for kind in tried:
+        print(f"{kind}: {found[kind]} of {tried[kind]} found")
+    print(f"all: {found.total()} of {tried.total()} found")
+    sys.exit(found.total() < tried.total())
 
 
 if __name__ == "__main__":

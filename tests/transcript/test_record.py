@@ -13,7 +13,8 @@ import jsonschema
 import pytest
 
 from tests.kit import result, said, use, user
-from tests.transcript.mutated_logs import KINDS, mutations, played
+from tests.transcript import mutated_logs
+from tests.transcript.mutated_logs import KINDS, is_found, mutated_requests, mutations, played
 from ullage import compact, ullage_check as check
 from ullage.exceptions import StoreError
 from ullage.facts.sections import HEADINGS
@@ -62,10 +63,32 @@ def test_each_request_is_rebuilt_under_each_preset(tmp_path: Path, preset: str):
 def test_each_mutation_is_found(recorded: tuple[bytes, list[Any]], kind: str):
     missed = [
         made
-        for _, made in mutations(recorded[0], 140, 7, [kind])
+        for _, made in mutations(recorded[0], 30, 7, [kind])
         if not check.LogCheck(made).problems
     ]
     assert missed == []
+
+
+def test_each_mutated_request_is_found(recorded: tuple[bytes, list[Any]]):
+    log, requests = recorded
+    following, sent = check.LogCheck(log), json.loads(check.canonical(requests[-1].messages))
+    assert not is_found(following, sent)
+    tried = list(mutated_requests(sent, 200, 7))
+    assert {kind for kind, _ in tried} == {each for each in tried_kinds() if "request_" in each}
+    assert [kind for kind, made in tried if not is_found(following, made)] == []
+
+
+def tried_kinds() -> list[str]:
+    return [name for name in vars(mutated_logs) if callable(vars(mutated_logs)[name])]
+
+
+def test_the_checker_is_one_short_file_that_imports_nothing_of_ours():
+    text = CHECKER.read_text()
+    assert text.count("\n") <= 300
+    assert "ullage." not in "".join(line for line in text.split("\n") if "import" in line)
+    kinds = {promise.__name__ for promise in check.PROMISES}
+    page = (CHECKER.parents[2] / "docs" / "record.md").read_text()
+    assert all(f"`{kind}`" in page for kind in kinds)
 
 
 def test_records_fit_their_schema(recorded: tuple[bytes, list[Any]]):
