@@ -14,9 +14,16 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
+from benches.fidelity.replays import SUFFIXES
+
 from ullage.counting.calibration import Ledger, weights_for
+from ullage.counting.models import ModelTable
+from ullage.levels.cost import rates_of
 from ullage.manager.journal import ms_of
 from ullage.observe.cache_monitor import CacheForecast, cache_use
+from ullage.policy import Policy
+from ullage.replay import DEFAULT_MODEL, SessionScript, replay_session, script_of
+from ullage.sessions import open_session
 
 WEIGHTS = weights_for("claude-opus-4-5")
 LONG = 3_600
@@ -113,6 +120,35 @@ def errors(folder: Path) -> tuple[dict[str, list[float]], Counter[str]]:
     return found_in, seen
 
 
+# Compaction while nobody works on a conversation, at the recorded pauses.
+
+
+def idle_costs(script: SessionScript, percent: int) -> Iterator[tuple[int, int]]:
+    """Of each compaction that a pause brought about, nanodollars until the next such one: without it, and with it.
+
+    The cache of a prompt runs out in a pause longer than its shortest life, which is written again then.
+    """
+    row = ModelTable.builtin().lookup(script.model or DEFAULT_MODEL)
+    life = 1000 * min(row.cache.ttl_seconds, default=0)
+    runs = [
+        replay_session(script, Policy.buffered().change({"auto.idle_percent": each}))
+        for each in (0, percent)
+    ]
+    paid, fired, before = [list[int](), list[int]()], list[int](), 0
+    for turns in zip(runs[0].turns, runs[1].turns, strict=False):
+        now = script.times[turns[0].message - 1]
+        cold = bool(life and before and now and now - before > life)
+        before = now or before
+        for turn, sums in zip(turns, paid, strict=True):
+            write, read = rates_of(row, turn.tokens)
+            cached = 0 if cold else turn.read_tokens
+            sums.append(cached * read + (turn.tokens - cached) * write)
+        if any(why.endswith("the provider's cache has run out") for _, why, _ in turns[1].acted):
+            fired.append(len(paid[0]) - 1)
+    for at, end in zip(fired, [*fired, len(paid[0])][1:], strict=True):
+        yield sum(paid[0][at:end]), sum(paid[1][at:end])
+
+
 class Request:
     tokens, rewritten_from, compaction = 50_000, None, None
 
@@ -147,7 +183,16 @@ def overhead(turns: int, flush_after: int) -> dict[str, float]:
 
 
 def main() -> None:
-    found_in, seen = errors(Path(os.environ["ULLAGE_CORPUS"]))
+    folder = Path(os.environ["ULLAGE_CORPUS"])
+    scripts = (
+        script_of(open_session(path)) for path in folder.glob("*/*") if path.suffix in SUFFIXES
+    )
+    fired = [pair for each in scripts if each.messages for pair in idle_costs(each, 50)]
+    pays, before, after = sum(b < a for a, b in fired), *map(sum, zip(*fired, strict=True))
+    print(
+        f"compaction while idle: {pays} of {len(fired)} pay; ${before / 1e9:.2f} → ${after / 1e9:.2f}"
+    )
+    found_in, seen = errors(folder)
     print(dict(seen))
     for name, found in found_in.items():
         tenths = statistics.quantiles(found, n=10)

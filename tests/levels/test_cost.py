@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from decimal import Decimal
@@ -12,12 +13,14 @@ from hypothesis import given, strategies as st
 from tests.kit import result, said, text, use, user
 from ullage.counting.models import lookup
 from ullage.counting.window import WindowSettings
+from ullage.legality import validate
 from ullage.levels import Decision, View
 from ullage.levels.cost import FLOOR_TOKENS, cost_of, expected_cost, is_cold, working_size
 from ullage.levels.view import StageReport
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.replay import SessionScript, replay_session
+from ullage.testing import ScriptedSummarizer
 
 OPUS = lookup("claude-opus-4-5")
 TEN = "0123456789" * 4  # ten tokens by the rough estimate
@@ -269,3 +272,101 @@ def test_what_no_level_touched_has_cost_what_it_would_have_without():
     assert found.dollars == found.unmanaged_dollars > 0
     run = replay_session(SessionScript(steps(40, 1_500)), None, model="claude-opus-4-5")
     assert found.dollars == pytest.approx(run.nanousd / 1e9, rel=0.001)
+
+
+# Compaction while nobody works on a conversation.
+
+
+def paused(policy: Policy = LADDER, **given) -> tuple[ContextManager, list[int]]:
+    """A conversation above half of its trigger, whose newest request was made at the clock's time."""
+    now = [1_700_000_000_000]
+    policy = policy.change({"micro.by_line": False, "micro.by_supersession": False})
+    manager = ContextManager(model=OPUS.name, policy=policy, clock=lambda: now[0], **given)
+    for message in [*steps(60, 1_500), said(text("done"))]:
+        manager.add(message)
+        if message["role"] == "user":
+            manager.prepare()
+    return manager, now
+
+
+def test_a_host_knows_from_when_on_a_compaction_pays_while_nobody_works():
+    manager, now = paused()
+    began, tokens = now[0], manager.usage().tokens
+    assert tokens < manager.window.threshold
+    assert manager.idle_at() == began + 300_000
+    assert manager.compact_idle() is None
+    now[0] = began + 300_000
+    report = manager.compact_idle()
+    assert report.stage == "autocompact"
+    assert manager.usage().tokens == tokens - report.freed < tokens // 2
+    assert manager.idle_at() is None
+    assert manager.compact_idle() is None
+    manager.add(user("go on"))
+    assert validate(manager.prepare().messages).ok
+
+
+@pytest.mark.parametrize(
+    ("rules", "later"),
+    [
+        ({"cost.cache_seconds": 3_600}, 3_600_000),
+        ({"auto.idle_percent": 100}, None),
+        ({"auto.enabled": False}, None),
+        ({"keep.min_tokens": 200_000, "keep.max_tokens": 200_000}, None),
+    ],
+)
+def test_when_a_compaction_while_idle_pays(rules, later):
+    manager, now = paused(LADDER.change(rules))
+    assert manager.idle_at() == (None if later is None else now[0] + later)
+
+
+def test_a_summary_by_a_model_is_asked_for_while_the_cache_holds_the_conversation():
+    writer = ScriptedSummarizer()
+    manager, now = paused(summarizer=writer)
+    assert now[0] < manager.idle_at() < now[0] + 300_000
+    now[0] = manager.idle_at()
+    assert manager.compact_idle().stage == "autocompact"
+    assert len(writer.requests) == 1
+
+
+def test_a_background_task_waits_and_gives_way_to_a_request():
+    async def played(busy: bool) -> tuple[StageReport | None, float]:
+        manager, now = paused()
+        waited = 0.0
+
+        async def sleep(seconds: float) -> None:
+            nonlocal waited
+            waited = seconds
+            now[0] += int(seconds * 1_000)
+            if busy:
+                manager.add(user("go on"))
+                await manager.aprepare()
+
+        return await manager.acompact_idle(sleep=sleep), waited
+
+    report, waited = asyncio.run(played(busy=False))
+    assert (report.stage, waited) == ("autocompact", 300.0)
+    assert asyncio.run(played(busy=True))[0] is None
+
+
+@pytest.mark.parametrize(("percent", "pause", "compacts"), [(50, 301, True), (50, 299, False), (0, 900, False), (99, 900, False)])  # fmt: skip
+def test_the_next_request_is_compacted_after_a_pause_where_the_policy_says_so(
+    percent, pause, compacts
+):
+    manager, now = paused(LADDER.change({"auto.idle_percent": percent}))
+    manager.add(user("go on"))
+    now[0] += pause * 1_000
+    acted = [each for each in manager.prepare().reports if each.stage == "autocompact"]
+    assert [each.why for each in acted] == ["the provider's cache has run out"] * compacts
+
+
+def test_a_list_that_comes_whole_is_compacted_after_a_pause_too():
+    """As in the gateway: an answer is seen only with the request after it, so that its time says nothing."""
+    now = [1_700_000_000_000]
+    policy = Policy.buffered().change({"auto.idle_percent": 50})
+    manager = ContextManager(model=OPUS.name, policy=policy, clock=lambda: now[0])
+    items = [user("read"), *steps(60, 1_500)]
+    assert manager.changed_view(items, unchanged=0).reports == ()
+    items = [*items, said(text("done")), user("go on")]
+    now[0] += 301_000
+    (report,) = manager.changed_view(items, unchanged=len(items) - 2).reports
+    assert report.why == "the provider's cache has run out"

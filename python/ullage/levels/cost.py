@@ -328,6 +328,39 @@ def _passed(model: Model, before_ms: int | None, at_ms: int | None) -> bool:
     return at_ms - before_ms > 1000 * min(lives)
 
 
+# Whether a conversation is compacted while nobody works on it, since its next request has to be written to the cache anyway.
+
+
+def life_ms(model: Model, policy: Policy) -> int:
+    """How long the provider's cache holds a prefix after its last use, in milliseconds; 0: unknown, it never runs out."""
+    return 1000 * (policy.cost.cache_seconds or min(model.cache.ttl_seconds, default=0))
+
+
+def idle_pays(
+    tokens: int, model: Model, policy: Policy, *, overhead_tokens: int, asks: bool, cold: bool
+) -> bool:
+    """Whether a compaction between two requests pays, if the next one finds the cache run out.
+
+    What it frees is not written again, and not read by later requests: within `cost.wait_requests` that has to be more than what
+    the summary costs.
+
+    Args:
+        tokens: Of the next request as it stands.
+        model: Its prices; `None` in it: the usual ratios, and an answer at four times the price of writing.
+        policy: What a compaction leaves, and how long a change may take to pay.
+        overhead_tokens: System prompt and tools.
+        asks: The summary is a model's, which reads the conversation.
+        cold: The cache has run out already, so that it is not read from there.
+    """
+    summary = policy.summary.max_output_tokens
+    freed = tokens - overhead_tokens - policy.keep.min_tokens - summary
+    write, read = rates_of(model, tokens)
+    prices = model.prices_at(tokens)
+    answer = 4 * write if prices is None else int(1000 * prices.output)
+    cost = tokens * (write if cold else read) + summary * answer if asks else 0
+    return freed > 0 and freed * (write + policy.cost.wait_requests * read) > cost
+
+
 # Whether a change of what was sent waits until it pays for the cache that it breaks (BEY-2).
 
 

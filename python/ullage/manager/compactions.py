@@ -11,10 +11,12 @@ from ullage.counting.window import FULL_WINDOW_TOKENS
 from ullage.effects import Call, Flow, LetOthersRun
 from ullage.exceptions import CompactionError, InvalidPolicy, LogConflict
 from ullage.levels import microcompact, pipeline
+from ullage.levels.collapse import asks_outside
+from ullage.levels.cost import idle_pays, life_ms
 from ullage.levels.drop_stale_thinking import after
 from ullage.levels.view import Made, StageReport
 from ullage.manager.known import Host
-from ullage.manager.machine import Machine, collapse_failed, decided, is_due
+from ullage.manager.machine import Machine, can_compact, collapse_failed, decided, is_due
 from ullage.manager.request_writer import RequestWriter
 from ullage.policy import KeepPolicy
 
@@ -99,11 +101,13 @@ class Autocompaction:
     def least_tokens(self) -> int:
         """Below this size nothing automatic is due."""
         machine = self._machine
-        return min(machine.trigger(), machine.window.effective, machine.last_resort_tokens)
+        least = min(machine.trigger(), machine.window.effective, machine.last_resort_tokens)
+        return min(least, idle_mark(machine) or least)
 
     def due(self, tokens: int) -> bool:
-        """Whether an automatic compaction is due at this size (WIN-5, AUTO-1)."""
-        return is_due(self._machine, tokens)
+        """Whether an automatic compaction is due at this size (WIN-5, AUTO-1), or pays since the cache has run out (COST-3)."""
+        machine = self._machine
+        return is_due(machine, tokens) or is_due_idle(machine, self._host, tokens)
 
     def due_after_collapse(self, tokens: int) -> bool:
         """Whether context collapse could not make enough room (AUTO-7)."""
@@ -117,6 +121,8 @@ class Autocompaction:
 
         machine, host = self._machine, self._host
         self.result = None
+        if why == "summary" and machine.tokens < machine.trigger():
+            why = "the provider's cache has run out"
         ready = None if instructions else (yield from taken(machine, host))
         base = list(machine.view.messages)
         job = job_for(machine, host, base, "auto", instructions=instructions)
@@ -147,6 +153,75 @@ class Autocompaction:
         """After all levels: notes of the session count growth from the new size, with what came back after a compaction."""
         if self.result is not None and self.result.compacted:
             _resized(self._machine, self._host)
+
+
+# Compaction between two requests, where the next one finds the provider's cache run out (COST-3).
+
+
+LEAD_MS = 45_000
+"""A model's summary is asked for so long before the cache runs out: its call still reads the conversation from there."""
+
+USUAL_IDLE_PERCENT = 50
+"""Of the trigger, where a host asks and the policy has no mark of its own."""
+
+
+def idle_mark(machine: Machine) -> int:
+    """Tokens from which a request is preceded by a compaction where the cache has run out; 0: none is."""
+    return machine.trigger() * machine.policy.auto.idle_percent // 100
+
+
+def idle_from(machine: Machine, host: Host) -> int | None:
+    """From when on a compaction while idle pays, in milliseconds since the epoch; `None`: it does not, or no time is known."""
+    percent = machine.policy.auto.idle_percent or USUAL_IDLE_PERCENT
+    asks, tokens = asks_outside(host.summarizer), machine.tokens
+    used, life = _last_used_ms(machine), life_ms(machine.model, machine.policy)
+    if not used or not life or tokens * 100 < machine.trigger() * percent:
+        return None
+    if not _may_idle(machine, tokens, asks=asks, cold=False):
+        return None
+    return used + max(0, life - LEAD_MS) if asks else used + life
+
+
+def is_due_idle(machine: Machine, host: Host, tokens: int) -> bool:
+    """Whether a request of this size is preceded by a compaction since the cache has run out."""
+    mark, now_ms = idle_mark(machine), machine.now_ms
+    if not mark or tokens < mark or now_ms is None:
+        return False
+    used, life = _last_used_ms(machine), life_ms(machine.model, machine.policy)
+    if not used or not life or now_ms <= used + life:
+        return False
+    return _may_idle(machine, tokens, asks=asks_outside(host.summarizer), cold=True)
+
+
+def _may_idle(machine: Machine, tokens: int, *, asks: bool, cold: bool) -> bool:
+    """Nothing speaks against an automatic compaction, none was made a moment ago, and it pays."""
+    since, auto = machine.tracking.turns_since, machine.policy.auto
+    if not can_compact(machine) or (since is not None and since <= auto.refill_turns):
+        return False
+    overhead = machine.overhead_tokens
+    return idle_pays(
+        tokens, machine.model, machine.policy, overhead_tokens=overhead, asks=asks, cold=cold
+    )
+
+
+def _last_used_ms(machine: Machine) -> int:
+    """When the newest request was made, or else its answer came; 0: unknown."""
+    sent = machine.records[-1].at_ms if machine.records else None
+    return sent or microcompact.newest_answer_ms(machine.view)
+
+
+def compact_idle(machine: Machine, host: Host, now_ms: int | None) -> Flow[StageReport | None]:
+    """Compact where that pays now; `None`: it does not, or nothing was installed."""
+    at_ms = idle_from(machine, host)
+    if at_ms is None or now_ms is None or now_ms < at_ms:
+        return None
+    compactor = Autocompaction(machine, host)
+    report = yield from compactor.compact(why="nobody works on it, and the cache runs out")
+    if report is None:
+        return None
+    report = yield from machine.noted(after(report, machine.view, machine.model))
+    compactor.ended()
+    return report
 
 
 class Asked(NamedTuple):

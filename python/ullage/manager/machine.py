@@ -111,6 +111,11 @@ def is_due(machine: Machine, tokens: int) -> bool:
     return tokens >= machine.trigger() and not _obstacle(machine)[0]
 
 
+def can_compact(machine: Machine) -> bool:
+    """Whether nothing speaks against an automatic compaction, whatever the size."""
+    return not _obstacle(machine)[0]
+
+
 def collapse_failed(machine: Machine, tokens: int) -> bool:
     """Whether collapse stands in for a compaction and could not make room: then one may come after all (AUTO-7)."""
     if not machine.policy.collapse.enabled:

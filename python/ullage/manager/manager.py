@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ullage.compaction.context_providers import Providers
@@ -376,6 +376,57 @@ class ContextManager(WholeLists):
         asked = compactions.Asked(instructions, keep, direction, at, target_tokens)
         with self._whole("compact"):
             return await self._arun(compactions.compact(*self._conversation, asked), cancel)
+
+    def idle_at(self) -> int | None:
+        """From when on a compaction pays if nobody works on the conversation, in milliseconds since the epoch.
+
+        The provider's cache runs out some minutes after its last use (`cost.cache_seconds`); then the next request is written to it
+        whole, and a shorter one costs less at once. Where a model writes summaries it is a little before, so that its call still
+        reads the conversation from the cache.
+
+        Returns:
+            `None`: it would not pay, the context is below `auto.idle_percent` of the trigger (0: half of it), nothing was sent
+            yet, or the cache of this model never runs out.
+        """
+        return compactions.idle_from(self.machine, self.host)
+
+    def compact_idle(self, *, now_ms: int | None = None) -> StageReport | None:
+        """Compact if `idle_at` has come; a host calls it while it waits for its user.
+
+        Args:
+            now_ms: The time, in milliseconds since the epoch; `None`: the manager's clock.
+
+        Returns:
+            What was done; `None`: nothing.
+
+        Raises:
+            StoreError: It could not be written to the log; state is unchanged.
+        """
+        now = self._clock() if now_ms is None else now_ms
+        with self._whole("compact_idle"):
+            return self._run(compactions.compact_idle(self.machine, self.host, now))
+
+    async def acompact_idle(
+        self, *, sleep: Callable[[float], Awaitable[object]] | None = None
+    ) -> StageReport | None:
+        """Wait until `idle_at`, then `compact_idle`: for a background task that is started after each answer.
+
+        A request that is prepared meanwhile ends it without effect; to cancel the task is safe at any moment.
+
+        Args:
+            sleep: Waits some seconds; `None`: `asyncio.sleep`.
+        """
+        import asyncio
+
+        at_ms, number, now = self.idle_at(), self.machine.requests, self._clock()
+        if at_ms is None or now is None:
+            return None
+        await (sleep or asyncio.sleep)(max(0, at_ms - now) / 1000)
+        if self.machine.requests != number:
+            return None
+        with self._whole("compact_idle"):
+            now = self._clock()
+            return await self._arun(compactions.compact_idle(self.machine, self.host, now))
 
     def on_overflow(self, error: object) -> Recovery:
         """Make room after the provider refused a request.

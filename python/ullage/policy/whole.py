@@ -204,6 +204,11 @@ class CostPolicy(Group):
         "requests",
         "clearing or snipping that pays only after more requests than this is postponed; 0: never",
     )
+    cache_seconds: int = number(
+        0,
+        "seconds",
+        "life of the provider's cache that your marks ask for; 0: the model's shortest",
+    )
 
 
 @group("offer")
@@ -265,6 +270,12 @@ class AutocompactPolicy(Group):
     )
     max_refills: int = number(
         3, "refills in a row", "after this many, stop and report what fills the window", low=1
+    )
+    idle_percent: int = number(
+        0,
+        "percent of the trigger",
+        "from here a conversation is compacted where the provider's cache has run out, and that pays; 0: never",
+        high=100,
     )
     background_percent: int = number(
         0,
