@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 from cyclopts import Parameter
 
@@ -13,7 +13,9 @@ from ullage.exceptions import InvalidPolicy
 from ullage.sessions import Session, open_session
 from ullage.sessions.edit import SessionPart, remove_parts, session_parts, undo_compaction
 from ullage.sessions.find import context_tokens, home_relative
-from ullage.sessions.handoff import HandedOver, handoff
+
+if TYPE_CHECKING:
+    from ullage.sessions.handoff import HandedOver
 
 
 def edit_command(
@@ -169,6 +171,8 @@ def handoff_command(
 
     The old session stays as it is. Calls keep their ids and the user's messages their words.
     """
+    from ullage.sessions.handoff import handoff  # `edit` and `undo` do not need it
+
     out = Output(as_json=json)
     if to is None:
         tools = ", ".join(get_args(Tool))

@@ -246,6 +246,14 @@ def carrying(block: dict[str, Any], shape: str, data: Mapping[str, Any]) -> dict
     return {**block, FOREIGN: {shape: dict(data)}} if data else block
 
 
+def carrying_rest(
+    block: dict[str, Any], shape: str, name: str, source: Mapping[str, Any], *expected: str
+) -> dict[str, Any]:
+    """The block, with what its source holds besides the expected keys attached for `shape`, by a name of that shape."""
+    extra = {key: value for key, value in source.items() if key not in expected}
+    return {**block, FOREIGN: {shape: {name: extra}}} if extra else block
+
+
 def note_foreign(value: Mapping[str, Any], shape: str, where: str, losses: Losses) -> None:
     """Notes what other shapes attached, as it cannot go to this one."""
     carried = value.get(FOREIGN)

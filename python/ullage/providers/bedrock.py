@@ -31,6 +31,7 @@ from ullage.providers._common import (
     blocks_of,
     call_ids,
     carrying,
+    carrying_rest,
     definable,
     dumps,
     foreign,
@@ -84,9 +85,8 @@ class _BedrockReader:
             content = message.get("content") or []
             if index == 0 and content == [{"text": USER_FILLER}]:
                 continue
-            extra = {key: value for key, value in message.items() if key not in ("role", "content")}
             read = {"role": message.get("role"), "content": _blocks_in(content, self._ids)}
-            self.messages.append(carrying(read, SHAPE, {"message": extra} if extra else {}))
+            self.messages.append(carrying_rest(read, SHAPE, "message", message, "role", "content"))
 
 
 def _blocks_in(content: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> list[Block]:
@@ -135,21 +135,17 @@ def _block(part: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
 
 def _call(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
     call_id = value.get("toolUseId")
-    expected = ("toolUseId", "name", "input")
-    extra = {key: item for key, item in value.items() if key not in expected}
     block = {
         "type": "tool_use",
         "id": ids.get(str(call_id), call_id),
         "name": value.get("name"),
         "input": value.get("input"),
     }
-    return carrying(block, SHAPE, {"extra": extra} if extra else {})
+    return carrying_rest(block, SHAPE, "extra", value, "toolUseId", "name", "input")
 
 
 def _result(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
     call_id = value.get("toolUseId")
-    expected = ("toolUseId", "content", "status")
-    extra = {key: item for key, item in value.items() if key not in expected}
     content = [_inner(part) for part in value.get("content") or ()]
     block: Block = {
         "type": "tool_result",
@@ -158,7 +154,7 @@ def _result(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
     }
     if "status" in value:
         block["is_error"] = value["status"] == "error"
-    return carrying(block, SHAPE, {"extra": extra} if extra else {})
+    return carrying_rest(block, SHAPE, "extra", value, "toolUseId", "content", "status")
 
 
 def _inner(part: Mapping[str, Any]) -> Block:

@@ -29,6 +29,7 @@ from ullage.providers._common import (
     bare,
     blocks_of,
     carrying,
+    carrying_rest,
     definable,
     dumps,
     foreign,
@@ -84,9 +85,8 @@ class _GeminiReader:
                 if isinstance(part, Mapping)
                 else _opaque({"text": str(part)})
             )
-        extra = {key: value for key, value in content.items() if key not in ("role", "parts")}
         message = {"role": "assistant" if model else "user", "content": blocks}
-        self.messages.append(carrying(message, SHAPE, {"content": extra} if extra else {}))
+        self.messages.append(carrying_rest(message, SHAPE, "content", content, "role", "parts"))
 
     def block(self, part: Mapping[str, Any], where: str) -> Block:
         if isinstance(part.get("functionCall"), Mapping):

@@ -31,6 +31,7 @@ from ullage.providers._common import (
     blocks_of,
     call_ids,
     carrying,
+    carrying_rest,
     definable,
     foreign,
     from_url,
@@ -255,15 +256,13 @@ class _ChatItemReader:
         return None
 
     def _result(self, message: Mapping[str, Any]) -> None:
-        expected = ("role", "tool_call_id", "content")
-        extra = {key: value for key, value in message.items() if key not in expected}
         call_id = message.get("tool_call_id")
         block: Block = {
             "type": "tool_result",
             "tool_use_id": self._ids.get(str(call_id), call_id),
             "content": _content_in(message.get("content")),
         }
-        block = carrying(block, SHAPE, {"message": extra} if extra else {})
+        block = carrying_rest(block, SHAPE, "message", message, "role", "tool_call_id", "content")
         if self._in_results:
             self.messages[-1]["content"].append(block)
         else:
@@ -278,8 +277,8 @@ class _ChatItemReader:
             results = self.messages[-1]["content"]
             results.extend(_attach(content, results, {old: new for new, old in self._ids.items()}))
             return
-        data = {"message": extra} if extra else {}
-        self.messages.append(carrying({"role": "user", "content": content}, SHAPE, data))
+        read = {"role": "user", "content": content}
+        self.messages.append(carrying_rest(read, SHAPE, "message", message, "role", "content"))
 
     def _assistant(self, message: Mapping[str, Any]) -> dict[str, Any]:
         if message.get("function_call") is not None:
@@ -287,8 +286,6 @@ class _ChatItemReader:
         calls = message.get("tool_calls") or []
         content = message.get("content")
         field = next((one for one in _REASONING_FIELDS if isinstance(message.get(one), str)), "")
-        expected = ("role", "content", "tool_calls", field)
-        extra = {key: value for key, value in message.items() if key not in expected}
         blocks: Any = _content_in(content)
         if calls or field or not isinstance(blocks, str):
             blocks = [
@@ -296,9 +293,9 @@ class _ChatItemReader:
                 *blocks_of(blocks),
                 *(self._call(call) for call in calls),
             ]
-        return carrying(
-            {"role": "assistant", "content": blocks}, SHAPE, {"message": extra} if extra else {}
-        )
+        read = {"role": "assistant", "content": blocks}
+        expected = ("role", "content", "tool_calls", field)
+        return carrying_rest(read, SHAPE, "message", message, *expected)
 
     def _call(self, call: Mapping[str, Any]) -> Block:
         kind = call.get("type") or "function"
@@ -380,32 +377,27 @@ def _part(part: Any) -> Block:
 
 
 def _text_in(part: Mapping[str, Any]) -> Block:
-    extra = {
-        key: value for key, value in part.items() if key not in ("type", "text", "cache_control")
-    }
     block: Block = {"type": "text", "text": part["text"]}
     if "cache_control" in part:
         block["cache_control"] = part["cache_control"]
-    return carrying(block, SHAPE, {"part": extra} if extra else {})
+    return carrying_rest(block, SHAPE, "part", part, "type", "text", "cache_control")
 
 
 def _image_in(image: Any) -> Block | None:
     if not isinstance(image, Mapping) or not isinstance(image.get("url"), str):
         return None
-    extra = {key: value for key, value in image.items() if key != "url"}
     block = {"type": "image", "source": from_url(image["url"])}
-    return carrying(block, SHAPE, {"part": extra} if extra else {})
+    return carrying_rest(block, SHAPE, "part", image, "url")
 
 
 def _file_in(file: Any) -> Block | None:
     source = from_url(str(file.get("file_data") or "")) if isinstance(file, Mapping) else {}
     if source.get("type") != "base64":
         return None
-    extra = {key: value for key, value in file.items() if key not in ("filename", "file_data")}
     block: Block = {"type": "document", "source": source}
     if file.get("filename"):
         block["title"] = file["filename"]
-    return carrying(block, SHAPE, {"part": extra} if extra else {})
+    return carrying_rest(block, SHAPE, "part", file, "filename", "file_data")
 
 
 def _tool_in(tool: Mapping[str, Any]) -> dict[str, Any]:
@@ -414,10 +406,9 @@ def _tool_in(tool: Mapping[str, Any]) -> dict[str, Any]:
     if tool.get("type") != "function" or not _is_plain(function):
         name = (function if isinstance(function, Mapping) else tool).get("name")
         return {"name": name or str(tool.get("type")), FOREIGN: {SHAPE: {"whole": dict(tool)}}}
-    extras = {key: value for key, value in tool.items() if key not in ("type", "function")}
     renamed = {"parameters": "input_schema"}
     read = {renamed.get(str(key), str(key)): value for key, value in (function or {}).items()}
-    return carrying(read, SHAPE, {"tool": extras} if extras else {})
+    return carrying_rest(read, SHAPE, "tool", tool, "type", "function")
 
 
 def _is_plain(function: Any) -> bool:

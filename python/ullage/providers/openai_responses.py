@@ -28,6 +28,7 @@ from ullage.providers._common import (
     blocks_of,
     call_ids,
     carrying,
+    carrying_rest,
     definable,
     dumps,
     foreign,
@@ -119,14 +120,11 @@ def _part_in(part: Any) -> Block:
     """One part of a message or of an output."""
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind in ("input_text", "output_text", "text") and isinstance(part.get("text"), str):
-        extra = {key: value for key, value in part.items() if key not in ("type", "text")}
-        return carrying(
-            {"type": "text", "text": part["text"]}, SHAPE, {"part": extra} if extra else {}
-        )
+        block: Block = {"type": "text", "text": part["text"]}
+        return carrying_rest(block, SHAPE, "part", part, "type", "text")
     if kind == "input_image" and isinstance(part.get("image_url"), str):
-        extra = {key: value for key, value in part.items() if key not in ("type", "image_url")}
-        block: Block = {"type": "image", "source": from_url(part["image_url"])}
-        return carrying(block, SHAPE, {"part": extra} if extra else {})
+        block = {"type": "image", "source": from_url(part["image_url"])}
+        return carrying_rest(block, SHAPE, "part", part, "type", "image_url")
     if kind == "input_file":
         source = from_url(str(part.get("file_data") or ""))
         if source["type"] == "base64":
@@ -135,13 +133,10 @@ def _part_in(part: Any) -> Block:
 
 
 def _document(part: Mapping[str, Any], source: dict[str, Any]) -> Block:
-    extra = {
-        key: value for key, value in part.items() if key not in ("type", "file_data", "filename")
-    }
     block: Block = {"type": "document", "source": source}
     if part.get("filename"):
         block["title"] = part["filename"]
-    return carrying(block, SHAPE, {"part": extra} if extra else {})
+    return carrying_rest(block, SHAPE, "part", part, "type", "file_data", "filename")
 
 
 # ---- calls and outputs ---------------------------------------------------------------------------
@@ -184,8 +179,7 @@ def _result(item: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
     }
     if not plain:
         return carrying(block, SHAPE, {"whole": dict(item)})
-    extra = {key: value for key, value in item.items() if key not in _OUTPUT}
-    return carrying(block, SHAPE, {"item": extra} if extra else {})
+    return carrying_rest(block, SHAPE, "item", item, *_OUTPUT)
 
 
 def _output_in(item: Mapping[str, Any]) -> Any:
