@@ -208,7 +208,7 @@ PUBLIC_NAMES = {
 """Arguments and fields that programs of others may name."""
 
 NOT_YET = {
-    "_reference", "cli", "compaction", "facts", "levels", "manager", "replay", "report", "summarizers", "transcript", "tui", "ullage_check.py",
+    "_reference", "compaction", "facts", "levels", "manager", "replay", "report", "summarizers", "transcript", "ullage_check.py",
     "providers/_plain_chat.py", "providers/_plain_responses.py", "testing/laws.py",
 }  # fmt: skip
 """Rooms and files that still have such names. None is added."""

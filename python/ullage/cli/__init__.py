@@ -51,11 +51,11 @@ class _Notes:
     """Print warnings for a user: each once, without file name and source line."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._printed: set[str] = set()
 
     def __call__(self, message: Warning | str, *more: object, **others: object) -> None:
-        if str(message) not in self._told:
-            self._told.add(str(message))
+        if str(message) not in self._printed:
+            self._printed.add(str(message))
             _tell(f"note: {message}")
 
 

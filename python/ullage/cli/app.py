@@ -111,7 +111,7 @@ def _default(value: object) -> str | None:
 
 
 def _app() -> App:
-    made = App(
+    root = App(
         name="ullage",
         help=HELP,
         version=ullage.__version__,
@@ -120,14 +120,14 @@ def _app() -> App:
     )
     for name, text in _COMMANDS.items():
         place = f"ullage.cli.{_SHARED.get(name, name)}:{name}_command"
-        made.command(place, name=name, help=text, help_epilogue=EXAMPLES.get(name))
-    made.command("ullage.cli.memory:memory_app", name="memory", help=MEMORY)
+        root.command(place, name=name, help=text, help_epilogue=EXAMPLES.get(name))
+    root.command("ullage.cli.memory:memory_app", name="memory", help=MEMORY)
     notes = "ullage.cli.session_memory:session_memory_app"
-    made.command(notes, name="session-memory", help=SESSION_MEMORY)
-    made.command(_completion, name="completion", help_epilogue=EXAMPLES["completion"])
-    made.command("ullage.cli.hooks:claude_app", name="claude", help=CLAUDE)
-    made.command("ullage.cli.hooks:hooks_app", name="hooks", help=HOOKS)
-    return made
+    root.command(notes, name="session-memory", help=SESSION_MEMORY)
+    root.command(_completion, name="completion", help_epilogue=EXAMPLES["completion"])
+    root.command("ullage.cli.hooks:claude_app", name="claude", help=CLAUDE)
+    root.command("ullage.cli.hooks:hooks_app", name="hooks", help=HOOKS)
+    return root
 
 
 _SHARED = {
@@ -154,7 +154,7 @@ app = _app()
 
 def command_apps(parent: App = app, before: str = "") -> Iterator[tuple[str, App]]:
     """Every command with its name; `memory list` and the like after the command that they belong to."""
-    for name in sorted(each for each in parent if not each.startswith("-")):
+    for name in sorted(word for word in parent if not word.startswith("-")):
         full = f"{before} {name}".strip()
         yield full, parent[name]
         yield from command_apps(parent[name], full)
@@ -180,13 +180,13 @@ def run(argv: list[str]) -> int:
 
 
 def _usage_error(error: CycloptsError, *, as_json: bool) -> int:
-    said = _plain_words(error)
+    message = _plain_words(error)
     of = "" if isinstance(error, UnknownCommandError) else COMMAND.get()
     hint = " ".join(filter(None, ("ullage", of, "--help")))
     if as_json:
-        print(envelope(error={"code": "usage", "message": said, "hint": hint}))
+        print(envelope(error={"code": "usage", "message": message, "hint": hint}))
     errors = SafeConsole(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
-    errors.print(f"error: {said}", markup=False)
+    errors.print(f"error: {message}", markup=False)
     errors.print(f"hint: {hint}", markup=False)
     return 2
 

@@ -121,33 +121,35 @@ def batch_command(
     options: _Options = {"name": name, "workers": workers, "manifest": book, "retry_failed": retry}
     if engine == "threads" and not any(map(is_remote, [*paths, output or ""])):
         files = [
-            each for each in find_transcripts(paths, pattern=pattern) if each.path != book.path
+            place for place in find_transcripts(paths, pattern=pattern) if place.path != book.path
         ]
         count, running = len(files), run_batch(task.report, files, records=True, **options)
     else:
         places = [
-            each for each in find_places(paths, pattern=pattern) if each.path != str(book.path)
+            place for place in find_places(paths, pattern=pattern) if place.path != str(book.path)
         ]
         count, running = len(places), run_places(task, places, engine=engine, **options)
-    found: list[Done] = []
+    results: list[Done] = []
     try:
         title = f"{action} {counted(count, 'file')}"
         with _terminated_as_interrupted(), closing(running), out.progress(title, count) as step:
             for done in running:
-                found.append(done)
+                results.append(done)
                 step(1)
     except KeyboardInterrupt:
-        return _interrupted(out, len(found), count, book)
-    found.sort(key=lambda done: str(done.path))
+        return _interrupted(out, len(results), count, book)
+    results.sort(key=lambda done: str(done.path))
     if table is not None:
-        write_table(table, (row_of(str(done.path), done.report) for done in found))
+        write_table(table, (row_of(str(done.path), done.report) for done in results))
     if csv is not None:
-        _write_csv(csv, found)
+        _write_csv(csv, results)
     if json:
-        out.json({"action": action, "totals": _totals(found), "files": list(map(_plain, found))})
+        out.json(
+            {"action": action, "totals": _totals(results), "files": list(map(_plain, results))}
+        )
     else:
-        _show(out, found, _COLUMNS[action])
-    return 1 if any(done.status == Status.FAILED for done in found) else 0
+        _show(out, results, _COLUMNS[action])
+    return 1 if any(done.status == Status.FAILED for done in results) else 0
 
 
 @contextmanager
@@ -183,17 +185,19 @@ def _manifest(action: str, named: Path | None, output: str | None) -> Manifest:
 
 def _name(action: str, policy: Policy, **options: Any) -> str:
     """The key of the task in the manifest; settings and version are part of it, since the result depends on them."""
-    values = [(each.name, each.value) for each in policy.effective()]
+    values = [(field.name, field.value) for field in policy.effective()]
     chosen = hashlib.sha256(repr(values).encode()).hexdigest()[:16]
-    said = "".join(f" {name}={value}" for name, value in options.items() if value is not None)
-    return f"{action}{said} policy={chosen} version={ullage.__version__}"
+    given_options = "".join(
+        f" {name}={value}" for name, value in options.items() if value is not None
+    )
+    return f"{action}{given_options} policy={chosen} version={ullage.__version__}"
 
 
-def _write_csv(path: Path, found: list[Done]) -> None:
+def _write_csv(path: Path, results: list[Done]) -> None:
     """The reports without what is a list or a table itself."""
     rows = [
         {name: value for name, value in _plain(done).items() if not isinstance(value, dict | list)}
-        for done in found
+        for done in results
     ]
     text = io.StringIO(newline="")
     writer = DictWriter(text, list(dict.fromkeys(name for row in rows for name in row)))
@@ -206,11 +210,11 @@ def _plain(done: Done) -> dict[str, Any]:
     return {"file": str(done.path), "status": str(done.status), **done.report}
 
 
-def _totals(found: list[Done]) -> dict[str, int]:
+def _totals(results: list[Done]) -> dict[str, int]:
     totals = {str(status): 0 for status in Status}
-    for done in found:
+    for done in results:
         totals[str(done.status)] += 1
-    good = [done.report for done in found if done.status != Status.FAILED]
+    good = [done.report for done in results if done.status != Status.FAILED]
     for name in _SUMS:
         if any(name in report for report in good):
             totals[name] = sum(report.get(name, 0) for report in good)
@@ -274,26 +278,26 @@ def _near(path: Path | str) -> str:
     return str(Path(path).relative_to(Path.cwd())) if inside else str(path)
 
 
-def _show(out: Output, found: list[Done], columns: Columns) -> None:
-    good = [done for done in found if done.status != Status.FAILED]
+def _show(out: Output, results: list[Done], columns: Columns) -> None:
+    good = [done for done in results if done.status != Status.FAILED]
     rows = ([*(draw(done.report) for draw in columns.values()), _near(done.path)] for done in good)
     figures = tuple(at for at, name in enumerate(columns) if name not in _WORDS)
     if good:
         out.table([*columns, "file"], rows, right=figures)
-    for done in found:
+    for done in results:
         if done.status == Status.FAILED:
             error = str(done.report["error"])
             out.note(
                 f"failed: {error}" if str(done.path) in error else f"failed: {done.path}: {error}"
             )
     # Of a file that was compacted the table says it all; of one that had nothing to gain, the totals.
-    said = [done for done in good if done.report.get("outcome") not in ("compacted", "no_op")]
-    for notice in dict.fromkeys(str(done.report.get("notice") or "") for done in said):
+    noticed = [done for done in good if done.report.get("outcome") not in ("compacted", "no_op")]
+    for notice in dict.fromkeys(str(done.report.get("notice") or "") for done in noticed):
         if notice:
             out.note(f"note: {notice}")
-    totals = _totals(found)
-    how = [f"{totals[name]:,} {said}" for name, said in _STATUSES.items() if totals[name]]
-    out.line(f"{counted(len(found), 'file')}: {', '.join(how) or 'nothing to do'}")
+    totals = _totals(results)
+    how = [f"{totals[name]:,} {verb}" for name, verb in _STATUSES.items() if totals[name]]
+    out.line(f"{counted(len(results), 'file')}: {', '.join(how) or 'nothing to do'}")
     outcomes = Counter(str(done.report.get("outcome") or "") for done in good)
     parts = [f"{count:,} {_OUTCOMES.get(name, name)}" for name, count in outcomes.items() if name]
     if "tokens_before" in totals and "requests" not in totals:

@@ -179,9 +179,9 @@ def compact_command(
     if session_memory or memory_folder is not None:
         memory = memory_of(opened, memory_folder, policy=rules.session_memory)
 
-    def act(found: Session, into: Path | None) -> CompactedSession:
+    def act(session: Session, into: Path | None) -> CompactedSession:
         return compact_session(
-            found,
+            session,
             output=into,
             overwrite=force,
             format=_format(format, opened),
@@ -273,7 +273,7 @@ def report_of(
     """
     result, counts = done.result, done.result.report
     before = len(opened.messages)
-    kept = len(resume(result.kept).messages) if result.compacted else before
+    kept_messages = len(resume(result.kept).messages) if result.compacted else before
     over = 0 if target_tokens is None else max(counts.messages_after - target_tokens, 0)
     report: dict[str, Any] = {
         "file": str(opened.path),
@@ -290,8 +290,8 @@ def report_of(
         "summary_tokens": counts.summary_tokens,
         "messages_before": before,
         "messages_after": len(done.messages),
-        "messages_summarized": before - kept,
-        "messages_kept": kept,
+        "messages_summarized": before - kept_messages,
+        "messages_kept": kept_messages,
         "summarizer": counts.summarizer,
         "facts_appended": dict(counts.facts_appended),
         "losses": dict(done.losses),
@@ -324,7 +324,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
         why = report["reason"].replace("_", " ")
         out.line(report["notice"] or f"nothing was changed: {why}")
         return
-    gone, kept = report["messages_summarized"], report["messages_kept"]
+    replaced, verbatim = report["messages_summarized"], report["messages_kept"]
     freed = max(0, before - after)  # the provider may have reported less than the estimate
     out.line(
         f"before  {bar(before, before):<28}  {tokens(before)} tokens in {report['messages_before']:,} messages"
@@ -333,13 +333,13 @@ def show(out: Output, report: dict[str, Any]) -> None:
         f"after   {bar(after, before):<28}  {tokens(after)} tokens in {report['messages_after']:,} messages"
     )
     what = (
-        f"{tokens(freed)} tokens ({share(freed, before)}): {gone:,} of {gone + kept:,} messages "
-        f"were replaced by a summary of {tokens(report['summary_tokens'])} tokens, {kept:,} stay verbatim"
+        f"{tokens(freed)} tokens ({share(freed, before)}): {replaced:,} of {replaced + verbatim:,} messages "
+        f"were replaced by a summary of {tokens(report['summary_tokens'])} tokens, {verbatim:,} stay verbatim"
     )
     out.field("freed", what, width=8)
     if worth := report["worth"]:
-        said = f"${worth['dollars_each']:,.3f} less for each further request, after ${worth['dollars_once']:,.3f} to cache the new context"
-        out.field("worth", said, width=8)
+        saving = f"${worth['dollars_each']:,.3f} less for each further request, after ${worth['dollars_once']:,.3f} to cache the new context"
+        out.field("worth", saving, width=8)
     if report["target_tokens"] is not None:
         out.line(_held(report))
     show_diff(out, report.get("diff", ()))
@@ -360,24 +360,24 @@ def show(out: Output, report: dict[str, Any]) -> None:
         out.field("record", f"{report['record']}  (check it with: ullage-check)", width=8)
     for what, count in report["losses"].items():
         out.note(f"note: not written, a Claude Code file cannot hold it: {what} ({count:,}×)")
-    out.notes([warning_text(each) for each in report["warnings"]])
+    out.notes([warning_text(warning) for warning in report["warnings"]])
 
 
-def _worth(model: str, before: int, after: int, beside: int) -> dict[str, float] | None:
+def _worth(model: str, before: int, after: int, overhead: int) -> dict[str, float] | None:
     """What the smaller context saves at the model table's prices; `None`: they are unknown, or nothing is saved."""
     row = ModelTable.builtin().find(model) if model else None
     prices = row.prices_at(before) if row else None
     if prices is None or after >= before:
         return None
-    once = (after - beside) * (prices.cache_write_5m - prices.cache_read)
-    each = (before - after) * prices.cache_read
+    once = (after - overhead) * (prices.cache_write_5m - prices.cache_read)
+    per_request = (before - after) * prices.cache_read
     return {
         "dollars_once": round(float(once) / 1e6, 4),
-        "dollars_each": round(float(each) / 1e6, 4),
+        "dollars_each": round(float(per_request) / 1e6, 4),
     }
 
 
 def _held(report: dict[str, Any]) -> str:
-    used, beside = report["tokens_after"] - report["overhead_tokens"], report["overhead_tokens"]
-    said = f"target  {tokens(report['target_tokens'])} tokens of messages: {tokens(used)} used"
-    return f"{said}; system prompt and tools take {tokens(beside)} more" if beside else said
+    used, overhead = report["tokens_after"] - report["overhead_tokens"], report["overhead_tokens"]
+    line = f"target  {tokens(report['target_tokens'])} tokens of messages: {tokens(used)} used"
+    return f"{line}; system prompt and tools take {tokens(overhead)} more" if overhead else line

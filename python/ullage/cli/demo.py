@@ -42,16 +42,16 @@ def demo_command(
     out = Output(as_json=json)
     folder = Path(tempfile.mkdtemp(prefix="ullage-demo-")) if directory is None else directory
     folder.mkdir(parents=True, exist_ok=True)
-    made = scenario(seed, tokens=size, model=_MODEL)
-    before = _write(made, folder / f"session-{seed}.jsonl")
+    example = scenario(seed, tokens=size, model=_MODEL)
+    before = _write(example, folder / f"session-{seed}.jsonl")
     report = inspect_cli.report_of(inspect_opened(before), settings=_WINDOW)
     output = folder / f"session-{seed}.compacted.jsonl"
     # The summary names the file alone: with the folder its size would differ from run to run.
     done = compact_session(before, output=output, overwrite=True, transcript_path=output.name)
     after = compact_cli.report_of(before, done)
-    kept = _kept(made, dump(done.messages))
+    kept_facts = _kept_facts(example, dump(done.messages))
     if json:
-        out.json({"before": report, "compaction": after, "kept": kept})
+        out.json({"before": report, "compaction": after, "kept": kept_facts})
         return 0
     out.line(
         f"A generated coding session (seed {seed}), 200,000 tokens to work in:"
@@ -59,7 +59,7 @@ def demo_command(
     )
     inspect_cli.show(out, report, top=5)
     compact_cli.show(out, after)
-    _show_kept(out, kept)
+    _show_kept(out, kept_facts)
     program = _program()
     out.line(f"\nTry: {program} inspect {after['written']}")
     out.line(f"     {program} resume {after['written']}")
@@ -74,14 +74,14 @@ def _program() -> str:
     return str(started) if started.stem == _NAME else f"{sys.executable} -m {_NAME}"
 
 
-def _write(made: Scenario, path: Path) -> Session:
+def _write(example: Scenario, path: Path) -> Session:
     """The session as a transcript in Claude Code's format."""
     path.unlink(missing_ok=True)
-    times = iter(made.times)
-    numbers = iter(range(len(made.messages)))
+    times = iter(example.times)
+    numbers = iter(range(len(example.messages)))
     envelope = {
-        "sessionId": f"demo-{made.seed}",
-        "cwd": made.cwd,
+        "sessionId": f"demo-{example.seed}",
+        "cwd": example.cwd,
         "version": "0",
         "userType": "external",
         "isSidechain": False,
@@ -93,7 +93,7 @@ def _write(made: Scenario, path: Path) -> Session:
         clock=lambda: next(times),
         ids=lambda: f"00000000-0000-4000-8000-{next(numbers):012d}",
     ) as log:
-        log.extend(_with_model(message, made.model) for message in made.messages)
+        log.extend(_with_model(message, example.model) for message in example.messages)
     return open_session(path)
 
 
@@ -101,9 +101,9 @@ def _with_model(message: Any, model: str) -> dict[str, Any]:
     return {**message, "model": model} if message["role"] == "assistant" else dict(message)
 
 
-def _kept(made: Scenario, context: str) -> dict[str, list[int]]:
+def _kept_facts(example: Scenario, context: str) -> dict[str, list[int]]:
     """Count the facts that a good hand-over needs: how many there were, and how many the new context holds."""
-    truth = made.truth
+    truth = example.truth
     wanted = {
         "user messages": truth.user_messages,
         "files edited": truth.files_edited,
@@ -121,7 +121,7 @@ def _kept(made: Scenario, context: str) -> dict[str, list[int]]:
     }
 
 
-def _show_kept(out: Output, kept: dict[str, list[int]]) -> None:
+def _show_kept(out: Output, kept_facts: dict[str, list[int]]) -> None:
     out.heading("What the new context still holds, verbatim")
-    rows = ((name, f"{found:,} of {count:,}") for name, (found, count) in kept.items())
+    rows = ((name, f"{held:,} of {count:,}") for name, (held, count) in kept_facts.items())
     out.table(("what", "kept"), rows, right=(1,))

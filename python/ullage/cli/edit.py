@@ -53,7 +53,7 @@ def edit_command(
         out.json({"file": str(file), "parts": [dataclasses.asdict(part) for part in shown]})
         return 0
     out.heading(str(file))
-    rows = ((_indented(part), tokens(part.tokens), _said(part)) for part in shown)
+    rows = ((_indented(part), tokens(part.tokens), _title(part)) for part in shown)
     out.table(("name", "tokens", ""), rows, right=(1,))
     return 0
 
@@ -62,7 +62,7 @@ def _indented(part: SessionPart) -> str:
     return part.name if part.kind == "turn" else f"  {part.name}"
 
 
-def _said(part: SessionPart) -> str:
+def _title(part: SessionPart) -> str:
     return f"{part.title} (cleared)" if part.cleared else part.title
 
 
@@ -122,7 +122,7 @@ def undo_command(
         "compactions_left": done.left,
         "written": not dry_run,
     }
-    left = [] if dry_run else [found.detail for found in done.session.request().left]
+    left = [] if dry_run else [violation.detail for violation in done.session.request().left]
     report["would_be_refused"] = left
     if json:
         out.json(report)
@@ -191,9 +191,9 @@ def handoff_command(
     )
     if json:
         # Not `asdict`, which makes counts of a Counter's items.
-        found = {each.name: getattr(done, each.name) for each in dataclasses.fields(done)}
-        rest = {"path": str(done.path), "losses": dict(done.losses), "written": not dry_run}
-        out.json(found | rest)
+        fields = {field.name: getattr(done, field.name) for field in dataclasses.fields(done)}
+        written = {"path": str(done.path), "losses": dict(done.losses), "written": not dry_run}
+        out.json(fields | written)
     else:
         _show_handoff(out, str(file), done, written=not dry_run)
     return 0

@@ -85,8 +85,8 @@ def claude_plugin(
 ) -> int:
     """Write the same as a plugin folder, and print how to start Claude Code with it."""
     out = Output()
-    made = write_plugin((folder or state_folder() / "claude-plugin").absolute())
-    out.line(f"claude --plugin-dir {shlex.quote(str(made))}")
+    written = write_plugin((folder or state_folder() / "claude-plugin").absolute())
+    out.line(f"claude --plugin-dir {shlex.quote(str(written))}")
     return 0
 
 
@@ -97,17 +97,17 @@ def claude_doctor(*, json: Json = False) -> int:
     return print_checks([*checks(Path.cwd()), age], as_json=json)
 
 
-def print_checks(found: Sequence[Check], *, as_json: bool) -> int:
+def print_checks(results: Sequence[Check], *, as_json: bool) -> int:
     """Prints a diagnosis; the exit code is 1 where something is wrong."""
     out = Output(as_json=as_json)
     if as_json:
-        out.json({"checks": [dataclasses.asdict(check) for check in found]})
+        out.json({"checks": [dataclasses.asdict(check) for check in results]})
     else:
         rows = (
-            ("ok" if check.ok else "no", check.what, check.found, check.hint) for check in found
+            ("ok" if check.ok else "no", check.what, check.found, check.hint) for check in results
         )
         out.table(("", "what", "found", "to do"), rows)
-    return 0 if all(check.ok for check in found) else 1
+    return 0 if all(check.ok for check in results) else 1
 
 
 def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: str) -> int:

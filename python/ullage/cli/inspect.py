@@ -45,9 +45,9 @@ def inspect_command(
     settings = read_window(window)
     with out.progress("reading", 1) as step:
         rules = Policy.load(policy)
-        found = inspect_session(file, number=conversation, model=model, policy=rules)
+        inspected = inspect_session(file, number=conversation, model=model, policy=rules)
         step(1)
-    report = report_of(found, own_window=model is None, settings=settings)
+    report = report_of(inspected, own_window=model is None, settings=settings)
     if json:
         out.json(report)
     else:
@@ -68,48 +68,48 @@ def report_of(
     row = ModelTable.builtin().lookup(session.model)
     if own_window and session.window_tokens:
         row = dataclasses.replace(row, context_window=session.window_tokens)
-    found = session.inspection
+    inspection = session.inspection
     return {
         "file": str(session.path),
         "format": session.format,
         "bytes": session.size,
         "model": session.model or None,
-        "window": _window(row, found, settings or WindowSettings.from_env()),
-        "conversation": _counts(found, session),
-        "categories": found.categories,
-        "tools": [dataclasses.asdict(tool) for tool in found.tools],
-        "files": [dataclasses.asdict(each) for each in found.files],
-        "freeable": [dataclasses.asdict(level) for level in found.freeable],
+        "window": _window(row, inspection, settings or WindowSettings.from_env()),
+        "conversation": _counts(inspection, session),
+        "categories": inspection.categories,
+        "tools": [dataclasses.asdict(tool) for tool in inspection.tools],
+        "files": [dataclasses.asdict(file) for file in inspection.files],
+        "freeable": [dataclasses.asdict(level) for level in inspection.freeable],
         "boundaries": [_boundary(entry) for entry in session.boundaries],
         "warnings": list(session.warnings),
     }
 
 
-def _window(model: Model, found: Inspection, settings: WindowSettings) -> dict[str, Any]:
+def _window(model: Model, inspection: Inspection, settings: WindowSettings) -> dict[str, Any]:
     marks = window_for(model, settings=settings)
     return {
         "context_tokens": marks.context,
-        "used_tokens": found.anchored_tokens,
-        "from_usage": found.anchored,
-        "estimated_messages_tokens": found.tokens,
+        "used_tokens": inspection.anchored_tokens,
+        "from_usage": inspection.anchored,
+        "estimated_messages_tokens": inspection.tokens,
         "autocompact_at_tokens": marks.threshold,
-        **marks.state(found.anchored_tokens)._asdict(),
+        **marks.state(inspection.anchored_tokens)._asdict(),
     }
 
 
-def _counts(found: Inspection, session: InspectedSession) -> dict[str, Any]:
+def _counts(inspection: Inspection, session: InspectedSession) -> dict[str, Any]:
     return {
         "messages": session.messages,
-        "user_inputs": found.user_inputs,
-        "rounds": found.rounds,
-        "largest_round_tokens": found.largest_round,
-        "unanswered_calls": found.open_calls,
+        "user_inputs": inspection.user_inputs,
+        "rounds": inspection.rounds,
+        "largest_round_tokens": inspection.largest_round,
+        "unanswered_calls": inspection.open_calls,
     }
 
 
 def _boundary(entry: Mapping[str, Any]) -> dict[str, Any]:
-    found = entry.get("compactMetadata")
-    metadata: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    compaction = entry.get("compactMetadata")
+    metadata: Mapping[str, Any] = compaction if isinstance(compaction, Mapping) else {}
     return {
         "timestamp": entry.get("timestamp"),
         "trigger": metadata.get("trigger"),
@@ -164,66 +164,66 @@ def _style(window: Mapping[str, Any]) -> str:
 
 
 def _show_categories(out: Output, report: Mapping[str, Any]) -> None:
-    found = report["categories"]
-    whole = sum(found.values())
+    categories = report["categories"]
+    whole = sum(categories.values())
     out.heading("What the window holds")
     rows = (
         (name, tokens(count), share(count, whole), bar(count, whole))
-        for name, count in sorted(found.items(), key=lambda each: -each[1])
+        for name, count in sorted(categories.items(), key=lambda row: -row[1])
     )
     out.table(("category", "tokens", "share", ""), rows, right=(1, 2))
     for name, meaning in NOTABLE.items():
-        if found.get(name, 0) * 100 >= whole:
+        if categories.get(name, 0) * 100 >= whole:
             out.line(f"{name}: {meaning}", style="dim")
 
 
-def _show_tools(out: Output, found: list[dict[str, Any]], top: int | None) -> None:
-    if not found:
+def _show_tools(out: Output, tools: list[dict[str, Any]], top: int | None) -> None:
+    if not tools:
         return
     out.heading("Tools")
     rows = (
-        (each["name"], f"{each['calls']:,}", f"{each['errors']:,}", tokens(each["tokens"]))
-        for each in found[:top]
+        (tool["name"], f"{tool['calls']:,}", f"{tool['errors']:,}", tokens(tool["tokens"]))
+        for tool in tools[:top]
     )
     out.table(("tool", "calls", "errors", "tokens"), rows, right=(1, 2, 3))
-    _more(out, found, top)
+    _more(out, tools, top)
 
 
-def _show_files(out: Output, found: list[dict[str, Any]], top: int | None) -> None:
-    if not found:
+def _show_files(out: Output, files: list[dict[str, Any]], top: int | None) -> None:
+    if not files:
         return
     out.heading("Files")
-    rows = ((tokens(each["tokens"]), f"{each['calls']:,}", each["path"]) for each in found[:top])
+    rows = ((tokens(file["tokens"]), f"{file['calls']:,}", file["path"]) for file in files[:top])
     out.table(("tokens", "calls", "path"), rows, right=(0, 1))
-    _more(out, found, top)
+    _more(out, files, top)
 
 
-def _more(out: Output, found: list[Any], top: int | None) -> None:
-    if top is not None and len(found) > top:
-        out.line(f"and {len(found) - top} more (--all)", style="dim")
+def _more(out: Output, listed: list[Any], top: int | None) -> None:
+    if top is not None and len(listed) > top:
+        out.line(f"and {len(listed) - top} more (--all)", style="dim")
 
 
 def _show_freeable(out: Output, report: Mapping[str, Any]) -> None:
     out.heading("What each level would free now")
     rows = (
-        (each["level"], tokens(each["tokens"]), f"{each['places']:,}", each["how"])
-        for each in report["freeable"]
+        (level["level"], tokens(level["tokens"]), f"{level['places']:,}", level["how"])
+        for level in report["freeable"]
     )
     out.table(("level", "saved", "blocks", "action"), rows, right=(1, 2))
 
 
-def _show_boundaries(out: Output, found: list[dict[str, Any]]) -> None:
-    if not found:
+def _show_boundaries(out: Output, boundaries: list[dict[str, Any]]) -> None:
+    if not boundaries:
         return
     out.heading("Earlier compactions")
     rows = (
         (
-            str(each["timestamp"] or ""),
-            str(each["trigger"] or ""),
-            _count(each["tokens_before"]),
-            _count(each["tokens_after"]),
+            str(boundary["timestamp"] or ""),
+            str(boundary["trigger"] or ""),
+            _count(boundary["tokens_before"]),
+            _count(boundary["tokens_after"]),
         )
-        for each in found
+        for boundary in boundaries
     )
     out.table(("when", "trigger", "before", "after"), rows, right=(2, 3))
 

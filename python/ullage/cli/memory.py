@@ -52,12 +52,12 @@ def show_command(
 ) -> int:
     """Print one note."""
     out = Output(as_json=json)
-    found = MemoryFolder(folder).read(note)
+    shown = MemoryFolder(folder).read(note)
     if json:
-        out.json({**_head(found), "body": found.body})
+        out.json({**_head(shown), "body": shown.body})
     else:
-        out.heading(f"{found.name}  ({found.type.value}: {found.description})")
-        out.text(found.body)
+        out.heading(f"{shown.name}  ({shown.type.value}: {shown.description})")
+        out.text(shown.body)
     return 0
 
 
@@ -71,20 +71,20 @@ def search_command(
 ) -> int:
     """Find notes by keywords, as recall does without a model. Exit code 1: none matches."""
     out = Output(as_json=json)
-    found = NoteRecall(MemoryFolder(folder)).find(question, most=most)
+    recalled = NoteRecall(MemoryFolder(folder)).find(question, most=most)
     if json:
         out.json(
             {
                 "question": question,
-                "notes": [{**_head(note), "body": note.body} for note in found.notes],
+                "notes": [{**_head(note), "body": note.body} for note in recalled.notes],
             }
         )
-    elif not found.notes:
+    elif not recalled.notes:
         out.line("no note matches these words")
-    for note in [] if json else found.notes:
+    for note in [] if json else recalled.notes:
         out.heading(f"{note.path}  {note.name}")
         out.text(note.body)
-    return 0 if found.notes else 1
+    return 0 if recalled.notes else 1
 
 
 @memory_app.command(name="add")
@@ -119,9 +119,9 @@ def check_command(*, folder: Folder = DEFAULT, json: Json = False) -> int:
     memory = MemoryFolder(folder)
     problems = memory.problems()
     if json:
-        out.json({"folder": str(folder), "problems": [each._asdict() for each in problems]})
+        out.json({"folder": str(folder), "problems": [problem._asdict() for problem in problems]})
     elif problems:
-        out.table(("file", "problem"), ((each.path, each.reason) for each in problems))
+        out.table(("file", "problem"), ((problem.path, problem.reason) for problem in problems))
     else:
         out.line(f"{counted(len(memory.notes()), 'note')}, no problems")
     return 1 if problems else 0

@@ -49,11 +49,11 @@ def printable(text: str) -> str:
 
 def json_printable(text: str) -> str:
     r"""The same for JSON, whose own escapes such as `\u202e` mean the character itself."""
-    return _JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _JSON.sub(lambda char: f"\\u{ord(char[0]):04x}", text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(char: re.Match[str]) -> str:
+    code = ord(char[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
@@ -110,8 +110,8 @@ def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
     if whole <= 0 or part <= 0:
         return ""
     eighths = max(1, min(cells * 8, round(cells * 8 * part / whole)))
-    full, rest = divmod(eighths, 8)
-    return "█" * full + ("" if rest == 0 else "▏▎▍▌▋▊▉"[rest - 1])
+    full, part_cell = divmod(eighths, 8)
+    return "█" * full + ("" if part_cell == 0 else "▏▎▍▌▋▊▉"[part_cell - 1])
 
 
 def _one_line(cell: str) -> str:
@@ -122,12 +122,12 @@ def _room(width: int, rows: Sequence[Sequence[str]], cut: Sequence[int]) -> dict
     """How wide each of these columns may be: a third of what the others leave, the last one the rest."""
     widths = [max(map(cell_len, column)) + 2 for column in zip(*rows, strict=True)]
     left = width - sum(size for at, size in enumerate(widths) if at not in cut)
-    found: dict[int, int] = {}
+    widest: dict[int, int] = {}
     for at in cut:
         share = left if at == cut[-1] else min(widths[at], left // 3)
-        found[at] = max(8, share - 2)
+        widest[at] = max(8, share - 2)
         left -= share
-    return found
+    return widest
 
 
 def envelope(**content: Any) -> str:
@@ -218,14 +218,14 @@ class Output:
         if self.piped:
             self._plain(columns, rows, numbers)
             return
-        kept = numbers.union(whole, cut)
+        unbroken = numbers.union(whole, cut)
         most = _room(self.console.width, [columns, *rows], cut)
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for index, name in enumerate(columns):
             table.add_column(
                 name,
                 justify="right" if index in numbers else "left",
-                no_wrap=index in kept,
+                no_wrap=index in unbroken,
                 overflow="ellipsis" if index in cut else "fold",
                 max_width=most.get(index),
             )
@@ -313,13 +313,13 @@ class NoSession(Exception):
         self.error = error
 
 
-def _converted(type_: Any, given: Sequence[Any]) -> Path:
+def _converted(type_: Any, words: Sequence[Any]) -> Path:
     from ullage.sessions.find import session_path  # commands without a file do not need it
 
-    if given[0].value == STDIN:
+    if words[0].value == STDIN:
         return _from_stdin()
     try:
-        return session_path(given[0].value)
+        return session_path(words[0].value)
     except UllageError as exc:
         raise NoSession(exc) from exc
 
@@ -352,8 +352,8 @@ def with_last(words: list[str]) -> list[str]:
     from ullage.sessions.find import last_session, opened_path
 
     file = str(opened_path(last_session()))
-    rest = [*words[:at], *words[at + 1 :]]
-    return [*rest[:1], file, *rest[1:]]
+    others = [*words[:at], *words[at + 1 :]]
+    return [*others[:1], file, *others[1:]]
 
 
 def with_streams(words: list[str]) -> list[str]:
@@ -408,19 +408,19 @@ def part_of(
     return "full", None
 
 
-def _uuid(opened: Session, option: str, given: str) -> str:
+def _uuid(opened: Session, option: str, prefix: str) -> str:
     uuids: list[str] = [item["uuid"] for item in opened.items if isinstance(item.get("uuid"), str)]
-    found = [uuid for uuid in uuids if given and uuid.startswith(given)]
-    if given in found:
-        return given
-    if len(found) != 1:
+    matches = [uuid for uuid in uuids if prefix and uuid.startswith(prefix)]
+    if prefix in matches:
+        return prefix
+    if len(matches) != 1:
         reason = (
             "is not the uuid of an entry in this session"
-            if not found
-            else f"is a prefix of {len(found)} uuids"
+            if not matches
+            else f"is a prefix of {len(matches)} uuids"
         )
-        raise InvalidPolicy(option, given, reason, hint="each line of the file holds its `uuid`")
-    return found[0]
+        raise InvalidPolicy(option, prefix, reason, hint="each line of the file holds its `uuid`")
+    return matches[0]
 
 
 # The values of `--target` and `--window`: tokens, or a share of the current size of the context.
@@ -446,51 +446,51 @@ PricesOption: TypeAlias = Annotated[
 ]
 
 
-def read_window(given: str | None) -> WindowSettings:
+def read_window(value: str | None) -> WindowSettings:
     """The settings of the environment, with the window that `--window` names; `None`: it names none.
 
     Raises:
         InvalidPolicy: It is no number of tokens, or less than one.
     """
     settings = WindowSettings.from_env()
-    if given is None:
+    if value is None:
         return settings
-    found = _SIZE.fullmatch(_THOUSANDS.sub("", given.strip()))
-    if found is None or found[3] == "%":
-        raise InvalidPolicy("--window", given, "must be tokens (200000, 200k, 1m)")
-    tokens = int(float(found[1] or found[2]) * _UNITS[(found[3] or "").lower()])
+    match = _SIZE.fullmatch(_THOUSANDS.sub("", value.strip()))
+    if match is None or match[3] == "%":
+        raise InvalidPolicy("--window", value, "must be tokens (200000, 200k, 1m)")
+    tokens = int(float(match[1] or match[2]) * _UNITS[(match[3] or "").lower()])
     if tokens < 1:
-        raise InvalidPolicy("--window", given, "must be at least 1 token")
+        raise InvalidPolicy("--window", value, "must be at least 1 token")
     return dataclasses.replace(settings, auto_compact_window=tokens)
 
 
-def read_target(given: str | None, session: Session, *, model: str | None = None) -> int | None:
+def read_target(value: str | None, session: Session, *, model: str | None = None) -> int | None:
     """The maximum number of tokens for the new context; `None`: no target was given.
 
     Args:
-        given: Such as `20000`, `20k`, `1.5m` or `10%`; a percentage refers to the size before the compaction, as reported.
+        value: Such as `20000`, `20k`, `1.5m` or `10%`; a percentage refers to the size before the compaction, as reported.
         session: The session to compact.
         model: Model whose tokenizer counts; `None`: the one in the session.
 
     Raises:
         InvalidPolicy: It is not such a value, or is less than one token.
     """
-    if given is None:
+    if value is None:
         return None
-    found = _SIZE.fullmatch(_THOUSANDS.sub("", given.strip()))
-    if found is None:
-        raise _refused(given, "must be tokens (20000, 20k, 1.5m) or a share of the context (10%)")
-    number, unit = float(found[1] or found[2]), (found[3] or "").lower()
+    match = _SIZE.fullmatch(_THOUSANDS.sub("", value.strip()))
+    if match is None:
+        raise _refused(value, "must be tokens (20000, 20k, 1.5m) or a share of the context (10%)")
+    number, unit = float(match[1] or match[2]), (match[3] or "").lower()
     if unit == "%" and not 0 < number <= 100:
-        raise _refused(given, "must be more than 0% and at most 100%")
+        raise _refused(value, "must be more than 0% and at most 100%")
     tokens = int(number / 100 * _size(session, model) if unit == "%" else number * _UNITS[unit])
     if tokens < 1:
-        raise _refused(given, "must be at least 1 token")
+        raise _refused(value, "must be at least 1 token")
     return tokens
 
 
-def _refused(given: str, limit: str) -> InvalidPolicy:
-    return InvalidPolicy("--target", given, limit)
+def _refused(value: str, limit: str) -> InvalidPolicy:
+    return InvalidPolicy("--target", value, limit)
 
 
 def _size(session: Session, model: str | None) -> int:

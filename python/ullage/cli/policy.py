@@ -48,25 +48,27 @@ def policy_command(
 def _settings(out: Output, policy: Policy) -> None:
     """A table; on a narrow terminal the reason of each setting stands below it."""
     if out.piped or out.console.width >= _TABLE_COLUMNS:
-        rows = [(each.name, _value(each), each.why) for each in policy.effective()]
+        rows = [(field.name, _value(field), field.why) for field in policy.effective()]
         out.table(("setting", "value", "why"), rows, whole=(0,))
         return
-    for each in policy.effective():
-        out.line(f"{each.name:<34} {_value(each)}")
-        out.field("", each.why, width=4, style="dim")
+    for field in policy.effective():
+        out.line(f"{field.name:<34} {_value(field)}")
+        out.field("", field.why, width=4, style="dim")
 
 
-def _value(each: EffectiveValue) -> str:
-    if isinstance(each.value, tuple) or not each.unit:
-        return _shown(each.value)
-    return f"{_shown(each.value)} {each.unit.removesuffix('s') if each.value == 1 else each.unit}"
+def _value(field: EffectiveValue) -> str:
+    if isinstance(field.value, tuple) or not field.unit:
+        return _shown(field.value)
+    return (
+        f"{_shown(field.value)} {field.unit.removesuffix('s') if field.value == 1 else field.unit}"
+    )
 
 
 def _document(policy: Policy, settings: WindowSettings, marks: Window | None) -> dict[str, Any]:
-    found: dict[str, Any] = {value.name: value.value for value in policy.effective()}
-    found["window"] = dict(_rows(settings, marks))
-    found["ignored"] = [list(each) for each in settings.ignored]
-    return found
+    report: dict[str, Any] = {value.name: value.value for value in policy.effective()}
+    report["window"] = dict(_rows(settings, marks))
+    report["ignored"] = [list(row) for row in settings.ignored]
+    return report
 
 
 def _rows(settings: WindowSettings, marks: Window | None) -> list[tuple[str, str]]:

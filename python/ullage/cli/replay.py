@@ -87,12 +87,12 @@ def replay_command(
     script = script_of(opened)
     chosen = Policy.load(policy) if policy else (Policy.ladder() if ladder else Policy.buffered())
     others = [None, Policy.buffered(), Policy.ladder()]
-    policies = [chosen, *(each for each in others if each != chosen)]
+    policies = [chosen, *(other for other in others if other != chosen)]
     with out.progress("replaying", len(policies) + len(WORKING_SIZES) * frontier) as step:
         runs = []
-        for each in policies:
+        for candidate in policies:
             runs.append(
-                replay_session(script, each, model=model or "", table=table, settings=settings)
+                replay_session(script, candidate, model=model or "", table=table, settings=settings)
             )
             step(1)
         sizes = tuple[SizeCost, ...]()
@@ -101,9 +101,13 @@ def replay_command(
                 script, chosen, model=model or "", table=table, step=lambda: step(1)
             )
     if json:
-        found = [each._asdict() for each in sizes]
+        working_sizes = [size._asdict() for size in sizes]
         out.json(
-            {**_document(opened, script, runs), "working_sizes": found, "prices": table.version}
+            {
+                **_document(opened, script, runs),
+                "working_sizes": working_sizes,
+                "prices": table.version,
+            }
         )
     else:
         named = [run.name for run in runs]
@@ -189,11 +193,11 @@ def _show(
 ) -> None:
     main = runs[0][1]
     played = model or script.model or f"{DEFAULT_MODEL} (the session names no model)"
-    said = f" (the session's own: {script.model})" if script.model not in ("", played) else ""
+    own_model = f" (the session's own: {script.model})" if script.model not in ("", played) else ""
     out.heading(opened.path.name)
     lower = main.working_tokens < main.window_tokens
     worked = f", worked in as {tokens(main.working_tokens)}" if lower else ""
-    out.line(f"window of {played}{said}: {tokens(main.window_tokens)} tokens{worked}")
+    out.line(f"window of {played}{own_model}: {tokens(main.window_tokens)} tokens{worked}")
     out.line(f"policy {runs[0][0]}, {len(main.turns):,} requests")
     if main.turns:
         _show_turns(out, main, whole=whole)
@@ -244,11 +248,11 @@ def _show_turns(out: Output, main: Run, *, whole: bool) -> None:
 
 def _show_reasons(out: Output, main: Run) -> None:
     """Why each level acted; reasons that differ only in their numbers are merged."""
-    found: dict[tuple[str, str], list[str]] = {}
+    by_reason: dict[tuple[str, str], list[str]] = {}
     for turn in main.turns:
         for stage, why, _ in turn.acted:
-            found.setdefault((stage, re.sub(r"\d[\d,]*", "#", why)), []).append(why)
-    for (stage, _), reasons in sorted(found.items()):
+            by_reason.setdefault((stage, re.sub(r"\d[\d,]*", "#", why)), []).append(why)
+    for (stage, _), reasons in sorted(by_reason.items()):
         times = "once" if len(reasons) == 1 else f"{len(reasons):,} times"
         such = "" if len(set(reasons)) == 1 else "such as "
         out.line(f"{stage}, {times}: {such}{reasons[0]}")
@@ -294,8 +298,8 @@ def _row(name: str, run: Run) -> tuple[str, ...]:
 def show_sizes(out: Output, sizes: Sequence[SizeCost]) -> None:
     """Which size to work in: what each costs, and how many names of the next calls it holds."""
     rows = [
-        (tokens(each.tokens), f"${each.nanousd / 1e9:,.2f}", share(each.held_names, each.names))
-        for each in sizes
+        (tokens(size.tokens), f"${size.nanousd / 1e9:,.2f}", share(size.held_names, size.names))
+        for size in sizes
     ]
     out.table(("works in", "prompts", "names held"), rows, right=(0, 1, 2))
     about = "names held: of those that the next 20 calls use and an unmanaged context holds"
@@ -327,7 +331,7 @@ def _show_own(out: Output, script: SessionScript, main: Run) -> None:
         )
 
 
-def _next_request(main: Run, said: int) -> str:
+def _next_request(main: Run, messages: int) -> str:
     """The first request after the given number of messages."""
-    found = next((turn.number for turn in main.turns if turn.message > said), None)
-    return "a later one" if found is None else f"{found:,}"
+    number = next((turn.number for turn in main.turns if turn.message > messages), None)
+    return "a later one" if number is None else f"{number:,}"

@@ -51,7 +51,7 @@ def report_command(
     The file fetches nothing, is readable on a phone and on paper, and holds text of the sessions.
     """
     if all:
-        files += tuple(opened_path(each) for each in found_sessions()[: number or None])
+        files += tuple(opened_path(session) for session in found_sessions()[: number or None])
     if not files:
         hint = "--last: the newest session, --all: the newest twenty; `ullage list` shows them"
         raise InvalidPolicy("FILE", "none", "must be at least one transcript", hint=hint)
@@ -66,7 +66,7 @@ def report_command(
     with out.progress("replaying", len(files) * STEPS) as step:
         for file in files:
             opened = open_session(file)
-            found = figures_of(
+            figures_of_one = figures_of(
                 opened,
                 policy=rules,
                 model=model or "",
@@ -75,7 +75,7 @@ def report_command(
                 budget=budget,
                 step=lambda: step(1),
             )
-            figures.append(found)
+            figures.append(figures_of_one)
     written = write_report(figures, output, overwrite=force)
     report = {**_document(written, figures), "prices": table.version}
     if json:
@@ -89,19 +89,21 @@ def _document(written: Path, figures: list[SessionFigures]) -> dict[str, Any]:
     return {
         "output": str(written),
         "bytes": written.stat().st_size,
-        "working_sizes": [size._asdict() for size in sum_of_costs(each.sizes for each in figures)],
+        "working_sizes": [
+            size._asdict() for size in sum_of_costs(session.sizes for session in figures)
+        ],
         "sessions": [
             {
-                "file": each.name,
-                "title": each.title,
-                "model": each.model,
-                "requests": len(each.managed.turns),
-                "removals": len(each.removals),
-                "nanousd_managed": each.managed.nanousd,
-                "nanousd_unmanaged": each.unmanaged.nanousd,
-                "working_sizes": [size._asdict() for size in each.sizes],
+                "file": session.name,
+                "title": session.title,
+                "model": session.model,
+                "requests": len(session.managed.turns),
+                "removals": len(session.removals),
+                "nanousd_managed": session.managed.nanousd,
+                "nanousd_unmanaged": session.unmanaged.nanousd,
+                "working_sizes": [size._asdict() for size in session.sizes],
             }
-            for each in figures
+            for session in figures
         ],
     }
 
@@ -111,19 +113,19 @@ def _show(out: Output, report: dict[str, Any]) -> None:
         ("session", "model", "requests", "removals", "unmanaged", "managed"),
         (
             (
-                each["title"] or each["file"],
-                each["model"],
-                f"{each['requests']:,}",
-                f"{each['removals']:,}",
-                f"${each['nanousd_unmanaged'] / 1e9:,.2f}",
-                f"${each['nanousd_managed'] / 1e9:,.2f}",
+                row["title"] or row["file"],
+                row["model"],
+                f"{row['requests']:,}",
+                f"{row['removals']:,}",
+                f"${row['nanousd_unmanaged'] / 1e9:,.2f}",
+                f"${row['nanousd_managed'] / 1e9:,.2f}",
             )
-            for each in report["sessions"]
+            for row in report["sessions"]
         ),
         right=(2, 3, 4, 5),
         cut=(0,),
     )
-    show_sizes(out, [SizeCost(**each) for each in report["working_sizes"]])
+    show_sizes(out, [SizeCost(**row) for row in report["working_sizes"]])
     out.line(f"prices of {report['prices']}", style="dim")
     out.line(f"written {report['output']}  ({report['bytes']:,} bytes)")
 

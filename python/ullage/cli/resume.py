@@ -96,7 +96,7 @@ def notes_of(sent: Outgoing) -> list[str]:
         f"not sent: {what} ({count:,}×): {why}"
         for (what, why), count in Counter((loss.what, loss.why) for loss in sent.losses).items()
     ]
-    notes += [f"would be refused: {found.rule}, {found.detail}" for found in sent.left]
+    notes += [f"would be refused: {violation.rule}, {violation.detail}" for violation in sent.left]
     if sent.awaits_user:
         notes.append("the model spoke last: a user message has to follow")
     return notes
@@ -144,7 +144,7 @@ def _text(block: dict[str, Any]) -> str:
     if kind == "tool_result":
         content = block.get("content")
         return (
-            content if isinstance(content, str) else " ".join(_text(each) for each in content or ())
+            content if isinstance(content, str) else " ".join(_text(part) for part in content or ())
         )
     text = block.get("text") or block.get("thinking")
     if kind is None and not text:
@@ -184,23 +184,23 @@ def validate_command(
     """
     out = Output(as_json=json)
     opened = open_session(file, number=conversation)
-    found = opened.check(provider=provider, model=model)
+    checked = opened.check(provider=provider, model=model)
     sent = opened.request(provider=provider, model=model)
-    shown = found.violations if warnings else found.errors
+    shown = checked.violations if warnings else checked.errors
     report = {
         "file": str(file),
         "provider": sent.provider,
-        "ok": found.ok,
-        "violations": [each._asdict() for each in shown],
-        "repairs": [each._asdict() for each in sent.repairs],
-        "left": [each._asdict() for each in sent.left],
-        "warnings": len(found.warnings),
+        "ok": checked.ok,
+        "violations": [row._asdict() for row in shown],
+        "repairs": [row._asdict() for row in sent.repairs],
+        "left": [row._asdict() for row in sent.left],
+        "warnings": len(checked.warnings),
     }
     if json:
         out.json(report)
     else:
-        _show_check(out, report, [describe(each) for each in shown], notes_of(sent))
-    return 0 if found.ok else 1
+        _show_check(out, report, [describe(row) for row in shown], notes_of(sent))
+    return 0 if checked.ok else 1
 
 
 def _show_check(out: Output, report: dict[str, Any], lines: list[str], notes: list[str]) -> None:
@@ -215,6 +215,6 @@ def _show_check(out: Output, report: dict[str, Any], lines: list[str], notes: li
 def _verdict(report: dict[str, Any]) -> str:
     if report["ok"]:
         return "legal"
-    errors = [each for each in report["violations"] if each["severity"] == "error"]
+    errors = [violation for violation in report["violations"] if violation["severity"] == "error"]
     errors_found = f"{counted(len(errors), 'error')}: the provider would refuse this request"
     return f"{errors_found} without repair; `ullage resume` prints it {'partly ' if report['left'] else ''}repaired"

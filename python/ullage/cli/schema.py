@@ -93,7 +93,7 @@ def _schema(form: Any) -> Schema:
     if isinstance(form, list):
         return {"type": "array", "items": _schema(form[0])}
     if "either" in form:
-        return {"anyOf": [_schema(each) for each in form["either"]]}
+        return {"anyOf": [_schema(choice) for choice in form["either"]]}
     return _object(form)
 
 
@@ -107,10 +107,10 @@ def _scalar(form: str) -> Schema:
 
 def _object(form: dict[str, Any]) -> Schema:
     named = {key: value for key, value in form.items() if key != "*"}
-    made: Schema = {"type": "object"}
+    schema: Schema = {"type": "object"}
     if named:
-        made["properties"] = {key.removesuffix("?"): _schema(each) for key, each in named.items()}
-        made["required"] = [key for key in named if not key.endswith("?")]
+        schema["properties"] = {key.removesuffix("?"): _schema(part) for key, part in named.items()}
+        schema["required"] = [key for key in named if not key.endswith("?")]
     if "*" in form:
-        made["additionalProperties"] = _schema(form["*"])
-    return made
+        schema["additionalProperties"] = _schema(form["*"])
+    return schema

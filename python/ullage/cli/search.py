@@ -53,16 +53,16 @@ def list_command(
     environment variables point. Any command takes an id from this list, or its beginning, in place of a file.
     """
     out = Output(as_json=json)
-    folders = [each for each in tool_folders() if tool in (None, each.tool)]
-    found = found_sessions(folders)
+    folders = [place for place in tool_folders() if tool in (None, place.tool)]
+    present = found_sessions(folders)
     # The newest are known by their files' times; the largest and most expensive only when all were read.
-    enough = number if number and sort == "age" else len(found)
+    enough = number if number and sort == "age" else len(present)
     folder, rows = str(Path.cwd()) if here else "", list[ListedSession]()
-    with out.progress("reading", len(found) if words or here else enough) as step:
-        for each in found:
+    with out.progress("reading", len(present) if words or here else enough) as step:
+        for session in present:
             if len(rows) == enough:
                 break
-            row = listed(each)
+            row = listed(session)
             step(1)
             if folder in ("", row.cwd) and holds(row, words):
                 rows.append(row)
@@ -70,9 +70,9 @@ def list_command(
     if json:
         sums = {"tokens": sum(row.tokens for row in rows), "dollars": _dollars(rows)}
         sessions = [_list_data(row) for row in rows]
-        out.json({"sessions": sessions, "found": len(found), "totals": sums})
+        out.json({"sessions": sessions, "found": len(present), "totals": sums})
     else:
-        _show(out, rows, len(found))
+        _show(out, rows, len(present))
     return 0 if rows else 1
 
 
@@ -99,9 +99,9 @@ def _list_data(row: ListedSession) -> dict[str, Any]:
     }
 
 
-def _show(out: Output, rows: list[ListedSession], found: int) -> None:
+def _show(out: Output, rows: list[ListedSession], count: int) -> None:
     if not rows:
-        others = f"; {counted(found, 'session')} of this machine are others" if found else ""
+        others = f"; {counted(count, 'session')} of this machine are others" if count else ""
         out.line(f"no session was found{others}; `ullage list --help` says where it looks")
         return
     columns = ("id", "tool", "age", "tokens", "fill", "cost", "project", "title")
@@ -113,8 +113,8 @@ def _show(out: Output, rows: list[ListedSession], found: int) -> None:
     out.table(cells[0], cells[1:], right=figures, whole=(0, 1), cut=long)
     size = tokens(sum(row.tokens for row in rows))
     out.line(f"{counted(len(rows), 'session')}: {size} tokens, ${_dollars(rows):,.2f}", style="dim")
-    if len(rows) < found:
-        out.note(f"note: {len(rows):,} of {found:,} sessions; --number 0 shows all")
+    if len(rows) < count:
+        out.note(f"note: {len(rows):,} of {count:,} sessions; --number 0 shows all")
 
 
 def _cells(row: ListedSession) -> tuple[str, ...]:
@@ -161,32 +161,34 @@ def search_command(
     with SearchIndex() as index:
         with out.progress("reading sessions", len(sessions)) as step:
             problems = index.update(sessions, step=step)
-        found = index.search(" ".join(words), most=number, hits=hits, tool=tool or "", cwd=project)
+        matches = index.search(
+            " ".join(words), most=number, hits=hits, tool=tool or "", cwd=project
+        )
     if json:
-        out.json({"words": " ".join(words), "sessions": [_data(each) for each in found]})
-    elif not found:
+        out.json({"words": " ".join(words), "sessions": [_data(session) for session in matches]})
+    elif not matches:
         out.line("no session holds these words")
-    for each in [] if json else found:
-        out.heading(f"{each.id}  {each.title}", cut=True)
+    for session in [] if json else matches:
+        out.heading(f"{session.id}  {session.title}", cut=True)
         out.line(
-            f"{each.tool}, {age(each.modified)}, {home_relative(each.cwd) or each.path}",
+            f"{session.tool}, {age(session.modified)}, {home_relative(session.cwd) or session.path}",
             style="dim",
         )
-        for hit in each.hits:
+        for hit in session.hits:
             out.line(f"  {hit.who:<9} {hit.text}", cut=True)
     out.notes([f"{path}: {reason}" for path, reason in problems.items()])
-    return 0 if found else 1
+    return 0 if matches else 1
 
 
-def _data(found: SearchedSession) -> dict[str, object]:
+def _data(session: SearchedSession) -> dict[str, object]:
     return {
-        "id": found.id,
-        "tool": found.tool,
-        "path": str(found.path),
-        "title": found.title,
-        "cwd": found.cwd,
-        "score": round(found.score, 3),
+        "id": session.id,
+        "tool": session.tool,
+        "path": str(session.path),
+        "title": session.title,
+        "cwd": session.cwd,
+        "score": round(session.score, 3),
         "hits": [
-            {"position": hit.position, "who": hit.who, "text": hit.text} for hit in found.hits
+            {"position": hit.position, "who": hit.who, "text": hit.text} for hit in session.hits
         ],
     }

@@ -86,7 +86,7 @@ def update_command(
     memory = memory_of(opened, folder, policy=Policy.load(policy).session_memory, summarizer=writer)
     report = memory.update(opened.items)
     if json:
-        out.json({"file": str(opened.path), "path": str(memory.path), **_told(report)})
+        out.json({"file": str(opened.path), "path": str(memory.path), **_report(report)})
     else:
         _tell(out, memory, report)
     return 0 if report.absorbed_all or report.reason == "nothing new" else 1
@@ -144,7 +144,7 @@ def _reach(state: NotesState) -> str:
     return "how far they reach is unknown"
 
 
-def _told(report: UpdateReport) -> dict[str, Any]:
+def _report(report: UpdateReport) -> dict[str, Any]:
     return {
         "outcome": report.outcome.value,
         "reason": report.reason,

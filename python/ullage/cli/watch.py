@@ -54,10 +54,10 @@ def watch_command(
 
 def _state(file: Path) -> tuple[ListedSession, list[tuple[str, str]]]:
     look = file.stat()
-    found = FoundSession("", file.stem, file, look.st_size, look.st_mtime)
+    session = FoundSession("", file.stem, file, look.st_size, look.st_mtime)
     items = open_session(file).items
-    said = [row for item in items[-_SHOWN:] for row in _rows(item)]
-    return listed(found), said[-_SHOWN:]
+    newest = [row for item in items[-_SHOWN:] for row in _rows(item)]
+    return listed(session), newest[-_SHOWN:]
 
 
 def _rows(item: Item) -> list[tuple[str, str]]:
@@ -74,30 +74,30 @@ def _rows(item: Item) -> list[tuple[str, str]]:
 def _print(
     out: Output, state: tuple[ListedSession, list[tuple[str, str]]], *, as_json: bool
 ) -> None:
-    row, said = state
+    row, newest = state
     if as_json:
         import orjson
 
         from ullage.cli.output import json_printable
 
-        print(json_printable(orjson.dumps(_data(row, said)).decode()), flush=True)
+        print(json_printable(orjson.dumps(_data(row, newest)).decode()), flush=True)
         return
-    for line in _lines(row, said):
+    for line in _lines(row, newest):
         out.line(line, cut=True)
 
 
-def _data(row: ListedSession, said: list[tuple[str, str]]) -> dict[str, Any]:
+def _data(row: ListedSession, newest: list[tuple[str, str]]) -> dict[str, Any]:
     return {
         "tokens": row.tokens,
         "window_tokens": row.window_tokens,
         "autocompact_at_tokens": row.compact_at_tokens,
         "messages": row.messages,
         "dollars": None if row.dollars is None else round(float(row.dollars), 4),
-        "newest": {"who": said[-1][0], "text": said[-1][1]} if said else None,
+        "newest": {"who": newest[-1][0], "text": newest[-1][1]} if newest else None,
     }
 
 
-def _lines(row: ListedSession, said: list[tuple[str, str]]) -> list[str]:
+def _lines(row: ListedSession, newest: list[tuple[str, str]]) -> list[str]:
     left = row.compact_at_tokens - row.tokens
     due = f"{tokens(left)} before compaction" if left > 0 else "compaction is due"
     cost = "" if row.dollars is None else f"  ${row.dollars:,.2f}"
@@ -106,7 +106,7 @@ def _lines(row: ListedSession, said: list[tuple[str, str]]) -> list[str]:
         row.title or row.found.id,
         f"{bar(row.tokens, row.window_tokens):<{BAR_CELLS}}  {fill}",
         f"{row.messages:,} messages  {due}{cost}  {row.model}",
-        *(f"{who:>{_WHO_CELLS}}  {text}" for who, text in said),
+        *(f"{who:>{_WHO_CELLS}}  {text}" for who, text in newest),
     ]
 
 
@@ -123,19 +123,19 @@ def _live(out: Output, file: Path, interval: float) -> None:
             time.sleep(max(interval, 0.1))
 
 
-def _drawn(row: ListedSession, said: list[tuple[str, str]]) -> Text:
+def _drawn(row: ListedSession, newest: list[tuple[str, str]]) -> Text:
     """The lines in colour; each is cut at the edge of the terminal, with a sign that it is."""
     from rich.text import Text
 
-    title, filled, *rest = _lines(row, said)
+    title, filled, *others = _lines(row, newest)
     drawn = Text(no_wrap=True, overflow="ellipsis")
     drawn.append(f"{title}\n", "bold")
     full = min(BAR_CELLS, round(BAR_CELLS * row.tokens / max(1, row.window_tokens)))
     drawn.append("█" * full, _colour(row))
     drawn.append("░" * (BAR_CELLS - full), "dim")
     drawn.append(f"{filled[BAR_CELLS:]}\n")
-    drawn.append(f"{rest[0]}")
-    for line in rest[1:]:
+    drawn.append(f"{others[0]}")
+    for line in others[1:]:
         drawn.append(f"\n{line[:_WHO_CELLS]}", "dim")
         drawn.append(line[_WHO_CELLS:])
     return drawn

@@ -60,7 +60,7 @@ def message_row(at: int, message: Mapping[str, Any]) -> MessageRow:
     """A message as the list shows it."""
     text = " · ".join(_begins(message))
     who = str(message.get("role"))
-    if who == "user" and any(each.get("type") == "tool_result" for each in blocks_of(message)):
+    if who == "user" and any(block.get("type") == "tool_result" for block in blocks_of(message)):
         who = "result"
     return MessageRow(at, who, visible(" ".join(text[:_BEGIN].split())))
 

@@ -193,25 +193,25 @@ class SessionScreen(Screen[None]):
             self._load()
 
     def _show_now(self, shown: ShownSession) -> None:
-        found, marks = shown.holds(), shown.window
-        self.messages_tokens = found.anchored_tokens - shown.overhead_tokens()
+        inspection, marks = shown.holds(), shown.window
+        self.messages_tokens = inspection.anchored_tokens - shown.overhead_tokens()
         head = [
             f"{visible(shown.session.model) or 'unknown model'} · {shown.session.format} · {shown.session.size:,} bytes",
-            f"{bar_of(found.anchored_tokens, marks.context, 36)}  {found.anchored_tokens:,} of {marks.context:,} tokens",
+            f"{bar_of(inspection.anchored_tokens, marks.context, 36)}  {inspection.anchored_tokens:,} of {marks.context:,} tokens",
             f"automatic compaction at {marks.threshold:,} · {len(shown.session.messages):,} messages · {len(shown.session.boundaries):,} earlier compactions",
         ]
         sections = {
-            "By category": list(found.categories.items()),
-            "By tool": [(each.name, each.tokens) for each in found.tools],
-            "By file": [(each.path, each.tokens) for each in found.files],
+            "By category": list(inspection.categories.items()),
+            "By tool": [(part.name, part.tokens) for part in inspection.tools],
+            "By file": [(part.path, part.tokens) for part in inspection.files],
             "What each level would free now": [
-                (each.level, each.tokens) for each in found.freeable
+                (part.level, part.tokens) for part in inspection.freeable
             ],
         }
         text = Text("\n".join(head) + "\n")
         for name, rows in sections.items():
             text.append(f"\n{name}\n", style="bold")
-            text.append(rows_text(rows, found.anchored_tokens, self.size.width - 8))
+            text.append(rows_text(rows, inspection.anchored_tokens, self.size.width - 8))
         self.query_one("#holds", Static).update(text)
 
     # ---- messages and search
@@ -275,17 +275,17 @@ class SessionScreen(Screen[None]):
         if self.shown is not None:
             self.app.call_from_thread(self._replayed, removals_of(self.shown.session))
 
-    def _replayed(self, found: list[RemovalRow]) -> None:
-        self.removals = found
+    def _replayed(self, removals: list[RemovalRow]) -> None:
+        self.removals = removals
         table = self.query_one("#removals", DataTable)
         table.clear()
-        for at, row in enumerate(found):
+        for at, row in enumerate(removals):
             table.add_row(
                 str(row.request), row.level, f"{row.freed_tokens:,}", Text(row.why), key=str(at)
             )
-        if not found and self.shown is not None:
-            said = f"In a window of {self.shown.window.context:,} tokens no level had to act.\n\nCLAUDE_CODE_AUTO_COMPACT_WINDOW=200000 ullage tui … tries a smaller one."
-            self.query_one("#removed", Static).update(said)
+        if not removals and self.shown is not None:
+            hint = f"In a window of {self.shown.window.context:,} tokens no level had to act.\n\nCLAUDE_CODE_AUTO_COMPACT_WINDOW=200000 ullage tui … tries a smaller one."
+            self.query_one("#removed", Static).update(hint)
 
     def on_target_slider_moved(self, event: TargetSlider.Moved) -> None:
         """Try the new size."""
@@ -318,8 +318,8 @@ class SessionScreen(Screen[None]):
         except UllageError as exc:
             self.notify(visible(f"{exc}\n{exc.hint}"), severity="error", markup=False)
             return
-        said = f"written: {output}" if done.path else f"nothing to gain: {done.result.reason}"
-        self.notify(visible(said), markup=False)
+        message = f"written: {output}" if done.path else f"nothing to gain: {done.result.reason}"
+        self.notify(visible(message), markup=False)
 
     def action_undo(self) -> None:
         """Say what an undo would do; the second time, do it."""
@@ -336,8 +336,8 @@ class SessionScreen(Screen[None]):
             self.notify(f"undone: {done.messages_after:,} messages are shown again", markup=False)
             self._load()
         else:
-            said = f"u again takes back the compaction of {done.when or 'an unknown time'}: {done.messages_after:,} messages"
-            self.notify(said, severity="warning", markup=False)
+            message = f"u again takes back the compaction of {done.when or 'an unknown time'}: {done.messages_after:,} messages"
+            self.notify(message, severity="warning", markup=False)
         self._may_undo = not self._may_undo
 
     def action_follow(self) -> None:
@@ -358,10 +358,10 @@ class SessionScreen(Screen[None]):
 
 def _marked(text: str, words: str) -> Text:
     """A text with the words of a search marked."""
-    made = Text(text)
+    marked = Text(text)
     if words:
-        made.highlight_regex(f"(?i){re.escape(words)}", "reverse")
-    return made
+        marked.highlight_regex(f"(?i){re.escape(words)}", "reverse")
+    return marked
 
 
 def preview_text(done: CompactedSession, target: int) -> str:
@@ -371,19 +371,19 @@ def preview_text(done: CompactedSession, target: int) -> str:
     counts = done.result.report
     if not done.result.compacted:
         return f"nothing would change: {done.result.reason.replace('_', ' ')}"
-    beside = counts.overhead_tokens
+    overhead = counts.overhead_tokens
     lines = [
         f"before  {counts.tokens_before:>11,} tokens",
         f"after   {counts.tokens_after:>11,} tokens in {len(done.messages):,} messages",
-        f"target  {target:>11,} tokens of messages: {counts.messages_after:,} used; system prompt and tools take {beside:,} more",
-        *(f"note: {warning_text(each)}" for each in counts.warnings),
+        f"target  {target:>11,} tokens of messages: {counts.messages_after:,} used; system prompt and tools take {overhead:,} more",
+        *(f"note: {warning_text(part)}" for part in counts.warnings),
     ]
     summary = next(reversed(done.result.summary_messages), {})
     content = summary.get("message", summary).get("content", "")
     text = (
         content
         if isinstance(content, str)
-        else "\n".join(str(each.get("text", "")) for each in content)
+        else "\n".join(str(part.get("text", "")) for part in content)
     )
     return visible("\n".join([*lines, "", text]))
 
@@ -414,7 +414,7 @@ class SessionsScreen(Screen[None]):
         """Read the sessions next to the event loop, newest first."""
         self.title = "Sessions of this machine"
         self.query_one("#sessions", DataTable).focus()
-        self.found: list[ListedSession] = []
+        self.listed_rows: list[ListedSession] = []
         self.rows: list[ListedSession] = []
         self.sorting: Sorting = "age"
         self.reading = True
@@ -423,12 +423,12 @@ class SessionsScreen(Screen[None]):
     def _read(self) -> None:
         from ullage.sessions.find import listed  # not for one session's first look
 
-        for each in found_sessions(list(tool_folders()))[:MOST_SESSIONS]:
-            self.app.call_from_thread(self._add, listed(each))
+        for session in found_sessions(list(tool_folders()))[:MOST_SESSIONS]:
+            self.app.call_from_thread(self._add, listed(session))
         self.app.call_from_thread(self._finished)
 
     def _add(self, row: ListedSession) -> None:
-        self.found.append(row)
+        self.listed_rows.append(row)
         self._show()
 
     def _finished(self) -> None:
@@ -446,7 +446,7 @@ class SessionsScreen(Screen[None]):
         at = self.rows[table.cursor_row] if self.rows else None
         words = self.query_one("#filter", Input).value.split()
         self.rows = sorted(
-            (row for row in self.found if holds(row, words)), key=ORDER[self.sorting]
+            (row for row in self.listed_rows if holds(row, words)), key=ORDER[self.sorting]
         )
         table.clear(columns=True)
         width = self.size.width
@@ -459,22 +459,22 @@ class SessionsScreen(Screen[None]):
             room = max([len(name), *(row[column].cell_len for row in rows)])
             wide += room + 2
             table.add_column(Text(name, justify=_side(name)), width=room)
-        rest = max(10, width - wide - _BESIDE)
-        table.add_column(names[-1], width=rest)
+        width_left = max(10, width - wide - _BORDER_CELLS)
+        table.add_column(names[-1], width=width_left)
         for row in rows:
-            row[-1].truncate(rest, overflow="ellipsis")
+            row[-1].truncate(width_left, overflow="ellipsis")
             table.add_row(*row)
         if at in self.rows:
             table.move_cursor(row=self.rows.index(at))
         self.query_one("#state", Static).update(self._state())
 
     def _state(self) -> str:
-        if not self.found:
+        if not self.listed_rows:
             return "looking for sessions …" if self.reading else "no session was found"
         dollars = sum(row.dollars or 0 for row in self.rows)
         size = sum(row.tokens for row in self.rows)
         count = f"{len(self.rows):,}" + (
-            f" of {len(self.found):,}" if len(self.rows) < len(self.found) else ""
+            f" of {len(self.listed_rows):,}" if len(self.rows) < len(self.listed_rows) else ""
         )
         return f"{count} sessions by {self.sorting}: {size:,} tokens, ${dollars:,.2f}{'; reading …' if self.reading else ''}"
 
@@ -507,7 +507,7 @@ class SessionsScreen(Screen[None]):
 
 
 _NARROW = 100
-_BESIDE = 5
+_BORDER_CELLS = 5
 """Cells that the last column's borders and a scroll bar take."""
 _WIDE = ("age", "tool", "tokens", "fill", "cost", "project", "title")
 _SLIM = ("age", "tokens", "fill", "cost", "project", "title")
@@ -522,7 +522,7 @@ def _side(name: str) -> Literal["left", "right"]:
 
 def _cells(row: ListedSession, names: tuple[str, ...]) -> list[tuple[str, str]]:
     project, most = home_relative(row.cwd), _PROJECT[names]
-    found = {
+    texts = {
         "age": age(row.found.modified),
         "tool": row.found.tool,
         "tokens": f"{row.tokens:,}",
@@ -531,7 +531,7 @@ def _cells(row: ListedSession, names: tuple[str, ...]) -> list[tuple[str, str]]:
         "project": project if len(project) <= most else f"…{project[1 - most :]}",
         "title": row.problem or row.title,
     }
-    return [(name, visible(found[name])) for name in names]
+    return [(name, visible(texts[name])) for name in names]
 
 
 class SessionApp(App[None]):

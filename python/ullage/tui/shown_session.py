@@ -72,15 +72,15 @@ class ShownSession:
 
     def rows(self, words: str = "") -> list[MessageRow]:
         """The newest messages, oldest of them first; with words, the newest that hold them."""
-        found: list[MessageRow] = []
+        newest: list[MessageRow] = []
         wanted = words.casefold()
         messages = self.session.messages
         for at in range(len(messages) - 1, -1, -1):
             if not wanted or wanted in render(messages[at]).casefold():
-                found.append(message_row(at, messages[at]))
-            if len(found) == MOST_ROWS:
+                newest.append(message_row(at, messages[at]))
+            if len(newest) == MOST_ROWS:
                 break
-        return found[::-1]
+        return newest[::-1]
 
     def tokens(self, at: int) -> int:
         """Estimate of a message."""
@@ -103,24 +103,24 @@ class ShownSession:
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    look = path.stat()
+    return look.st_size, look.st_mtime_ns
 
 
 def removals_of(session: Session) -> list[RemovalRow]:
     """What the levels would have removed, had the session run under the default policy."""
     script = script_of(session)
-    archive, found = Archive(script.messages), list[RemovalRow]()
+    archive, removals = Archive(script.messages), list[RemovalRow]()
 
     def seen(manager: ContextManager, request: Request) -> None:
-        found.extend(
+        removals.extend(
             _removal(report, archive)
             for report in request.reports
             if report.tool_use_ids or report.removed
         )
 
     replay_session(script, Policy.buffered(), seen=seen)
-    return found
+    return removals
 
 
 def _removal(report: StageReport, archive: Archive) -> RemovalRow:
@@ -133,7 +133,7 @@ def _removal(report: StageReport, archive: Archive) -> RemovalRow:
 
 def _recalled(archive: Archive, handle: str) -> str:
     try:
-        found = archive.resolve(handle)
+        recalled = archive.resolve(handle)
     except UllageError as exc:
         return visible(str(exc))
-    return visible(f"── {found.title} ({handle})\n{found.text[:20_000]}")
+    return visible(f"── {recalled.title} ({handle})\n{recalled.text[:20_000]}")
