@@ -11,12 +11,13 @@ from ullage.replay.play import (
     WORKING_SIZES as WORKING_SIZES,
     ReplayedTurn as ReplayedTurn,
     Run as Run,
+    SessionScript as SessionScript,
     SizeCost as SizeCost,
     costs_by_size,
     frontier_plot as frontier_plot,
     replay_session,
+    script_of,
     sum_of_costs as sum_of_costs,
 )
-from ullage.replay.session_script import SessionScript as SessionScript, script_of
 
 __all__ = ["costs_by_size", "replay_session", "script_of"]
