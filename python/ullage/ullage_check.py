@@ -121,8 +121,8 @@ def foreign(entries: list[Any]) -> tuple[list[str], Counter[str]]:
             said += [message] if message is not None else []
             by_uuid |= {entry["uuid"]: message} if message and "uuid" in entry else {}
             continue
-        known, kept, source, now = set(map(canonical, said)), [], "\n".join(map(reading, said)), " ".join(map(reading, items))
-        new, users = [each for each in items if canonical(each) not in known], [text for each in said if (text := plain(typed(each))[:40])]
+        known, kept, source, now = {(*sorted(strings(blocks(each))),) for each in said} - {()}, [], "\n".join(map(reading, said)), " ".join(map(reading, items))
+        new, users = [each for each in items if (*sorted(strings(blocks(each))),) not in known], [text for each in said if (text := plain(typed(each))[:40])]
         lines = [line for each in new for line in text_of(each).split("\n") if line.strip()]
         copied, sealed = sum(not copies(line, source)[1] for line in lines), sum(not text_of(each) for each in new)
         counts += Counter({"compactions without a record": 1, "unverifiable": len(lines) - copied + sealed + 1})  # 1: the request, which no line holds

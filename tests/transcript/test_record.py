@@ -373,7 +373,33 @@ def test_without_being_asked_an_integration_records_nothing(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-CLAUDE = [
+def test_a_request_is_held_to_its_record_from_an_empty_folder(tmp_path: Path):
+    log, requests = played(tmp_path, 2, turns=3)
+    body = {
+        "model": "claude-opus-4-5",
+        "messages": json.loads(check.canonical(requests[-1].messages)),
+    }
+    (tmp_path / "talk.jsonl").write_bytes(log)
+    (tmp_path / "body.json").write_text(json.dumps(body))
+    found = alone(tmp_path, "talk.jsonl", "talk.jsonl", "body.json")
+    assert found.returncode == 0, found.stdout + found.stderr
+    body["messages"].pop()
+    (tmp_path / "body.json").write_text(json.dumps(body))
+    found = alone(tmp_path, "talk.jsonl", "talk.jsonl", "body.json")
+    assert found.returncode == 1
+    assert "BROKEN sent (the request)" in found.stdout
+
+
+def test_messages_that_claude_code_preserved_count_as_kept(tmp_path: Path):
+    """Its newer versions leave the last messages where they are, and name them in the boundary."""
+    preserved = {"preservedMessages": {"anchorUuid": "4", "uuids": ["2", "nowhere"]}}
+    boundary = {**CLAUDE[2], "compactMetadata": {"trigger": "auto", **preserved}}
+    lines = [*CLAUDE[:2], boundary, CLAUDE[3]]
+    (tmp_path / "session").write_text("\n".join(map(json.dumps, lines)))
+    assert "2 messages before; kept verbatim 1, sealed" in alone(tmp_path, "session").stdout
+
+
+CLAUDE: list[dict[str, Any]] = [
     {
         "type": "user",
         "uuid": "1",
@@ -407,7 +433,7 @@ CODEX = [
         "payload": {
             "message": "",
             "replacement_history": [
-                {"type": "message", **user([{"type": "input_text", "text": "Port the parser."}])},
+                {"type": "message", **user([{"text": "Port the parser.", "type": "input_text"}])},
                 {"type": "compaction", "encrypted_content": "gAAA"},
             ],
         },
