@@ -370,3 +370,80 @@ def test_a_list_that_comes_whole_is_compacted_after_a_pause_too():
     now[0] += 301_000
     (report,) = manager.changed_view(items, unchanged=len(items) - 2).reports
     assert report.why == "the provider's cache has run out"
+
+
+# ---- what was reported, against what was to be expected
+
+
+def audited(turns, **given) -> list[tuple]:
+    """`costs().audit` after requests whose answers report (read, written), some of them changed first."""
+    now = [1_700_000_000_000]
+    manager = ContextManager(model=OPUS.name, clock=lambda: now[0], **given)
+    for read, written, act in turns:
+        act(manager, now)
+        manager.add(user("word " * 2_000))
+        manager.prepare()
+        usage = {
+            "input_tokens": 10,
+            "cache_read_input_tokens": read,
+            "cache_creation_input_tokens": written,
+            "output_tokens": 3,
+        }
+        model = manager.model.name
+        manager.observe(
+            {"type": "message", "role": "assistant", "model": model, "content": [text("yes")], "usage": usage}
+        )  # fmt: skip
+    return list(manager.costs().audit)
+
+
+def as_before(manager, now):
+    now[0] += 1_000
+
+
+def later(manager, now):
+    now[0] += 301_000
+
+
+def compacted(manager, now):
+    manager.compact(keep=0)
+
+
+def another_model(manager, now):
+    manager.machine.change_model(lookup("claude-opus-4-6"))
+
+
+def other_tools(manager, now):
+    tools = [{"name": "Read", "description": "Reads.", "input_schema": {"type": "object"}}]
+    manager.machine.change_overhead("", tools, tools)
+
+
+@pytest.mark.parametrize(
+    ("act", "read", "cause"),
+    [
+        (as_before, 12_000, ""),
+        (as_before, 0, "unknown"),
+        (later, 0, "expired"),
+        (another_model, 0, "model"),
+        (other_tools, 0, "tools"),
+        (compacted, 0, "compact"),
+    ],
+)
+def test_an_audit_compares_each_request_with_its_forecast_and_names_the_cause(act, read, cause):
+    first, second, third = audited([
+        (0, 9_000, as_before),
+        (9_000, 3_000, as_before),
+        (read, 15_000 - read, act),
+    ])  # fmt: skip
+    assert (first.expected_read, first.cause) == (0, "")
+    assert (second.expected_read, second.read, second.cause) == (9_000, 9_000, "")
+    assert second.expected_written == pytest.approx(3_000, rel=0.2)
+    assert (third.read, third.written, third.cause) == (read, 15_000 - read, cause)
+    assert third.expected_read == (0 if act in (later, compacted) else 12_000)
+
+
+def test_answers_that_report_nothing_of_the_cache_are_not_audited():
+    manager = ContextManager(model="gpt-5.5", provider="openai")
+    manager.add({"role": "user", "content": "hello"})
+    manager.prepare()
+    manager.observe({"role": "assistant", "content": "yes", "usage": {"input_tokens": 9}})
+    assert manager.costs().audit == ()

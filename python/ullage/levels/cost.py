@@ -249,6 +249,25 @@ def working_size(model: Model, policy: Policy, *, overhead_tokens: int = 0) -> W
 # What a conversation's prompts have cost, and what they would have without levels.
 
 
+class AuditedRequest(NamedTuple):
+    """What a request should have read from the provider's cache and written to it, and what its answer reports, in tokens.
+
+    Attributes:
+        number: Of the request.
+        expected_read: By what the answers before it report; 0 for the first. `expected_written`: the rest of it.
+        read: Reported; `written` likewise.
+        cause: Why less was read than had been cached: the level that changed the prompt, `model`, `system`, `tools`, `expired`, or
+            `unknown`; empty: nothing was lost.
+    """
+
+    number: int
+    expected_read: int
+    expected_written: int
+    read: int
+    written: int
+    cause: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class SessionCosts:
     """Of the requests that are remembered.
@@ -259,6 +278,7 @@ class SessionCosts:
         by_level: What each level saved, in dollars; below 0: it has not paid yet.
         size: The part of the window that the levels work in, and why.
         priced: Whether the model's own prices were used; else input 1, write 1.25, read 0.1 dollars per million.
+        audit: Each request whose answer reports the cache in Anthropic's form.
     """
 
     requests: int
@@ -267,6 +287,7 @@ class SessionCosts:
     by_level: Mapping[str, float]
     size: WorkingSize
     priced: bool
+    audit: tuple[AuditedRequest, ...] = ()
 
     @property
     def saved_dollars(self) -> float:

@@ -15,6 +15,7 @@ from collections.abc import (
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import replace
+from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
 
@@ -33,8 +34,9 @@ from ullage.messages import Item, message_of
 from ullage.policy import Policy
 
 if TYPE_CHECKING:
-    from ullage.levels.cost import SessionCosts
-    from ullage.manager.explain import Explanation
+    from ullage.levels.cost import AuditedRequest, SessionCosts
+    from ullage.levels.view import StageReport
+    from ullage.manager.explain import Explanation, RequestRecord
     from ullage.manager.journal import Added, Found, Journal
     from ullage.manager.outside import Log, Outside
     from ullage.manager.values import Request
@@ -42,6 +44,67 @@ if TYPE_CHECKING:
 
 
 # What a host may ask of its conversation at any moment; nothing changes by it.
+
+
+def _audited(machine: Machine) -> Iterator[AuditedRequest]:
+    """The remembered requests whose answers report their use of the cache."""
+    from ullage.levels.cost import AuditedRequest, life_ms
+    from ullage.observe.cache_monitor import CacheForecast, cache_use, is_lost
+
+    life = life_ms(machine.model, machine.stated_policy)
+    forecast = CacheForecast(life / 1000 or inf, machine.model.cache.min_tokens)
+    changed: dict[int, StageReport] = {}
+    for report in machine.reports:
+        if report.first_changed is not None:
+            first = changed.setdefault(report.request, report)
+            if report.first_changed < (first.first_changed or 0):
+                changed[report.request] = report
+    before: Mapping[str, object] = {}
+    cached, last = 0, None
+    for record in machine.records:
+        answer = _answer_after(machine, record.history)
+        usage = answer.get("usage")
+        if not isinstance(usage, Mapping) or not usage.keys() & _REPORTS_CACHE:
+            continue
+        seconds = 0.0
+        if last is not None and last.at_ms and record.at_ms:
+            seconds = (record.at_ms - last.at_ms) / 1000
+        by = changed.get(record.number)
+        same = None if by is None or by.cost is None else by.cost.cached_tokens
+        expected = forecast.expect(record.tokens, same_tokens=same, idle_seconds=seconds)
+        use, cause = cache_use(usage), ""
+        if is_lost(cached, use.read):
+            cause = by.stage if by else _other(before, answer, last, record)
+            if not cause:
+                cause = "expired" if seconds > forecast.ttl_seconds else "unknown"
+        yield AuditedRequest(record.number, *expected, use.read, use.written, cause)
+        forecast.learn(usage)
+        before, last, cached = answer, record, use.read + use.written
+
+
+_REPORTS_CACHE = {"cache_read_input_tokens", "cache_creation_input_tokens"}
+
+
+def _answer_after(machine: Machine, history: int) -> Mapping[str, Any]:
+    """The answer to the request that was made when so many messages had been added; empty: there is none."""
+    if history >= len(machine.history):
+        return {}
+    found = message_of(machine.history[history]) or {}
+    return found if found.get("role") == "assistant" else {}
+
+
+def _other(
+    before: Mapping[str, Any],
+    answer: Mapping[str, Any],
+    last: RequestRecord | None,
+    now: RequestRecord,
+) -> str:
+    """What else of the prompt has changed since the last request; empty: nothing that is remembered."""
+    if before.get("model") != answer.get("model"):
+        return "model"
+    parts = ("system", "tools")
+    sizes = {} if last is None else last.by_category
+    return next((part for part in parts if sizes.get(part) != now.by_category.get(part)), "")
 
 
 class Accessors:
@@ -101,7 +164,8 @@ class Accessors:
         if size.tokens != machine.window.context:
             size = size._replace(tokens=machine.window.context, why="a setting")
         requests = [(each.number, each.tokens, each.at_ms) for each in machine.records]
-        return session_costs(requests, machine.reports, machine.model, size)
+        found = session_costs(requests, machine.reports, machine.model, size)
+        return replace(found, audit=tuple(_audited(machine)))
 
     def explain(self, request: int | None = None) -> Explanation:
         """What is in a request by category, and what left until then: when, by which level, why.

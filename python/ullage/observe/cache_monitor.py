@@ -160,10 +160,9 @@ class CacheMonitor:
         )
 
     def _judged(self, prefix: _Prefix, expected: int, read: int) -> tuple[str, str]:
-        lost = expected - read
         if not expected:
             return "first", ""
-        if lost < LEAST_LOST_TOKENS or lost * 100 < expected * LEAST_LOST_PERCENT:
+        if not is_lost(expected, read):
             return "kept", ""
         if prefix.announced:
             return "announced", prefix.announced
@@ -189,6 +188,12 @@ class CacheMonitor:
 
     def __repr__(self) -> str:
         return f"CacheMonitor({', '.join(sorted(self._prefixes)) or 'nothing sent yet'})"
+
+
+def is_lost(cached_tokens: int, read_tokens: int) -> bool:
+    """Whether so much less was read than had been cached that the provider's rounding does not explain it."""
+    lost = cached_tokens - read_tokens
+    return lost >= LEAST_LOST_TOKENS and lost * 100 >= cached_tokens * LEAST_LOST_PERCENT
 
 
 # ---- what a request is made of ---------------------------------------------------------------
