@@ -22,12 +22,16 @@ from ullage.providers.sdk_objects import given_as_json, read_response
 from ullage.requests.to_request import Continued
 from ullage.testing import scenario
 
-FORMS = ("openai_chat", "openai_responses")
+FORMS = ("openai_chat", "openai_responses", "mistral")
+CALL = "c12345678"
+"""An id that every form takes."""
+
 BEFORE = {"role": "user", "content": "."}
 
 
 def by_its_reader(item: Any, row: Provider) -> list[Any]:
-    return list(row.shape.from_provider([item]).messages)
+    """As the longer way reads it, which leaves out what is null."""
+    return list(row.shape.from_provider([given_as_json(item, row)]).messages)
 
 
 def quickly_read(item: Any, row: Provider) -> Any:
@@ -132,9 +136,9 @@ def rounds(call: dict[str, Any], result: dict[str, Any], said: list[Any]) -> lis
     return [
         {
             "role": "assistant",
-            "content": [*said, {"type": "tool_use", "id": "c1", "name": "ls", **call}],
+            "content": [*said, {"type": "tool_use", "id": CALL, "name": "ls", **call}],
         },
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", **result}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": CALL, **result}]},
         {"role": "assistant", "content": "Done."},
         {"role": "user", "content": "Go on."},
     ]
@@ -149,16 +153,19 @@ def test_what_is_written_quickly_is_what_the_writer_gives(form: str):
         {"item": {"id": "i"}},
         {"unparsed": True},
         {"type": "custom"},
+        {"call": {"index": 0}, "arguments": '{"a": 1}'},
     ]
-    calls = [{"input": {"a": 1}, "foreign": {form: each}} for each in kept] + [{"input": {"a": 1}}]
+    own = row.carrier or form
+    calls = [{"input": {"a": 1}, "foreign": {own: each}} for each in kept] + [{"input": {"a": 1}}]
     calls += [{"input": {"a": 1}, "foreign": {"gemini": {}}}, {"input": {}, "cache_control": {}}]
     results = [{"content": "fine"}, {"content": [{"type": "text", "text": "a"}]}]
+    results += [{"content": "fine", "foreign": {own: {"message": {"name": "ls"}}}}]
     results += [{"content": "bad", "is_error": True}, {"content": "fine", "cache_control": {}}]
     text = {"type": "text", "text": "Now."}
     for call, result, said in product(calls, results, ([], [text], [text, text])):
         messages = rounds(call, result, said)
         assert row.plain_form is not None
-        found = row.plain_form.write_plain(messages)
+        found = row.plain_form.write_plain(messages, row)
         if found is not None:
             quick += 1
             written = row.shape.to_provider([BEFORE, *messages])
@@ -209,7 +216,8 @@ def test_real_rounds_are_written_as_the_longer_way_writes_and_repairs_them(form:
     row, model, quick = provider_of(form), bodies.FORMS[form][0], 0
     for messages in real_rounds(form, seed):
         assert row.plain_form is not None
-        found = row.plain_form.write_plain(messages) if _are_rounds(messages, form) else None
+        plain = _are_rounds(messages, form)
+        found = row.plain_form.write_plain(messages, row) if plain else None
         if found is not None and json_of(found):
             quick += 1
             whole = Continued(row, model, {}).write(messages)

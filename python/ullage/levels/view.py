@@ -853,8 +853,10 @@ class View:
     def freed(self) -> int:
         """Estimated tokens that left since the figure of `anchor`, from what it covers; 0 without one."""
         anchor = self.anchor()
-        if anchor is None:
-            return 0
+        return 0 if anchor is None else self.freed_since(anchor)
+
+    def freed_since(self, anchor: core.Anchor) -> int:
+        """The same of the figure that `anchor` gave just now."""
         covered = self.ledger.tokens(0, anchor.covers)
         return int(self.bases[self.sources[anchor.last]] - covered)
 

@@ -465,6 +465,9 @@ def trim_account(machine: Machine) -> None:
         machine.account.trim(MOST_TOLD)
 
 
+_UNLOCKED = nullcontext()
+
+
 class Keeping(Accessors):
     """Saves, logs and restores a conversation; see `ContextManager`."""
 
@@ -897,7 +900,7 @@ class Keeping(Accessors):
 
     def _locked(self) -> Any:
         """What is added and written is one step, also between threads."""
-        return nullcontext() if self._journal is None else self._journal.log.one_writer
+        return _UNLOCKED if self._journal is None else self._journal.log.one_writer
 
 
 def _marks(machine: Any) -> tuple[int, ...]:

@@ -241,36 +241,34 @@ def _check_content(item: Item) -> None:
     raise InvalidMessage("is missing", field="content", got=got, hint=_CONTENT)
 
 
-def check_answer(body: Any, items: Sequence[Any], provider: Provider) -> None:
-    """Refuse what is no answer of a model.
+def check_answer(item: Any, provider: Provider) -> None:
+    """Refuse what is no answer of a model, nor a part of one.
 
     Args:
-        body: The response as a mapping.
-        items: The part of it that would be added.
+        item: The response as a mapping, or the message or item in it.
         provider: Whose form it is of.
 
     Raises:
         InvalidMessage: As `check_item`.
     """
-    if not items:
+    check_item(item, provider)
+    inner = item.get("message")
+    role = item.get("role") or (inner.get("role") if isinstance(inner, Mapping) else None)
+    if role is not None and role not in _SPEAKERS:
         raise InvalidMessage(
-            "the response holds no message of the model", got=_told(body), hint=_hint(body)
+            "is not a response of the model",
+            field="role",
+            got=repr(role),
+            hint="what others say goes to add",
         )
-    for item in items:
-        check_item(item, provider)
-        inner = item.get("message")
-        role = item.get("role") or (inner.get("role") if isinstance(inner, Mapping) else None)
-        if role is not None and role not in _SPEAKERS:
-            raise InvalidMessage(
-                "is not a response of the model",
-                field="role",
-                got=repr(role),
-                hint="what others say goes to add",
-            )
-        if role is None and provider.speakers_only:
-            raise InvalidMessage(
-                "is not a response of the model", got=_told(item), hint=_hint(item)
-            )
+    if role is None and provider.speakers_only:
+        raise InvalidMessage("is not a response of the model", got=_told(item), hint=_hint(item))
+
+
+def no_answer(body: Any) -> InvalidMessage:
+    """The error for a response without any item."""
+    reason = "the response holds no message of the model"
+    return InvalidMessage(reason, got=_told(body), hint=_hint(body))
 
 
 def _is_entry(item: Item) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -23,13 +22,13 @@ from ullage.levels.cost import working_size
 from ullage.levels.level import AutoCompactor, Context, Goal, Level, LevelState, Rest
 from ullage.levels.pins import Pin
 from ullage.levels.view import ANY, StageReport, View, is_marker
-from ullage.manager.known import Host, check_answer, check_item, names_of, overhead_of
+from ullage.manager.known import Host, check_answer, check_item, names_of, no_answer, overhead_of
 from ullage.manager.values import Decided, Figure, Usage, reported, states_usage, warn_of_usage
-from ullage.messages import Item, as_sent, message_of
+from ullage.messages import Item, message_of
 from ullage.policy import Policy
 from ullage.providers.anthropic import Thinking, is_manual
 from ullage.providers.registry import Provider, provider_of
-from ullage.providers.sdk_objects import given_as_json, read_response
+from ullage.providers.sdk_objects import given_as_json, read_response, without_null_fields
 
 if TYPE_CHECKING:
     from ullage.levels.cost import Cost
@@ -533,10 +532,13 @@ class Account:
 
 
 S = TypeVar("S")
-Adder = Callable[["Machine", Item, int | None], None]
 
-_UNCONCERNED = (provider_clearing.observe,)
+_UNCONCERNED = (None, provider_clearing.observe)
 """What levels do with an answer that says nothing of `context_management`."""
+
+
+Standing = tuple[int, int, Figure | None, Correction]
+"""A conversation before something comes in: how many messages it has, and what an answer changes besides."""
 
 
 @dataclass(slots=True)
@@ -581,8 +583,10 @@ class Machine:
     correction: Correction = field(init=False)
     tally: Tally = field(init=False)
     table_window: int = field(init=False)
+    watched: bool = field(init=False)  # a level looks at every answer
 
     def __post_init__(self) -> None:
+        self.watched = any(level.observe not in _UNCONCERNED for level in self.levels)
         self.table_window = self.model.context_window
         self.view = View(weights_for(self.model))
         self.states = pipeline.fresh_states(self.levels)
@@ -671,8 +675,7 @@ class Machine:
         about: Mapping[str, Any] | None = None,
         *,
         at_ms: int | None = None,
-        add: Adder | None = None,
-        checked: bool = False,
+        answers: bool = False,
     ) -> list[Item]:
         """Append an item in the provider's format; returns the messages that it became.
 
@@ -680,26 +683,33 @@ class Machine:
             item: A message, or an item of Responses; an SDK's object of either.
             about: `id` and `usage` of the response that it is of.
             at_ms: When it came, in milliseconds since the epoch; `None`: unknown.
-            add: Does what `add` does; `None`: that.
-            checked: It is JSON, without nulls, and was checked.
+            answers: It has to be the model's.
 
         Raises:
-            InvalidMessage: The message is malformed; state is unchanged.
+            InvalidMessage: The message is malformed; whoever calls takes back what was added (`go_back`).
         """
+        provider = self.provider
+        form = provider.plain_form
+        plain = item if provider.internal else None if form is None else form.read_plain(item)
+        if type(plain) is dict and (not answers or plain.get("role") == "assistant"):
+            if about:
+                plain = {**plain, **about}
+            if self._take_plain(plain, at_ms):
+                return [plain]
+            if not provider.internal:
+                self._add(plain, at_ms)
+                return [plain]
+            bare = without_null_fields(plain)
+            if bare is not plain and self._take_plain(bare, at_ms):
+                return [bare]
         from ullage.providers.native_lists import read_item
 
-        if not checked:
-            item = given_as_json(item, self.provider)
-            check_item(item, self.provider)
-        found = read_item(
-            item, self.provider, position=len(self.history), open_calls=self._open_calls
-        )
+        item = given_as_json(item, provider)
+        (check_answer if answers else check_item)(item, provider)
+        found = read_item(item, provider, position=len(self.history), open_calls=self._open_calls)
         made = [{**message, **about} if about else message for message in found]
         for message in made:
-            if add is None:
-                self.add(message, at_ms=at_ms)
-            else:
-                add(self, message, at_ms)
+            self.add(message, at_ms=at_ms)
         return made
 
     def _open_calls(self) -> list[tuple[str, str]]:
@@ -719,6 +729,10 @@ class Machine:
         Raises:
             InvalidMessage: The message is malformed; state is unchanged.
         """
+        if uuid or not self._take_plain(message, at_ms):
+            self._add(message, at_ms, uuid)
+
+    def _add(self, message: Item, at_ms: int | None, uuid: str = "") -> None:
         message, place = self.call_ids.own(message), len(self.history)
         if self.view.add(message, place) and at_ms is not None and "timestamp" not in message:
             self.view.times[place] = at_ms
@@ -727,51 +741,71 @@ class Machine:
         self.history.append(message)
         self.call_ids.take(message)
 
-    def observe(self, response: Any, *, at_ms: int | None = None, add: Adder | None = None) -> Item:
-        """Append the model's response and let the levels see it; returns its newest message. `add`: see `take`."""
+    def _take_plain(self, message: Any, at_ms: int | None) -> bool:
+        """Append a message that needs no second look, which the engine reads, checks and takes in at once.
+
+        Returns:
+            False: it is not plain, or a decision is laid over one of its ids; nothing has changed.
+        """
+        view, history, known = self.view, self.history, self.call_ids
+        provider = self.provider
+        own = "" if provider.internal else provider.carrier or provider.name
+        found = view.ledger.append_plain(message, known.calls, known.answered, own)
+        if found is None:
+            return False
+        answer, names, _, _ = found
+        place = len(history)
+        if not view.is_bare(place, names):
+            view.ledger.truncate(len(view.messages))
+            return False
+        sent = message
+        if len(message) > 2:  # of the keys that a plain message may have, these two are sent
+            sent = {"role": message["role"], "content": message["content"]}
+        view.take(message, sent, place)
+        if at_ms is not None:
+            view.times[place] = at_ms
+        history.append(message)
+        if answer:
+            known.note_calls(names, message.get("id"))
+        else:
+            known.note_results(names)
+        return True
+
+    def observe(self, response: Any, *, at_ms: int | None = None) -> Item:
+        """Append the model's response and let the levels see it; returns its newest message. Raises as `take`."""
         before = int(self.view.ledger.tokens())
         body, items, about = read_response(response, self.provider)
-        check_answer(body, items, self.provider)
+        if not items:
+            raise no_answer(body)
         piece = {"id": about["id"]} if "id" in about else {}
         taken: list[Item] = []
-        for number, item in enumerate(items):
-            told = about if number + 1 == len(items) else piece
-            taken += self.take(item, told, at_ms=at_ms, add=add, checked=item is body)
+        for number, item in enumerate(items, 1):
+            told = about if number == len(items) else piece
+            taken += self.take(item, told, at_ms=at_ms, answers=True)
         newest = taken[-1] if taken else {}
         # First what the provider left out: its figure is judged without that.
         if self.watched or "context_management" in (message_of(body) or body):
-            context = self._own_context()
+            context, seen = self._own_context(), given_as_json(body, self.provider)
             for level in self.levels:
                 if level.observe is not None:
-                    level.observe(context, body)
+                    level.observe(context, seen)
         self.answered(newest, before)
         return newest
-
-    @property
-    def watched(self) -> bool:
-        """Whether a level looks at every answer, not only at what one says of `context_management`."""
-        for each in self.levels:
-            if each.observe is not None and each.observe not in _UNCONCERNED:
-                return True
-        return False
 
     def answered(self, newest: Item, before: int) -> None:
         """The model has answered, with this newest message; `before`: estimate of the messages without the answer."""
         self.tracking.turns += 1
         self._correct(newest, before)
 
-    @contextmanager
-    def whole_or_nothing(self) -> Iterator[None]:
-        """What comes in meanwhile is there whole, or not at all."""
-        count = len(self.history)
-        held = self.tracking.turns, self.figure, self.correction
-        try:
-            yield
-        except BaseException:
-            if len(self.history) > count:
-                self.forget(count)
-            self.tracking.turns, self.figure, self.correction = held
-            raise
+    def standing(self) -> Standing:
+        """What `go_back` needs to take back all that comes in from here on."""
+        return len(self.history), self.tracking.turns, self.figure, self.correction
+
+    def go_back(self, standing: Standing) -> None:
+        """Take back what came in since: it is there whole, or not at all."""
+        count, self.tracking.turns, self.figure, self.correction = standing
+        if len(self.history) > count or len(self.view.ledger) > len(self.view):
+            self.forget(count)
 
     def forget(self, count: int) -> None:
         """Drop the newest messages that no request has shown, down to `count`, as if they had never been added."""
@@ -793,8 +827,11 @@ class Machine:
     def _correct(self, response: Item, before: int) -> None:
         """Correct the estimates by a provider's figure (TOK-2b)."""
         message = message_of(response) or {}
-        prompt, answer = reported(message.get("usage"))
-        if self._set_aside(message.get("usage"), prompt + answer) or not prompt:
+        usage = message.get("usage")
+        if not usage:
+            return
+        prompt, answer = reported(usage)
+        if self._set_aside(usage, prompt + answer) or not prompt:
             return
         view, last = self.view, self.figure
         after = int(view.ledger.tokens())
@@ -856,12 +893,12 @@ class Machine:
         view, correct = self.view, self.correction.count
         ledger, anchor = view.ledger, view.anchor()
         if anchor is None:
-            rough = int(ledger.tokens()) + sum(self.overhead.values())
+            rough = ledger.tokens() + sum(self.overhead.values())
             return rough, correct(rough)
-        found, freed = ledger.anchored(0, ANY), view.freed()
-        rest = int(found.estimated) - freed
+        found, freed = ledger.anchored(0, ANY), view.freed_since(anchor)
+        rest = found.estimated - freed
         grown = correct(rest) if rest >= 0 else -correct(-rest)
-        return max(0, int(found.total) - freed), max(0, anchor.usage + grown)
+        return max(0, found.total - freed), max(0, anchor.usage + grown)
 
     def usage(self) -> Usage:
         """How full the window is now."""
@@ -1013,63 +1050,6 @@ class Machine:
         for level in self.levels:
             if level.rewind is not None:
                 level.rewind(context, count)
-
-
-# Messages that need no second look are added by a short way: the engine reads, checks and appends them in one step.
-
-
-def take(machine: Machine, message: Any, at_ms: int | None) -> bool:
-    """Add a message as `Machine.take` does; False: it is not plain, nothing has changed."""
-    if machine.provider.internal:
-        return _taken(machine, message, at_ms)
-    form = machine.provider.plain_form
-    plain = None if form is None else form.read_plain(message)
-    return plain is not None and _taken(machine, plain, at_ms)
-
-
-def add(machine: Machine, message: Item, at_ms: int | None) -> None:
-    """Add a message that was read, whatever it is, as `Machine.add` does."""
-    if not _taken(machine, message, at_ms):
-        machine.add(message, at_ms=at_ms)
-
-
-def observe(machine: Machine, response: Any, at_ms: int | None) -> bool:
-    """Add an answer as `Machine.observe` does; False: it is not plain, or a level of the host wants to see it."""
-    if not (type(response) is dict and response.get("role") == "assistant") or machine.watched:
-        return False
-    before = int(machine.view.ledger.tokens())
-    if not take(machine, response, at_ms):
-        return False
-    held = machine.tracking.turns, machine.figure, machine.correction
-    try:
-        machine.answered(response, before)
-    except BaseException:
-        machine.tracking.turns, machine.figure, machine.correction = held
-        raise
-    return True
-
-
-def _taken(machine: Machine, message: Any, at_ms: int | None) -> bool:
-    """Add a plain message; False: it is not plain, or a decision is laid over one of its ids."""
-    view, history, known = machine.view, machine.history, machine.call_ids
-    own = "" if machine.provider.internal else machine.provider.name
-    found = view.ledger.append_plain(message, known.calls, known.answered, own)
-    if found is None:
-        return False
-    answer, names, _, _ = found
-    place = len(history)
-    if not view.is_bare(place, names):
-        view.ledger.truncate(len(view.messages))
-        return False
-    view.take(message, message if len(message) == 2 else as_sent(message) or {}, place)
-    if at_ms is not None:
-        view.times[place] = at_ms
-    history.append(message)
-    if answer:
-        known.note_calls(names, message.get("id"))
-    else:
-        known.note_results(names)
-    return True
 
 
 # Times and names that a conversation's log is written with.

@@ -15,7 +15,7 @@ from ullage.levels import context_edits, pipeline
 from ullage.levels.level import Level
 from ullage.levels.pins import pin_of, unpin
 from ullage.levels.view import StageReport
-from ullage.manager import compactions, machine as plain_messages, prepare
+from ullage.manager import compactions, prepare
 from ullage.manager.keeping import ExclusiveGuard, Lighter, too_many_told
 from ullage.manager.known import (
     Host,
@@ -220,20 +220,20 @@ class ContextManager(WholeLists):
             InvalidMessage: The message is malformed, or in another provider's form; state is unchanged.
             StoreError: It could not be written to the log; state is unchanged.
         """
-        # What is plain in the internal view shows no other form.
-        looks, internal = self._form_is_open, self.machine.provider.internal
-        if looks and not internal:
+        if self._form_is_open:
             self._look_at_form([message])
-        if self._journal is None and self._plainly(message):
-            return
-        if looks and internal:
-            self._look_at_form([message])
-        with self._locked(), self.machine.whole_or_nothing():
-            self.machine.take(message, at_ms=self._clock(), add=plain_messages.add)
-            written = self._journal is None or self._journal.added(self.machine)
-            self._writer.note_answer(self.machine)
-            if not written:
-                self._commit("add")
+        machine, journal = self.machine, self._journal
+        with self._locked():
+            standing = machine.standing()
+            try:
+                machine.take(message, at_ms=self._clock())
+                written = journal is None or journal.added(machine)
+                self._writer.note_answer(machine)
+                if not written:
+                    self._commit("add")
+            except BaseException:
+                machine.go_back(standing)
+                raise
 
     def observe(self, response: object) -> None:
         """Append the model's response; if it has usage figures, the next count is anchored on them.
@@ -245,25 +245,23 @@ class ContextManager(WholeLists):
             InvalidMessage: It is none of these, malformed, or in another provider's form; state is unchanged.
             StoreError: It could not be written to the log; state is unchanged.
         """
-        looks, internal = self._form_is_open, self.machine.provider.internal
-        if looks and not internal:
-            self._look_at_form([response])
-        # Notes of the session may refuse an answer: then it is taken back.
-        alone = self.host.memory is None
-        if alone and self._journal is None and self._plainly(response, answers=True):
-            return
-        if looks and internal:
+        if self._form_is_open:
             self._look_at_form([response])
         machine, journal = self.machine, self._journal
-        with self._locked(), machine.whole_or_nothing():
-            seen = machine.looks
-            newest = machine.observe(response, at_ms=self._clock(), add=plain_messages.add)
-            self._writer.note_answer(machine)
-            compactions.answered(machine, self.host, newest)
-            # What no level has seen is made again of the message: its line says all.
-            says_all = alone and seen == machine.looks
-            if not (says_all and journal is not None and journal.added(machine, answer=True)):
-                self._commit("observe")
+        with self._locked():
+            standing, seen = machine.standing(), machine.looks
+            try:
+                newest = machine.observe(response, at_ms=self._clock())
+                self._writer.note_answer(machine)
+                # Notes of the session may refuse an answer: then it is taken back.
+                compactions.answered(machine, self.host, newest)
+                # What no level has seen is made again of the message: its line says all.
+                says_all = self.host.memory is None and seen == machine.looks
+                if not (says_all and journal is not None and journal.added(machine, answer=True)):
+                    self._commit("observe")
+            except BaseException:
+                machine.go_back(standing)
+                raise
 
     # ---- pins --------------------------------------------------------------------------------
 
@@ -521,21 +519,6 @@ class ContextManager(WholeLists):
             return {"model": model, **sent.body}
 
         return writer.following(self.machine.provider.name, last)
-
-    def _plainly(self, message: object, *, answers: bool = False) -> bool:
-        """Add a message that needs no second look, whole or not at all; False: it takes one, nothing has changed."""
-        machine = self.machine
-        count, known = len(machine.history), len(machine.view.sources)
-        take = plain_messages.observe if answers else plain_messages.take
-        try:
-            plain = take(machine, message, self._clock())
-            if plain:
-                self._writer.note_answer(machine)
-            return plain
-        except BaseException:
-            if len(machine.history) > count or len(machine.view.ledger) > known:
-                machine.forget(count)
-            raise
 
     def _at_rest(self, now_ms: int | None) -> Request | None:
         """The next request, if no level has anything to do for it, and none has to be asked."""

@@ -263,14 +263,24 @@ class Figure(NamedTuple):
 
 def reported(usage: Any) -> tuple[int, int]:
     """Tokens of the prompt (cached ones included) and of the answer, as a response states them; 0: it does not."""
-    if not isinstance(usage, Mapping):
+    if type(usage) is not dict and not isinstance(usage, Mapping):  # dicts are recognised at once
         return 0, 0
-    return _sum(usage, _PROMPT), _sum(usage, _ANSWER)
+    prompt = answer = 0
+    for name in usage:
+        value = usage[name] if name in _FIGURES else None
+        if type(value) is int and value > 0:
+            if name in _ANSWER:
+                answer += value
+            else:
+                prompt += value
+    return prompt, answer
 
 
 def states_usage(usage: Any) -> bool:
     """Whether a response states how large its prompt was, be it 0."""
-    return isinstance(usage, Mapping) and any(type(usage.get(name)) is int for name in _STATED)
+    if type(usage) is not dict and not isinstance(usage, Mapping):
+        return False
+    return any(name in _STATED and type(usage[name]) is int for name in usage)
 
 
 def warn_of_usage(stated: int, estimated: int, model: str) -> None:
@@ -293,13 +303,5 @@ _PROMPT = (
     "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "prompt_tokens",
 )  # fmt: skip
 _ANSWER = ("output_tokens", "completion_tokens")
-_STATED = (*_PROMPT, "total_tokens")
-
-
-def _sum(usage: Mapping[str, Any], names: tuple[str, ...]) -> int:
-    total = 0
-    for name in names:
-        value = usage.get(name)
-        if type(value) is int and value > 0:
-            total += value
-    return total
+_FIGURES = frozenset((*_PROMPT, *_ANSWER))
+_STATED = frozenset((*_PROMPT, "total_tokens"))

@@ -125,7 +125,8 @@ class WrittenForm:
 
     def _new(self, messages: Sequence[Item]) -> _Part | None:
         form, name = self._provider.plain_form, self._provider.name
-        quick = form.write_plain(messages) if form and _are_rounds(messages, name) else None
+        rounds = form and _are_rounds(messages, name)
+        quick = form.write_plain(messages, self._provider) if form and rounds else None
         if quick is not None and json_of(
             quick
         ):  # surrogates that no JSON holds take the longer way

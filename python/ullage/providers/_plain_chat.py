@@ -10,9 +10,11 @@ from typing import Any, Final
 
 from ullage.messages import Block, Item
 from ullage.providers._common import FOREIGN, USER_FILLER, arguments_in, arguments_out
+from ullage.providers.registry import ChatRules, Provider
+from ullage.providers.sdk_objects import is_json, without_nulls
 
 _FORM: Final = "openai_chat"
-_MAX_ID_CHARS: Final = 40
+_NOTHING: Final[Mapping[str, Any]] = {}
 _WORDS: Final = {"role", "content"}
 _SAID: Final = frozenset(("role", "content", "tool_calls"))
 _REASONING: Final = ("reasoning_content", "reasoning")
@@ -23,13 +25,13 @@ _TEXT: Final = {"type", "text"}
 _THOUGHT: Final = {"type", "thinking", FOREIGN}
 _USE: Final = {"type", "id", "name", "input"}
 _ANSWER: Final = {"type", "tool_use_id", "content"}
-_ATOMS: Final = (str, int, float, bool)
 
 
-def read_plain(message: Item) -> Item | None:
+def read_plain(given: Item) -> Item | None:
     """One message in the internal view; `None`: it takes the longer way."""
-    if type(message) is not dict:
+    if type(given) is not dict:
         return None
+    message: dict[str, Any] = without_nulls(given)
     role, content = message.get("role"), message.get("content")
     if role == "assistant":
         return _answer_in(message, content)
@@ -38,9 +40,14 @@ def read_plain(message: Item) -> Item | None:
         return None
     if role == "tool":
         call = message.get("tool_call_id")
-        if type(call) is not str or message.keys() != _RESULT or call.startswith("unknown_"):
+        if type(call) is not str or call.startswith("unknown_"):
             return None
-        block = {"type": "tool_result", "tool_use_id": call, "content": said}
+        block: Block = {"type": "tool_result", "tool_use_id": call, "content": said}
+        if message.keys() != _RESULT:
+            extra = {key: message[key] for key in message if key not in _RESULT}
+            if FOREIGN in extra or not extra or not is_json(extra):
+                return None
+            block[FOREIGN] = {_FORM: {"message": extra}}
         return {"role": "user", "content": [block]}
     plain = role == "user" and message.keys() == _WORDS and content != USER_FILLER
     return {"role": "user", "content": said} if plain else None
@@ -71,7 +78,7 @@ def _answer_in(message: dict[str, Any], content: Any) -> Item | None:
             kept = {FOREIGN: {_FORM: {"field": field}}}
             blocks.append({"type": "thinking", "thinking": message[field], **kept})
         extra = {key: message[key] for key in message if key not in _SAID and key != field}
-        if FOREIGN in extra or not all(map(_is_little, extra.values())):
+        if FOREIGN in extra or not is_json(extra):
             return None
     if type(content) is str:
         if content and (calls or blocks):
@@ -90,35 +97,37 @@ def _answer_in(message: dict[str, Any], content: Any) -> Item | None:
     return {**answer, FOREIGN: {_FORM: {"message": extra}}} if extra else answer
 
 
-def _is_little(value: Any) -> bool:
-    """Whether it is JSON for sure, and not null, which the longer way leaves out."""
-    return type(value) in _ATOMS or (type(value) in (list, dict) and not value)
-
-
 def _call_in(call: Any) -> Block | None:
-    if type(call) is not dict or call.keys() != _CALL or call["type"] != "function":
+    if type(call) is not dict or call.get("type") != "function":
         return None
-    name, function = call["id"], call["function"]
+    name, function = call.get("id"), call.get("function")
     if type(name) is not str or type(function) is not dict or function.keys() != _FUNCTION:
         return None
     if type(function["name"]) is not str or type(function["arguments"]) is not str:
         return None
     given, kept = arguments_in(function["arguments"])
+    if len(call) > len(_CALL):
+        extra = {key: call[key] for key in call if key not in _CALL}
+        if not is_json(extra):
+            return None
+        kept = {"call": extra, **kept}
     block = {"type": "tool_use", "id": name, "name": function["name"], "input": given}
     return {**block, FOREIGN: {_FORM: kept}} if kept else block
 
 
-def write_plain(messages: Sequence[Item]) -> list[Item] | None:
+def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:
     """What `to_provider` writes of whole rounds that are not the first; `None`: it takes the longer way.
 
     Args:
         messages: Answers, each with its results or followed by the user's words; names of tools are the provider's.
+        provider: Whose rules for ids of calls hold.
     """
     written: list[Item] = []
+    rules = provider.chat
     for message in messages:
         role, content = message["role"], message["content"]
         if role == "assistant":
-            made = _answer_out(message, content)
+            made = _answer_out(message, content, rules)
             if made is None:
                 return None
             written.append(made)
@@ -132,14 +141,19 @@ def write_plain(messages: Sequence[Item]) -> list[Item] | None:
         else:
             for block in content:
                 said = _said_in(block.get("content"))
-                call = block["tool_use_id"]
-                if said is None or block.keys() != _ANSWER or not 0 < len(call) <= _MAX_ID_CHARS:
+                call, extra = block["tool_use_id"], {}
+                if said is None or not _is_id(call, rules):
                     return None
-                written.append({"role": "tool", "tool_call_id": call, "content": said})
+                if block.keys() != _ANSWER:
+                    own = _own(block, {"message"}) if len(block) == 4 and FOREIGN in block else None
+                    if own is None:
+                        return None
+                    extra = own["message"]
+                written.append({**extra, "role": "tool", "tool_call_id": call, "content": said})
     return written
 
 
-def _answer_out(message: Item, content: Any) -> dict[str, Any] | None:
+def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any] | None:
     said: Any = None
     extra: Any = {}
     calls: list[dict[str, Any]] = []
@@ -154,7 +168,7 @@ def _answer_out(message: Item, content: Any) -> dict[str, Any] | None:
     for block in content:
         kind = block.get("type")
         if kind == "tool_use":
-            made = _call_out(block)
+            made = _call_out(block, rules)
             if made is None:
                 return None
             calls.append(made)
@@ -173,22 +187,30 @@ def _answer_out(message: Item, content: Any) -> dict[str, Any] | None:
     return {**written, "tool_calls": calls} if calls else written
 
 
-def _own(value: Item, keys: set[str]) -> Mapping[str, Any] | None:
-    """What this form attached, if it is just that, and no other form attached anything."""
+def _own(value: Item, keys: set[str] | None = None) -> Mapping[str, Any] | None:
+    """What this form attached, if it is just that, and no other form attached anything. `None`: any keys."""
     carried = value[FOREIGN]
     kept = carried.get(_FORM) if type(carried) is dict and len(carried) == 1 else None
-    return kept if type(kept) is dict and kept.keys() == keys else None
+    return kept if type(kept) is dict and (keys is None or kept.keys() == keys) else None
 
 
-def _call_out(block: Block) -> dict[str, Any] | None:
+def _call_out(block: Block, rules: ChatRules) -> dict[str, Any] | None:
     kept: Any = {}
     if len(block) == 5:
-        kept = _own(block, {"arguments"}) if FOREIGN in block else None
-        if kept is None:
+        kept = _own(block) if FOREIGN in block else None
+        if kept is None or not kept.keys() <= {"call", "arguments"}:
             return None
     elif block.keys() != _USE:
         return None
-    if not 0 < len(block["id"]) <= _MAX_ID_CHARS:
+    if not _is_id(block["id"], rules):
         return None
     function = {"name": block["name"], "arguments": arguments_out(block, kept)}
-    return {"id": block["id"], "type": "function", "function": function}
+    extra = kept.get("call", _NOTHING)
+    return {**extra, "id": block["id"], "type": "function", "function": function}
+
+
+def _is_id(name: str, rules: ChatRules) -> bool:
+    """Whether a server takes an id as it is."""
+    if rules.exact_ids:
+        return len(name) == rules.max_id_chars and name.isascii() and name.isalnum()
+    return 0 < len(name) <= rules.max_id_chars

@@ -8,7 +8,8 @@ from typing import Any, Final
 from ullage.messages import Block, Item
 from ullage.providers._common import FOREIGN, arguments_in, arguments_out
 from ullage.providers._plain_chat import is_bare_text
-from ullage.providers.sdk_objects import is_json
+from ullage.providers.registry import Provider
+from ullage.providers.sdk_objects import is_json, without_nulls
 
 _FORM: Final = "openai_responses"
 _MAX_ID_CHARS: Final = 64
@@ -23,10 +24,11 @@ _USE: Final = {"type", "id", "name", "input"}
 _ANSWER: Final = {"type", "tool_use_id", "content"}
 
 
-def read_plain(item: Item) -> Item | None:
+def read_plain(given: Item) -> Item | None:
     """One item in the internal view; `None`: it takes the longer way."""
-    if type(item) is not dict:
+    if type(given) is not dict:
         return None
+    item: dict[str, Any] = without_nulls(given)
     if item.keys() == _WORDS:
         role, content = item["role"], item["content"]
         plain = type(content) is str and role in _SIDES
@@ -65,18 +67,16 @@ def _message_in(item: dict[str, Any]) -> Item | None:
         return {"role": "assistant", "content": [{"type": "text", "text": content}]}
     if type(content) is not list or len(content) != 1 or not _is_sent(item):
         return None
-    part = content[0]
-    if type(part) is not dict or part.get("type") != "output_text" or not _is_sent(part):
+    part = without_nulls(content[0])
+    if type(part) is not dict or part.get("type") != "output_text" or FOREIGN in part:
         return None
     if type(part.get("text")) is not str or "id" not in item:
         return None
     extra = {key: part[key] for key in part if key not in _TEXT}
     data = {"part": extra} if extra else {}
     data["head"] = {key: item[key] for key in item if key not in _WORDS}
-    return {
-        "role": "assistant",
-        "content": [{"type": "text", "text": part["text"], FOREIGN: {_FORM: data}}],
-    }
+    block = {"type": "text", "text": part["text"], FOREIGN: {_FORM: data}}
+    return {"role": "assistant", "content": [block]}
 
 
 def _reasoning_in(item: dict[str, Any]) -> Item | None:
@@ -93,9 +93,8 @@ def _reasoning_in(item: dict[str, Any]) -> Item | None:
 
 
 def _is_sent(value: dict[str, Any]) -> bool:
-    """Whether it is JSON for sure, in which the longer way leaves nothing out."""
-    nulls = sum(each is None for each in value.values()) - (value.get("content", "") is None)
-    return FOREIGN not in value and not nulls and is_json(value)
+    """Whether it is JSON for sure, and only this form's."""
+    return FOREIGN not in value and is_json(value)
 
 
 def _call_in(item: dict[str, Any], call: str) -> Item | None:
@@ -114,12 +113,14 @@ def _call_in(item: dict[str, Any], call: str) -> Item | None:
     return {"role": "assistant", "content": [block]}
 
 
-def write_plain(messages: Sequence[Item]) -> list[Item] | None:
+def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:
     """What `to_provider` writes of whole rounds that are not the first; `None`: it takes the longer way.
 
     Args:
         messages: Answers, each with its results or followed by the user's words; names of tools are the provider's.
+        provider: Whose form; one has it.
     """
+    del provider
     written: list[Item] = []
     thought = (
         False  # the newest item is reasoning, which the server takes only with what follows it

@@ -40,7 +40,7 @@ class PlainForm(Protocol):
     def read_plain(self, item: Item, /) -> Item | None:
         """One item as the one message that the form's reader makes of it; `None`: it is not plain."""
 
-    def write_plain(self, messages: Sequence[Item], /) -> list[Item] | None:
+    def write_plain(self, messages: Sequence[Item], provider: Provider, /) -> list[Item] | None:
         """Whole rounds as the form's writer writes them after others; `None`: they are not all plain."""
 
 
@@ -100,6 +100,7 @@ class Provider:
         chat: How its chat differs from OpenAI's; of no meaning to forms that are no chat.
         camel_case: Its SDK's objects spell names in snake_case, the API in camelCase.
         plain: Module with a quick `read_plain` and `write_plain` of plain messages; empty: `form` alone.
+        carrier: Under which form's name its data travel in the internal view; empty: its own.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Provider:
     chat: ChatRules = ChatRules()
     camel_case: bool = False
     plain: str = ""
+    carrier: str = ""
 
     @property
     def rules(self) -> str:
@@ -281,7 +283,7 @@ _ROWS: Final = (
         form="ullage.providers.mistral",
         vendor="mistral",
         own_ids=True,
-        plain="",
+        carrier="openai_chat",
         # Nine letters or digits, or its API answers 400; OpenAI takes any forty characters.
         chat=ChatRules(id_rule="M03", max_id_chars=9, exact_ids=True),
     ),

@@ -170,7 +170,12 @@ def given_as_json(received: Any, provider: Provider) -> Any:
     if provider.camel_case:
         # What has content, or is an entry around a message, is in the internal view, which spells names otherwise.
         return plain if "content" in plain or "message" in plain else camel_cased(plain)
-    plain, content = without_nulls(plain), plain.get("content")
+    return without_null_fields(plain)
+
+
+def without_null_fields(message: Any) -> Any:
+    """A message without its null keys, and those of its blocks; the same object where there are none."""
+    plain, content = without_nulls(message), message.get("content")
     if not isinstance(content, list):
         return plain
     blocks = [without_nulls(block) for block in content]
@@ -184,8 +189,13 @@ def read_response(response: Any, provider: Provider) -> tuple[Item, list[Any], d
     Args:
         response: The body as a mapping, an SDK's object, or just the message in it.
         provider: Whose form.
+
+    Returns:
+        The items of a plain body as they stand in it, for `given_as_json` one by one.
     """
-    body = given_as_json(response, provider)
+    body = response
+    if type(body) is not dict or not (provider.internal or _is_walkable(body, provider)):
+        body = given_as_json(response, provider)
     if provider.internal or not isinstance(body, Mapping):
         return body, [body], {}
     items = list(_items(body, provider))
@@ -197,6 +207,26 @@ def read_response(response: Any, provider: Provider) -> tuple[Item, list[Any], d
 
 
 _CHOICE: Final = ("choices", 0, "message")
+
+
+def _is_walkable(body: dict[str, Any], provider: Provider) -> bool:
+    """Whether nothing on the way to a body's items and its usage has to be read as JSON first; so is a bare message."""
+    value: Any = body
+    if "role" in body and provider.answer[0] not in body and "choices" not in body:
+        return not provider.camel_case and "usage" not in body
+    for step in provider.answer if provider.answer[0] in body else _CHOICE:
+        if value.__class__ is not (list if step.__class__ is int else dict) or not value:
+            return False
+        value = _step(value, step)
+    if value.__class__ is not dict and value.__class__ is not list:
+        return False
+    usage = body.get("usageMetadata" if provider.camel_case else "usage")
+    return usage.__class__ is dict and not (provider.camel_case and _has_snakes(body, usage))
+
+
+def _has_snakes(*fields: dict[str, Any]) -> bool:
+    """Whether a key is in the spelling of Google's SDK."""
+    return any("_" in name for mapping in fields for name in mapping)
 
 
 def _items(body: Item, provider: Provider) -> Iterator[Any]:
@@ -217,20 +247,24 @@ def _step(value: Any, step: str | int) -> Any:
     return value.get(step) if isinstance(value, Mapping) else None
 
 
-_PROMPTS: Final = (
-    "prompt_tokens",
-    "promptTokenCount",
-    "input_tokens",
-    "inputTokens",
-    "cacheReadInputTokens",
-    "cacheWriteInputTokens",
+_PROMPTS: Final = frozenset(
+    (
+        "prompt_tokens",
+        "promptTokenCount",
+        "input_tokens",
+        "inputTokens",
+        "cacheReadInputTokens",
+        "cacheWriteInputTokens",
+    )
 )
-_ANSWERS: Final = (
-    "completion_tokens",
-    "candidatesTokenCount",
-    "thoughtsTokenCount",
-    "output_tokens",
-    "outputTokens",
+_ANSWERS: Final = frozenset(
+    (
+        "completion_tokens",
+        "candidatesTokenCount",
+        "thoughtsTokenCount",
+        "output_tokens",
+        "outputTokens",
+    )
 )
 
 
@@ -239,10 +273,12 @@ def _usage(body: Item) -> dict[str, int]:
     usage = body.get("usage") or body.get("usageMetadata")
     if not isinstance(usage, Mapping):
         return {}
-    prompt = sum(_count(usage.get(name)) for name in _PROMPTS)
-    answer = sum(_count(usage.get(name)) for name in _ANSWERS)
+    prompt = answer = 0
+    for name in usage:
+        count = usage[name]
+        if type(count) is int and count > 0:
+            if name in _PROMPTS:
+                prompt += count
+            elif name in _ANSWERS:
+                answer += count
     return {"input_tokens": prompt, "output_tokens": answer} if prompt else {}
-
-
-def _count(value: Any) -> int:
-    return value if type(value) is int and value > 0 else 0
