@@ -447,3 +447,15 @@ def test_answers_that_report_nothing_of_the_cache_are_not_audited():
     manager.prepare()
     manager.observe({"role": "assistant", "content": "yes", "usage": {"input_tokens": 9}})
     assert manager.costs().audit == ()
+
+
+def test_a_prompt_that_is_long_no_more_saves_at_every_token():
+    model = lookup("gpt-5.6-sol")
+    above = model.long_context.above_tokens
+    view = view_of(above - 10_000, 20_000, 10)
+    first, freed = 1, 15_000
+    found = expected_cost(view, model, first, freed)
+    read = [int(1000 * each.cache_read) for each in (model.prices, model.long_context)]
+    left = found.cached_tokens + found.rewritten_tokens
+    assert left < above < left + freed
+    assert found.saving_nanousd == (left + freed) * read[1] - left * read[0] > freed * read[1]

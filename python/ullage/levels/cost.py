@@ -147,11 +147,13 @@ def is_cold(view: View, model: Model, now_ms: int | None) -> bool:
 def _cost(
     place: tuple[int, int], before: int, behind: int, freed: int, model: Model, cold: bool
 ) -> Cost:
-    rates = _rates(model, before + behind)
+    whole = before + behind
+    rates, dearer = _rates(model, whole), _rates(model, whole + freed)
     warm = not cold and before + behind >= model.cache.min_tokens
     again = behind if warm else 0
     rewrite = again * max(0, rates.write - rates.read)
-    saving = freed * rates.read
+    # More than what was freed where a long prompt costs more a token, and this one is long no more.
+    saving = (whole + freed) * dearer.read - whole * rates.read
     return Cost(
         first_changed=place[0],
         first_block=place[1],
