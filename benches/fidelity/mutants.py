@@ -172,7 +172,8 @@ def well(vector: Any, judged_well: Any) -> bool:
 # ---- faults for the laws -----------------------------------------------------------------------
 
 COMPACTION = tuple(
-    f"ullage.compaction.{name}" for name in "assemble checks cut flow job put_back".split()
+    f"ullage.compaction.{name}"
+    for name in "assemble checks cut flow job restore summary_call".split()
 )
 OTHER = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}  # fmt: skip
 SECONDS, RANDOM_CASES = 30, 8
