@@ -349,6 +349,11 @@ def test_records_of_whole_lists_rebuild_each_view(tmp_path: Path, form: str):
     assert found.problems == []
     assert found.requests == [[check.canonical(check.sent(one)) for one in view] for view in views]
     assert any(view != items[:end] for view, end in zip(views, ends, strict=False))
+    hidden = b"".join(map(redacted, path.read_bytes().splitlines(keepends=True)))
+    assert b"part_3()" not in hidden
+    found = check.LogCheck(hidden)
+    assert found.problems == []
+    assert found.counts["redacted, known by hash"] == len(views)
     # Another process goes on in the same file, and holds no message twice.
     lines = path.read_bytes().count(b"ullage-given")
     later = HeldConversations[Any](NativeItems(), form, context_window=8_000, record=path.parent)
