@@ -472,8 +472,8 @@ def asides(facts: Facts, *, every: bool) -> list[Unit]:
     return [Unit(f"- Seen: {_as_data(fact.line)}", rank) for rank, fact in ranked]
 
 
-_FIELD = re.compile(r"""["'{\[<]|https?://""")
-"""What nobody named later and is a field of a structure or an address says nothing alone."""
+_FIELD = re.compile(r"""["'{\[<]""")
+"""What nobody named later and is a field of a structure says nothing alone."""
 
 
 def _as_data(line: str) -> str:
@@ -566,11 +566,15 @@ _PREPARES = re.compile(
 
 
 def _parts_of(text: str) -> Iterator[str]:
-    """Paragraphs of a text: short ones, such as a heading, with what follows; long ones at the ends of sentences."""
-    begun = ""
-    for end in _PARAGRAPH.split(unfenced(text)):
-        for part in (end,) if len(end) <= LONGEST_PART else _SENTENCE_END.split(end):
+    """Paragraphs of a text: short ones, such as a heading, with what follows; long ones at the ends of sentences, equal ones once."""
+    begun, rows = "", set[str]()
+    for paragraph in _PARAGRAPH.split(unfenced(text)):
+        short = len(paragraph) <= LONGEST_PART
+        for part in (paragraph,) if short else _SENTENCE_END.split(paragraph):
             row = " ".join(part.split())
+            if row in rows:
+                continue
+            rows.add(row)
             if begun and len(begun) + len(row) > LONGEST_PART:
                 yield begun
                 begun = ""
