@@ -233,6 +233,11 @@ def test_prices_of_a_file_change_dollars_alone(session: Path, tmp_path: Path, ca
         assert now == {**before, "nanousd": 2 * before["nanousd"]}
         assert before["nanousd"] > 0
     assert plain["requests"] == priced["requests"]
+    worth = []
+    for words in ([], ["--prices", str(own)]):
+        assert main(["compact", str(session), *options[:2], "--dry-run", "--json", *words]) == 0
+        worth.append(json.loads(capsys.readouterr().out)["result"]["worth"])
+    assert worth[1]["dollars_each"] == pytest.approx(2 * worth[0]["dollars_each"], abs=1e-4)
 
 
 def test_record_is_written_next_to_the_session_and_holds(

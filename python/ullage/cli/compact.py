@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from ullage.cli.output import (
     STDOUT,
     Output,
+    PricesOption,
     SessionArgument,
     bar,
     held_back,
@@ -149,6 +150,7 @@ def compact_command(
     policy: Annotated[
         Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
     ] = None,
+    prices: PricesOption = None,
     record: Annotated[
         bool,
         Parameter(
@@ -203,7 +205,9 @@ def compact_command(
         fresh = _fresh(opened, path, act) if new_session and not dry_run else None
         done = fresh.done if fresh else act(opened, path)
         step(1)
-    report = report_of(opened, done, target_tokens=size, with_summary=summary)
+    report = report_of(
+        opened, done, target_tokens=size, with_summary=summary, prices=prices, model=model or ""
+    )
     if fresh and done.result.compacted:
         report |= {"session": fresh.id, "resume": fresh.resume_line, "folder": opened.cwd}
     if record and done.path is not None:
@@ -262,6 +266,8 @@ def report_of(
     *,
     target_tokens: int | None = None,
     with_summary: bool = False,
+    prices: Path | None = None,
+    model: str = "",
 ) -> dict[str, Any]:
     """Collect everything that `compact` prints, as plain data.
 
@@ -270,6 +276,8 @@ def report_of(
         done: The result.
         target_tokens: The requested limit; `None`: no limit was requested.
         with_summary: Whether to include the text of the summary.
+        prices: A file of prices, in the form of models.toml; `None`: the built-in ones.
+        model: Whose prices; empty: the session's.
     """
     result, counts = done.result, done.result.report
     before = len(opened.messages)
@@ -299,7 +307,9 @@ def report_of(
     }
     if result.compacted:
         sizes = counts.tokens_before, counts.tokens_after, counts.overhead_tokens
-        report["worth"] = _worth(opened.model, *sizes)
+        report["worth"] = _worth(
+            ModelTable.load(*filter(None, [prices])), model or opened.model, *sizes
+        )
     if with_summary:
         written = (message for message in result.summary_messages if not is_standing(message))
         report["summary"] = [_text(message) for message in written]
@@ -363,9 +373,11 @@ def show(out: Output, report: dict[str, Any]) -> None:
     out.notes([warning_text(warning) for warning in report["warnings"]])
 
 
-def _worth(model: str, before: int, after: int, overhead: int) -> dict[str, float] | None:
+def _worth(
+    table: ModelTable, model: str, before: int, after: int, overhead: int
+) -> dict[str, float] | None:
     """What the smaller context saves at the model table's prices; `None`: they are unknown, or nothing is saved."""
-    row = ModelTable.builtin().find(model) if model else None
+    row = table.find(model) if model else None
     prices = row.prices_at(before) if row else None
     if prices is None or after >= before:
         return None
