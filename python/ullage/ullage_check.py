@@ -174,7 +174,7 @@ class LogCheck:
                 continue
             self.where, self.counts["records"] = f"line {number}", self.counts["records"] + 1
             try:
-                self.broken("seal", entry["seal"] != b64(seal(before, lines, entry)), "this record, or a line since the one before, is not what was written")
+                self.broken("seal", entry["seal"] != b64(seal(before, lines, entry)) or raw.strip() != raw.rstrip(b"\n"), "this record, or a line since the one before, is not what was written")
                 before, lines = unb64(entry["seal"]), b""
                 self.record(entry)
             except (LookupError, TypeError, ValueError, AttributeError) as exc:

@@ -78,6 +78,11 @@ def test_each_mutated_request_is_found(recorded: tuple[bytes, list[Any]]):
     assert [kind for kind, made in tried if not is_found(following, made)] == []
 
 
+def test_a_changed_line_end_of_a_record_is_found(recorded: tuple[bytes, list[Any]]):
+    for end in (b"\r", b" ", b"\t"):
+        assert check.LogCheck(recorded[0][:-1] + end).problems
+
+
 def tried_kinds() -> list[str]:
     return [name for name in vars(mutated_logs) if callable(vars(mutated_logs)[name])]
 
