@@ -523,6 +523,7 @@ class View:
         uuids: By position in the history: the name that a log knows a message by, where the message itself has none.
         times: By position in the history: when a message came in, in milliseconds since the epoch, where it does not say so.
         stable: Messages before this index stand where they stood when it was last set (by whoever keeps its state).
+        plain: Positions in the history of answers that go to Anthropic as they are, whatever is laid over them.
         edits: How often a decision was made, a text added, an input or thinking left out.
 
     Args:
@@ -550,6 +551,7 @@ class View:
         self.bases: dict[int | str, int] = {}  # estimate of what a usage figure covered, by source
         self.uuids: dict[int, str] = {}
         self.times: dict[int, int] = {}
+        self.plain: set[int] = set()
         self.stable = self.edits = 0
         self._counted_upto = self._images = 0
         self._lent = False
@@ -631,6 +633,7 @@ class View:
             if isinstance(source, int):
                 self.uuids.pop(source, None)
                 self.times.pop(source, None)
+                self.plain.discard(source)
         del self.originals[index:], self.shown[index:], self.sources[index:]
         self._moved(index)
         self.messages, self._lent = self.messages[:index], False

@@ -313,6 +313,7 @@ def _forget(view: View, count: int, gone: set[str]) -> None:
     view.unthought = {at for at in view.unthought if at < count}
     view.uuids = {at: name for at, name in view.uuids.items() if at < count}
     view.times = {at: came for at, came in view.times.items() if at < count}
+    view.plain = {at for at in view.plain if at < count}
 
 
 # The history of a conversation that a log holds: what the request does not show any more is read from there when asked for.

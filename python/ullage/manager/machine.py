@@ -767,6 +767,8 @@ class Machine:
         history.append(message)
         if answer:
             known.note_calls(names, message.get("id"))
+            if provider.internal:
+                view.plain.add(place)
         else:
             known.note_results(names)
         return True

@@ -227,13 +227,17 @@ class RequestWriter:
     def _repaired(self, machine: Machine) -> tuple[Repaired, list[Loss]]:
         """The view in Anthropic's form, legal; the view's own list if nothing had to change."""
         view = machine.view
-        sent, losses = self._writer.write(view.messages, view.ledger)
+        sent, losses = self._shown(view)
         # Another list than the view's has digests of its own.
         self._own_list = sent is view.messages
         if self._own_list and self._repairer.passes(sent, view.ledger):
             return Repaired(sent), [*self._head_losses]
         ledger = view.ledger if self._own_list else None
         return self._repairer.repair(sent, ledger=ledger), [*self._head_losses, *losses]
+
+    def _shown(self, view: View) -> tuple[Sequence[Item], list[Loss]]:
+        """The view as Anthropic's API takes it, and what was left out."""
+        return self._writer.write(view.messages, view.ledger, view.sources, view.plain)
 
     def _translated(self, form: WrittenForm, view: View, tools: Sequence[Any]) -> _Written:
         items, count = view.snapshot()
@@ -274,7 +278,7 @@ class RequestWriter:
     def forget(self, machine: Machine, stay: Iterable[int]) -> None:
         """Hold only these messages of the history of what the model made; the view's own are among them."""
         view = machine.view
-        shown, _ = self._writer.write(view.messages, view.ledger)
+        shown, _ = self._shown(view)
         if not self._provider.internal or self._own_list is not (shown is view.messages):
             return
         made = [machine.history[at] for at in sorted(stay)]
@@ -288,7 +292,7 @@ class RequestWriter:
         view = machine.view
         history = [message for item in machine.history if (message := as_sent(item)) is not None]
         if stored:
-            shown, _ = self._writer.write(view.messages, view.ledger)
+            shown, _ = self._shown(view)
             self._own_list = shown is view.messages
             self._repairer = Repairer.load(stored, shown, history=history, **self._options)
         if not machine.requests or view.changed_from is not None:

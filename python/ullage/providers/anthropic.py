@@ -8,7 +8,7 @@ its alphabet are mapped, calls and results alike.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from ullage._engine.digests import BlockKind, Role
@@ -88,12 +88,20 @@ class AnthropicWriter:
         # By id() and place of a message: the message itself, what it became, and what was left out.
         self._writings: dict[tuple[int, int], tuple[Item, Item | None, tuple[Loss, ...]]] = {}
 
-    def write(self, messages: Sequence[Item], ledger: Any) -> tuple[Sequence[Item], list[Loss]]:
+    def write(
+        self,
+        messages: Sequence[Item],
+        ledger: Any,
+        sources: Sequence[Any],
+        plain: Collection[Any],
+    ) -> tuple[Sequence[Item], list[Loss]]:
         """The messages as the API takes them.
 
         Args:
             messages: All of the conversation: bare messages.
             ledger: A ledger of exactly this list; it tells what has changed since the last call.
+            sources: Where each message comes from.
+            plain: The sources of messages that surely go as they are.
 
         Returns:
             The messages, the same list if it needs no change; what was left out.
@@ -110,7 +118,7 @@ class AnthropicWriter:
         self._dirty += [
             at
             for at, message in enumerate(new, start)
-            if id(message) not in fitting and not _fits(message)
+            if sources[at] not in plain and id(message) not in fitting and not _fits(message)
         ]
         self._items[start:] = new
         return self.whole(messages) if self._dirty else (messages, [])
