@@ -397,7 +397,7 @@ SHARES = {NAMES: 20, 1: 8, 2: 4, 3: 3, 4: 4, 5: 120, 6: 60, 7: 6, 8: 8, 9: 10}
 NAMES_PERCENT, MOST_NAMES_PERCENT = 22, 25
 """Of the room that the list of names may take, and where the rest leaves some over."""
 
-NEWEST_PERCENT = (20, 12)
+NEWEST_PERCENT = (28, 12)
 """Of the room that the assistant's newest words may take before the sections share the rest; and in a small one."""
 
 NEWEST_TOKENS = 120

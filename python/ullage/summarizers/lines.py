@@ -586,7 +586,7 @@ def _parts_of(text: str) -> Iterator[str]:
         yield begun
 
 
-CLOSING_WEIGHT, PREPARES_WEIGHT, WRITTEN_WEIGHT = 1.3, 0.5, 1.2
+CLOSING_WEIGHT, PREPARES_WEIGHT, WRITTEN_WEIGHT = 1.3, 0.5, 1.0
 """Of the last words of a turn, of a remark that says what comes next, and of a written line."""
 
 
@@ -639,7 +639,12 @@ class PairWorth:
         closing, remarks, wrote, called = (counts[pair] for counts in self._counts)
         used = 1 + 1.5 * log1p(closing) + log1p(remarks) + 0.5 * (wrote > 0) + 0.5 * (called > 0)
         size = sum(min(len(word), LONG_WORD) if len(word) > 1 else SIGN for word in pair)
-        return used * (1 + self._last.get(pair, 0) / self._end) * size
+        recent = (self._last.get(pair, 0) / self._end) ** AGES
+        return used * (OLD + recent) * size
+
+
+AGES, OLD = 4, 1 / 15
+"""How fast a pair of words loses worth with its age, and what an old one keeps."""
 
 
 MOST_COUNTED = 20_000
