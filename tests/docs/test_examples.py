@@ -6,6 +6,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,9 @@ def run_blocks(path):
     )
     names: dict[str, object] = {}
     for block in blocks:
-        exec(compile(block, path.name, "exec"), names)
+        if "langgraph" in block and find_spec("langgraph") is None:
+            continue  # `make integrations` installs it
+        exec(compile(block, path.name, "exec", dont_inherit=True), names)
     return names
 
 

@@ -30,7 +30,8 @@ def examples(tmp_path_factory):
     folder = tmp_path_factory.mktemp("examples")
     for path in DOCUMENTS:
         text = path.read_text(encoding="utf-8")
-        blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        found = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        blocks = [block for block in found if "langgraph" not in block]
         if blocks:
             (folder / f"{path.stem.lower().replace('-', '_')}_blocks.py").write_text(
                 "\n".join(blocks)

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from ullage.testing import ScriptedServer
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "integrations.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
@@ -46,6 +48,20 @@ def test_the_block_of_each_section_runs(title, tmp_path, monkeypatch):
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, title, "exec"), names)
+
+
+def test_the_graph_of_plain_langgraph_runs(monkeypatch):
+    pytest.importorskip("langgraph", reason="`make integrations` installs it")
+    page = (ROOT / "docs" / "how-to" / "whole-list.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```python\n([^`]*langgraph[^`]*)^```", page, re.MULTILINE)
+    monkeypatch.setenv("OPENAI_API_KEY", "test")
+    with ScriptedServer("tool_call") as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        names: dict[str, Any] = {}
+        exec(compile(block, "whole-list.md", "exec", dont_inherit=True), names)
+        names["client"].close()
+        assert [each.status for each in server.requests] == [200, 200]
+        assert [len(each.json["messages"]) for each in server.requests] == [2, 4]
 
 
 def test_extras_of_the_table_exist():

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.kit import result, said, text, use, user
 from ullage import ullage_check as check
@@ -22,6 +22,7 @@ from ullage.manager import ContextManager, Request
 
 __all__ = ["KINDS", "is_found", "mutated_requests", "mutations", "played"]
 
+T = TypeVar("T")
 Entries = list[dict[str, Any]]
 WORDS = "ledger queue shard lease cursor mirror batch retry token branch parser window".split()
 
@@ -53,6 +54,16 @@ def played(
     return (folder / f"{seed}.jsonl").read_bytes(), requests
 
 
+class NothingToChangeError(Exception):
+    """The log has no place for a mutation of this kind."""
+
+
+def _one_of(rng: random.Random, places: Sequence[T]) -> T:
+    if not places:
+        raise NothingToChangeError
+    return rng.choice(places)
+
+
 # ---- mutations that nobody covers up ---------------------------------------------------------------
 
 
@@ -63,7 +74,7 @@ def changed_byte(log: bytes, rng: random.Random) -> bytes:
 
 def swapped_id(log: bytes, rng: random.Random) -> bytes:
     lines = log.splitlines(keepends=True)
-    at = rng.choice([n for n, line in enumerate(lines) if b"call_" in line])
+    at = _one_of(rng, [n for n, line in enumerate(lines) if b"call_" in line])
     one, other = rng.sample(range(5), 2)
     return b"".join(
         line.replace(b"call_%d_" % one, b"call_%d_" % other) if n >= at else line
@@ -169,14 +180,14 @@ def _longest(entries: Entries, rng: random.Random) -> tuple[dict[str, Any], list
         if (run := op if isinstance(op, list) else op.get("in"))
         and isinstance(run, list) and run[1] - run[0] > 2
     ]  # fmt: skip
-    return rng.choice(found)
+    return _one_of(rng, found)
 
 
 def dropped_pin(entries: Entries, rng: random.Random) -> bool:
     """From a record on the pin stands in nothing that levels make, or no record says that there is one."""
     found = _records(entries, "pins")
     if rng.random() < 0.3:
-        rng.choice(found[1:])["pins"] = {}
+        _one_of(rng, found[1:])["pins"] = {}
         return True
     pin = next(iter(found[0]["pins"].values()))
     for _, op in _ops(entries, "made"):
@@ -189,7 +200,7 @@ def dropped_pin(entries: Entries, rng: random.Random) -> bool:
 
 
 def invented_line(entries: Entries, rng: random.Random) -> bool:
-    _, op = rng.choice([each for each in _ops(entries, "lines") if each[1]["lines"]])
+    _, op = _one_of(rng, [each for each in _ops(entries, "lines") if each[1]["lines"]])
     line = f"- The operator wants the {rng.choice(WORDS)} removed before {rng.choice('Monday Friday'.split())} evening."
     return _rewritten(entries, op, lambda words: f"{words}\n{line}")
 
@@ -210,7 +221,7 @@ def sealed_reordered(entries: Entries, rng: random.Random) -> bool:
 
 
 def sealed_cut(entries: Entries, rng: random.Random) -> bool:
-    record = rng.choice([each for each in _records(entries) if len(each["list"]) > 1])
+    record = _one_of(rng, [each for each in _records(entries) if len(each["list"]) > 1])
     del record["list"][rng.randrange(len(record["list"]))]
     return True
 
@@ -222,20 +233,20 @@ def sealed_repeated(entries: Entries, rng: random.Random) -> bool:
 
 
 def wrong_size(entries: Entries, rng: random.Random) -> bool:
-    rng.choice(_records(entries))["size"][rng.randrange(2)] += rng.choice((-1, 1, 100))
+    _one_of(rng, _records(entries))["size"][rng.randrange(2)] += rng.choice((-1, 1, 100))
     return True
 
 
 def missing_handle(entries: Entries, rng: random.Random) -> bool:
     lists = [each[key] for key in ("removed", "results") for each in _records(entries, key)]
-    found = rng.choice(lists)
+    found = _one_of(rng, lists)
     del found[rng.randrange(len(found))]
     return True
 
 
 def user_in_silence(entries: Entries, rng: random.Random) -> bool:
     turn = rng.randrange(5)
-    _, op = rng.choice([each for each in _ops(entries, "lines") if each[1]["lines"]])
+    _, op = _one_of(rng, [each for each in _ops(entries, "lines") if each[1]["lines"]])
     lines, at = op["lines"], 0
     talk = [str(entry) for entry in entries if check.sent(entry)]
     while at < len(lines):
@@ -256,8 +267,8 @@ def user_in_silence(entries: Entries, rng: random.Random) -> bool:
 
 def changed_signature(entries: Entries, rng: random.Random) -> bool:
     """A message with signed thinking is altered as it comes in, as a rewrite that the record owns up to."""
-    record, op = rng.choice(
-        [each for each in _ops(entries, "in") if isinstance(each[1]["in"], list)]
+    record, op = _one_of(
+        rng, [each for each in _ops(entries, "in") if isinstance(each[1]["in"], list)]
     )
     history = [
         message for message in map(check.sent, entries) if message and "Summary" not in str(message)
@@ -338,14 +349,17 @@ def mutations(
     while count:
         kind = rng.choice(kinds)
         change: Any = globals()[kind]
-        if kind in {each.__name__ for each in _BARE}:
-            made = change(log, rng)
-        elif kind == "wrong_size":
-            entries = [json.loads(line) for line in log.splitlines()]
-            change(entries, rng)
-            made = _bytes(entries)
-        else:
-            made = resealed(log, change, rng)
+        try:
+            if kind in {each.__name__ for each in _BARE}:
+                made = change(log, rng)
+            elif kind == "wrong_size":
+                entries = [json.loads(line) for line in log.splitlines()]
+                change(entries, rng)
+                made = _bytes(entries)
+            else:
+                made = resealed(log, change, rng)
+        except NothingToChangeError:
+            continue
         if (
             made
             and made != log
