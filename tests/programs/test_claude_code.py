@@ -79,7 +79,7 @@ def test_its_tool_search_is_on_through_the_gateway(tmp_path):
     name = "mcp__ullage__context_usage"
     play = [Turn("", (("ToolSearch", {"query": f"select:{name}"}),)), Turn("", ((name, {}),))]
     with (
-        Backend(*play, *outputs(ClaudeCode, 10, 2)) as backend,
+        Backend(*play, *outputs(ClaudeCode, 20, 2)) as backend,
         Gateway(backend.url, tmp_path / "state") as gateway,
     ):
         program = ClaudeCode(tmp_path, gateway.url)
