@@ -225,3 +225,11 @@ def is_summary(item: object) -> bool:
 def same_items(new: Sequence[object], old: Sequence[object]) -> bool:
     """Whether both hold the same objects in the same order: what no repair or change has touched."""
     return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
+
+
+def common_length(before: Sequence[object], now: Sequence[object]) -> int:
+    """How many items at the start of both are equal."""
+    most = min(len(before), len(now))
+    if before[:most] == now[:most]:
+        return most
+    return next(at for at in range(most) if before[at] != now[at])

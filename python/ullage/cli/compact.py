@@ -14,6 +14,7 @@ from ullage.cli.output import (
     Output,
     PricesOption,
     SessionArgument,
+    WhichConversation,
     bar,
     held_back,
     part_of,
@@ -144,9 +145,7 @@ def compact_command(
         bool,
         Parameter(negative="", help="remove keys, tokens and passwords from what is summarised"),
     ] = False,
-    conversation: Annotated[
-        int, Parameter(help="which conversation, from 0, if the file holds several")
-    ] = 0,
+    conversation: WhichConversation = 0,
     policy: Annotated[
         Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
     ] = None,

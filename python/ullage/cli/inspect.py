@@ -9,7 +9,16 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ullage.cli.output import Output, SessionArgument, WindowOption, bar, read_window, share, tokens
+from ullage.cli.output import (
+    Output,
+    SessionArgument,
+    WhichConversation,
+    WindowOption,
+    bar,
+    read_window,
+    share,
+    tokens,
+)
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.levels.breakdown import NOTABLE, Inspection
@@ -29,9 +38,7 @@ def inspect_command(
         Parameter(help="model whose window and tokenizer apply; default: the one in the file"),
     ] = None,
     window: WindowOption = None,
-    conversation: Annotated[
-        int, Parameter(help="which conversation, from 0, if the file holds several")
-    ] = 0,
+    conversation: WhichConversation = 0,
     policy: Annotated[
         Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
     ] = None,

@@ -337,6 +337,11 @@ def _from_stdin() -> Path:
 SessionArgument = Annotated[Path, Parameter(help=HELP, converter=_converted)]
 """The type of an argument that names a session."""
 
+WhichConversation = Annotated[
+    int, Parameter(help="which conversation, from 0, if the file holds several")
+]
+"""The type of `--conversation`."""
+
 
 def with_last(words: list[str]) -> list[str]:
     """The arguments, with the newest session's file in place of the first `--last`; `resume FILE --last 5` is its `--tail 5`.

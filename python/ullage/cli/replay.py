@@ -13,6 +13,7 @@ from ullage.cli.output import (
     Output,
     PricesOption,
     SessionArgument,
+    WhichConversation,
     WindowOption,
     read_window,
     share,
@@ -72,9 +73,7 @@ def replay_command(
         bool,
         Parameter(negative="", help="what it costs, and what it forgets, at several working sizes"),
     ] = False,
-    conversation: Annotated[
-        int, Parameter(help="which conversation, from 0, if the file holds several")
-    ] = 0,
+    conversation: WhichConversation = 0,
     all: Annotated[
         bool, Parameter(negative="", help="show every request, not only those where a level acted")
     ] = False,

@@ -11,13 +11,18 @@ from typing import Annotated, Any
 import orjson
 from cyclopts import Parameter
 
-from ullage.cli.output import Output, SessionArgument, counted, json_printable
+from ullage.cli.output import Output, SessionArgument, WhichConversation, counted, json_printable
 from ullage.exceptions import InvalidPolicy
 from ullage.legality import describe
 from ullage.requests.to_request import Outgoing
 from ullage.sessions import open_session
 
 _PREVIEW_CHARS = 160
+
+
+RulesModel = Annotated[
+    str | None, Parameter(help="model whose rules apply; default: the one in the file")
+]
 
 
 def resume_command(
@@ -29,12 +34,8 @@ def resume_command(
             help="provider whose format is used: anthropic, openai_chat, openai_responses, gemini, bedrock or mistral"
         ),
     ] = "anthropic",
-    model: Annotated[
-        str | None, Parameter(help="model whose rules apply; default: the one in the file")
-    ] = None,
-    conversation: Annotated[
-        int, Parameter(help="which conversation, from 0, if the file holds several")
-    ] = 0,
+    model: RulesModel = None,
+    conversation: WhichConversation = 0,
     tail: Annotated[
         int | None,
         Parameter(help="show only the newest so many messages of the list; `--last N` is the same"),
@@ -166,12 +167,8 @@ def validate_command(
             help="provider whose rules apply: anthropic, openai_chat, openai_responses, gemini, bedrock or mistral"
         ),
     ] = "anthropic",
-    model: Annotated[
-        str | None, Parameter(help="model whose rules apply; default: the one in the file")
-    ] = None,
-    conversation: Annotated[
-        int, Parameter(help="which conversation, from 0, if the file holds several")
-    ] = 0,
+    model: RulesModel = None,
+    conversation: WhichConversation = 0,
     warnings: Annotated[
         bool,
         Parameter(negative="", help="also show warnings: what only costs, or is refused elsewhere"),

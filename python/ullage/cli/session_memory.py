@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
-from ullage.cli.output import Output, SessionArgument, share, tokens
+from ullage.cli.output import Output, SessionArgument, WhichConversation, share, tokens
 from ullage.counting.calibration import weights_for
 from ullage.counting.models import ModelTable
 from ullage.memory.session import NotesState, SessionMemory, UpdateReport
@@ -21,7 +21,6 @@ Folder = Annotated[
         help="folder of summary.md; default: FILE's name without its suffix, then session-memory"
     ),
 ]
-Number = Annotated[int, Parameter(help="which conversation, from 0, if the file holds several")]
 Json = Annotated[bool, Parameter(negative="", help="print JSON")]
 
 
@@ -52,7 +51,11 @@ def memory_of(
 
 
 def show_command(
-    file: SessionArgument, *, folder: Folder = None, conversation: Number = 0, json: Json = False
+    file: SessionArgument,
+    *,
+    folder: Folder = None,
+    conversation: WhichConversation = 0,
+    json: Json = False,
 ) -> int:
     """Show the notes of a session: their text, their length, how far they reach. Exit code 1: there are none."""
     out = Output(as_json=json)
@@ -73,7 +76,7 @@ def update_command(
         str, Parameter(alias="-s", help="what edits the notes; extractive: code, without a model")
     ] = "extractive",
     base_url: Annotated[str, Parameter(help="URL of a compatible server, for the summarizer")] = "",
-    conversation: Number = 0,
+    conversation: WhichConversation = 0,
     policy: Annotated[
         Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
     ] = None,

@@ -32,7 +32,7 @@ from ullage.manager.explain import RequestRecord
 from ullage.manager.keeping import rewind
 from ullage.manager.machine import CallIds, Machine, Tracking
 from ullage.manager.values import Figure, Request
-from ullage.messages import Item, message_of
+from ullage.messages import Item, common_length, message_of
 from ullage.policy import Policy
 from ullage.transcript.index import Transcript
 from ullage.transcript.log import TranscriptLog, iso_of, line_of
@@ -62,7 +62,7 @@ def diff(before: Any, now: Any) -> dict[str, Any]:
     if isinstance(before, dict) and isinstance(now, dict):
         return _of_keys(before, now)
     if isinstance(before, list) and isinstance(now, list):
-        same = _common(before, now)
+        same = common_length(before, now)
         return {"from": same, "tail": now[same:]}
     if isinstance(before, str) and isinstance(now, str) and before and now.startswith(before):
         return {"from": len(before), "tail": now[len(before) :]}
@@ -97,13 +97,6 @@ def _changed_keys(
         if change:
             keys[name] = change
     return {"keys": keys} if keys else SAME
-
-
-def _common(before: Sequence[Any], now: Sequence[Any]) -> int:
-    most = min(len(before), len(now))
-    if before[:most] == now[:most]:
-        return most
-    return next(at for at in range(most) if before[at] != now[at])
 
 
 def patch(before: Any, change: Mapping[str, Any], *, in_place: bool = False) -> Any:

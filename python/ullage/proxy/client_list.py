@@ -18,7 +18,7 @@ from ullage.facts import collect
 from ullage.facts.sections import CLOSING
 from ullage.facts.words import is_standing
 from ullage.manager import ContextManager, ListView
-from ullage.messages import is_thinking
+from ullage.messages import common_length, is_thinking
 from ullage.proxy.client_calls import ClientCall
 from ullage.summarizers.extractive import DEFAULT_TOKENS, MIN_TOKENS, render
 from ullage.summarizers.native import without_ledger
@@ -248,7 +248,7 @@ class ClientLines:
         for line in self:
             if line.name != name or line.thinking != thinking:
                 continue
-            same = _same(line.bare, client_list.bare)
+            same = common_length(line.bare, client_list.bare)
             if same > most or (same == most and best is not None and same == len(line.bare)):
                 best, most = line, same
         return best, most
@@ -268,13 +268,6 @@ class ClientLines:
         """It is the newest now."""
         if (line.name, line.number) in self._lines:
             self._lines.move_to_end((line.name, line.number))
-
-
-def _same(before: Sequence[Any], now: Sequence[Any]) -> int:
-    most = min(len(before), len(now))
-    if before[:most] == now[:most]:
-        return most
-    return next(at for at in range(most) if before[at] != now[at])
 
 
 # A client's own compaction: recognised by documented marks, and answered without a model.

@@ -12,20 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from ullage.exceptions import InvalidPolicy
+from ullage.facts.sections import HEADINGS
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
-
-HEADINGS = (
-    "Primary Request and Intent",
-    "Key Technical Concepts",
-    "Files and Code Sections",
-    "Errors and Fixes",
-    "Problem Solving",
-    "All User Messages",
-    "Pending Tasks",
-    "Current Work",
-    "Optional Next Step",
-)
 
 REFUSAL = "I'm sorry, but I can't help with summarising this conversation."
 
