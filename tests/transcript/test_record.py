@@ -24,6 +24,7 @@ from ullage.sessions import compact_session, open_session
 from ullage.transcript.record import RecordFile, compaction_record, redacted
 
 CHECKER = Path(check.__file__)
+PAGE = Path(__file__).parents[2] / "docs" / "record.md"
 
 
 def texts(request: Any) -> list[str]:
@@ -92,7 +93,7 @@ def test_the_checker_is_one_short_file_that_imports_nothing_of_ours():
     assert text.count("\n") <= 300
     assert "ullage." not in "".join(line for line in text.split("\n") if "import" in line)
     kinds = {promise.__name__ for promise in check.PROMISES}
-    page = (CHECKER.parents[2] / "docs" / "record.md").read_text()
+    page = PAGE.read_text()
     assert all(f"`{kind}`" in page for kind in kinds)
 
 
