@@ -1,12 +1,18 @@
-"""What loads on first use: names of a room, so that importing one of its modules does not load them all, and optional packages."""
+"""What loads on first use: names of a room, so that importing one of its modules does not load them all, optional packages, and modules and regular expressions that most conversations use late or never.
+
+orjson loads `json`, `uuid` and `datetime`, `pathlib` loads `urllib.parse`: with `hashlib`, `decimal` and `fractions` a tenth of what importing a
+`ContextManager` took. Only what is on the way of that import is late here.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ullage.exceptions import MissingExtra
 
@@ -96,3 +102,42 @@ def _numbers(release: str) -> tuple[int, ...]:
     import re
 
     return tuple(int(number) for number in re.findall(r"\d+", release.partition("+")[0])[:3])
+
+
+T = TypeVar("T")
+
+
+class _Late:
+    """Has the attributes of what `make` returns; each is looked up there once."""
+
+    def __init__(self, make: Callable[[], object]) -> None:
+        self._make = make
+
+    def __getattr__(self, name: str) -> object:
+        value = getattr(self._make(), name)
+        setattr(self, name, value)
+        return value
+
+
+def late(make: Callable[[], T]) -> T:
+    """What `make` returns, made when the first of its attributes is asked for; may be made more than once."""
+    return cast("T", _Late(make))
+
+
+if TYPE_CHECKING:
+    import decimal as decimal
+    import fractions as fractions
+    import hashlib as hashlib
+    import json as json
+    import pathlib as pathlib
+    from re import compile as pattern
+
+    import orjson as orjson
+else:
+    decimal, fractions, hashlib, json, orjson, pathlib = (
+        _Late(partial(import_module, name))
+        for name in ("decimal", "fractions", "hashlib", "json", "orjson", "pathlib")
+    )
+
+    def pattern(text: str | bytes, flags: int = 0) -> _Late:
+        return _Late(partial(re.compile, text, flags))

@@ -158,10 +158,10 @@ def test_a_coroutine_writes_ahead_for_a_synchronous_manager():
     one = manager(writer)
     fill(one, 4_200)
     from ullage.compaction.prefetch import Ahead as Writer
-    from ullage.manager import compactions
+    from ullage.manager import prepare
 
     ahead = Writer()
-    ahead.start(compactions.job_for(one.machine, one.host, one.messages, "auto"))
+    ahead.start(prepare.job_for(one.machine, one.host, one.messages, "auto"))
     assert ahead.wait(10)
     assert ahead.failure == ""
     assert ahead.take(one.messages).name == "writer"

@@ -18,7 +18,7 @@ from ullage.levels import ORDER, Context, Decision, Level, StageReport
 from ullage.levels.level import NEVER, NOW, Rest
 from ullage.manager import ContextManager
 from ullage.policy import Policy
-from ullage.policy.fields import Group, group, number, switch
+from ullage.policy.whole import Group, group, number, switch
 
 # ---- 1. one group, in policy/whole.py, and its field in policy/whole.py
 

@@ -23,8 +23,8 @@ import ullage.legality.params
 import ullage.levels.context_management
 import ullage.levels.cost
 import ullage.levels.pins
-import ullage.manager.explain
 import ullage.manager.journal
+import ullage.manager.questions
 import ullage.observe
 import ullage.recall
 import ullage.recall.store
@@ -80,7 +80,7 @@ LATE = {
     "CompactionResult": ullage.CompactionResult,
     "ContextManagement": ullage.levels.context_management.ContextManagement,
     "Direction": ullage.compaction.job.Direction,
-    "Explanation": ullage.manager.explain.Explanation,
+    "Explanation": ullage.manager.questions.Explanation,
     "Facts": ullage.facts.Facts,
     "Hooks": ullage.Hooks,
     "Journal": ullage.manager.journal.Journal,
@@ -98,7 +98,7 @@ LATE = {
     "Recall": ullage.recall.Recall,
     "Repair": ullage.legality.Repair,
     "Request": ullage.manager.values.Request,
-    "RequestRecord": ullage.manager.explain.RequestRecord,
+    "RequestRecord": ullage.manager.questions.RequestRecord,
     "ToolAnswer": ullage.recall.text.ToolAnswer,
     "TranscriptLog": ullage.TranscriptLog,
     "Writer": ullage.summarizers.protocol.Writer,

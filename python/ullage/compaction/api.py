@@ -19,8 +19,7 @@ from ullage.levels.pins import Pin
 from ullage.messages import Item
 from ullage.observe.hooks import Hooks
 from ullage.policy import Policy
-from ullage.policy.fields import refuse_unknown
-from ullage.policy.whole import policy_given
+from ullage.policy.whole import policy_given, refuse_unknown
 from ullage.providers.anthropic import Thinking, read_thinking
 from ullage.providers.native_lists import FormList, read_form
 from ullage.summarizers.extractive import ExtractiveSummarizer

@@ -17,7 +17,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts
 from ullage.facts.words import clean, text_of
 from ullage.policy import RestorePolicy
-from ullage.policy.fields import nearest
+from ullage.policy.whole import nearest
 from ullage.transcript.render import SHOWN_KINDS, render
 
 # State that only the host knows (tasks, tools, agents, MCP): checked, announced once, and within its budget (POST-3).

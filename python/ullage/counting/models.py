@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Final, NamedTuple, Self
 
-from ullage._late import decimal, pathlib, pattern
+from ullage._lazy import decimal, pathlib, pattern
 from ullage.exceptions import InvalidPolicy, UnknownModel
 
 # Rows of the model table, and their reader for TOML documents.

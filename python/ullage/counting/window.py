@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, SupportsFloat
 
 from ullage import _env
-from ullage._late import fractions, pattern
+from ullage._lazy import fractions, pattern
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidPolicy
 

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeGuard
 
-from ullage._late import orjson, pathlib, pattern
+from ullage._lazy import orjson, pathlib, pattern
 from ullage.facts.sections import looks_like_summary
 from ullage.messages import BlockView, Item, is_summary, message_of, role_of
 

@@ -12,8 +12,7 @@ import orjson
 
 from ullage._engine import core
 from ullage._engine.digests import Violation
-from ullage._late import pathlib
-from ullage._lazy import loaded
+from ullage._lazy import loaded, pathlib
 from ullage.exceptions import InvalidMessage
 from ullage.legality.originals import Original
 from ullage.legality.params import RequestParameters, parameters

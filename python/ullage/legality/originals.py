@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from ullage._engine.digests import Violation
-from ullage._late import hashlib, orjson
+from ullage._lazy import hashlib, orjson
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 
 # Other keys of a thinking block are added by clients and are not part of what the model sealed.

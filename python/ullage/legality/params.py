@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, TypedDict
 
 from ullage._engine import core
 from ullage._engine.digests import Violation
-from ullage._late import orjson, pattern
+from ullage._lazy import orjson, pattern
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.legality.originals import blocks_of
 from ullage.messages import SystemPrompt, Tools
-from ullage.policy.fields import nearest
+from ullage.policy.whole import nearest
 
 # Parameters of a request other than its messages, by name: no rule would check a misspelled one.
 

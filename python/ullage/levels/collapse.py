@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, MessageFlag, Role
-from ullage._late import hashlib, pattern
+from ullage._lazy import hashlib, pattern
 from ullage.effects import Flow, Wait
 from ullage.exceptions import UnknownHandle
 from ullage.facts.sections import newest_item

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ullage._engine import core
 from ullage._engine.digests import MessageFlag, Role
-from ullage._late import pattern
+from ullage._lazy import pattern
 from ullage.counting.calibration import Weights
 from ullage.facts.sections import parse_summary, read_user_messages
 from ullage.facts.words import (

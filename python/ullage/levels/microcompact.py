@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from ullage._engine.digests import Role
-from ullage._late import hashlib, orjson
+from ullage._lazy import hashlib, orjson
 from ullage.effects import Flow, LetOthersRun
 from ullage.facts.calls import family_of, matches
 from ullage.levels.fold import one_line, outcome

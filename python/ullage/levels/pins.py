@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ullage._late import pattern
+from ullage._lazy import pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import quoted
 from ullage.facts.words import blocks_of, clean, text_of

@@ -2,15 +2,14 @@
 
 ```text
 manager          what a host calls; drives flows, synchronously or with await
-keeping          saved and restored, in a log of its own, forked, rewound
-whole_list       `view`, for frameworks that hand over their whole list; followed: what is known of it; written_back: the list to send
-accessors        what may be asked of it at any moment
+keeping          saved and restored, in a log of its own, forked, rewound; asked at any moment; one call at a time prepares a request
+whole_list       `view`, for frameworks that hand over their whole list: what is known of it; written_back: the list to send
 machine          the conversation as a pure state machine: history, view, states of the levels, counts
 prepare          every level, then the request; compactions: automatic and on request; recovery: after a refusal
-due              whether an automatic compaction is due
-request_writer   the view in the provider's form, repaired
-exclusive        one call at a time prepares a request
-background_flow  summaries of spans, asked for while the conversation goes on
+request_writer   the view in the provider's form, repaired; written_form: forms other than Anthropic's
+journal          what is written to a log, and read back
+questions        why a request is what it is, and the library's tools answered
+known            what the host gave, and where things outside are
 values           what is handed out: Request, Usage, Decided, Recovery
 ```
 

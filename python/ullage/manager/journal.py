@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from ullage._late import hashlib
+from ullage._lazy import hashlib
 from ullage.compaction.job import SESSION_MEMORY
 from ullage.counting.calibration import Correction, Weights
 from ullage.exceptions import InvalidPolicy, InvalidTranscript
@@ -28,9 +28,9 @@ from ullage.levels import collapse, fold, truncate
 from ullage.levels.cost import Cost
 from ullage.levels.pins import Pin
 from ullage.levels.view import Decision, Span, StageReport, View
-from ullage.manager.explain import RequestRecord
 from ullage.manager.keeping import rewind
 from ullage.manager.machine import CallIds, Machine, Tracking
+from ullage.manager.questions import RequestRecord
 from ullage.manager.values import Figure, Request
 from ullage.messages import Item, common_length, message_of
 from ullage.policy import Policy

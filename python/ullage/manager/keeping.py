@@ -36,9 +36,9 @@ from ullage.policy import Policy
 if TYPE_CHECKING:
     from ullage.levels.cost import AuditedRequest, SessionCosts
     from ullage.levels.view import StageReport
-    from ullage.manager.explain import Explanation, RequestRecord
     from ullage.manager.journal import Added, Found, Journal
     from ullage.manager.outside import Log, Outside
+    from ullage.manager.questions import Explanation, RequestRecord
     from ullage.manager.values import Request
     from ullage.transcript.log import TranscriptLog
 
@@ -178,7 +178,7 @@ class Accessors:
         Raises:
             InvalidPolicy: There was no such request, or it is remembered no more.
         """
-        from ullage.manager.explain import explain
+        from ullage.manager.questions import explain
 
         machine, usage = self.machine, self.machine.usage()
         now = usage.tokens, usage.by_category

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 
 from ullage._engine import core
-from ullage._late import orjson
+from ullage._lazy import orjson
 from ullage.compaction.context_providers import Providers
 from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
 from ullage.counting.calibration import Weights, weights_for

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
-from ullage._late import hashlib
+from ullage._lazy import hashlib
 from ullage.counting.calibration import LEAST_TOKENS, Correction, Estimate, weights_for
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import Window, WindowSettings, window_for
@@ -32,7 +32,7 @@ from ullage.providers.sdk_objects import given_as_json, read_response, without_n
 
 if TYPE_CHECKING:
     from ullage.levels.cost import Cost
-    from ullage.manager.explain import RequestRecord
+    from ullage.manager.questions import RequestRecord
     from ullage.policy.whole import AutocompactPolicy
     from ullage.transcript.log import TranscriptLog
 
@@ -510,7 +510,7 @@ class Account:
         self.settle(view, tally)
         if not self._summed:
             return self._read
-        from ullage.manager.explain import RequestRecord
+        from ullage.manager.questions import RequestRecord
 
         self._read += [RequestRecord(*each, named(sums)) for each, sums in self._summed]
         self._summed.clear()

@@ -15,7 +15,7 @@ from ullage.levels import context_edits, pipeline
 from ullage.levels.level import Level
 from ullage.levels.pins import pin_of, unpin
 from ullage.levels.view import StageReport
-from ullage.manager import compactions, prepare
+from ullage.manager import prepare
 from ullage.manager.keeping import ExclusiveGuard, Lighter, too_many_told
 from ullage.manager.known import (
     Host,
@@ -32,8 +32,7 @@ from ullage.manager.values import Recovery, Request
 from ullage.manager.whole_list import Followed, WholeLists
 from ullage.messages import Item, SDKObject, SystemPrompt, Tools
 from ullage.policy import KeepPolicy, Policy
-from ullage.policy.fields import known_arguments
-from ullage.policy.whole import policy_given
+from ullage.policy.whole import known_arguments, policy_given
 from ullage.providers.anthropic import Thinking, read_thinking
 from ullage.providers.registry import AnyProvider, provider_of
 
@@ -254,7 +253,7 @@ class ContextManager(WholeLists):
                 newest = machine.observe(response, at_ms=self._clock())
                 self._writer.note_answer(machine)
                 # Notes of the session may refuse an answer: then it is taken back.
-                compactions.answered(machine, self.host, newest)
+                prepare.answered(machine, self.host, newest)
                 # What no level has seen is made again of the message: its line says all.
                 says_all = self.host.memory is None and seen == machine.looks
                 if not (says_all and journal is not None and journal.added(machine, answer=True)):
@@ -356,9 +355,9 @@ class ContextManager(WholeLists):
             InvalidPolicy: An argument is out of range; names it.
             StoreError: It could not be written to the log; state is unchanged.
         """
-        asked = compactions.Asked(instructions, keep, direction, at, target_tokens)
+        asked = prepare.Asked(instructions, keep, direction, at, target_tokens)
         with self._whole("compact"):
-            return self._run(compactions.compact(*self._conversation, asked), cancel)
+            return self._run(prepare.compact(*self._conversation, asked), cancel)
 
     async def acompact(
         self,
@@ -371,9 +370,9 @@ class ContextManager(WholeLists):
         cancel: CancelToken | None = None,
     ) -> CompactionResult:
         """`compact`, without blocking the event loop."""
-        asked = compactions.Asked(instructions, keep, direction, at, target_tokens)
+        asked = prepare.Asked(instructions, keep, direction, at, target_tokens)
         with self._whole("compact"):
-            return await self._arun(compactions.compact(*self._conversation, asked), cancel)
+            return await self._arun(prepare.compact(*self._conversation, asked), cancel)
 
     def idle_at(self) -> int | None:
         """From when on a compaction pays if nobody works on the conversation, in milliseconds since the epoch.
@@ -386,7 +385,7 @@ class ContextManager(WholeLists):
             `None`: it would not pay, the context is below `auto.idle_percent` of the trigger (0: half of it), nothing was sent
             yet, or the cache of this model never runs out.
         """
-        return compactions.idle_from(self.machine, self.host)
+        return prepare.idle_from(self.machine, self.host)
 
     def compact_idle(self, *, now_ms: int | None = None) -> StageReport | None:
         """Compact if `idle_at` has come; a host calls it while it waits for its user.
@@ -402,7 +401,7 @@ class ContextManager(WholeLists):
         """
         now = self._clock() if now_ms is None else now_ms
         with self._whole("compact_idle"):
-            return self._run(compactions.compact_idle(self.machine, self.host, now))
+            return self._run(prepare.compact_idle(self.machine, self.host, now))
 
     async def acompact_idle(
         self, *, sleep: Callable[[float], Awaitable[object]] | None = None
@@ -424,7 +423,7 @@ class ContextManager(WholeLists):
             return None
         with self._whole("compact_idle"):
             now = self._clock()
-            return await self._arun(compactions.compact_idle(self.machine, self.host, now))
+            return await self._arun(prepare.compact_idle(self.machine, self.host, now))
 
     def on_overflow(self, error: object) -> Recovery:
         """Make room after the provider refused a request.
@@ -481,7 +480,7 @@ class ContextManager(WholeLists):
     @property
     def recall(self) -> Recall:
         """Returns removed content: `recall.get(handle)` for the host, `recall.call(input)` for the model."""
-        from ullage.manager.tools import recall_of
+        from ullage.manager.questions import recall_of
 
         return recall_of(self.machine, self.host)
 
@@ -495,7 +494,7 @@ class ContextManager(WholeLists):
         Raises:
             InvalidPolicy: The library has no such tool.
         """
-        from ullage.manager.tools import answer
+        from ullage.manager.questions import answer
 
         told = answer(self.machine, self.host, name, given)
         self._commit("answer")

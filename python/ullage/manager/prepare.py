@@ -1,25 +1,38 @@
-"""Preparing a request, and what levels do between requests, as generators of effects."""
+"""Preparing a request, and what levels do between requests, as generators of effects; compactions, automatic and on demand, and their installation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ullage.effects import Flow
-from ullage.exceptions import ContextTooLarge, InvalidMessage
-from ullage.levels import collapse, pipeline
-from ullage.levels.collapse import Collapse
+from ullage.counting.window import FULL_WINDOW_TOKENS
+from ullage.effects import Call, Flow, LetOthersRun
+from ullage.exceptions import (
+    CompactionError,
+    ContextTooLarge,
+    InvalidMessage,
+    InvalidPolicy,
+    LogConflict,
+)
+from ullage.levels import collapse, microcompact, pipeline
+from ullage.levels.collapse import Collapse, asks_outside
+from ullage.levels.cost import idle_pays, life_ms
 from ullage.levels.drop_stale_thinking import after
 from ullage.levels.level import NEVER, Goal, Level, Rest
 from ullage.levels.microcompact import newest_answer_ms
-from ullage.levels.view import NESTED_MEDIA, StageReport, is_replaced
-from ullage.manager.compactions import Autocompaction, job_for, look_ahead
+from ullage.levels.view import NESTED_MEDIA, Made, StageReport, is_replaced
 from ullage.manager.known import Host
-from ullage.manager.machine import Machine
+from ullage.manager.machine import Machine, can_compact, collapse_failed, decided, is_due
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery, Request
+from ullage.policy import KeepPolicy
 
 if TYPE_CHECKING:
+    from ullage.compaction import CompactionResult
+    from ullage.compaction.job import Direction, Job
+    from ullage.compaction.prefetch import Prewritten
     from ullage.providers.errors import Classified
 
 
@@ -253,3 +266,399 @@ def _results_pass(machine: Machine, rest: Rest) -> bool:
     if machine.skipped_from is None:
         machine.skipped_from = view.sent
     return True
+
+
+# When a context manager has a summary written ahead of need, and how it takes it.
+
+
+SLICE_SECONDS = 0.2
+"""Of the wait for a summary that is being written: between two, a cancel is seen."""
+
+
+def look_ahead(
+    machine: Machine, host: Any, job_for: Callable[..., Job], *, asynchronous: bool
+) -> None:
+    """Starts a summary where the context has reached the soft threshold, and none is there.
+
+    Nothing is written ahead for a summarizer without a model (it takes milliseconds), where session
+    notes come first, or where PreCompact hooks have a say about the instructions.
+    """
+    ahead, percent = host.ahead, machine.policy.auto.background_percent
+    if ahead is None or percent == 0 or not _wanted(host):
+        return
+    ahead.drop_outdated(machine.view.messages)
+    found = decided(machine)
+    if machine.tracking.model_rests(machine.policy.auto):
+        return
+    if ahead.busy or found.code != "below" or found.tokens * 100 < found.limit_tokens * percent:
+        return
+    job = job_for(machine, host, list(machine.view.messages), "auto")
+    from ullage.observe.events import BackgroundStarted
+
+    event = BackgroundStarted(tokens=found.tokens, trigger_tokens=found.limit_tokens)
+    for listener in host.listeners:
+        with suppress(Exception):
+            listener(event)
+    ahead.start(job, in_loop=asynchronous)
+
+
+def _wanted(host: Any) -> bool:
+    local = host.summarizer is None or getattr(host.summarizer, "local", False) is True
+    hooks = host.hooks
+    before = (
+        hooks.get("pre_compact") if isinstance(hooks, dict) else getattr(hooks, "pre_compact", ())
+    )
+    return not (local or host.summarizer == "extractive" or host.memory is not None or before)
+
+
+def taken(machine: Machine, host: Any) -> Flow[Prewritten | None]:
+    """The summary that was written ahead, if it still fits; one that is being written is waited for."""
+    if host.ahead is None:
+        return None
+    left = float(machine.policy.summary.deadline_seconds)
+    while host.ahead.running and left > 0:
+        yield Call(host.ahead.wait, (SLICE_SECONDS,))
+        left -= SLICE_SECONDS
+    found: Prewritten | None = host.ahead.take(machine.view.messages)
+    return found
+
+
+class Autocompaction:
+    """What the level `autocompact` uses to summarise.
+
+    Attributes:
+        result: Result of the newest try; `None`: there was none, or it failed.
+    """
+
+    def __init__(self, machine: Machine, host: Host) -> None:
+        self._machine, self._host = machine, host
+        self.result: CompactionResult | None = None
+
+    @property
+    def possible(self) -> bool:
+        """Compaction is not switched off."""
+        return self._machine.window.compaction
+
+    @property
+    def least_tokens(self) -> int:
+        """Below this size nothing automatic is due."""
+        machine = self._machine
+        least = min(machine.trigger(), machine.window.effective, machine.last_resort_tokens)
+        return min(least, idle_mark(machine) or least)
+
+    def due(self, tokens: int) -> bool:
+        """Whether an automatic compaction is due at this size (WIN-5, AUTO-1), or pays since the cache has run out (COST-3)."""
+        machine = self._machine
+        return is_due(machine, tokens) or is_due_idle(machine, self._host, tokens)
+
+    def due_after_collapse(self, tokens: int) -> bool:
+        """Whether context collapse could not make enough room (AUTO-7)."""
+        return collapse_failed(self._machine, tokens)
+
+    def compact(self, *, why: str = "summary", instructions: str = "") -> Flow[StageReport | None]:
+        """Memory first, then a full summary. A failure is counted, never raised."""
+        from ullage.compaction.flow import compaction_flow
+        from ullage.compaction.job import SESSION_MEMORY
+        from ullage.compaction.prefetch import fitted
+
+        machine, host = self._machine, self._host
+        self.result = None
+        if why == "summary" and machine.tokens < machine.trigger():
+            why = "the provider's cache has run out"
+        ready = None if instructions else (yield from taken(machine, host))
+        base = list(machine.view.messages)
+        job = job_for(machine, host, base, "auto", instructions=instructions)
+        rests = job.fallback is not None and machine.tracking.model_rests(machine.policy.auto)
+        if rests and job.fallback is not None:
+            job = replace(job, summarizer=job.fallback, fallback=None)
+        try:
+            result = yield from compaction_flow(job if ready is None else fitted(job, ready))
+        except CompactionError as exc:
+            if exc.code == "aborted":
+                raise
+            machine.tracking.failed(str(exc))
+            return None
+        self.result = result
+        if result.outcome.value == "failed":
+            machine.tracking.failed(result.reason)
+        if not result.compacted:
+            return None
+        by_notes = result.report.summarizer == SESSION_MEMORY
+        if rests:
+            machine.tracking.model_rested += 1
+        elif not by_notes:
+            machine.tracking.model_wrote(result.report.summarizer_failure)
+        stage = SESSION_MEMORY if by_notes else "autocompact"
+        return _installed(machine, result, base, stage, why, automatic=True)
+
+    def ended(self) -> None:
+        """After all levels: notes of the session count growth from the new size, with what came back after a compaction."""
+        if self.result is not None and self.result.compacted:
+            _resized(self._machine, self._host)
+
+
+# Compaction between two requests, where the next one finds the provider's cache run out (COST-3).
+
+
+LEAD_MS = 45_000
+"""A model's summary is asked for so long before the cache runs out: its call still reads the conversation from there."""
+
+USUAL_IDLE_PERCENT = 50
+"""Of the trigger, where a host asks and the policy has no mark of its own."""
+
+
+def idle_mark(machine: Machine) -> int:
+    """Tokens from which a request is preceded by a compaction where the cache has run out; 0: none is."""
+    return machine.trigger() * machine.policy.auto.idle_percent // 100
+
+
+def idle_from(machine: Machine, host: Host) -> int | None:
+    """From when on a compaction while idle pays, in milliseconds since the epoch; `None`: it does not, or no time is known."""
+    percent = machine.policy.auto.idle_percent or USUAL_IDLE_PERCENT
+    asks, tokens = asks_outside(host.summarizer), machine.tokens
+    used, life = _last_used_ms(machine), life_ms(machine.model, machine.policy)
+    if not used or not life or tokens * 100 < machine.trigger() * percent:
+        return None
+    if not _may_idle(machine, tokens, asks=asks, cold=False):
+        return None
+    return used + max(0, life - LEAD_MS) if asks else used + life
+
+
+def is_due_idle(machine: Machine, host: Host, tokens: int) -> bool:
+    """Whether a request of this size is preceded by a compaction since the cache has run out."""
+    mark, now_ms = idle_mark(machine), machine.now_ms
+    if not mark or tokens < mark or now_ms is None:
+        return False
+    used, life = _last_used_ms(machine), life_ms(machine.model, machine.policy)
+    if not used or not life or now_ms <= used + life:
+        return False
+    return _may_idle(machine, tokens, asks=asks_outside(host.summarizer), cold=True)
+
+
+def _may_idle(machine: Machine, tokens: int, *, asks: bool, cold: bool) -> bool:
+    """Nothing speaks against an automatic compaction, none was made a moment ago, and it pays."""
+    since, auto = machine.tracking.turns_since, machine.policy.auto
+    if not can_compact(machine) or (since is not None and since <= auto.refill_turns):
+        return False
+    overhead = machine.overhead_tokens
+    return idle_pays(
+        tokens, machine.model, machine.policy, overhead_tokens=overhead, asks=asks, cold=cold
+    )
+
+
+def _last_used_ms(machine: Machine) -> int:
+    """When the newest request was made, or else its answer came; 0: unknown."""
+    sent = machine.records[-1].at_ms if machine.records else None
+    return sent or microcompact.newest_answer_ms(machine.view)
+
+
+def compact_idle(machine: Machine, host: Host, now_ms: int | None) -> Flow[StageReport | None]:
+    """Compact where that pays now; `None`: it does not, or nothing was installed."""
+    at_ms = idle_from(machine, host)
+    if at_ms is None or now_ms is None or now_ms < at_ms:
+        return None
+    compactor = Autocompaction(machine, host)
+    report = yield from compactor.compact(why="nobody works on it, and the cache runs out")
+    if report is None:
+        return None
+    report = yield from machine.noted(after(report, machine.view, machine.model))
+    compactor.ended()
+    return report
+
+
+class Asked(NamedTuple):
+    """What a user or host requests of a compaction; see `ContextManager.compact`."""
+
+    instructions: str = ""
+    keep: KeepPolicy | int | None = None
+    direction: Direction = "full"
+    at: int | str | None = None
+    target_tokens: int | None = None
+
+
+def compact(
+    machine: Machine, host: Host, writer: RequestWriter, asked: Asked
+) -> Flow[CompactionResult]:
+    """A compaction that a user or host requested; microcompact runs before it.
+
+    Raises:
+        CompactionError: It failed; nothing has changed.
+        ContextTooLarge: What must stay is more than the target; names the smallest that can be met; nothing has changed.
+        LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
+    """
+    from ullage.compaction.assemble import check_target
+    from ullage.compaction.cut import prepare
+    from ullage.compaction.flow import compaction_flow
+
+    if machine.window.compaction:
+        writer.note_imported(machine)
+        yield LetOthersRun()
+    # Before anything is changed: what is asked for may be wrong, or a target too small.
+    job = job_for(machine, host, machine.view.messages, "manual", **_asked(machine, asked))
+    if asked.target_tokens is not None and machine.window.compaction and machine.view.messages:
+        check_target(prepare(job))
+    if machine.window.compaction:
+        yield LetOthersRun()
+        yield from _shortened(machine, host)
+        yield LetOthersRun()
+    base = list(machine.view.messages)
+    job = job_for(machine, host, base, "manual", **_asked(machine, asked))
+    result = yield from compaction_flow(job)
+    if result.compacted:
+        report = _installed(machine, result, base, "compact", "asked for", automatic=False)
+        if report is None:
+            raise LogConflict("the conversation changed while it was compacted")
+        yield from machine.noted(report)
+        _resized(machine, host)
+    return result
+
+
+def _asked(machine: Machine, asked: Asked) -> dict[str, Any]:
+    given: dict[str, Any] = {"instructions": asked.instructions, "direction": asked.direction}
+    if asked.keep is not None:
+        given["keep"] = asked.keep
+    if asked.target_tokens is not None:
+        given["target_tokens"] = asked.target_tokens
+    if asked.at is not None:
+        given["at"] = _place_of(machine, asked.at)
+    return given
+
+
+def _place_of(machine: Machine, at: int | str) -> int | str:
+    """A position in the view; the view's messages have no uuids of their own."""
+    view = machine.view
+    if isinstance(at, str):
+        found = next((place for place in range(len(view)) if view.uuid_at(place) == at), None)
+        if found is None:
+            raise InvalidPolicy(
+                "at", at, "must be the uuid of a message in the context, or its position"
+            )
+        return found
+    return at + len(view) if at < 0 else at
+
+
+def _shortened(machine: Machine, host: Host) -> Flow[None]:
+    """Shorten old results that can be fetched again, however full the window is, so that the summary covers what matters."""
+    context = machine.context(host, machine.now_ms)
+    whatever = replace(context, window_tokens=0, source="main", tools=frozenset())
+    yield from pipeline.take(microcompact.LEVEL.run(whatever), whatever, machine.noted)
+
+
+def _resized(machine: Machine, host: Host) -> None:
+    if host.memory is not None:
+        host.memory.compacted(machine.tokens)
+
+
+def answered(machine: Machine, host: Host, response: Mapping[str, Any]) -> None:
+    """Notify the session's notes of a response; they work in the background, and this returns at once."""
+    if host.memory is not None:
+        host.memory.answered(
+            response,
+            machine.view.messages,
+            tokens=machine.tokens,
+            source=machine.source,
+            history=machine.history,
+        )
+
+
+def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more: Any) -> Job:
+    """The job of compacting these messages, from the state machine and the host's settings."""
+    from ullage.compaction.api import job_of
+
+    options = {
+        "window_tokens": machine.window.context,
+        "trigger_tokens": machine.trigger(),
+        "limit_tokens": _trigger_estimated(machine),
+        "context_tokens": machine.tokens,
+        "permille": machine.correction.permille,
+        "microcompacted": True,
+        "weights": machine.view.weights,
+        "overhead_tokens": machine.overhead_tokens,
+        "memory": host.memory,
+        "disabled": not machine.window.compaction,
+        "keep": _share_kept(machine),
+        "target_tokens": (machine.policy.auto.target_tokens or None) if trigger == "auto" else None,
+        "thinking": machine.thinking if machine.manual_thinking else None,
+        "source": machine.source,
+        "turns_since": machine.tracking.turns_since,
+        "previous_turn_id": _shown_turn(machine.tracking.compacted_turn),
+        **{name: value for name, value in host.options.items() if value is not None},
+        **more,
+    }
+    return job_of(
+        base,
+        summarizer=host.summarizer,
+        fallback=host.fallback,
+        trigger=trigger,
+        hooks=host.hooks,
+        providers=host.providers,
+        pins=machine.pins.values(),
+        policy=machine.policy,
+        **options,
+    )
+
+
+def _shown_turn(turn: int | None) -> str:
+    return "" if turn is None else str(turn)
+
+
+def _trigger_estimated(machine: Machine) -> int:
+    """The trigger, in a small window in tokens of our estimate: what a provider counts beyond it is much of so little room."""
+    trigger = machine.trigger()
+    if machine.window.prompt >= FULL_WINDOW_TOKENS:
+        return trigger
+    estimated = int(machine.view.ledger.tokens()) + machine.overhead_tokens
+    return min(trigger, trigger * estimated // max(1, machine.tokens))
+
+
+def _share_kept(machine: Machine) -> int | None:
+    """Tokens to keep so that a compaction by share ends at its target (PIPE-4); `None`: as the keep policy says."""
+    auto = machine.policy.auto
+    if not auto.start_percent:
+        return None
+    target = machine.trigger() * auto.target_percent // 100 - machine.overhead_tokens
+    # A quarter is the summary's own room.
+    return max(0, target) * 3 // 4
+
+
+def _installed(
+    machine: Machine,
+    result: CompactionResult,
+    base: Sequence[Any],
+    stage: str,
+    why: str,
+    *,
+    automatic: bool,
+) -> StageReport | None:
+    """Install a compaction; messages that were added meanwhile follow it.
+
+    Returns:
+        The report; `None`: the view does not begin with `base` any more, nothing has changed.
+    """
+    view = machine.view
+    now = view.messages
+    if len(now) < len(base) or any(a is not b for a, b in zip(base, now, strict=False)):
+        machine.tracking.failed("the conversation changed meanwhile")
+        return None
+    parts = _parts(result, base, f"{stage}:{machine.tracking.compactions + 1}")
+    report = view.rearranged(stage, why, [*parts, *range(len(base), len(now))])
+    view.forget_usage()
+    machine.reset_levels()
+    refill_turns = machine.policy.auto.refill_turns
+    machine.tracking.compacted(refill_turns=refill_turns, automatic=automatic)
+    return after(report, view, machine.model)
+
+
+def _parts(result: CompactionResult, base: Sequence[Any], key: str) -> list[int | Made]:
+    """The new context: the kept messages of `base`, by position, and what was made."""
+    kept = [at for at in result.report.kept if isinstance(at, int)]
+    order = [*range(len(result.head)), *kept]
+    parts: list[int | Made] = []
+    for message in result.messages:
+        here = next((at for at, place in enumerate(order) if message is base[place]), None)
+        if here is not None:
+            parts.append(order[here])
+            del order[: here + 1]
+        else:
+            parts.append(Made(f"{key}.{len(parts)}", dict(message)))
+    return parts

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from ullage._late import hashlib, orjson
+from ullage._lazy import hashlib, orjson
 from ullage.counting.models import ModelTable
 from ullage.effects import Flow
 from ullage.exceptions import ContextTooLarge, InvalidPolicy

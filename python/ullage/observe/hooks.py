@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from ullage._late import orjson
+from ullage._lazy import orjson
 from ullage.exceptions import InvalidPolicy
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ A `Policy` is made of small groups, one per level. Two presets: `Policy.buffered
 
 from __future__ import annotations
 
-from ullage.policy.fields import EffectiveValue as EffectiveValue
 from ullage.policy.whole import (
     AutocompactPolicy as AutocompactPolicy,
     CollapsePolicy as CollapsePolicy,
     CostPolicy as CostPolicy,
+    EffectiveValue as EffectiveValue,
     KeepPolicy as KeepPolicy,
     MicrocompactPolicy as MicrocompactPolicy,
     OfferPolicy as OfferPolicy,

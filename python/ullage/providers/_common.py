@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
-from ullage._late import hashlib, json, late, orjson, pattern
+from ullage._lazy import hashlib, json, late, orjson, pattern
 from ullage.exceptions import InvalidMessage, UllageError
 from ullage.facts.sections import family_of
 from ullage.messages import Block, Item, message_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ullage._late import hashlib
+from ullage._lazy import hashlib
 from ullage.exceptions import InvalidMessage, UllageError
 from ullage.messages import Item, check_list
 from ullage.providers._common import BROKEN, FOREIGN, is_anthropic_only, refused

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ullage._late import orjson
+from ullage._lazy import orjson
 from ullage.facts.calls import describe, read_call
 from ullage.facts.words import blocks_of
 from ullage.messages import role_of

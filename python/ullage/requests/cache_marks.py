@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ullage._late import hashlib, orjson
+from ullage._lazy import hashlib, orjson
 from ullage.counting.models import Model
 from ullage.messages import Item
 from ullage.providers.registry import Provider

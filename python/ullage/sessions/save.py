@@ -33,7 +33,7 @@ from ullage.exceptions import InvalidPolicy, LogConflict, StoreError, Transcript
 from ullage.facts.sections import newest_item
 from ullage.facts.words import blocks_of
 from ullage.messages import BOUNDARY, Block, Item, as_blocks, is_summary
-from ullage.policy.fields import refuse_unknown
+from ullage.policy.whole import refuse_unknown
 from ullage.providers.anthropic import clean_entries
 from ullage.providers.openai_responses import _ResponsesWriter as ResponsesWriter
 from ullage.sessions.load import CLAUDE_CODE, Session, open_session, write_private
