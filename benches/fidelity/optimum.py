@@ -182,9 +182,12 @@ def optimum(offers: Offers, rates: Rates, marks: Window) -> tuple[int, int]:
     # Row 0: not compacted; row k + 1: at request k. Column 0: not cleared since; column c + 1: at request c.
     base = np.concatenate([[sizes[0]], after])
     since = np.concatenate([[sizes[0]], sizes])
-    # Results of the kept part stand after a compaction too.
-    begins = np.concatenate([[0], np.searchsorted(sizes, sizes - keep)])
-    first = np.searchsorted(offers.at, begins)
+    # Results of the kept part stand after a compaction too, as far as what it leaves has room for them.
+    passed = np.concatenate([[0], offers.tokens.cumsum()])
+    known = passed[np.searchsorted(offers.at, np.arange(requests), side="right")]
+    kept = np.searchsorted(offers.at, np.searchsorted(sizes, sizes - keep))
+    held = np.searchsorted(passed, known - (after - offers.overhead))
+    first = np.concatenate([[0], np.maximum(kept, held)])
     suffix = np.zeros((requests + 1, len(offers.at) + 1), dtype=np.int64)
     for request in range(requests):
         freed = offers.freed(request)
@@ -216,7 +219,8 @@ def optimum(offers: Offers, rates: Rates, marks: Window) -> tuple[int, int]:
         stay[:, done] = cleared
         if after[request] < sizes[request]:
             stay[done, 0] = packed
-        if not np.isfinite(stay).any():  # what must stay does not fit: it is sent as it is
+        fits = np.isfinite(stay).any()
+        if not fits:  # what must stay does not fit: it is sent as it is
             stay = cost + _cost(rates, size, before)
         cost = stay
         # The bound: what can be freed is freed, for nothing, from the mark on.
@@ -225,7 +229,7 @@ def optimum(offers: Offers, rates: Rates, marks: Window) -> tuple[int, int]:
         write, read = rates(least)
         packed_low = np.min(np.where(raw >= trigger, low, np.inf), initial=np.inf)
         low = low + np.maximum(0, least - grown) * read + grown * write
-        if np.isfinite(np.where(least > window, np.inf, low)).any():
+        if fits:  # else a schedule goes on from a size that does not fit
             low[least > window] = np.inf
         if after[request] < sizes[request]:
             low[done] = (
@@ -233,7 +237,7 @@ def optimum(offers: Offers, rates: Rates, marks: Window) -> tuple[int, int]:
                 + _cost(rates, after[request : request + 1], np.array([offers.overhead]))[0]
             )
     best = int(cost.min())
-    return best, min(best, int(low.min()))
+    return best, int(low.min())
 
 
 def _best(cost: np.ndarray, allowed: np.ndarray) -> float:
@@ -275,7 +279,8 @@ def _cleared(
         begun = offers.sizes[np.maximum(offers.at[at] - 1, 0)]
         before = base[alive] + begun - since[alive] - (had[first[alive]] - had[at])
         new = size[alive, column] - gain
-        same = np.clip(before, offers.overhead, new)
+        grown = offers.sizes[request] - offers.sizes[request - 1]  # was never sent
+        same = np.minimum(np.maximum(before, offers.overhead), np.maximum(new - grown, 0))
         paid = cost[alive, column] + _cost(rates, new, same)
         best[alive] = np.minimum(best[alive], np.where(able, paid, np.inf))
     return best

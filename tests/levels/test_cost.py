@@ -20,6 +20,7 @@ from ullage.levels.view import StageReport
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.replay import SessionScript, replay_session
+from ullage.sessions import open_session
 from ullage.testing import ScriptedSummarizer
 
 OPUS = lookup("claude-opus-4-5")
@@ -459,3 +460,50 @@ def test_a_prompt_that_is_long_no_more_saves_at_every_token():
     left = found.cached_tokens + found.rewritten_tokens
     assert left < above < left + freed
     assert found.saving_nanousd == (left + freed) * read[1] - left * read[0] > freed * read[1]
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "body"),
+    [
+        ("openai", "gpt-5.5", lambda prompt, read: {
+            "choices": [{"message": {"role": "assistant", "content": "yes"}}],
+            "usage": {"prompt_tokens": prompt, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": read}},
+        }),
+        ("openai_responses", "gpt-5.5", lambda prompt, read: {
+            "output": [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "yes"}]}],
+            "usage": {"input_tokens": prompt, "output_tokens": 3, "input_tokens_details": {"cached_tokens": read}},
+        }),
+        ("gemini", "gemini-3-pro", lambda prompt, read: {
+            "candidates": [{"content": {"role": "model", "parts": [{"text": "yes"}]}}],
+            "usageMetadata": {"promptTokenCount": prompt, "candidatesTokenCount": 3, "cachedContentTokenCount": read},
+        }),
+        ("bedrock", "claude-opus-4-5", lambda prompt, read: {
+            "output": {"message": {"role": "assistant", "content": [{"text": "yes"}]}},
+            "usage": {"inputTokens": 10, "outputTokens": 3, "cacheReadInputTokens": read, "cacheWriteInputTokens": prompt - 10 - read},
+        }),
+    ],
+)  # fmt: skip
+def test_what_each_provider_reports_of_its_cache_is_stored_and_audited(
+    provider, model, body, tmp_path
+):
+    log = tmp_path / "session.jsonl"
+    manager = ContextManager(model=model, provider=provider, log=log)
+    for prompt, read in ((12_800, 0), (15_360, 12_672)):
+        manager.add(said_by_user(provider, "word " * 2_000))
+        manager.prepare()
+        manager.observe(body(prompt, read))
+    first, second = manager.costs().audit
+    manager.close()
+    assert (first.read, second.read, second.cause) == (0, 12_672, "")
+    assert 12_672 <= second.expected_read <= 12_800
+    assert first.written == pytest.approx(12_800, abs=128)
+    stored = [entry for entry in open_session(log).items if "usage" in entry.get("message", {})]
+    usage = stored[-1]["message"]["usage"]
+    assert usage["cache_read_input_tokens"] == 12_672
+    assert sum(usage.values()) == 15_360 + 3
+
+
+def said_by_user(provider, words):
+    if provider in ("gemini", "bedrock"):
+        return {"role": "user", "parts" if provider == "gemini" else "content": [{"text": words}]}
+    return {"role": "user", "content": words}

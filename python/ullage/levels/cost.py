@@ -257,7 +257,7 @@ class AuditedRequest(NamedTuple):
     Attributes:
         number: Of the request.
         expected_read: By what the answers before it report; 0 for the first. `expected_written`: the rest of it.
-        read: Reported; `written` likewise.
+        read: Reported; `written` likewise, or what a provider writes by itself where it does not report that.
         cause: Why less was read than had been cached: the level that changed the prompt, `model`, `system`, `tools`, `expired`, or
             `unknown`; empty: nothing was lost.
     """
@@ -280,7 +280,7 @@ class SessionCosts:
         by_level: What each level saved, in dollars; below 0: it has not paid yet.
         size: The part of the window that the levels work in, and why.
         priced: Whether the model's own prices were used; else input 1, write 1.25, read 0.1 dollars per million.
-        audit: Each request whose answer reports the cache in Anthropic's form.
+        audit: Each request whose answer reports the cache.
     """
 
     requests: int

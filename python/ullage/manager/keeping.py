@@ -52,7 +52,8 @@ def _audited(machine: Machine) -> Iterator[AuditedRequest]:
     from ullage.observe.cache_monitor import CacheForecast, cache_use, is_lost
 
     life = life_ms(machine.model, machine.stated_policy)
-    forecast = CacheForecast(life / 1000 or inf, machine.model.cache.min_tokens)
+    cache = machine.model.cache
+    forecast = CacheForecast(life / 1000 or inf, cache.min_tokens, steps=not cache.breakpoints)
     changed: dict[int, StageReport] = {}
     for report in machine.reports:
         if report.first_changed is not None:
@@ -72,7 +73,7 @@ def _audited(machine: Machine) -> Iterator[AuditedRequest]:
         by = changed.get(record.number)
         same = None if by is None or by.cost is None else by.cost.cached_tokens
         expected = forecast.expect(record.tokens, same_tokens=same, idle_seconds=seconds)
-        use, cause = cache_use(usage), ""
+        use, cause = cache_use(usage, steps=forecast.steps), ""
         if is_lost(cached, use.read):
             cause = by.stage if by else _other(before, answer, last, record)
             if not cause:

@@ -315,19 +315,25 @@ class Expected(NamedTuple):
     written: int
 
 
-def cache_use(usage: Mapping[str, Any]) -> CacheUse:
-    """Reads the usage of Anthropic's, OpenAI's or a compatible API; figures that it lacks are 0."""
+def cache_use(usage: Mapping[str, Any], *, steps: bool = False) -> CacheUse:
+    """Reads the usage of Anthropic's, OpenAI's or a compatible API; figures that it lacks are 0.
+
+    Args:
+        usage: As a response states it, or as a conversation stores it.
+        steps: It is stored in Anthropic's words, and its provider caches in steps by itself.
+    """
     if "prompt_tokens" in usage or "input_tokens_details" in usage:
         prompt = _count(usage, "prompt_tokens") or _count(usage, "input_tokens")
         details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details") or {}
-        read = _count(details, "cached_tokens")
-        whole = prompt // _STEP * _STEP if prompt >= _LEAST else 0
-        written = _count(details, "cache_write_tokens") or max(0, whole - read)
-        output = _count(usage, "completion_tokens") or _count(usage, "output_tokens")
-        return CacheUse(prompt, read, written, output, steps=True)
-    read, written = (_count(usage, f"cache_{kind}_input_tokens") for kind in ("read", "creation"))
-    prompt = _count(usage, "input_tokens") + read + written
-    return CacheUse(prompt, read, written, _count(usage, "output_tokens"), steps=False)
+        read, written = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
+        output, steps = _count(usage, "completion_tokens") or _count(usage, "output_tokens"), True
+    else:
+        read, written = (_count(usage, f"cache_{how}_input_tokens") for how in ("read", "creation"))
+        prompt = _count(usage, "input_tokens") + read + written
+        output = _count(usage, "output_tokens")
+    if steps and not written:
+        written = max(0, (prompt // _STEP * _STEP if prompt >= _LEAST else 0) - read)
+    return CacheUse(prompt, read, written, output, steps)
 
 
 def _count(usage: Any, name: str) -> int:
@@ -342,6 +348,7 @@ class CacheForecast:
     Attributes:
         ttl_seconds: How long the provider keeps a prefix after its last use.
         least_tokens: The shortest prompt that it caches (`lookup(model).cache.min_tokens`); 0: any. OpenAI's is known.
+        steps: Usage comes in Anthropic's words from a provider that caches in steps by itself.
 
     Example:
         >>> forecast = CacheForecast()
@@ -354,6 +361,7 @@ class CacheForecast:
 
     ttl_seconds: float = 300
     least_tokens: int = 0
+    steps: bool = False
     _last: CacheUse | None = None
     _cached: int = 0
     _fixed: bool = False
@@ -378,7 +386,7 @@ class CacheForecast:
     def learn(self, usage: Mapping[str, Any] | None) -> None:
         """What a response states; `None`: nothing, and nothing is expected of the next."""
         before = self._cached
-        self._last = use = cache_use(usage) if usage is not None else None
+        self._last = use = None if usage is None else cache_use(usage, steps=self.steps)
         self._cached = use.read + use.written if use is not None else 0
         # More of the prompt than a message's end stands after the last mark, and nothing was added before it.
         self._fixed = (

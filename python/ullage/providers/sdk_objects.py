@@ -269,16 +269,39 @@ _ANSWERS: Final = frozenset(
 
 
 def _usage(body: Item) -> dict[str, int]:
-    """Prompt (cached tokens are in it, but for Bedrock, which names them apart) and answer."""
+    """Prompt, what of it was read from the provider's cache or written to it where that is stated, and answer, in Anthropic's words."""
     usage = body.get("usage") or body.get("usageMetadata")
     if not isinstance(usage, Mapping):
         return {}
     prompt = answer = 0
+    cached = dict[str, int]()
     for name in usage:
         count = usage[name]
-        if type(count) is int and count > 0:
-            if name in _PROMPTS:
+        if type(count) is int:
+            if name in _CACHED:
+                cached[_CACHED[name]] = max(0, count)
+            if count > 0 and name in _PROMPTS:
                 prompt += count
-            elif name in _ANSWERS:
+            elif count > 0 and name in _ANSWERS:
                 answer += count
-    return {"input_tokens": prompt, "output_tokens": answer} if prompt else {}
+        elif name in _DETAILS and isinstance(count, Mapping):
+            counts = ((key, count.get(name)) for name, key in _CACHED.items())
+            cached |= {key: max(0, each) for key, each in counts if type(each) is int}
+    if not prompt:
+        return {}
+    fresh = max(0, prompt - sum(cached.values()))
+    return {"input_tokens": fresh, **cached, "output_tokens": answer}
+
+
+_READ, _WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
+
+_CACHED: Final = {
+    "cached_tokens": _READ,
+    "cache_write_tokens": _WRITTEN,
+    "prompt_cache_hit_tokens": _READ,
+    "cachedContentTokenCount": _READ,
+    "cacheReadInputTokens": _READ,
+    "cacheWriteInputTokens": _WRITTEN,
+}
+
+_DETAILS: Final = frozenset(("prompt_tokens_details", "input_tokens_details"))
