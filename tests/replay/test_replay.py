@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -124,3 +125,21 @@ def test_the_drawing_has_a_dot_for_each_size():
     drawn = ElementTree.fromstring(frontier_plot(costs, 9 * 10**9))
     assert sum(part.tag.endswith("circle") for part in drawn) == 2
     assert {"40 K", "80 K", "$9.00"} <= {part.text for part in drawn}
+
+
+def test_only_what_the_request_before_held_as_it_is_counts_as_written_again():
+    script = SessionScript(messages=session_287k(5).messages, times=[0] * 10_000, model=MODEL)
+    sent, again = set[str](), list[int]()
+
+    def look(manager, request):
+        ledger = manager.machine.view.ledger
+        texts = [json.dumps(message, sort_keys=True) for message in request.messages]
+        first = request.rewritten_from
+        places = () if first is None else range(first, len(texts))
+        again.append(sum(int(ledger.tokens(at, at + 1)) for at in places if texts[at] in sent))
+        sent.clear()
+        sent.update(texts)
+
+    run = replay_session(script, Policy.ladder(), seen=look)
+    assert [turn.rewritten_tokens for turn in run.turns] == again
+    assert 0 < sum(again) < sum(t.written_tokens for t in run.turns if t.rewritten_from is not None)

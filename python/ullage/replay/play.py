@@ -158,7 +158,7 @@ class ReplayedTurn:
         acted: Level, reason and freed tokens of each that acted.
         rewritten_from: First message that differs from the request before; `None`: none does.
         read_tokens: Read from the provider's cache; `written_tokens`: written to it.
-        rewritten_tokens: Those written tokens that were in the cache until a level changed something before them.
+        rewritten_tokens: Those of `written_tokens` whose messages the request before held as they are: a level changed something before them.
     """
 
     number: int
@@ -506,10 +506,17 @@ def _own(script: SessionScript, at: int) -> int:
     return script.own_tokens[at + 1] if at + 1 < len(script.own_tokens) else 0
 
 
+class _Sent(NamedTuple):
+    """The messages of the last request, without system prompt and tools."""
+
+    tokens: int
+    messages: list[Item]
+
+
 def _managed(
     script: SessionScript, manager: ContextManager, row: Model, seen: Seen | None
 ) -> Iterator[ReplayedTurn]:
-    added, sent = 0, 0
+    added, sent = 0, _Sent(0, [])
     for at, unmanaged in _sizes(script, row):
         for message in script.messages[added : at + 1]:
             manager.add(message)
@@ -517,18 +524,23 @@ def _managed(
         request = manager.prepare(now_ms=script.times[at] or None)
         if seen is not None:
             seen(manager, request)
-        turn = _turn(manager, request, unmanaged, _own(script, at), at, sent)
-        sent = int(manager.machine.view.ledger.tokens())
-        yield turn
+        yield _turn(manager, request, unmanaged, _own(script, at), at, sent)
+        view = manager.machine.view
+        sent = _Sent(int(view.ledger.tokens()), list(view.messages))
 
 
 def _turn(
-    manager: ContextManager, request: Request, unmanaged: int, own: int, at: int, sent: int
+    manager: ContextManager, request: Request, unmanaged: int, own: int, at: int, sent: _Sent
 ) -> ReplayedTurn:
     """The cache holds the last request up to where this one differs."""
-    ledger, overhead = manager.machine.view.ledger, manager.machine.overhead_tokens
-    size, first = int(ledger.tokens()), request.rewritten_from
-    same = sent if first is None else min(size, int(ledger.tokens(0, first)))
+    view, overhead = manager.machine.view, manager.machine.overhead_tokens
+    ledger, first = view.ledger, request.rewritten_from
+    size, again = int(ledger.tokens()), 0
+    if first is not None:  # what a level made, and what has come since, was never sent
+        known = set(map(id, sent.messages))
+        places = (at for at in range(first, len(view)) if id(view.messages[at]) in known)
+        again = sum(int(ledger.tokens(at, at + 1)) for at in places)
+    same = sent.tokens if first is None else min(size, int(ledger.tokens(0, first)))
     read = same + overhead if request.number > 1 else 0
     return ReplayedTurn(
         number=request.number,
@@ -541,7 +553,7 @@ def _turn(
         rewritten_from=first,
         read_tokens=read,
         written_tokens=size + overhead - read,
-        rewritten_tokens=0 if first is None else max(0, min(size, sent) - same),
+        rewritten_tokens=again,
     )
 
 
