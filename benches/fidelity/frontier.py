@@ -9,25 +9,58 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import NamedTuple
 
-from benches.fidelity.replays import SUFFIXES
+from benches.fidelity.replays import SUFFIXES, WORDS, UserWords
 
+from ullage.counting.models import ModelTable
+from ullage.manager import ContextManager, Request
 from ullage.policy import Policy
-from ullage.replay import costs_by_size, frontier_plot, replay_session, script_of, sum_of_costs
-from ullage.replay.play import NeededNames, SizeCost, cost_at_size
+from ullage.replay import (
+    SessionScript,
+    SizeCost,
+    costs_by_size,
+    frontier_plot,
+    replay_session,
+    script_of,
+    sum_of_costs,
+)
+from ullage.replay.play import NeededNames, cost_at_size
 from ullage.sessions import open_session
 
-Played = tuple[int, SizeCost | None, tuple[SizeCost, ...]]
+
+class NamesAndWords(NeededNames):
+    """Looks for the user's messages as well."""
+
+    def __init__(self, script: SessionScript) -> None:
+        super().__init__(script)
+        self.words = UserWords(script)
+
+    def look(self, manager: ContextManager, request: Request) -> None:
+        """Of this request."""
+        super().look(manager, request)
+        self.words.look(manager, request)
+
+
+class Played(NamedTuple):
+    """One session: nanodollars unmanaged, the size that is the default, where the user's words are there, and all sizes."""
+
+    unmanaged: int
+    chosen: SizeCost
+    words: UserWords
+    sizes: tuple[SizeCost, ...]
 
 
 def played(path: Path, policy: Policy) -> Played | None:
-    """Nanodollars unmanaged, the size that is the default, and all sizes; `None` where nothing was said."""
+    """`None` where nothing was said."""
     script = script_of(open_session(path))
     if not script.messages:
         return None
+    needed = NamesAndWords(script)
+    chosen = cost_at_size(script, policy, "", 0, needed)
+    assert chosen is not None
     plain = replay_session(script, None).nanousd
-    chosen = cost_at_size(script, policy, "", 0, NeededNames(script))
-    return plain, chosen, costs_by_size(script, policy)
+    return Played(plain, chosen, needed.words, costs_by_size(script, policy))
 
 
 def main() -> None:
@@ -38,14 +71,20 @@ def main() -> None:
     given, policy = parser.parse_args(), Policy.buffered()
     paths = sorted(path for path in given.corpus.glob("*/*") if path.suffix in SUFFIXES)
     found = [each for path in paths if (each := played(path, policy)) is not None]
-    plain, sizes = sum(each[0] for each in found), sum_of_costs(each[2] for each in found)
-    chosen = [each[1] for each in found if each[1] is not None]
-    names, held = sum(one.names for one in chosen), sum(one.held_names for one in chosen)
-    print(f"{len(found)} sessions, ${plain / 1e9:,.2f} unmanaged")
-    dollars = sum(one.nanousd for one in chosen) / 1e9
-    print(f"| default | ${dollars:,.2f} | {held / max(1, names):.1%} |")
+    plain, sizes = sum(each.unmanaged for each in found), sum_of_costs(each.sizes for each in found)
+    names, held = (
+        sum(getattr(each.chosen, name) for each in found) for name in ("names", "held_names")
+    )
+    print(
+        f"{len(found)} sessions, ${plain / 1e9:,.2f} unmanaged, prices of {ModelTable.builtin().version}"
+    )
+    dollars = sum(each.chosen.nanousd for each in found) / 1e9
+    most = max(each.chosen.nanousd / each.unmanaged for each in found if each.unmanaged)
+    print(f"| default | ${dollars:,.2f} | {held / max(1, names):.1%} | at most {most - 1:+.2%} |")
     for one in sizes:
         print(f"| {one.tokens:,} | ${one.nanousd / 1e9:,.2f} | {one.share:.1%} |")
+    for where in WORDS:
+        print(f"user's messages {where}: {sum(getattr(each.words, where) for each in found):,}")
     if given.write:
         drawn = frontier_plot(sizes, plain).replace("<svg ", '<svg style="background:#fff" ', 1)
         given.write.write_text(drawn + "\n", encoding="utf-8")
