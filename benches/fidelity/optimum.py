@@ -21,6 +21,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -352,7 +353,8 @@ def played(script: SessionScript, row: Model, window: int) -> dict[str, int] | N
                 seen[at] = min(turn.tokens, seen.get(at, turn.tokens))
     rates, offers = rates_for(row), offers_of(script, row, settings, seen)
     best, bound = optimum(offers, rates, marks)
-    found = {"optimum": best, "bound": bound, **found}
+    fuller, _ = optimum(offers, rates, replace(marks, blocking_at=marks.context))
+    found = {"optimum": best, "optimum of the whole window": fuller, "bound": bound, **found}
     for name, (act, percent) in RULES.items():
         found[name] = fixed(offers, rates, window, window * percent // 100, act)
     return found
@@ -386,12 +388,20 @@ def show(size: int, rows: list[dict[str, int]]) -> None:
         f"\n{size:,} tokens, {len(rows)} sessions\n\n| schedule | median | 90th percentile | sum | dollars |"
     )
     for name in rows[0]:
-        ratios = sorted(each[name] / each["optimum"] for each in rows)
-        total, best = (sum(each[key] for each in rows) for key in (name, "optimum"))
-        high = ratios[min(len(ratios) - 1, 9 * len(ratios) // 10)]
-        print(
-            f"| {name} | {statistics.median(ratios):.3f} | {high:.3f} | {total / best:.3f} | {total / 1e9:,.2f} |"
-        )
+        line(name, rows, name, "optimum")
+    for below in rows[0]:
+        if below in ("optimum of the whole window", "bound"):
+            line(f"buffered ÷ {below}", rows, "buffered", below)
+
+
+def line(title: str, rows: list[dict[str, int]], name: str, below: str) -> None:
+    """One row of the table."""
+    ratios = sorted(each[name] / each[below] for each in rows)
+    total, least = (sum(each[key] for each in rows) for key in (name, below))
+    high = ratios[min(len(ratios) - 1, 9 * len(ratios) // 10)]
+    print(
+        f"| {title} | {statistics.median(ratios):.3f} | {high:.3f} | {total / least:.3f} | {total / 1e9:,.2f} |"
+    )
 
 
 if __name__ == "__main__":

@@ -218,6 +218,15 @@ def test_a_lower_window_is_what_inspect_and_replay_go_by(session, capsys):
     assert largest["lower"] < largest["whole"]
 
 
+def test_a_compaction_for_a_lower_window_leaves_a_smaller_context(session, capsys):
+    left = []
+    for size in ([], ["--window", "8k"]):
+        assert main(["compact", str(session), "--dry-run", "--json", *size]) == 0
+        left.append(json.loads(capsys.readouterr().out)["result"]["tokens_after"])
+    assert left[1] < min(8_000, left[0])
+    assert main(["compact", str(session), "--dry-run", "--window", "10%"]) == 2
+
+
 def test_prices_of_a_file_change_dollars_alone(session: Path, tmp_path: Path, capsys) -> None:
     own = tmp_path / "own.toml"
     prices = "{input = 10, output = 50, cache_write_5m = 12.5, cache_write_1h = 20, cache_read = 1}"
@@ -238,6 +247,13 @@ def test_prices_of_a_file_change_dollars_alone(session: Path, tmp_path: Path, ca
         assert main(["compact", str(session), *options[:2], "--dry-run", "--json", *words]) == 0
         worth.append(json.loads(capsys.readouterr().out)["result"]["worth"])
     assert worth[1]["dollars_each"] == pytest.approx(2 * worth[0]["dollars_each"], abs=1e-4)
+    prompts = []
+    for words in ([], ["--prices", str(own)]):
+        assert main(["inspect", str(session), *options[:2], "--json", *words]) == 0
+        prompts.append(json.loads(capsys.readouterr().out)["result"]["prompt"])
+    assert prompts[1]["prices"] == "2030-01-01"
+    for name in ("dollars_read", "dollars_written"):
+        assert prompts[1][name] == pytest.approx(2 * prompts[0][name], abs=2e-4) != 0
 
 
 def test_record_is_written_next_to_the_session_and_holds(

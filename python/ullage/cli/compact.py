@@ -15,10 +15,12 @@ from ullage.cli.output import (
     PricesOption,
     SessionArgument,
     WhichConversation,
+    WindowOption,
     bar,
     held_back,
     part_of,
     read_target,
+    read_window,
     send,
     share,
     tokens,
@@ -28,6 +30,7 @@ from ullage.cli.session_memory import memory_of
 from ullage.compaction.job import warning_text
 from ullage.compaction.summary_call import load_template
 from ullage.counting.models import ModelTable
+from ullage.counting.window import window_for
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.words import is_standing
 from ullage.observe.hooks import Redactor
@@ -122,6 +125,7 @@ def compact_command(
         str | None,
         Parameter(help="model whose window and tokenizer apply; default: the one in the file"),
     ] = None,
+    window: WindowOption = None,
     summarizer: Annotated[
         str,
         Parameter(
@@ -174,6 +178,9 @@ def compact_command(
         raise InvalidPolicy("--record", True, "needs a file next to which the record is written")
     path = _path(file, output, in_place=in_place, dry_run=dry_run, force=force)
     size = read_target(target, opened, model=model)
+    marks = None
+    if window is not None:
+        marks = window_for(model or opened.model, settings=read_window(window))
     direction, at = part_of(opened, start, up_to)
     rules = Policy.load(policy)
     memory = None
@@ -197,6 +204,8 @@ def compact_command(
             template=load_template(template),
             redact=Redactor() if redact else None,
             model=model or None,
+            window_tokens=marks and marks.context,
+            trigger_tokens=marks and marks.threshold,
             record=record_of(into) if record and into is not None else None,
         )
 

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from ullage.cli.output import (
     Output,
+    PricesOption,
     SessionArgument,
     WhichConversation,
     WindowOption,
@@ -38,6 +39,7 @@ def inspect_command(
         Parameter(help="model whose window and tokenizer apply; default: the one in the file"),
     ] = None,
     window: WindowOption = None,
+    prices: PricesOption = None,
     conversation: WhichConversation = 0,
     policy: Annotated[
         Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
@@ -49,12 +51,12 @@ def inspect_command(
 ) -> int:
     """Show what fills the window, and how much each level would free."""
     out = Output(as_json=json)
-    settings = read_window(window)
+    settings, table = read_window(window), ModelTable.load(*filter(None, [prices]))
     with out.progress("reading", 1) as step:
         rules = Policy.load(policy)
         inspected = inspect_session(file, number=conversation, model=model, policy=rules)
         step(1)
-    report = report_of(inspected, own_window=model is None, settings=settings)
+    report = report_of(inspected, own_window=model is None, settings=settings, table=table)
     if json:
         out.json(report)
     else:
@@ -63,7 +65,11 @@ def inspect_command(
 
 
 def report_of(
-    session: InspectedSession, *, own_window: bool = True, settings: WindowSettings | None = None
+    session: InspectedSession,
+    *,
+    own_window: bool = True,
+    settings: WindowSettings | None = None,
+    table: ModelTable | None = None,
 ) -> dict[str, Any]:
     """Collect everything that `inspect` prints, as plain data.
 
@@ -71,8 +77,10 @@ def report_of(
         session: In numbers.
         own_window: Whether the window that its client went by counts, not the model's.
         settings: Of the window; `None`: those of the environment.
+        table: Windows and prices; `None`: the built-in table.
     """
-    row = ModelTable.builtin().lookup(session.model)
+    table = table or ModelTable.builtin()
+    row = table.lookup(session.model)
     if own_window and session.window_tokens:
         row = dataclasses.replace(row, context_window=session.window_tokens)
     inspection = session.inspection
@@ -82,6 +90,7 @@ def report_of(
         "bytes": session.size,
         "model": session.model or None,
         "window": _window(row, inspection, settings or WindowSettings.from_env()),
+        "prompt": _prompt(row, session.inspection.anchored_tokens, table.version),
         "conversation": _counts(inspection, session),
         "categories": inspection.categories,
         "tools": [dataclasses.asdict(tool) for tool in inspection.tools],
@@ -101,6 +110,21 @@ def _window(model: Model, inspection: Inspection, settings: WindowSettings) -> d
         "estimated_messages_tokens": inspection.tokens,
         "autocompact_at_tokens": marks.threshold,
         **marks.state(inspection.anchored_tokens)._asdict(),
+    }
+
+
+def _prompt(model: Model, used: int, version: str) -> dict[str, Any] | None:
+    """What a prompt of this size costs; `None`: the model's prices are not known."""
+    prices = model.prices_at(used)
+    if prices is None:
+        return None
+    read, write = (
+        float(used * price) / 1e6 for price in (prices.cache_read, prices.cache_write_5m)
+    )
+    return {
+        "dollars_read": round(read, 4),
+        "dollars_written": round(write, 4),
+        "prices": version,
     }
 
 
@@ -148,6 +172,9 @@ def _show_window(out: Output, report: Mapping[str, Any]) -> None:
     filled = f"{bar(used, size):<28}  {tokens(used)} of {tokens(size)} tokens ({share(used, size)}), {how}"
     out.field("window", filled, width=_NAMES)
     out.field("state", _state(window), width=_NAMES, style=_style(window))
+    if prompt := report["prompt"]:
+        prices = f"${prompt['dollars_read']:,.3f} read from the provider's cache, ${prompt['dollars_written']:,.3f} written to it, at prices of {prompt['prices']}"
+        out.field("prompt", prices, width=_NAMES)
     held = (
         f"{counts['messages']:,} messages, {counts['user_inputs']:,} user inputs, {counts['rounds']:,} rounds "
         f"(largest {tokens(counts['largest_round_tokens'])} tokens), {counts['unanswered_calls']:,} unanswered calls"

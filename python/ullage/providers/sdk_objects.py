@@ -269,7 +269,7 @@ _ANSWERS: Final = frozenset(
 
 
 def _usage(body: Item) -> dict[str, int]:
-    """Prompt, what of it was read from the provider's cache or written to it where that is stated, and answer, in Anthropic's words."""
+    """Prompt, the parts of it that the provider read from its cache or wrote to it where it states them, and answer, in Anthropic's words."""
     usage = body.get("usage") or body.get("usageMetadata")
     if not isinstance(usage, Mapping):
         return {}
@@ -286,7 +286,7 @@ def _usage(body: Item) -> dict[str, int]:
                 answer += count
         elif name in _DETAILS and isinstance(count, Mapping):
             counts = ((key, count.get(name)) for name, key in _CACHED.items())
-            cached |= {key: max(0, each) for key, each in counts if type(each) is int}
+            cached |= {key: max(0, part) for key, part in counts if type(part) is int}
     if not prompt:
         return {}
     fresh = max(0, prompt - sum(cached.values()))
