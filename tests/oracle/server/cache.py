@@ -11,7 +11,7 @@ from tests.oracle.checker.request import blocks_of
 from tests.oracle.checker.size import count_tokens
 from ullage.testing._seal import canonical
 
-__all__ = ["CacheUse", "PromptCache"]
+__all__ = ["CacheUse", "PromptCache", "StepCache"]
 
 _LOOKBACK = 20  # blocks, the marker's own included, in which an earlier write is found
 
@@ -83,3 +83,38 @@ def _pieces(body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             continue
         for block in blocks_of(message.get("content")):
             yield str(message.get("role")), block
+
+
+class StepCache:
+    """A cache without markers, as OpenAI and Gemini keep it: the beginning that a prompt has in common with an earlier one.
+
+    Args:
+        minimum: Shorter beginnings are not read.
+        step: Only whole steps of so many tokens are.
+    """
+
+    def __init__(self, minimum: int = 1024, step: int = 128) -> None:
+        self.minimum, self.step = minimum, step
+        self._known: dict[Any, list[bytes]] = {}
+
+    def use(self, body: dict[str, Any]) -> CacheUse:
+        """What this request reads; only requests with its `prompt_cache_key` find the same server."""
+        settings = ("toolConfig", "generationConfig")
+        head = ("tools", "instructions", "systemInstruction", *settings)
+        listed = next(body[name] for name in ("messages", "input", "contents") if name in body)
+        pieces = [body[name] for name in head if name in body]
+        prompt = b"".join(map(canonical, [*pieces, *listed]))
+        earlier = self._known.setdefault(body.get("prompt_cache_key"), [])
+        same = max((_common(prompt, each) for each in earlier), default=0) // 4
+        earlier.append(prompt)
+        read = same // self.step * self.step if same >= self.minimum else 0
+        return CacheUse(0, len(prompt) // 4 - read, read)
+
+
+def _common(a: bytes, b: bytes) -> int:
+    """Bytes of the common beginning."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if a[:middle] == b[:middle] else (low, middle - 1)
+    return low
