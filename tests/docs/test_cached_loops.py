@@ -90,7 +90,7 @@ async def talked_async(names: dict[str, Any], questions: list[str]) -> ContextMa
 def test_nine_tenths_of_bedrocks_prompts_are_read_from_the_cache():
     model = "anthropic.claude-opus-4-5-v1:0"
     manager = ContextManager(
-        model=model, provider="bedrock", system="Be brief. " * 500, context_window=40_000
+        model=model, provider="bedrock", system="Be brief. " * 500, context_window=100_000
     )
     bodies = []
     for at in range(2 * QUESTIONS):

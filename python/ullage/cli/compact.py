@@ -178,9 +178,10 @@ def compact_command(
         raise InvalidPolicy("--record", True, "needs a file next to which the record is written")
     path = _path(file, output, in_place=in_place, dry_run=dry_run, force=force)
     size = read_target(target, opened, model=model)
-    marks = None
+    room: tuple[int | None, int | None] = None, None  # the model's
     if window is not None:
         marks = window_for(model or opened.model, settings=read_window(window))
+        room = marks.context, marks.threshold
     direction, at = part_of(opened, start, up_to)
     rules = Policy.load(policy)
     memory = None
@@ -204,8 +205,8 @@ def compact_command(
             template=load_template(template),
             redact=Redactor() if redact else None,
             model=model or None,
-            window_tokens=marks and marks.context,
-            trigger_tokens=marks and marks.threshold,
+            window_tokens=room[0],
+            trigger_tokens=room[1],
             record=record_of(into) if record and into is not None else None,
         )
 
