@@ -32,20 +32,20 @@ WORDS = st.sampled_from(
     ["fine", "two words", "", "naïve", "漢字", "\ud83d", Text("x"), None, 5, "[Compacted: x]", "<persisted-output>"]
 )  # fmt: skip
 VALUES = st.sampled_from([{}, {"a": [1, 2.5]}, Object(a=1), [], {"a": object()}, "x", None, {3: 4}])
-PARTS = st.one_of(WORDS, st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": WORDS}, optional={"more": VALUES}), max_size=2))  # fmt: skip
-CACHED = {"cache_control": st.just({"type": "ephemeral"}), "citations": st.just([])}
+FOREIGN = {
+    "foreign": st.sampled_from([{"openai_chat": {}}, {"gemini": {}}, {}, Object(openai_chat=1), 5])
+}
+PARTS = st.one_of(WORDS, st.lists(st.fixed_dictionaries({"type": st.just("text"), "text": WORDS}, optional={"more": VALUES, **FOREIGN}), max_size=2))  # fmt: skip
+CACHED = {"cache_control": st.just({"type": "ephemeral"}), "citations": st.just([]), **FOREIGN}
 
 
 def block(kind: str, optional: Any = None, **known: Any) -> Any:
     return st.fixed_dictionaries({"type": st.just(kind), **known}, optional=optional or CACHED)
 
 
-FOREIGN = {
-    "foreign": st.sampled_from([{"openai_chat": {}}, {"gemini": {}}, {}, Object(openai_chat=1), 5])
-}
 CALL = block(
     "tool_use",
-    {**FOREIGN, **CACHED},
+    CACHED,
     id=IDS,
     name=st.sampled_from(["Read", "", Text("Read"), 5]),
     input=VALUES,
@@ -58,10 +58,12 @@ GOOD_CALL = block(
     input=st.just({"a": 1}),
 )
 RESULT = block("tool_result", {**CACHED, "is_error": st.booleans()}, tool_use_id=IDS, content=PARTS)
-GOOD_RESULT = block("tool_result", tool_use_id=st.sampled_from(["open", "open2"]), content=st.sampled_from(["fine", [{"type": "text", "text": "fine"}]]))  # fmt: skip
+GOOD_RESULT = block("tool_result", FOREIGN, tool_use_id=st.sampled_from(["open", "open2"]), content=st.sampled_from(["fine", [{"type": "text", "text": "fine"}]]))  # fmt: skip
 SAID = block("text", text=WORDS)
 THOUGHT = st.one_of(
-    block("thinking", thinking=WORDS, signature=WORDS), block("redacted_thinking", data=WORDS)
+    block("thinking", thinking=WORDS, signature=WORDS),
+    block("thinking", FOREIGN, thinking=WORDS),
+    block("redacted_thinking", data=WORDS),
 )
 MISSING = st.sampled_from(
     [
@@ -81,6 +83,7 @@ MORE = {
     "usage": st.just({"input_tokens": 3}),
     "stop_reason": st.none(),
     "uuid": IDS,
+    **FOREIGN,
 }
 
 
@@ -96,7 +99,7 @@ def some(*each: Any) -> Any:
 CONTENT = st.one_of(WORDS, some(BLOCKS), some(BLOCKS).map(Items), st.just([]), st.just((1,)))
 ROLES = st.sampled_from(["user", "assistant", "system", Text("user"), 5])
 MESSAGES = st.one_of(
-    messages(st.just("assistant"), some(GOOD_CALL, GOOD_WORDS), "id"),
+    messages(st.just("assistant"), some(GOOD_CALL, GOOD_WORDS), "id", "foreign"),
     messages(st.just("user"), some(GOOD_RESULT, GOOD_WORDS), "stop_reason"),
     messages(st.just("assistant"), some(GOOD_CALL, CALL, THOUGHT), "usage"),
     messages(st.just("user"), some(GOOD_RESULT, RESULT, SAID), *MORE),

@@ -1179,6 +1179,7 @@ _PLAIN_KEYS: Final = frozenset(
 _WORDS: Final = frozenset(("type", "text", "cache_control"))
 _CALL: Final = frozenset(("type", "id", "name", "input", "cache_control"))
 _RESULT: Final = frozenset(("type", "tool_use_id", "content", "is_error", "cache_control"))
+_THOUGHT: Final = frozenset(("type", "thinking", "signature"))
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,40}").fullmatch
 _MARKERS: Final = ("[Old tool result content cleared]", "[Compacted:", "<persisted-output>")
 
@@ -1204,9 +1205,9 @@ def read_plain(message: Any, own: str = "") -> Plain | None:
 
     Args:
         message: Anything.
-        own: The provider's form, whose own spelling of a call may travel with it and which takes no thinking; empty: Anthropic's.
+        own: The provider's form, whose own data may travel with a message and its blocks; empty: Anthropic's.
     """
-    if type(message) is not dict or not _PLAIN_KEYS.issuperset(message):
+    if type(message) is not dict or not _carries(message, _PLAIN_KEYS, own):
         return None
     role, content = message.get("role"), message.get("content")
     if type(role) is not str or role not in ("user", "assistant"):
@@ -1217,7 +1218,7 @@ def read_plain(message: Any, own: str = "") -> Plain | None:
         return Plain(role == "assistant", [])
     if type(content) is not list or not content:
         return None
-    return _answer(content, own) if role == "assistant" else _input(content)
+    return _answer(content, own) if role == "assistant" else _input(content, own)
 
 
 def _answer(content: list[Any], own: str) -> Plain | None:
@@ -1231,40 +1232,54 @@ def _answer(content: list[Any], own: str) -> Plain | None:
                 return None
             names.append(block["id"])
         elif kind == "text":
-            if not _is_words(block):
+            if not _is_words(block, own):
                 return None
-        elif own or not _is_thought(block):
+        elif not _is_thought(block, own):
             return None
     return Plain(True, names)
 
 
-def _input(content: list[Any]) -> Plain | None:
+def _input(content: list[Any], own: str) -> Plain | None:
     names: list[str] = []
     longest = total = 0
     for block in content:
         if type(block) is not dict:
             return None
         if block.get("type") == "tool_result":
-            chars = _result_chars(block)
+            chars = _result_chars(block, own)
             if not chars:
                 return None
             names.append(block["tool_use_id"])
             longest, total = max(longest, chars), total + chars
-        elif block.get("type") != "text" or not _is_words(block):
+        elif block.get("type") != "text" or not _is_words(block, own):
             return None
     return Plain(False, names, longest, total)
 
 
-def _is_words(block: dict[str, Any]) -> bool:
-    return _is_text(block.get("text")) and _WORDS.issuperset(block)
+def _carries(value: dict[str, Any], known: frozenset[str], own: str) -> bool:
+    """Whether it has keys that are known, and besides them only what the provider's own form attached."""
+    if known.issuperset(value):
+        return True
+    return bool(own) and _has_own(value, own) and len(value.keys() - known) == 1
 
 
-def _is_thought(block: dict[str, Any]) -> bool:
-    """Whether a block is thinking as Anthropic's API gives it."""
+def _has_own(value: dict[str, Any], own: str) -> bool:
+    foreign = value.get("foreign")
+    return bool(own) and type(foreign) is dict and foreign.keys() == {own}
+
+
+def _is_words(block: dict[str, Any], own: str) -> bool:
+    return _is_text(block.get("text")) and _carries(block, _WORDS, own)
+
+
+def _is_thought(block: dict[str, Any], own: str) -> bool:
+    """Whether a block is thinking as Anthropic's API gives it, or as another form's reader does."""
     if block.get("type") == "redacted_thinking":
         return len(block) == 2 and _is_text(block.get("data"))
-    fine = block.get("type") == "thinking" and type(block.get("thinking")) is str
-    return fine and len(block) == 3 and _is_text(block.get("signature"))
+    if block.get("type") != "thinking" or type(block.get("thinking")) is not str:
+        return False
+    signed = _is_text(block.get("signature")) or "foreign" in block
+    return signed and _carries(block, _THOUGHT, own)
 
 
 def _is_call(block: dict[str, Any], own: str) -> bool:
@@ -1273,22 +1288,21 @@ def _is_call(block: dict[str, Any], own: str) -> bool:
         return False
     if type(block.get("name")) is not str or type(block.get("input")) is not dict:
         return False
-    if _CALL.issuperset(block):
-        return True
-    foreign = block.get("foreign")
-    return len(block) == 5 and bool(own) and type(foreign) is dict and foreign.keys() == {own}
+    return _carries(block, _CALL, own)
 
 
-def _result_chars(block: dict[str, Any]) -> int:
+def _result_chars(block: dict[str, Any], own: str) -> int:
     """At least the characters of a result; 0: it takes a closer look."""
-    if type(block.get("tool_use_id")) is not str or not _RESULT.issuperset(block):
+    if type(block.get("tool_use_id")) is not str or not _carries(block, _RESULT, own):
         return 0
     content = block.get("content")
     if type(content) is not list:
         return _own_chars(content)
     total = 0
     for part in content:
-        if type(part) is not dict or len(part) != 2 or part.get("type") != "text":
+        if type(part) is not dict or part.get("type") != "text":
+            return 0
+        if len(part) != 2 and not (len(part) == 3 and _has_own(part, own)):
             return 0
         chars = _own_chars(part.get("text"))
         if not chars:

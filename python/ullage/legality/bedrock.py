@@ -37,7 +37,13 @@ from ullage.legality.internal import (
 )
 from ullage.legality.repairs import RepairRequest, run_steps, steps
 from ullage.messages import same_items
-from ullage.providers.bedrock import from_provider, to_provider
+from ullage.providers.bedrock import (
+    MAX_IMAGE_BYTES,
+    MAX_IMAGES,
+    MAX_MANY_PX,
+    from_provider,
+    to_provider,
+)
 
 _KINDS = ranked(
     "text",
@@ -54,11 +60,7 @@ _KINDS = ranked(
 # The figures of the Converse reference. That of documents and images per message is from its table of limits,
 # and is a defensive check: no refusal that names it is on record (B06, B07).
 MAX_CACHE_POINTS = 4
-MAX_IMAGES = 20
 MAX_DOCUMENTS = 5
-MAX_IMAGE_BYTES = 5 * 2**20
-# Applies to each image once a request holds more than `MAX_IMAGES`, documents counted along (B08).
-MAX_MANY_PX = 2000
 TOOL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 

@@ -690,7 +690,10 @@ class Machine:
         """
         provider = self.provider
         form = provider.plain_form
-        plain = item if provider.internal else None if form is None else form.read_plain(item)
+        plain = item
+        if not provider.internal:
+            place, waiting = len(self.history), self._open_calls
+            plain = None if form is None else form.read_plain(item, place, waiting)
         if type(plain) is dict and (not answers or plain.get("role") == "assistant"):
             if about:
                 plain = {**plain, **about}
@@ -759,8 +762,10 @@ class Machine:
             view.ledger.truncate(len(view.messages))
             return False
         sent = message
-        if len(message) > 2:  # of the keys that a plain message may have, these two are sent
+        if len(message) > 2:  # of the keys that a plain message may have, these are sent
             sent = {"role": message["role"], "content": message["content"]}
+            if "foreign" in message:
+                sent["foreign"] = message["foreign"]
         view.take(message, sent, place)
         if at_ms is not None:
             view.times[place] = at_ms

@@ -124,13 +124,17 @@ class WrittenForm:
         return True
 
     def _new(self, messages: Sequence[Item]) -> _Part | None:
-        form, name = self._provider.plain_form, self._provider.name
-        rounds = form and _are_rounds(messages, name)
-        quick = form.write_plain(messages, self._provider) if form and rounds else None
-        if quick is not None and json_of(
-            quick
-        ):  # surrogates that no JSON holds take the longer way
-            return self._part(messages, quick, Outgoing(name, {}))
+        form, provider = self._provider.plain_form, self._provider
+        # Without definitions Converse needs stand-ins, which the longer way makes.
+        quickly = form is not None and (self._tools or len(provider.tools_at) == 1)
+        calls = rounds(messages, provider) if quickly else None
+        if form is not None and calls is not None:
+            quick = form.write_plain(messages, provider)
+            # Surrogates that no JSON holds take the longer way.
+            if quick is not None and json_of(quick):
+                shared = getattr(form, "shared", None)
+                keys = calls if shared is None else [*calls, *shared(quick)]
+                return _Part(messages, quick, keys, lossy=False)
         done = self._writer.write(messages)
         if done is None or self._lacks(done.parts):
             return None
@@ -229,30 +233,36 @@ def _at(parts: Any, way: Iterable[str]) -> Sequence[Any]:
 # ---- rounds of plain messages ----------------------------------------------------------------
 
 
-def _are_rounds(messages: Sequence[Item], form: str) -> bool:
-    """Whether they are whole rounds of plain messages: each call is answered in its turn, by results alone.
+def rounds(messages: Sequence[Item], provider: Provider) -> list[str] | None:
+    """Ids of the calls, if these are whole rounds of plain messages: each call is answered in its turn.
 
     Args:
         messages: The first is an answer.
-        form: Name of the provider's form; in that of Responses each piece of an answer is an item of its own.
+        provider: Whose form: in that of Responses each piece of an answer is an item of its own, where blocks have no type an answer's
+            results are one message, which may end in other blocks.
     """
-    calls: list[str] = []
-    spoken = "user"  # who spoke last
+    calls: list[str] = []  # of all, the first `done` of them are answered
+    done, spoken, joined = 0, "user", provider.untyped  # who spoke last
     for message in messages:
         role, content = message.get("role"), message.get("content")
         if not message.keys() <= _PLAIN:
-            return False
+            return None
         if role == "assistant":
             new = _called(content)
-            if new is None or (spoken == role and form != "openai_responses"):
-                return False
-            if spoken == "user" and calls:
-                return False
+            if new is None or (spoken == role and provider.name != "openai_responses"):
+                return None
+            if spoken == "user" and done < len(calls):
+                return None
             calls += new
-        elif role != "user" or not _answers_in_turn(content, calls, spoken):
-            return False
+        elif role != "user" or (joined and spoken == role):
+            return None
+        else:
+            answered = _answered(content, calls[done:], spoken, joined)
+            if answered is None:
+                return None
+            done += answered
         spoken = role
-    return spoken == "user" and not calls
+    return calls if spoken == "user" and done == len(calls) else None
 
 
 def _called(content: Any) -> list[str] | None:
@@ -281,14 +291,35 @@ def _is_words(block: Any) -> bool:
     return type(text) is str and bool(text.strip())
 
 
-def _answers_in_turn(content: Any, calls: list[str], spoken: str) -> bool:
-    """Whether words follow an answer without calls, or results the next calls; those are no longer open."""
+def _answered(content: Any, calls: list[str], spoken: str, joined: bool) -> int | None:
+    """How many of the open calls it answers, in their turn; 0: it says something else after an answer without calls.
+
+    `joined`: other blocks may follow the results of all; `None`: neither.
+    """
+    said = not calls and spoken == "assistant"
     if type(content) is str:
-        return not calls and spoken == "assistant" and bool(content.strip())
-    if type(content) is list and content and all(map(_is_words, content)):
-        return not calls and spoken == "assistant"
-    names = [type(block) is dict and block.get("tool_use_id") for block in content or ()]
-    if not names or calls[: len(names)] != names:
-        return False
-    del calls[: len(names)]
-    return True
+        return 0 if said and content.strip() else None
+    if type(content) is not list or not content:
+        return None
+    names: list[Any] = []
+    for block in content:
+        if type(block) is not dict:
+            return None
+        if block.get("type") == "tool_result":
+            names.append(block.get("tool_use_id"))
+            if len(names) > len(calls) or calls[len(names) - 1] != names[-1]:
+                return None
+        elif names and not joined:
+            return None
+        else:
+            break
+    others = content[len(names) :]
+    if not others:
+        return len(names)
+    fine = all(map(_is_words, others)) or (joined and all(map(_is_shown, others)))
+    return len(names) if fine and (said or names) and len(names) == len(calls) else None
+
+
+def _is_shown(block: Any) -> bool:
+    """Words or an image, which the form's writer looks at."""
+    return _is_words(block) or (type(block) is dict and block.get("type") == "image")

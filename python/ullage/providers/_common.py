@@ -27,6 +27,16 @@ def dumps(value: Any) -> str:
     return _ENCODER.encode(value)
 
 
+def text_of(value: Any) -> str:
+    """As `dumps`, of plain JSON, which nearly all of it is written at once."""
+    try:
+        text: str = orjson.dumps(value).decode()
+    except TypeError:  # lone surrogates, large integers, keys that are no strings
+        return dumps(value)
+    # It writes numbers in its own way, and what is no number as null.
+    return dumps(value) if "null" in text or _ODD.search(text) else text
+
+
 def loads_object(text: str) -> dict[str, Any] | None:
     """A JSON object, or `None` if the text is anything else, `NaN` included."""
     try:

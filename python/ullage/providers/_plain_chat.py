@@ -27,7 +27,7 @@ _USE: Final = {"type", "id", "name", "input"}
 _ANSWER: Final = {"type", "tool_use_id", "content"}
 
 
-def read_plain(given: Item) -> Item | None:
+def read_plain(given: Item, *_: object) -> Item | None:
     """One message in the internal view; `None`: it takes the longer way."""
     if type(given) is not dict:
         return None
@@ -145,7 +145,11 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
                 if said is None or not _is_id(call, rules):
                     return None
                 if block.keys() != _ANSWER:
-                    own = _own(block, {"message"}) if len(block) == 4 and FOREIGN in block else None
+                    own = (
+                        own_data(block, _FORM, {"message"})
+                        if len(block) == 4 and FOREIGN in block
+                        else None
+                    )
                     if own is None:
                         return None
                     extra = own["message"]
@@ -159,7 +163,7 @@ def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any]
     calls: list[dict[str, Any]] = []
     thought: dict[str, Any] = {}
     if FOREIGN in message:
-        extra = _own(message, {"message"})
+        extra = own_data(message, _FORM, {"message"})
         if extra is None:
             return None
         extra = extra["message"]
@@ -173,7 +177,9 @@ def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any]
                 return None
             calls.append(made)
         elif kind == "thinking":
-            kept = None if thought or block.keys() != _THOUGHT else _own(block, {"field"})
+            kept = (
+                None if thought or block.keys() != _THOUGHT else own_data(block, _FORM, {"field"})
+            )
             if kept is None:
                 return None
             thought = {kept["field"]: block["thinking"]}
@@ -187,17 +193,17 @@ def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any]
     return {**written, "tool_calls": calls} if calls else written
 
 
-def _own(value: Item, keys: set[str] | None = None) -> Mapping[str, Any] | None:
-    """What this form attached, if it is just that, and no other form attached anything. `None`: any keys."""
-    carried = value[FOREIGN]
-    kept = carried.get(_FORM) if type(carried) is dict and len(carried) == 1 else None
+def own_data(value: Item, form: str, keys: set[str] | None = None) -> Mapping[str, Any] | None:
+    """What a form attached, if it is just that, and no other form attached anything. `keys`: `None`: any."""
+    carried = value.get(FOREIGN)
+    kept = carried.get(form) if type(carried) is dict and len(carried) == 1 else None
     return kept if type(kept) is dict and (keys is None or kept.keys() == keys) else None
 
 
 def _call_out(block: Block, rules: ChatRules) -> dict[str, Any] | None:
     kept: Any = {}
     if len(block) == 5:
-        kept = _own(block) if FOREIGN in block else None
+        kept = own_data(block, _FORM) if FOREIGN in block else None
         if kept is None or not kept.keys() <= {"call", "arguments"}:
             return None
     elif block.keys() != _USE:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ullage.messages import Block, Item
 from ullage.providers._common import FOREIGN, arguments_in, arguments_out
-from ullage.providers._plain_chat import is_bare_text
+from ullage.providers._plain_chat import is_bare_text, own_data
 from ullage.providers.registry import Provider
 from ullage.providers.sdk_objects import is_json, without_nulls
 
@@ -24,7 +24,7 @@ _USE: Final = {"type", "id", "name", "input"}
 _ANSWER: Final = {"type", "tool_use_id", "content"}
 
 
-def read_plain(given: Item) -> Item | None:
+def read_plain(given: Item, *_: object) -> Item | None:
     """One item in the internal view; `None`: it takes the longer way."""
     if type(given) is not dict:
         return None
@@ -142,17 +142,27 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
     return None if thought else written
 
 
+def shared(items: Sequence[Item]) -> Iterator[str]:
+    """As the rules' own, of what was written here: ids of items, and of the calls that are items of their own."""
+    for item in items:
+        name = item.get("id")
+        if name and isinstance(name, str):
+            yield f"id {name}"
+        if item.get("type") == "function_call":
+            yield f"function_call {item['call_id']}"
+
+
 def _said_out(block: Block) -> Mapping[str, Any] | None:
     kind = block.get("type")
     if kind == "tool_use":
         return _call_out(block)
     if kind == "thinking":
-        kept = _own(block)
+        kept = own_data(block, _FORM)
         item = None if kept is None or kept.keys() != {"item"} else kept["item"]
         return dict(item) if item and block.keys() == _THOUGHT and _is_whole(item) else None
     if block.keys() == _TEXT:
         return {"type": "message", "role": "assistant", "content": block["text"]}
-    kept = _own(block) if len(block) == 3 else None
+    kept = own_data(block, _FORM) if len(block) == 3 else None
     if kept is None or "head" not in kept or not kept.keys() <= {"head", "part"}:
         return None
     part = {**kept.get("part", {}), "type": "output_text", "text": block["text"]}
@@ -168,17 +178,10 @@ def _is_whole(item: Any) -> bool:
     )
 
 
-def _own(block: Block) -> dict[str, Any] | None:
-    """What this form attached, if no other form attached anything."""
-    carried = block.get(FOREIGN)
-    kept = carried.get(_FORM) if type(carried) is dict and len(carried) == 1 else None
-    return kept if type(kept) is dict else None
-
-
 def _call_out(block: Block) -> dict[str, Any] | None:
     kept: Any = {}
     if len(block) == 5:
-        kept = _own(block)
+        kept = own_data(block, _FORM)
         if kept is None or not kept.keys() <= {"arguments", "item"}:
             return None
     elif block.keys() != _USE:

@@ -66,6 +66,12 @@ DOCUMENTS: Mapping[str, str] = {
 
 _TOOLS = ("toolUse", "toolResult")
 
+# The figures of the Converse reference: how many images a message holds, and how large they are; for each image of a request that
+# holds more than so many the side counts too (B07, B08).
+MAX_IMAGES = 20
+MAX_IMAGE_BYTES = 5 * 2**20
+MAX_MANY_PX = 2000
+
 UNTITLED = re.compile(r"untitled-\d+")
 """Names of documents that have none: Converse wants one, and no two alike."""
 
@@ -255,13 +261,13 @@ def _tool(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # Converse names this pattern in its error for a `toolUseId`; Anthropic itself sets no length (B04).
-_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+IDS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NAME = re.compile(r"[^a-zA-Z0-9 ()\[\]-]+")
 """What a document's name may not hold; a run of white space is refused too."""
 
 _FORMATS = {kind: name for name, kind in DOCUMENTS.items()}
 # Converse names formats, not media types: anything else is sent as text, for it would be refused.
-_IMAGES = frozenset({"png", "jpeg", "gif", "webp"})
+IMAGES = frozenset({"png", "jpeg", "gif", "webp"})
 
 # What each kind of block is written with. Whatever else a block holds is noted as a loss, never dropped in silence.
 _TEXT_KEYS = frozenset({"type", "text", "cache_control", FOREIGN})
@@ -280,7 +286,7 @@ class _BedrockWriter:
     def __init__(self, messages: Sequence[Item], *, as_bytes: bool) -> None:
         self.losses = Losses()
         self.ids = map_ids(
-            call_ids(messages), lambda one: bool(_ID.fullmatch(one)), length=24, prefix="tooluse_"
+            call_ids(messages), lambda one: bool(IDS.fullmatch(one)), length=24, prefix="tooluse_"
         )
         self.called: dict[str, None] = {}  # names of tools that the history uses, in order
         self._as_bytes = as_bytes
@@ -417,7 +423,7 @@ class _BedrockWriter:
         held = {"source": {"bytes": self.data(source.get("data"))}}
         if block["type"] == "image":
             form = kind.removeprefix("image/")
-            return {"image": {"format": form, **held}} if form in _IMAGES else None
+            return {"image": {"format": form, **held}} if form in IMAGES else None
         form = _FORMATS.get(kind, "")
         return (
             {"document": {"format": form, "name": self.name(block, where), **held}}

@@ -35,7 +35,7 @@ def read_item(
         InvalidMessage: It cannot be read, or the first item is a system prompt: that is an argument of the manager.
     """
     plain = provider.plain_form
-    quick = None if plain is None else plain.read_plain(item)
+    quick = None if plain is None else plain.read_plain(item, position, open_calls)
     if quick is not None:
         return [quick]
     if provider.internal or not isinstance(item, Mapping) or _is_internal(item, provider):

@@ -6,7 +6,7 @@ rooms above this one, and so that a program loads only the forms it asks for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
@@ -37,8 +37,10 @@ class Form(Protocol):
 class PlainForm(Protocol):
     """What a form's module for plain messages has."""
 
-    def read_plain(self, item: Item, /) -> Item | None:
-        """One item as the one message that the form's reader makes of it; `None`: it is not plain."""
+    def read_plain(
+        self, item: Item, position: int, open_calls: Callable[[], Sequence[tuple[str, str]]], /
+    ) -> Item | None:
+        """One item as the one message that `native_lists.read_item` makes of it; `None`: it is not plain."""
 
     def write_plain(self, messages: Sequence[Item], provider: Provider, /) -> list[Item] | None:
         """Whole rounds as the form's writer writes them after others; `None`: they are not all plain."""
@@ -262,6 +264,7 @@ _ROWS: Final = (
         speakers_only=False,
         item_key="parts",
         camel_case=True,
+        plain="ullage.providers._plain_gemini",
     ),
     Provider(
         name="bedrock",
@@ -275,6 +278,7 @@ _ROWS: Final = (
         answer=("output", "message"),
         untyped=True,
         claude_thinking=True,
+        plain="ullage.providers._plain_bedrock",
     ),
     replace(
         _CHAT,

@@ -31,7 +31,13 @@ const MESSAGE: u64 = bits(&[
     message::STOP_SEQUENCE,
 ]);
 const WORDS: u64 = bits(&[block::TYPE, block::TEXT, block::CACHE_CONTROL]);
-const CALL: u64 = bits(&[block::TYPE, block::ID, block::NAME, block::INPUT]);
+const CALL: u64 = bits(&[
+    block::TYPE,
+    block::ID,
+    block::NAME,
+    block::INPUT,
+    block::CACHE_CONTROL,
+]);
 const RESULT: u64 = bits(&[
     block::TYPE,
     block::TOOL_USE_ID,
@@ -47,7 +53,7 @@ type BlockFields<V> = Fields<V, 39>;
 
 /// Reads a message in Anthropic's form; `None`: it takes a closer look.
 ///
-/// `own`: the provider's form, whose own spelling of a call may travel with it and which takes no thinking; empty: Anthropic's.
+/// `own`: the provider's form, whose own data may travel with a message and its blocks; empty: Anthropic's.
 ///
 /// ```
 /// use ullage_core::json::Json;
@@ -63,7 +69,7 @@ pub fn read_plain<V: Value>(item: V, own: &str) -> Option<Plain<V>> {
     message::fill(&mut fields, item);
     let role = fields.get(message::ROLE).filter(|role| is_string(*role))?;
     let kind = fields.get(message::TYPE);
-    if fields.beyond(MESSAGE) || kind.is_some_and(|kind| !kind.is("message")) {
+    if !carries(item, &fields, MESSAGE, own) || kind.is_some_and(|kind| !kind.is("message")) {
         return None;
     }
     let mut found = Plain {
@@ -99,15 +105,15 @@ impl<V: Value> Plain<V> {
             return false;
         };
         if kind.is("text") {
-            return !fields.beyond(WORDS) && fields.get(block::TEXT).is_some_and(says);
+            return carries(item, fields, WORDS, own) && fields.get(block::TEXT).is_some_and(says);
         }
         if !self.answer {
-            return kind.is("tool_result") && self.result(fields);
+            return kind.is("tool_result") && self.result(item, fields, own);
         }
         if kind.is("tool_use") {
             return self.call(item, fields, own);
         }
-        own.is_empty() && is_thought(kind, fields)
+        is_thought(item, kind, fields, own)
     }
 
     fn call(&mut self, item: V, fields: &BlockFields<V>, own: &str) -> bool {
@@ -117,21 +123,21 @@ impl<V: Value> Plain<V> {
             return false;
         };
         self.names.push(id);
-        let known = !fields.beyond(CALL | 1 << block::CACHE_CONTROL);
         name && input.is_some_and(|input| input.is_map() && input.is_exact())
-            && (known || (fields.mask == CALL && spelled(item, own)))
+            && carries(item, fields, CALL, own)
     }
 
-    fn result(&mut self, fields: &BlockFields<V>) -> bool {
+    fn result(&mut self, item: V, fields: &BlockFields<V>, own: &str) -> bool {
         let name = fields.get(block::TOOL_USE_ID);
         let Some(name) = name.filter(|name| is_string(*name)) else {
             return false;
         };
-        let chars = fields.get(block::CONTENT).map_or(0, result_chars);
+        let content = fields.get(block::CONTENT);
+        let chars = content.map_or(0, |content| result_chars(content, own));
         self.names.push(name);
         self.chars += chars;
         self.longest = self.longest.max(chars);
-        chars > 0 && !fields.beyond(RESULT)
+        chars > 0 && carries(item, fields, RESULT, own)
     }
 }
 
@@ -152,25 +158,41 @@ fn is_call_id<V: Value>(value: V) -> bool {
         })
 }
 
-/// Whether a call of five keys has the provider's own spelling with it, and none of others.
-fn spelled<V: Value>(item: V, own: &str) -> bool {
-    let foreign = item.get("foreign").filter(|foreign| foreign.is_map());
-    let known = foreign.filter(|foreign| foreign.is_exact() && foreign.size() == 1);
-    item.size() == 5 && !own.is_empty() && known.is_some_and(|known| known.get(own).is_some())
+/// Whether an object has keys that are known, and besides them only what the provider's own form attached.
+fn carries<V: Value, const N: usize>(
+    item: V,
+    fields: &Fields<V, N>,
+    known: u64,
+    own: &str,
+) -> bool {
+    fields.mask & !known == 0
+        && (!fields.others || (is_one_more(item, fields.mask) && has_own(item, own)))
 }
 
-/// Whether a block is thinking as Anthropic's API gives it.
-fn is_thought<V: Value>(kind: V, fields: &BlockFields<V>) -> bool {
+fn is_one_more<V: Value>(item: V, mask: u64) -> bool {
+    item.size() == mask.count_ones() as usize + 1
+}
+
+/// Whether the provider's own form attached something, and no other.
+fn has_own<V: Value>(item: V, own: &str) -> bool {
+    let foreign = item.get("foreign").filter(|foreign| foreign.is_map());
+    let known = foreign.filter(|foreign| foreign.is_exact() && foreign.size() == 1);
+    !own.is_empty() && known.is_some_and(|known| known.get(own).is_some())
+}
+
+/// Whether a block is thinking as Anthropic's API gives it, or as another form's reader does.
+fn is_thought<V: Value>(item: V, kind: V, fields: &BlockFields<V>, own: &str) -> bool {
     let filled = |place| fields.get(place).is_some_and(says);
     if kind.is("redacted_thinking") {
         return !fields.beyond(REDACTED) && filled(block::DATA);
     }
     let thinking = fields.get(block::THINKING).is_some_and(is_string);
-    kind.is("thinking") && thinking && !fields.beyond(THOUGHT) && filled(block::SIGNATURE)
+    let known = kind.is("thinking") && thinking && carries(item, fields, THOUGHT, own);
+    known && (fields.others || filled(block::SIGNATURE))
 }
 
 /// At least the characters of a result; 0: it is empty, holds something other than text, or stands for one that was removed.
-fn result_chars<V: Value>(content: V) -> u64 {
+fn result_chars<V: Value>(content: V, own: &str) -> u64 {
     if !content.is_exact() {
         return 0;
     }
@@ -180,7 +202,7 @@ fn result_chars<V: Value>(content: V) -> u64 {
     let (mut fine, mut total) = (content.is_list(), 0);
     if fine {
         content.each_item(|item| {
-            let chars = if fine { text_chars(item) } else { 0 };
+            let chars = if fine { text_chars(item, own) } else { 0 };
             fine &= chars > 0;
             total += chars + 2;
         });
@@ -188,9 +210,10 @@ fn result_chars<V: Value>(content: V) -> u64 {
     if fine { total } else { 0 }
 }
 
-/// Characters of a text block without further keys; 0: it is none, or empty, or stands for something.
-fn text_chars<V: Value>(item: V) -> u64 {
-    let bare = item.is_map() && item.is_exact() && item.size() == 2;
+/// Characters of a text block without further keys than the form's own; 0: it is none, or empty, or stands for something.
+fn text_chars<V: Value>(item: V, own: &str) -> u64 {
+    let known = item.is_map() && item.is_exact();
+    let bare = known && (item.size() == 2 || (item.size() == 3 && has_own(item, own)));
     if !bare || !item.get("type").is_some_and(|kind| kind.is("text")) {
         return 0;
     }
