@@ -140,6 +140,20 @@ def test_system_prompt_and_tools_do_not_count(as_entries, target):
     assert report.warnings == ()
 
 
+@pytest.mark.parametrize("as_entries", [False, True])
+@pytest.mark.parametrize("target", [None, 20_000])
+def test_a_system_prompt_over_the_low_mark_leaves_messages_their_room(
+    monkeypatch, as_entries, target
+):
+    """It fills 60 percent of the trigger by itself: what is left of the window is shared, not given up."""
+    monkeypatch.setenv("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "120000")
+    items = reported(conversation(seed=3, tokens=40_000, ending="assistant"), 56_000)
+    result = compact(entries(items) if as_entries else items, model=MODEL, target_tokens=target)
+    report = result.report
+    assert report.kept
+    assert 7_000 < report.messages_after < 20_000
+
+
 def test_system_prompt_is_what_the_first_figure_tells():
     """Later figures hold thinking and reminders that are in no message: they are not the system prompt's."""
     items = reported(conversation(seed=3, tokens=40_000, ending="assistant"), 20_000)

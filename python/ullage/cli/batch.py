@@ -283,7 +283,8 @@ def _show(out: Output, results: list[Done], columns: Columns) -> None:
     rows = ([*(draw(done.report) for draw in columns.values()), _near(done.path)] for done in good)
     figures = tuple(at for at, name in enumerate(columns) if name not in _WORDS)
     if good:
-        out.table([*columns, "file"], rows, right=figures)
+        at = (len(columns),)
+        out.table([*columns, "file"], rows, right=figures, cut=at, paths=at)
     for done in results:
         if done.status == Status.FAILED:
             error = str(done.report["error"])

@@ -338,7 +338,7 @@ def _text(item: Any) -> str:
 def show(out: Output, report: dict[str, Any]) -> None:
     """Draw the report of `compact`."""
     before, after = report["tokens_before"], report["tokens_after"]
-    out.heading(report["file"])
+    out.file_heading(report["file"])
     if report["outcome"] != "compacted":
         why = report["reason"].replace("_", " ")
         out.line(report["notice"] or f"nothing was changed: {why}")
@@ -360,7 +360,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
         saving = f"${worth['dollars_each']:,.3f} less for each further request, after ${worth['dollars_once']:,.3f} to cache the new context"
         out.field("worth", saving, width=8)
     if report["target_tokens"] is not None:
-        out.line(_held(report))
+        out.field("target", _held(report), width=8)
     show_diff(out, report.get("diff", ()))
     for text in report.get("summary", ()):
         out.heading("The summary")
@@ -369,7 +369,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
         out.field("written", str(report["written"]), width=8)
         elsewhere = report["folder"] not in ("", str(Path.cwd()))
         where = f"  (in {report['folder']})" if elsewhere else ""
-        out.line(f"resume  {report['resume']}{where}")
+        out.field("resume", f"{report['resume']}{where}", width=8)
     elif report["written"]:
         how = f"format: {NAMES[report['format']]}; includes the whole history; resume it with: ullage resume"
         out.field("written", f"{report['written']}  ({how})", width=8)
@@ -400,5 +400,5 @@ def _worth(
 
 def _held(report: dict[str, Any]) -> str:
     used, overhead = report["tokens_after"] - report["overhead_tokens"], report["overhead_tokens"]
-    line = f"target  {tokens(report['target_tokens'])} tokens of messages: {tokens(used)} used"
+    line = f"{tokens(report['target_tokens'])} tokens of messages: {tokens(used)} used"
     return f"{line}; system prompt and tools take {tokens(overhead)} more" if overhead else line

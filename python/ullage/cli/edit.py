@@ -52,7 +52,7 @@ def edit_command(
     if json:
         out.json({"file": str(file), "parts": [dataclasses.asdict(part) for part in shown]})
         return 0
-    out.heading(str(file))
+    out.file_heading(str(file))
     rows = ((_indented(part), tokens(part.tokens), _title(part)) for part in shown)
     out.table(("name", "tokens", ""), rows, right=(1,))
     return 0
@@ -127,9 +127,9 @@ def undo_command(
     if json:
         out.json(report)
         return 0
-    out.heading(str(file))
-    # Its time in the file is that of the message that it follows.
-    after = f", which follows the message of {done.when}" if done.when else ""
+    out.file_heading(str(file))
+    # The time that the file states for it is that of the message before it.
+    after = f", after the message of {done.when[:16].replace('T', ' ')}" if done.when else ""
     out.line(f"undone  the newest change{after}")
     after = "" if dry_run else f", {tokens(done.tokens_after)} tokens"
     out.line(f"before  {done.messages_before:,} messages, {tokens(done.tokens_before)} tokens")
@@ -200,14 +200,14 @@ def handoff_command(
 
 
 def _show_handoff(out: Output, session: str, done: HandedOver, *, written: bool) -> None:
-    out.heading(f"{session} as a session of {done.tool}")
+    out.file_heading(session, f" as a session of {done.tool}")
     size = f"all {tokens(done.tokens_before)} tokens"
     if done.compacted:
         size = f"{tokens(done.tokens_after)} of {tokens(done.tokens_before)} tokens, compacted"
     out.line(f"holds   {size}, {counted(done.messages, 'message')}")
     if written:
-        out.line(f"written {home_relative(str(done.path))}")
-        out.line(f"resume  {done.resume_line}")
+        out.field("written", home_relative(str(done.path)), width=8)
+        out.field("resume", done.resume_line, width=8)
     else:
         out.line("nothing written (dry run)")
     for what, count in done.losses.items():

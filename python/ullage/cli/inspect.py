@@ -166,7 +166,8 @@ def show(out: Output, report: Mapping[str, Any], *, top: int | None = _TOP) -> N
 def _show_window(out: Output, report: Mapping[str, Any]) -> None:
     window, counts = report["window"], report["conversation"]
     used, size = window["used_tokens"], window["context_tokens"]
-    out.heading(f"{report['file']}  ({report['format']}, {report['bytes']:,} bytes)")
+    written = f"{report['format']}, {report['bytes']:,} bytes"
+    out.file_heading(str(report["file"]), f"  ({written})")
     out.field("model", report["model"] or "unknown: 200,000 tokens assumed", width=_NAMES)
     how = "reported by the provider, then estimated" if window["from_usage"] else "estimated"
     filled = f"{bar(used, size):<28}  {tokens(used)} of {tokens(size)} tokens ({share(used, size)}), {how}"
@@ -228,7 +229,7 @@ def _show_files(out: Output, files: list[dict[str, Any]], top: int | None) -> No
         return
     out.heading("Files")
     rows = ((tokens(file["tokens"]), f"{file['calls']:,}", file["path"]) for file in files[:top])
-    out.table(("tokens", "calls", "path"), rows, right=(0, 1))
+    out.table(("tokens", "calls", "path"), rows, right=(0, 1), cut=(2,), paths=(2,))
     _more(out, files, top)
 
 
@@ -252,7 +253,7 @@ def _show_boundaries(out: Output, boundaries: list[dict[str, Any]]) -> None:
     out.heading("Earlier compactions")
     rows = (
         (
-            str(boundary["timestamp"] or ""),
+            str(boundary["timestamp"] or "")[:16].replace("T", " "),
             str(boundary["trigger"] or ""),
             _count(boundary["tokens_before"]),
             _count(boundary["tokens_after"]),

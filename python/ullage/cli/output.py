@@ -31,6 +31,7 @@ from rich.text import Text
 from ullage.counting.window import WindowSettings
 from ullage.exceptions import InvalidPolicy, UllageError
 from ullage.sessions import Session
+from ullage.sessions.find import home_relative
 
 # Escapes text from files before it is printed, so that it cannot control the terminal or reverse its text direction.
 
@@ -105,6 +106,10 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+BAR_STYLE = "#4a8fd9"
+"""Seen on a light and on a dark background."""
+
+
 def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
     """A bar of eighth blocks; never longer than `cells`, never empty for a part above zero."""
     if whole <= 0 or part <= 0:
@@ -116,6 +121,15 @@ def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
 
 def _one_line(cell: str) -> str:
     return printable(" ".join(cell.splitlines()))
+
+
+def path_end(path: str, width: int) -> str:
+    """A path that fits the width: without its first folders where they are too many, since names tell files apart."""
+    if cell_len(path) <= width:
+        return path
+    begins = (at.start() for at in re.finditer("/", path))
+    whole = next((path[at:] for at in begins if cell_len(path) - at < width), "")
+    return "…" + (whole or path[1 - width :])
 
 
 def _room(width: int, rows: Sequence[Sequence[str]], cut: Sequence[int]) -> dict[int, int]:
@@ -167,6 +181,12 @@ class Output:
         self.console.print()
         self.line(text, style="bold", cut=cut)
 
+    def file_heading(self, path: str, rest: str = "") -> None:
+        """A heading that names a file, in one line on a terminal; `rest` follows the path."""
+        if not self.piped:
+            path = path_end(home_relative(path), self.console.width - cell_len(rest))
+        self.heading(path + rest)
+
     def line(self, text: str, *, style: str = "", cut: bool = False) -> None:
         """One line of text, printed as it is; with `cut` without what does not fit a terminal's line."""
         shown = Text(printable(text))
@@ -204,15 +224,17 @@ class Output:
         right: Iterable[int] = (),
         whole: Iterable[int] = (),
         cut: Sequence[int] = (),
+        paths: Sequence[int] = (),
     ) -> None:
         """A table without lines.
 
         Args:
-            columns: Their names.
+            columns: Their names; a column of bars has none.
             rows: Their cells.
             right: Columns that hold numbers.
             whole: Columns that are never broken, such as names that are copied.
             cut: Columns that lose their end on a terminal, so that a row is one line; they share what the others leave.
+            paths: Of these, columns that lose their beginning.
         """
         numbers, rows = set(right), list(rows)
         if self.piped:
@@ -225,12 +247,16 @@ class Output:
             table.add_column(
                 name,
                 justify="right" if index in numbers else "left",
+                style="" if name else BAR_STYLE,
                 no_wrap=index in unbroken,
                 overflow="ellipsis" if index in cut else "fold",
                 max_width=most.get(index),
             )
         for row in rows:
-            table.add_row(*(escape(printable(cell)) for cell in row))
+            shown = (
+                path_end(cell, most[at]) if at in paths else cell for at, cell in enumerate(row)
+            )
+            table.add_row(*(escape(printable(cell)) for cell in shown))
         self.console.print(table)
 
     def _plain(

@@ -201,7 +201,7 @@ def validate_command(
 
 
 def _show_check(out: Output, report: dict[str, Any], lines: list[str], notes: list[str]) -> None:
-    out.heading(f"{report['file']}  (rules of {report['provider']})")
+    out.file_heading(report["file"], f"  (rules of {report['provider']})")
     for line in lines:
         out.text(line)
     out.line(f"{_verdict(report)}, {counted(report['warnings'], 'warning')}")

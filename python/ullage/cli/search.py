@@ -110,7 +110,7 @@ def _show(out: Output, rows: list[ListedSession], count: int) -> None:
         cells = [row[:3] + row[4:] for row in cells]
     last = len(cells[0]) - 1
     figures, long = tuple(range(2, last - 1)), (last - 1, last)
-    out.table(cells[0], cells[1:], right=figures, whole=(0, 1), cut=long)
+    out.table(cells[0], cells[1:], right=figures, whole=(0, 1), cut=long, paths=long[:1])
     size = tokens(sum(row.tokens for row in rows))
     out.line(f"{counted(len(rows), 'session')}: {size} tokens, ${_dollars(rows):,.2f}", style="dim")
     if len(rows) < count:
@@ -173,6 +173,7 @@ def search_command(
         out.line(
             f"{session.tool}, {age(session.modified)}, {home_relative(session.cwd) or session.path}",
             style="dim",
+            cut=True,
         )
         for hit in session.hits:
             out.line(f"  {hit.who:<9} {hit.text}", cut=True)

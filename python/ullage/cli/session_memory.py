@@ -123,7 +123,7 @@ def _as_data(state: NotesState) -> dict[str, Any]:
 
 
 def _show(out: Output, state: NotesState, policy: SessionMemoryPolicy) -> None:
-    out.heading(state.path)
+    out.file_heading(state.path)
     if not state.exists:
         out.line("there are no notes; `ullage session-memory update FILE` writes them")
         return
@@ -164,7 +164,7 @@ def _report(report: UpdateReport) -> dict[str, Any]:
 
 
 def _tell(out: Output, memory: SessionMemory, report: UpdateReport) -> None:
-    out.heading(str(memory.path))
+    out.file_heading(str(memory.path))
     why = f": {report.reason}" if report.reason else ""
     out.line(f"{report.outcome.value}{why}")
     if report.absorbed_all:

@@ -968,7 +968,14 @@ def room_after(job: Job, overhead: int) -> int:
     """Tokens that messages may take after a compaction, so that the next comes late (P-8)."""
     stated = (job.limit_tokens, job.trigger_tokens, job.window_tokens)
     limit = next(tokens for tokens in stated if tokens is not None)
-    return limit * job.policy.auto.max_after_percent // 100 - overhead
+    room = limit * job.policy.auto.max_after_percent // 100 - overhead
+    # A large system prompt can take all of that. Messages then have a share of what is free below the limit: a summary of a few
+    # hundred tokens with nothing after it is no context to work from, and the next compaction would come soon all the same.
+    return max(room, (limit - overhead) * LEAST_ROOM_PERCENT // 100)
+
+
+LEAST_ROOM_PERCENT = 30
+"""Of the tokens between system prompt and trigger: messages take no less after a compaction."""
 
 
 def _facts(source: CompactionInput, cut: Cut) -> Flow[tuple[Facts, Facts]]:

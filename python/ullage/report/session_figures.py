@@ -361,7 +361,9 @@ def figures_of(
         format=session.format,
         model=row.name,
         marks=_marks(
-            window_for(row, settings=settings, working_tokens=runs[0].working_tokens), session
+            window_for(row, settings=settings, working_tokens=runs[0].working_tokens),
+            runs[0].window_tokens,
+            session,
         ),
         runs=tuple(runs),
         sizes=costs_by_size(script, chosen, model=model, table=models, step=step),
@@ -457,9 +459,10 @@ def _plain(item: Item) -> str:
     return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, dict))
 
 
-def _marks(window: Window, session: Session) -> tuple[Mark, ...]:
+def _marks(window: Window, whole: int, session: Session) -> tuple[Mark, ...]:
+    """The lines of the chart; `whole`: the model's window, of which the levels may use a part."""
     marks = [
-        Mark("window", window.context),
+        Mark("works in" if window.context < whole else "window", window.context),
         Mark("requests are blocked", window.blocking_at),
         Mark("automatic compaction", window.threshold),
         Mark("warning", window.warning_at),

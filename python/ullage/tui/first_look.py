@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
 from ullage.facts.words import blocks_of
 from ullage.messages import message_of
 from ullage.recall.text import call_title, content_text, visible
@@ -82,7 +84,7 @@ def bar_of(part: int, whole: int, cells: int) -> str:
     return "█" * full + "░" * (cells - full)
 
 
-def rows_text(rows: Sequence[tuple[str, int]], whole: int, width: int) -> str:
+def rows_text(rows: Sequence[tuple[str, int]], whole: int, width: int) -> Text:
     """The largest with their tokens and a bar each, one line for each; the columns of all such lists of one width are aligned.
 
     Args:
@@ -93,12 +95,16 @@ def rows_text(rows: Sequence[tuple[str, int]], whole: int, width: int) -> str:
     most = max(16, min(_NAME, width - _FIGURES - _LEAST_BAR))
     bars = max(0, min(_MOST_BAR, width - most - _FIGURES))
     shown = sorted(rows, key=lambda row: -row[1])[:_ROWS]
-    return "".join(
-        f"{_end(visible(name), most):<{most}}  {size:>9,}  {100 * size / whole if whole else 0:5.1f} %  {bar_of(size, whole, bars).rstrip('░')}\n"
-        for name, size in shown
-    )
+    text = Text()
+    for name, size in shown:
+        share = f"{100 * size / whole if whole else 0:5.1f} %"
+        text.append(f"{_end(visible(name), most):<{most}}  {size:>9,}  {share}  ")
+        text.append(bar_of(size, whole, bars).rstrip("░") + "\n", style=BAR_STYLE)
+    return text
 
 
+BAR_STYLE = "#4a8fd9"
+"""Seen on a light and on a dark background."""
 _ROWS = 12
 _FIGURES = 22
 """Cells of tokens and share with the gaps around them."""

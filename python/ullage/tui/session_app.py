@@ -40,7 +40,7 @@ from ullage.sessions.find import (
     title_of,
     tool_folders,
 )
-from ullage.tui.first_look import bar_of, glance, rows_text
+from ullage.tui.first_look import BAR_STYLE, bar_of, glance, rows_text
 
 if TYPE_CHECKING:
     from ullage.sessions import CompactedSession
@@ -77,7 +77,8 @@ class TargetSlider(Widget):
 
     def render(self) -> Text:
         """The bar and its share."""
-        return Text(f"{bar_of(self.percent, 100, 40)}  {self.percent} % of its messages  (← →)")
+        text = Text(bar_of(self.percent, 100, 40), style=BAR_STYLE)
+        return text.append(f"  {self.percent} % of its messages  (← →)", style="default")
 
 
 FOLLOW_SECONDS = 1.0
@@ -195,10 +196,11 @@ class SessionScreen(Screen[None]):
     def _show_now(self, shown: ShownSession) -> None:
         inspection, marks = shown.holds(), shown.window
         self.messages_tokens = inspection.anchored_tokens - shown.overhead_tokens()
+        bar = bar_of(inspection.anchored_tokens, marks.context, 36)
         head = [
             f"{visible(shown.session.model) or 'unknown model'} · {shown.session.format} · {shown.session.size:,} bytes",
-            f"{bar_of(inspection.anchored_tokens, marks.context, 36)}  {inspection.anchored_tokens:,} of {marks.context:,} tokens",
-            f"automatic compaction at {marks.threshold:,} · {len(shown.session.messages):,} messages · {len(shown.session.boundaries):,} earlier compactions",
+            f"{bar}  {inspection.anchored_tokens:,} of {marks.context:,} tokens",
+            f"automatic compaction at {marks.threshold:,} · {len(shown.session.messages):,} messages · earlier compactions: {len(shown.session.boundaries):,}",
         ]
         sections = {
             "By category": list(inspection.categories.items()),
@@ -209,6 +211,7 @@ class SessionScreen(Screen[None]):
             ],
         }
         text = Text("\n".join(head) + "\n")
+        text.highlight_words([bar], BAR_STYLE)
         for name, rows in sections.items():
             text.append(f"\n{name}\n", style="bold")
             text.append(rows_text(rows, inspection.anchored_tokens, self.size.width - 8))
@@ -281,10 +284,16 @@ class SessionScreen(Screen[None]):
         table.clear()
         for at, row in enumerate(removals):
             table.add_row(
-                str(row.request), row.level, f"{row.freed_tokens:,}", Text(row.why), key=str(at)
+                Text(str(row.request), justify="right"),
+                row.level,
+                Text(f"{row.freed_tokens:,}", justify="right"),
+                Text(row.why),
+                key=str(at),
             )
         if not removals and self.shown is not None:
-            hint = f"In a window of {self.shown.window.context:,} tokens no level had to act.\n\nCLAUDE_CODE_AUTO_COMPACT_WINDOW=200000 ullage tui … tries a smaller one."
+            window = self.shown.window.context
+            smaller = min(200_000, window // 2)
+            hint = f"In a window of {window:,} tokens no level had to act.\n\nCLAUDE_CODE_AUTO_COMPACT_WINDOW={smaller} ullage tui … tries a smaller one."
             self.query_one("#removed", Static).update(hint)
 
     def on_target_slider_moved(self, event: TargetSlider.Moved) -> None:
@@ -437,7 +446,7 @@ class SessionsScreen(Screen[None]):
 
     def on_resize(self) -> None:
         """A narrow terminal shows fewer columns, so that titles are seen."""
-        if hasattr(self, "found"):
+        if hasattr(self, "listed_rows"):
             self._show()
 
     def _show(self) -> None:
