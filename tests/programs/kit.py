@@ -372,7 +372,7 @@ class Gateway:
     def __init__(self, upstream: str, state: Path, *options: str) -> None:
         pytest.importorskip("uvicorn")
         command = [sys.executable, "-m", "ullage", "proxy", "--upstream", upstream, "--port", "0"]
-        self.command = [*command, "--state", str(state), *options]
+        self.command = [*command, "--state", str(state), "--keep-text", *options]
         self.home = state.parent
         self.url = ""
 

@@ -132,3 +132,24 @@ def test_what_is_kept_is_for_the_owner_alone_and_is_forgotten_whole(tmp_path):
     assert {path.stat().st_mode & 0o77 for path in files} == {0}
     assert "1 conversation removed" in ullage("proxy", "--state", tmp_path, "--forget").stdout
     assert not [path for path in tmp_path.rglob("*proxy-lines*") if path.is_file()]
+
+
+def test_no_text_is_kept_unless_it_is_asked_for(filled, tmp_path):
+    """After a restart the levels decide again; states of an earlier version still grow old."""
+    items = talk()
+    with OracleServer(window=WINDOW) as server:
+        for _ in range(2):
+            with Proxy(server.url, store=filled, keep_text=False, state_days=10) as proxy:
+                assert ask(proxy, "anthropic", items, headers=HEADERS)[0] == 200
+    assert len(server.requests[-1].body) < len(json.dumps(items))
+    assert names(filled) == OTHERS | {"c"}
+
+
+def test_the_command_keeps_no_text_by_itself(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr(
+        "ullage.proxy.gateway.serve", lambda settings, started: seen.append(settings)
+    )
+    for words in ((), ("--keep-text",)):
+        assert ullage("proxy", "--state", tmp_path, *words).returncode == 0
+    assert [each.keep_text for each in seen] == [False, True]

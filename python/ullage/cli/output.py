@@ -181,11 +181,11 @@ class Output:
         self.console.print()
         self.line(text, style="bold", cut=cut)
 
-    def file_heading(self, path: str, rest: str = "") -> None:
-        """A heading that names a file, in one line on a terminal; `rest` follows the path."""
+    def file_heading(self, path: str, after: str = "") -> None:
+        """A heading that names a file, in one line on a terminal; `after` follows the path."""
         if not self.piped:
-            path = path_end(home_relative(path), self.console.width - cell_len(rest))
-        self.heading(path + rest)
+            path = path_end(home_relative(path), self.console.width - cell_len(after))
+        self.heading(path + after)
 
     def line(self, text: str, *, style: str = "", cut: bool = False) -> None:
         """One line of text, printed as it is; with `cut` without what does not fit a terminal's line."""

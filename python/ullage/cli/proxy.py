@@ -42,6 +42,13 @@ def proxy_command(
         Path | None,
         Parameter(help="folder for what must survive a restart; default: ~/.ullage/proxy"),
     ] = None,
+    keep_text: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="keep the levels' decisions there too, with excerpts and summaries of conversations in plain text",
+        ),
+    ] = False,
     keep_days: Annotated[
         float, Parameter(help="remove what it holds of a conversation after so many days; 0: never")
     ] = 30.0,
@@ -82,6 +89,7 @@ def proxy_command(
         levels=levels,
         policy=None if policy is None else Policy.load(policy),
         store=FolderStore(folder),
+        keep_text=keep_text,
         state_days=keep_days,
         record=record,
         page_token="" if is_loopback(host) else secrets.token_urlsafe(24),

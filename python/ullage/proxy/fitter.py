@@ -51,15 +51,21 @@ class LineStates:
     """States of lines by the name of their conversation.
 
     Args:
-        store: Any store of `ullage.stores`; `None`: nothing outlives the process.
+        store: Any store of `ullage.stores`; `None`: no state outlives the process.
         days: After which a state in a folder is removed; 0: never. Other stores have limits of their own.
         most_bytes: Of all states in a folder; the oldest are removed first; 0: no limit.
+        swept: Where old states are removed, also if none is kept any more; `None`: in `store`.
     """
 
     def __init__(
-        self, store: DocumentStore | None, *, days: float = 0, most_bytes: int = 0
+        self,
+        store: DocumentStore | None,
+        *,
+        days: float = 0,
+        most_bytes: int = 0,
+        swept: DocumentStore | None = None,
     ) -> None:
-        self._store = store
+        self._store, self._folder = store, swept or store
         self._days, self._most_bytes, self._swept = days, most_bytes, float("-inf")
 
     def save(self, line: ClientLine) -> None:
@@ -86,13 +92,13 @@ class LineStates:
 
     def sweep(self) -> None:
         """Remove what is too old or too much, at most once an hour; a folder that cannot be read is reported."""
-        if not isinstance(self._store, FolderStore):
+        if not isinstance(self._folder, FolderStore):
             return
         if time.monotonic() <= self._swept + _SWEEP_SECONDS:
             return
         self._swept = time.monotonic()
         try:
-            forget_old(self._store, days=self._days, most_bytes=self._most_bytes)
+            forget_old(self._folder, days=self._days, most_bytes=self._most_bytes)
         except (UllageError, OSError) as exc:
             LOG.warning("old states of conversations were not removed: %s", type(exc).__name__)
 

@@ -45,6 +45,9 @@ class ProxySettings:
             client's help (stores, tools for the model, edits of the provider) is off whatever it says.
         store: Keeps the levels' decisions and the key of compaction items over a restart: any store of `ullage.stores`; `None`:
             nothing is kept, and items that Codex was given can be read by this process alone.
+        keep_text: Whether decisions are kept there, which hold text of conversations: excerpts of results, summaries. Without them
+            the levels decide again after a restart, and the next prompt of each conversation is cached again. `ullage proxy` keeps
+            them with `--keep-text`.
         state_days: After which decisions in a `FolderStore` are removed, which hold text of conversations; 0: never.
         state_bytes: Most that they take there; the oldest go first; 0: no limit.
         record: Folder for records of the calls that levels look at, which `ullage-check` reads: a file for each line of a conversation,
@@ -72,6 +75,7 @@ class ProxySettings:
     levels: bool = True
     policy: Policy | None = None
     store: DocumentStore | None = None
+    keep_text: bool = True
     state_days: float = 30.0
     state_bytes: int = 256 * MIB
     record: Path | None = None
