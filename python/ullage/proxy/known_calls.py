@@ -56,8 +56,8 @@ class KnownCalls:
             settings.compaction, HandedOut(settings.store), hand_over=settings.hand_over
         )
         days, most = settings.state_days, settings.state_bytes
-        kept = settings.store if settings.keep_text else None
-        self.states = LineStates(kept, days=days, most_bytes=most, swept=settings.store)
+        store = settings.store if settings.keep_text else None
+        self.states = LineStates(store, days=days, most_bytes=most, swept=settings.store)
         policy = gateway_policy(settings.policy)
         self.fitter = Fitter(policy, self.states, settings.record) if settings.levels else None
 

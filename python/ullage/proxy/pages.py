@@ -22,6 +22,7 @@ from ullage.exceptions import UllageError
 from ullage.proxy.accounts import CallAccounts
 from ullage.proxy.client_list import ClientLine, ClientLines
 from ullage.proxy.proxy_settings import host_name, is_loopback
+from ullage.sessions.find import age
 
 _HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
@@ -55,7 +56,12 @@ def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -
     async def show(request: Request) -> Response:
         token_given = request.query_params.get("token")
         query = urlencode({"token": token_given}) if token_given else ""
-        shown = {"accounts": list(accounts), "totals": accounts.totals, "n": "{:,}".format}
+        shown = {
+            "accounts": list(accounts),
+            "totals": accounts.totals,
+            "n": "{:,}".format,
+            "age": age,
+        }
         return HTMLResponse(page.render(shown, query=query), headers=_HEADERS)
 
     async def metrics(request: Request) -> Response:
