@@ -15,6 +15,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.kit import calls, result, said, text, use, user
 from ullage import ContextManager, Policy
+from ullage._engine import NAME
 from ullage.exceptions import UllageError
 from ullage.levels import pipeline
 from ullage.levels.level import NEVER, Level
@@ -376,6 +377,9 @@ def test_what_such_a_level_changes_is_shown_to_the_levels_after_it(acts):
     assert seen == ([1, 3] if acts else [1])
 
 
+@pytest.mark.skipif(
+    NAME == "python", reason="its calls are the twin's, which are not counted in Rust"
+)
 @pytest.mark.parametrize("observes", [False, True])
 def test_an_idle_turn_makes_few_calls(observes):
     manager = ContextManager(model=MODEL, context_window=1_000_000)

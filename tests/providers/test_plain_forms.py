@@ -157,6 +157,22 @@ def odd_items(form: str) -> Iterator[dict[str, Any]]:
         yield {"role": role, "content": text, "name": "n"}
         yield {"role": role, "content": text, "type": "message"}
         yield {"role": role, "content": text, "foreign": {}}
+    for url in ("data:image/png;base64,aGk=", "https://a.b/c.png", "data:,", "", None):
+        words: Any = {"type": "text", "text": "See."}
+        for image in ({"url": url}, {"url": url, "detail": "low"}, {}, url):
+            for kind in ("image_url", "file"):
+                part = {"type": kind, "image_url": image}
+                yield {"role": "user", "content": [words, part]}
+                yield {"role": "user", "content": [part]}
+                yield {"role": "tool", "tool_call_id": "c", "content": [part]}
+        words = {"type": "input_text", "text": "See."}
+        for part in (
+            {"type": "input_image", "image_url": url},
+            {"type": "input_image", "image_url": url, "detail": "low"},
+        ):
+            yield {"role": "user", "content": [words, part]}
+            yield {"type": "message", "role": "user", "content": [words, part]}
+            yield {"type": "function_call_output", "call_id": "c", "output": [part]}
     for name, text in product(NAMES, TEXTS):
         yield {"role": "tool", "tool_call_id": name, "content": text}
         yield {"type": "function_call_output", "call_id": name, "output": text}

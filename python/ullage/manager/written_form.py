@@ -251,18 +251,19 @@ def rounds(messages: Sequence[Item], provider: Provider) -> list[str] | None:
             new = _called(content)
             if new is None or (spoken == role and provider.name != "openai_responses"):
                 return None
-            if spoken == "user" and done < len(calls):
+            if spoken != role and done < len(calls):
                 return None
             calls += new
-        elif role != "user" or (joined and spoken == role):
+        elif role != "user" or (joined and spoken != "assistant"):
             return None
         else:
             answered = _answered(content, calls[done:], spoken, joined)
             if answered is None:
                 return None
             done += answered
+            role = "tool" if answered else role
         spoken = role
-    return calls if spoken == "user" and done == len(calls) else None
+    return calls if spoken != "assistant" and done == len(calls) else None
 
 
 def _called(content: Any) -> list[str] | None:
@@ -286,17 +287,12 @@ def _called(content: Any) -> list[str] | None:
     return names
 
 
-def _is_words(block: Any) -> bool:
-    text = block.get("text") if type(block) is dict and block.get("type") == "text" else None
-    return type(text) is str and bool(text.strip())
-
-
 def _answered(content: Any, calls: list[str], spoken: str, joined: bool) -> int | None:
-    """How many of the open calls it answers, in their turn; 0: it says something else after an answer without calls.
+    """How many of the open calls it answers, in their turn; 0: it says something else, after an answer without calls or all results.
 
     `joined`: other blocks may follow the results of all; `None`: neither.
     """
-    said = not calls and spoken == "assistant"
+    said = not calls and spoken != "user"
     if type(content) is str:
         return 0 if said and content.strip() else None
     if type(content) is not list or not content:
@@ -316,10 +312,13 @@ def _answered(content: Any, calls: list[str], spoken: str, joined: bool) -> int 
     others = content[len(names) :]
     if not others:
         return len(names)
-    fine = all(map(_is_words, others)) or (joined and all(map(_is_shown, others)))
-    return len(names) if fine and (said or names) and len(names) == len(calls) else None
+    fine = all(map(_is_shown, others)) and (said or names)
+    return len(names) if fine and len(names) == len(calls) else None
 
 
 def _is_shown(block: Any) -> bool:
-    """Words or an image, which the form's writer looks at."""
-    return _is_words(block) or (type(block) is dict and block.get("type") == "image")
+    """Words, or an image, which the form's writer looks at."""
+    if type(block) is not dict or block.get("type") != "text":
+        return type(block) is dict and block.get("type") == "image"
+    text = block.get("text")
+    return type(text) is str and bool(text.strip())

@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ullage.messages import Block, Item
-from ullage.providers._common import FOREIGN, USER_FILLER, arguments_in, arguments_out
+from ullage.providers._common import (
+    FOREIGN,
+    USER_FILLER,
+    arguments_in,
+    arguments_out,
+    from_url,
+    to_url,
+)
 from ullage.providers.registry import ChatRules, Provider
 from ullage.providers.sdk_objects import is_json, without_nulls
 
@@ -22,6 +29,8 @@ _RESULT: Final = {"role", "tool_call_id", "content"}
 _CALL: Final = {"id", "type", "function"}
 _FUNCTION: Final = {"name", "arguments"}
 _TEXT: Final = {"type", "text"}
+_IMAGE: Final = {"type", "image_url"}
+_MEDIA: Final = {"type", "source"}
 _THOUGHT: Final = {"type", "thinking", FOREIGN}
 _USE: Final = {"type", "id", "name", "input"}
 _ANSWER: Final = {"type", "tool_use_id", "content"}
@@ -35,6 +44,10 @@ def read_plain(given: Item, *_: object) -> Item | None:
     role, content = message.get("role"), message.get("content")
     if role == "assistant":
         return _answer_in(message, content)
+    if role == "user":
+        said = _shown_in(content)
+        plain = said is not None and message.keys() == _WORDS and content != USER_FILLER
+        return {"role": "user", "content": said} if plain else None
     said = _said_in(content)
     if said is None:
         return None
@@ -49,8 +62,25 @@ def read_plain(given: Item, *_: object) -> Item | None:
                 return None
             block[FOREIGN] = {_FORM: {"message": extra}}
         return {"role": "user", "content": [block]}
-    plain = role == "user" and message.keys() == _WORDS and content != USER_FILLER
-    return {"role": "user", "content": said} if plain else None
+    return None
+
+
+def _shown_in(content: Any) -> str | list[Block] | None:
+    """What the user says: a string, or texts and images."""
+    if type(content) is not list:
+        return content if type(content) is str else None
+    blocks: list[Block] = []
+    for part in content:
+        image = part.get("image_url") if type(part) is dict and part.keys() == _IMAGE else None
+        if is_bare_text(part):
+            blocks.append({"type": "text", "text": part["text"]})
+        elif type(image) is dict and image.keys() == {"url"} and type(image["url"]) is str:
+            if part["type"] != "image_url":
+                return None
+            blocks.append({"type": "image", "source": from_url(image["url"])})
+        else:
+            return None
+    return blocks or None
 
 
 def _said_in(content: Any) -> str | list[Block] | None:
@@ -133,9 +163,11 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
             written.append(made)
         elif FOREIGN in message:
             return None
-        elif type(content) is str or "text" in content[0]:
-            said = _said_in(content)
-            if said is None:
+        elif type(content) is str or content[0]["type"] != "tool_result":
+            said = _shown_out(content)
+            # Mistral's servers want an answer between results and words.
+            joins = bool(written) and written[-1]["role"] == "tool" and provider.name != _FORM
+            if said is None or joins:
                 return None
             written.append({"role": role, "content": said})
         else:
@@ -155,6 +187,21 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
                     extra = own["message"]
                 written.append({**extra, "role": "tool", "tool_call_id": call, "content": said})
     return written
+
+
+def _shown_out(content: Any) -> str | list[dict[str, Any]] | None:
+    if type(content) is str:
+        return content
+    parts: list[dict[str, Any]] = []
+    for block in content:
+        if is_bare_text(block):
+            parts.append({"type": "text", "text": block["text"]})
+            continue
+        url = to_url(block.get("source")) if block.keys() == _MEDIA else None
+        if url is None or block["type"] != "image":
+            return None
+        parts.append({"type": "image_url", "image_url": {"url": url}})
+    return parts
 
 
 def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any] | None:

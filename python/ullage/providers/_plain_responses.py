@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ullage.messages import Block, Item
-from ullage.providers._common import FOREIGN, arguments_in, arguments_out
+from ullage.providers._common import FOREIGN, arguments_in, arguments_out, from_url, to_url
 from ullage.providers._plain_chat import is_bare_text, own_data
 from ullage.providers.registry import Provider
 from ullage.providers.sdk_objects import is_json, without_nulls
@@ -19,6 +19,8 @@ _MESSAGE: Final = {"type", "role", "content"}
 _CALL: Final = {"type", "call_id", "name", "arguments"}
 _OUTPUT: Final = {"type", "call_id", "output"}
 _TEXT: Final = {"type", "text"}
+_IMAGE: Final = {"type", "image_url"}
+_MEDIA: Final = {"type", "source"}
 _THOUGHT: Final = {"type", "thinking", FOREIGN}
 _USE: Final = {"type", "id", "name", "input"}
 _ANSWER: Final = {"type", "tool_use_id", "content"}
@@ -31,9 +33,16 @@ def read_plain(given: Item, *_: object) -> Item | None:
     item: dict[str, Any] = without_nulls(given)
     if item.keys() == _WORDS:
         role, content = item["role"], item["content"]
+        if type(content) is list and role == "user":
+            shown = _shown_in(content)
+            head = {FOREIGN: {_FORM: {"head": dict[str, Any]()}}}
+            return None if shown is None else {"role": role, "content": shown, **head}
         plain = type(content) is str and role in _SIDES
         return {"role": role, "content": content} if plain else None
     kind, call = item.get("type"), item.get("call_id")
+    if kind == "message" and item.get("role") == "user":
+        shown = _shown_in(item.get("content")) if item.keys() == _MESSAGE else None
+        return None if shown is None else {"role": "user", "content": shown}
     if kind == "message":
         return _message_in(item)
     if kind == "reasoning":
@@ -47,6 +56,21 @@ def read_plain(given: Item, *_: object) -> Item | None:
         block = {"type": "tool_result", "tool_use_id": call, "content": said}
         return {"role": "user", "content": [block]}
     return _call_in(item, call) if kind == "function_call" else None
+
+
+def _shown_in(content: Any) -> list[Block] | None:
+    """Texts and images of the user's."""
+    blocks: list[Block] = []
+    for part in content if type(content) is list else ():
+        if is_bare_text(part, "input_text"):
+            blocks.append({"type": "text", "text": part["text"]})
+        elif type(part) is dict and part.keys() == _IMAGE and part["type"] == "input_image":
+            if type(part["image_url"]) is not str:
+                return None
+            blocks.append({"type": "image", "source": from_url(part["image_url"])})
+        else:
+            return None
+    return blocks or None
 
 
 def _output_in(output: Any) -> str | list[Block] | None:
@@ -127,7 +151,15 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
     )
     for message in messages:
         role, content = message["role"], message["content"]
-        if FOREIGN in message or (thought and role != "assistant"):
+        if thought and role != "assistant":
+            return None
+        if role == "user" and type(content) is list and content[0].get("type") != "tool_result":
+            shown = _shown_out(message, content)
+            if shown is None:
+                return None
+            written.append(shown)
+            continue
+        if FOREIGN in message:
             return None
         if type(content) is str:
             written.append({"role": role, "content": content})
@@ -140,6 +172,25 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
                 return None
             written.append(made)
     return None if thought else written
+
+
+def _shown_out(message: Item, content: list[Block]) -> Mapping[str, Any] | None:
+    head: Any = {"type": "message"}
+    if FOREIGN in message:
+        kept = own_data(message, _FORM, {"head"})
+        head = {}
+        if kept is None or kept["head"] != head:
+            return None
+    parts: list[dict[str, Any]] = []
+    for block in content:
+        if is_bare_text(block):
+            parts.append({"type": "input_text", "text": block["text"]})
+            continue
+        url = to_url(block.get("source")) if block.keys() == _MEDIA else None
+        if url is None or block["type"] != "image":
+            return None
+        parts.append({"type": "input_image", "image_url": url})
+    return {**head, "role": "user", "content": parts}
 
 
 def shared(items: Sequence[Item]) -> Iterator[str]:
