@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from benches.fidelity.replays import SUFFIXES
+from benches.fidelity.replays import SUFFIXES, WORDS, UserWords
 
 from ullage import ContextManager, WindowSettings
 from ullage.counting.models import Model, ModelTable
@@ -334,8 +334,10 @@ RULES = {
 }
 
 
-def played(script: SessionScript, row: Model, window: int) -> dict[str, int] | None:
-    """Nanodollars of each schedule; `None` where none has anything to do."""
+def played(
+    script: SessionScript, row: Model, window: int, words: UserWords | None = None
+) -> dict[str, int] | None:
+    """Nanodollars of each schedule; `None` where none has anything to do. `words`: looks at the requests of `buffered`."""
     settings = WindowSettings(auto_compact_window=window)
     marks = window_for(row, settings=settings)
     sizes = [tokens for _, tokens in _sizes(script, row)]
@@ -343,7 +345,8 @@ def played(script: SessionScript, row: Model, window: int) -> dict[str, int] | N
         return None
     found, seen = dict[str, int](), dict[int, int]()
     for name, policy in (("buffered", POLICY), ("ladder", Policy.ladder())):
-        run = replay_session(script, policy, model=row.name, settings=settings)
+        look = words.look if words and name == "buffered" else None
+        run = replay_session(script, policy, model=row.name, settings=settings, seen=look)
         if run.error:
             return None
         found[name] = run.nanousd
@@ -373,13 +376,18 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--sizes", type=int, nargs="+", default=[100_000, 200_000, 400_000])
     given, found = parser.parse_args(), defaultdict[int, list[dict[str, int]]](list)
+    words = defaultdict[int, list[UserWords]](list)
     for _, script in sessions(given.corpus):
         row = ModelTable.builtin().lookup(script.model or DEFAULT_MODEL)
         for size in given.sizes:
-            if (one := played(script, row, size)) is not None:
+            seen = UserWords(script)
+            if (one := played(script, row, size, seen)) is not None:
                 found[size].append(one)
+                words[size].append(seen)
     for size, rows in found.items():
         show(size, rows)
+        counts = (sum(getattr(each, where) for each in words[size]) for where in WORDS)
+        print("user's messages shown, recalled, lost:", ", ".join(f"{count:,}" for count in counts))
 
 
 def show(size: int, rows: list[dict[str, int]]) -> None:
