@@ -357,7 +357,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
     )
     out.field("freed", what, width=8)
     if worth := report["worth"]:
-        saving = f"${worth['dollars_each']:,.3f} less for each further request, after ${worth['dollars_once']:,.3f} to cache the new context"
+        saving = f"${worth['dollars_each']:,.3f} less for each further request, after ${worth['dollars_once']:,.3f} to cache the new context, at prices of {worth['prices']}"
         out.field("worth", saving, width=8)
     if report["target_tokens"] is not None:
         out.field("target", _held(report), width=8)
@@ -384,7 +384,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
 
 def _worth(
     table: ModelTable, model: str, before: int, after: int, overhead: int
-) -> dict[str, float] | None:
+) -> dict[str, float | str] | None:
     """What the smaller context saves at the model table's prices; `None`: they are unknown, or nothing is saved."""
     row = table.find(model) if model else None
     prices = row.prices_at(before) if row else None
@@ -395,6 +395,7 @@ def _worth(
     return {
         "dollars_once": round(float(once) / 1e6, 4),
         "dollars_each": round(float(per_request) / 1e6, 4),
+        "prices": table.version,
     }
 
 
