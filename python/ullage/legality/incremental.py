@@ -62,6 +62,7 @@ class Track:
         self._learned: dict[int, Any] = {}  # by `_mark`; the reference keeps the id its own
         self._steps = _Steps()
         self._answering = False
+        self._odd = False  # a message that is not the model's holds what only the model makes
         self.restart()
 
     def restart(self) -> None:
@@ -89,6 +90,32 @@ class Track:
         if mark not in self._learned and message.get("role") == ASSISTANT:
             self._learn(response, mark, self._sent.feed(response) if self.bound else ())
 
+    def learn(self, items: Iterable[Any]) -> None:
+        """What `feed` of these and `restart` leave where nothing is hashed: what the model made."""
+        for item in items:
+            message = said_in(item)
+            role = str(message.get("role", ""))
+            mark = _mark(item, message) if role == ASSISTANT else 0
+            if mark and mark not in self._learned:
+                self._note(item, mark, self._previous == ASSISTANT)
+            elif role != ASSISTANT:
+                for block in _blocks(message):
+                    self._odd = self._odd or _kind(block) in _WATCHED
+            self._previous = role or self._previous
+
+    def skipped(self, items: Sequence[Any]) -> int:
+        """How many of a list's first messages leave nothing behind that matters: all before its current turn, as they were learned."""
+        if self.bound or not self._steps.sure or self._odd:
+            return 0
+        start = len(items) - 2
+        while start > 0 and not _begins_turn(items, start):
+            start -= 1
+        for item in items[: max(0, start)]:
+            message = said_in(item)
+            if message.get("role") == ASSISTANT and _mark(item, message) not in self._learned:
+                return 0
+        return max(0, start)
+
     def sent(self, messages: Iterable[Any] | None) -> None:
         """A request was made of these messages; `None`: of the list as it is."""
         self._sent = self._list.copy() if messages is None else self._head.copy()
@@ -110,7 +137,7 @@ class Track:
         blocks = _blocks(message)
         # What was learned from this very list of blocks is as it came.
         if not (mark and self._steps.sure):
-            self._check(blocks)
+            self._check(blocks, by_model=bool(mark))
         if mark:
             self._turn.spoke(item, mark)
         elif role:
@@ -129,8 +156,8 @@ class Track:
         self._note(item, mark, self._previous == ASSISTANT)
 
     def _note(self, item: Any, mark: int, goes_on: bool) -> None:
-        self._steps.note(item, mark, goes_on, self.originals)
-        self.originals.learn(item, goes_on=goes_on)
+        new = self.originals.learn(item, goes_on=goes_on)
+        self._steps.note(mark, goes_on, new)
         self._learned[mark] = item
 
     # ---- saving ------------------------------------------------------------------------------
@@ -174,10 +201,11 @@ class Track:
             self._broken = self._broken or not (valid and run)
             self._expected = None if position is None else position + 1
 
-    def _check(self, blocks: Iterable[Any]) -> None:
+    def _check(self, blocks: Iterable[Any], *, by_model: bool) -> None:
         originals = self.originals
         for block in blocks:
             if _kind(block) in _WATCHED:
+                self._odd = self._odd or not by_model
                 recorded = originals.blocks.get(thought_key(block) or "")
                 altered = recorded is not None and recorded != as_made(block)
                 self._broken = self._broken or altered or foreign_compaction(block, originals)
@@ -191,6 +219,15 @@ def _blocks(message: Mapping[str, Any]) -> list[Any]:
     """Content blocks, which are only read."""
     content = message.get("content")
     return content if type(content) is list else as_blocks(content)
+
+
+def _begins_turn(items: Sequence[Any], at: int) -> bool:
+    """Whether the user speaks there, between two answers and without results."""
+    before, message, after = (said_in(item) for item in items[at - 1 : at + 2])
+    if message.get("role") != USER or before.get("role") != ASSISTANT:
+        return False
+    results = any(_kind(block) == "tool_result" for block in _blocks(message))
+    return not results and after.get("role") == ASSISTANT
 
 
 def _mark(item: Any, message: Mapping[str, Any]) -> int:
@@ -217,34 +254,14 @@ class _Steps:
         # The marks of a step by each of them; a step of one message is not in it.
         self._together: dict[int, list[int]] = {}
 
-    def note(self, item: Any, mark: int, goes_on: bool, originals: Originals) -> None:
-        """A message that the originals are about to learn."""
+    def note(self, mark: int, goes_on: bool, new: bool) -> None:
+        """A message that the originals have learned; `new`: nothing in it came before."""
         if goes_on and self._newest:
             self._newest.append(mark)
             self._together[self._newest[0]] = self._together[mark] = self._newest
         else:
             self._newest = [mark]
-        if self.sure:
-            self.sure = self._is_new(_blocks(said_in(item)), originals)
-
-    def _is_new(self, blocks: Iterable[Any], originals: Originals) -> bool:
-        seen = set[str]()
-        for block in blocks:
-            kind = _kind(block)
-            if kind == "tool_use":
-                key = f"call:{block.get('id')}"
-            elif kind in THINKING:
-                seal = block.get("signature" if kind == "thinking" else "data")
-                if not (isinstance(seal, str) and seal):
-                    return False
-                key = f"{kind}:{seal}"
-            else:
-                continue
-            is_recorded = key in originals.step_of or key in originals.refused
-            if is_recorded or key in seen:
-                return False
-            seen.add(key)
-        return True
+        self.sure = self.sure and new
 
     def stands(self, run: Sequence[tuple[Any, int]]) -> bool:
         """Whether neighbouring messages are surely a whole step, as it came."""
@@ -543,13 +560,17 @@ class Repairer:
         original = self.originals if self._tracking else None
         return repair(messages, original=original, resume=resume, **self._options)
 
-    def _begin_tracking(self) -> None:
+    def _begin_tracking(self, *, again: bool = False) -> None:
+        """From now on what the model made is known; `again`: the list is read from its beginning next."""
         if self._tracking:
             return
         self._tracking = True
-        for item in self._items:
-            self._track.feed(item)
-        self._track.sent(None)
+        if again and not self._track.bound:
+            self._track.learn(self._items)
+        else:
+            for item in self._items:
+                self._track.feed(item)
+            self._track.sent(None)
         for response in self._answers:
             self._track.observe(response)
         self._answers = []
@@ -574,16 +595,17 @@ class Repairer:
         """Reads what is new; whether the list is surely legal."""
         ledger = self._current(messages, ledger)
         start, answer_at = self._unread(messages, ledger), self._seen
-        if start < self._seen:
-            self._begin_tracking()
+        rewritten = start < self._seen
+        if rewritten:
+            self._begin_tracking(again=True)
             # In another ledger nothing says which message answers the newest request.
             answer_at = answer_at if ledger is self._ledger else -1
-            self._restart(ledger)
+            self._restart(ledger, messages)
             start = 0
         if ledger is not self._ledger:
             self._reading.adopt(ledger)
         self._ledger, self._version = ledger, ledger.version
-        self._read_on(messages, start, answer_at)
+        self._read_on(messages, start, answer_at, measured=rewritten)
         self.read, self._seen = len(messages) - start, len(messages)
         fine = not self._tracking or self._track.fine()
         return self._params_fine and fine and self._reading.legal()
@@ -599,14 +621,18 @@ class Repairer:
         """Whether the list begins with the very messages that were read last."""
         return len(messages) >= len(self._items) and all(map(is_, self._items, messages))
 
-    def _read_on(self, messages: Sequence[Any], start: int, answer_at: int) -> None:
+    def _read_on(
+        self, messages: Sequence[Any], start: int, answer_at: int, *, measured: bool
+    ) -> None:
         new = messages[start:]
         if not new:
             return
         self._items += new
-        self._reading.feed(new)
+        if not measured:
+            self._reading.feed(new)
         if self._tracking:
-            for index, item in enumerate(new, start):
+            skip = 0 if start else self._track.skipped(new[:answer_at] if answer_at >= 0 else new)
+            for index, item in enumerate(new[skip:], start + skip):
                 if index == answer_at:
                     self._track.answering()
                 self._track.feed(item)
@@ -618,11 +644,16 @@ class Repairer:
             self._own.sync(messages if isinstance(messages, list) else list(messages))
         return self._own if ledger is None else ledger
 
-    def _restart(self, ledger: Any) -> None:
+    def _restart(self, ledger: Any, messages: Sequence[Any] | None = None) -> None:
+        """Read the list from its beginning; `messages`: what it is now, of which the same objects are not measured again."""
+        before = self._items
         self._ledger, self._seen, self._items = ledger, 0, []
         self._version = 0 if ledger is None else ledger.version
         self._track.restart()
-        self._reading.restart()
+        if messages is None:
+            self._reading.restart()
+        else:
+            self._reading.exchange(before, messages)
         self._reading.adopt(ledger)
 
 
@@ -653,13 +684,35 @@ class _Reading:
 
     def feed(self, items: Sequence[Any]) -> None:
         """Read what is new, at least one item."""
-        written = json_of({"messages": items})
+        size, pages = self._measured_of(items)
+        self._bytes += size
+        self._pages += pages
+
+    def exchange(self, before: Sequence[Any], items: Sequence[Any]) -> None:
+        """As `restart` and `feed`, of a list that holds most of the objects of the one before."""
+        left, added = {id(item) for item in before}, {id(item) for item in items}
+        if not self._readable or len(left) < len(before) or len(added) < len(items):
+            self.restart()
+            self.feed(items)
+            return
+        new = [item for item in items if id(item) not in left]
+        old = [item for item in before if id(item) not in added]
+        if new:
+            self.feed(new)
+        if old:
+            size, pages = self._measured_of(old)
+            self._bytes -= size
+            self._pages -= pages
+
+    def _measured_of(self, items: Sequence[Any]) -> tuple[int, int]:
+        """Bytes of items in a list, and their pages."""
+        written, pages = json_of({"messages": items}), 0
         if not written:
             self._readable = False
-        self._bytes += len(written) - _EMPTY + 1
         # `in` would first ask whether it is a number, and make an error of the answer.
         if self._page_limit and (written.find(_DOCUMENT) >= 0 or not written):
-            self._pages += sum(pages_of(document) for _, _, document in documents_of(items))
+            pages = sum(pages_of(document) for _, _, document in documents_of(items))
+        return len(written) - _EMPTY + 1, pages
 
     def legal(self) -> bool:
         """Whether no rule over digests, bytes or pages is broken; in doubt False."""

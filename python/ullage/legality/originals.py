@@ -222,27 +222,39 @@ class Originals:
                 self.learn(item, goes_on=previous == "assistant")
             previous = role or previous
 
-    def learn(self, item: object, *, goes_on: bool) -> None:
-        """Takes an assistant message; `goes_on`: it is of the same turn piece as the one before."""
+    def learn(self, item: object, *, goes_on: bool) -> bool:
+        """Takes an assistant message; `goes_on`: it is of the same turn piece as the one before.
+
+        Returns:
+            Whether nothing in it came before, each call and all thinking, and all thinking has its seal.
+        """
         if not goes_on or not self.steps:
             self.steps.append([])
             self.layout.append([])
-        self._step(blocks_of(item))
+        content = said_in(item).get("content")
+        return self._step(content if type(content) is list else as_blocks(content))
 
-    def _step(self, blocks: Iterable[Any]) -> None:
+    def _step(self, blocks: Iterable[Any]) -> bool:
+        layout, step_of, new = self.layout[-1], self.step_of, True
         for block in blocks:
-            key = thought_key(block)
-            if key is not None:
+            is_mapping = type(block) is dict or isinstance(block, Mapping)
+            key: str | None = None
+            if is_mapping and block.get("type") == "tool_use":
+                key = f"call:{block.get('id')}"
+            elif is_mapping and (key := thought_key(block)) is not None:
                 if not sealed(block):
+                    new = False
                     continue
                 block = as_made(block)
-            self.layout[-1].append(block)
-            if key is not None:
                 self.steps[-1].append(key)
                 self.blocks.setdefault(key, block)
-                self.step_of.setdefault(key, len(self.steps) - 1)
-            elif isinstance(block, Mapping):
-                self._note(block)
+            elif is_mapping and block.get("type") == "compaction":
+                self.compactions.append(block)
+            layout.append(block)
+            if key is not None:
+                new = new and key not in step_of and key not in self.refused
+                step_of.setdefault(key, len(self.steps) - 1)
+        return new
 
     def forget(self) -> None:
         """Nothing made so far is valid any more, nor missed in the open turn: the provider refused it."""
@@ -258,12 +270,6 @@ class Originals:
             return self.step_of.get(f"call:{block.get('id')}")
         key = thought_key(block)
         return None if key is None else self.step_of.get(key)
-
-    def _note(self, block: Mapping[str, Any]) -> None:
-        if block.get("type") == "tool_use":
-            self.step_of.setdefault(f"call:{block.get('id')}", len(self.steps) - 1)
-        elif block.get("type") == "compaction":
-            self.compactions.append(block)
 
 
 Original: TypeAlias = Sequence[Item] | Mapping[str, Any] | Originals

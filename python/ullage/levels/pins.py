@@ -121,10 +121,10 @@ def run(context: Context) -> StageReport | None:
     if not (context.reports or view.changed_from is not None):
         return None
     lost = missing_pins(context.pins, _texts(view.messages)) if context.pins else ()
-    words = _newest_words(context.history)
+    said = _newest_words(context.history, view)
     # They mostly stand near the end.
-    gone = words and not any(words in text for text in _texts(reversed(view.messages)))
-    said = words if gone else ""
+    if said and any(said in text for text in _texts(reversed(view.messages))):
+        said = ""
     if not lost and not said:
         return None
     told = [f"Pinned, to be kept verbatim:\n{write_pins(lost)}"] if lost else []
@@ -143,13 +143,28 @@ def rest(context: Context) -> Rest:
     return NEVER if context.view.changed_from is None else NOW
 
 
-def _newest_words(history: Sequence[Mapping[str, Any]]) -> str:
-    """The user's newest words; a summary holds them verbatim, a record of that summary may not."""
+def _newest_words(history: Sequence[Mapping[str, Any]], view: View) -> str:
+    """The user's newest words; a summary holds them verbatim, a record of that summary may not. Empty: they are shown as they came."""
     from ullage.facts import collect, is_user_input
 
-    newest = next((item for item in reversed(history) if is_user_input(item)), None)
-    inputs = () if newest is None else collect([newest]).inputs
-    return inputs[-1].text if inputs else ""
+    for place in range(len(history) - 1, -1, -1):
+        item = history[place]
+        if _holds_results_alone(item) or not is_user_input(item):
+            continue
+        if place in view.sources:
+            at = view.sources.index(place)
+            if view.shown[at] is view.originals[at]:
+                return ""
+        inputs = collect([item]).inputs
+        return inputs[-1].text if inputs else ""
+    return ""
+
+
+def _holds_results_alone(item: Mapping[str, Any]) -> bool:
+    content = item.get("content")
+    if item.get("role") != "user" or type(content) is not list:
+        return False
+    return all(type(block) is dict and block.get("type") == "tool_result" for block in content)
 
 
 def _place(view: View) -> int:

@@ -881,7 +881,7 @@ class View:
     def images(self) -> int:
         """Images of the request, those in tool results too; each message is looked at once."""
         for at in range(self._counted_upto, len(self)):
-            if self.ledger.message(at).flags & MessageFlag.HAS_MEDIA:
+            if self.ledger.message(at).flags & _HAS_MEDIA:
                 self._images += sum(map(_images_of, self.ledger.blocks(at)))
         self._counted_upto = len(self)
         return self._images
