@@ -91,7 +91,7 @@ class Track:
             self._learn(response, mark, self._sent.feed(response) if self.bound else ())
 
     def learn(self, items: Iterable[Any]) -> None:
-        """What `feed` of these and `restart` leave where nothing is hashed: what the model made."""
+        """As `feed` of these and `restart` where nothing is hashed: all that stays of them is what the model made."""
         for item in items:
             message = said_in(item)
             role = str(message.get("role", ""))
@@ -104,7 +104,7 @@ class Track:
             self._previous = role or self._previous
 
     def skipped(self, items: Sequence[Any]) -> int:
-        """How many of a list's first messages leave nothing behind that matters: all before its current turn, as they were learned."""
+        """How many of a list's first messages need not be fed: all before its current turn, if they are as they were learned."""
         if self.bound or not self._steps.sure or self._odd:
             return 0
         start = len(items) - 2

@@ -145,19 +145,27 @@ def rest(context: Context) -> Rest:
 
 def _newest_words(history: Sequence[Mapping[str, Any]], view: View) -> str:
     """The user's newest words; a summary holds them verbatim, a record of that summary may not. Empty: they are shown as they came."""
-    from ullage.facts import collect, is_user_input
+    from ullage.facts import collect
 
-    for place in range(len(history) - 1, -1, -1):
-        item = history[place]
-        if _holds_results_alone(item) or not is_user_input(item):
-            continue
-        if place in view.sources:
-            at = view.sources.index(place)
-            if view.shown[at] is view.originals[at]:
-                return ""
-        inputs = collect([item]).inputs
-        return inputs[-1].text if inputs else ""
-    return ""
+    searched, place = view.heard
+    new = range(len(history) - 1, searched - 1, -1)
+    # Of a long conversation most is no longer in memory.
+    place = next((at for at in new if _says_something(history[at])), place)
+    view.heard = (len(history), place)
+    if place < 0:
+        return ""
+    if place in view.sources:
+        at = view.sources.index(place)
+        if view.shown[at] is view.originals[at]:
+            return ""
+    inputs = collect([history[place]]).inputs
+    return inputs[-1].text if inputs else ""
+
+
+def _says_something(item: Mapping[str, Any]) -> bool:
+    from ullage.facts import is_user_input
+
+    return not _holds_results_alone(item) and is_user_input(item)
 
 
 def _holds_results_alone(item: Mapping[str, Any]) -> bool:

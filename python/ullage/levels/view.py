@@ -552,6 +552,8 @@ class View:
         self.uuids: dict[int, str] = {}
         self.times: dict[int, int] = {}
         self.plain: set[int] = set()
+        # How far the history was searched for the user's newest words, and their place; -1: there are none.
+        self.heard = (0, -1)
         self.stable = self.edits = 0
         self._counted_upto = self._images = 0
         self._lent = False
@@ -634,6 +636,7 @@ class View:
                 self.uuids.pop(source, None)
                 self.times.pop(source, None)
                 self.plain.discard(source)
+        self.heard = (0, -1)
         del self.originals[index:], self.shown[index:], self.sources[index:]
         self._moved(index)
         self.messages, self._lent = self.messages[:index], False
