@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
+import time
+from pathlib import Path
 
 import pytest
 
 from tests.programs.kit import Backend, ClaudeCode, Gateway, Turn
 from tests.programs.scenarios import PROMPT, judge, of, outputs, play_out
+from ullage.clients.idle import compact_left
 
 
 @pytest.mark.parametrize("gateway", [False, True], ids=["alone", "gateway"])
@@ -72,6 +78,48 @@ def test_its_automatic_compaction_is_given_the_ledger(tmp_path):
         assert all(RULE in each for each in asked)
         assert list(program.home.glob(".local/state/ullage/archives/*"))
         assert not backend.illegal
+
+
+@pytest.fixture
+def waiting(tmp_path):
+    """Ids of the processes that wait for a session of this test to be left for long; none stays."""
+
+    def found():
+        return processes("ullage.clients.idle", str(tmp_path))
+
+    yield found
+    for process in found():
+        os.kill(process, signal.SIGTERM)
+
+
+def test_a_session_that_was_left_is_compacted_and_goes_on_from_the_summary(tmp_path, waiting):
+    """SessionEnd leaves a process that waits for the cache to run out; here it is ended, and run again as if hours had passed."""
+    with Backend(*outputs(ClaudeCode, 8, 2)) as backend:
+        program = ClaudeCode(tmp_path, backend.url)
+        program.ullage("claude", "install", "--idle", "--yes")
+        ran = program.run(f"{PROMPT} {RULE}")
+        assert ran.code == 0, ran
+        (path,) = program.sessions
+        (process,) = waiting()
+        os.kill(process, signal.SIGTERM)
+        os.utime(path, (time.time() - 7_200,) * 2)
+        assert compact_left(str(path))
+        before = backend.of("main")[-1].tokens
+        assert program.run("Go on.", resume=ran.session).code == 0
+        newest = backend.of("main")[-1]
+        assert newest.tokens < 0.6 * before
+        assert RULE in json.dumps(newest.body, ensure_ascii=False)
+        assert not backend.illegal
+
+
+def processes(*words):
+    """Ids of those whose command names all of these."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (folder / "cmdline").read_bytes().decode()
+            found += [int(folder.name)] if all(word in command for word in words) else []
+    return found
 
 
 def test_its_tool_search_is_on_through_the_gateway(tmp_path):

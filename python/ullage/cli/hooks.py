@@ -60,11 +60,18 @@ def claude_install(
         bool, Parameter(negative="", help="add the MCP server too (`ullage mcp`)")
     ] = False,
     statusline: Annotated[bool, Parameter(help="set the status line, unless there is one")] = True,
+    idle: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="compact a session that you left, in its file, once the provider's cache has run out",
+        ),
+    ] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
     """Show what would change in Claude Code's settings, ask, and write it. Exit code 1: nothing was written."""
-    changes = install_changes(scope, Path.cwd(), mcp=mcp, statusline=statusline)
+    changes = install_changes(scope, Path.cwd(), mcp=mcp, statusline=statusline, idle=idle)
     return carry_out(changes, yes=yes, dry_run=dry_run, done="installed already")
 
 

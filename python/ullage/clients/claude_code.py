@@ -37,6 +37,9 @@ HOOKS = (
 )
 """Event, matcher, the hook's name, seconds that Claude Code waits."""
 
+IDLE_HOOK = ("SessionEnd", None, "session-end", 5)
+"""Only where it is asked for: it adds to a session's file when nobody looks."""
+
 # A user waits for a hook at each tool call; from half a second on that is noticed.
 _SLOW_MS = 500
 
@@ -108,7 +111,12 @@ def mcp_path(scope: Scope, project: Path) -> Path:
 
 
 def install_changes(
-    scope: Scope, project: Path, *, mcp: bool = False, statusline: bool = True
+    scope: Scope,
+    project: Path,
+    *,
+    mcp: bool = False,
+    statusline: bool = True,
+    idle: bool = False,
 ) -> list[FileChange]:
     """What an installation would change.
 
@@ -117,6 +125,7 @@ def install_changes(
         project: The project's folder.
         mcp: Whether the MCP server is added too; a server's tools change the cached prefix of new sessions once.
         statusline: Whether the status line is set; one of somebody else's stays.
+        idle: Whether sessions that were left are compacted once the provider's cache has run out.
 
     Raises:
         InvalidPolicy: A settings file is not JSON.
@@ -124,7 +133,7 @@ def install_changes(
     """
     additions = [
         Addition(("hooks", event), _entry(matcher, name, seconds))
-        for event, matcher, name, seconds in HOOKS
+        for event, matcher, name, seconds in (*HOOKS, *([IDLE_HOOK] if idle else []))
     ]
     if statusline:
         line = {"type": "command", "command": _shell_command("statusline"), "padding": 0}

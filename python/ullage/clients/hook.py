@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-EVENTS = ("pre-compact", "session-start", "post-tool-use", "statusline", "opencode-compacting")
+EVENTS = (
+    "pre-compact",
+    "session-start",
+    "post-tool-use",
+    "session-end",
+    "statusline",
+    "opencode-compacting",
+)
 
 MAX_INPUT_BYTES = 64 << 20
 """More than a client sends; what is longer is left alone."""
@@ -49,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
             sys.stdout.write(output)
             sys.stdout.flush()
     except BaseException as exc:  # a client must go on whatever happened here
-        _log(event, exc)
+        log_fault(event, exc)
         _silence()
     return 0
 
@@ -117,6 +124,22 @@ def _post_tool_use(event: Mapping[str, Any]) -> dict[str, Any] | None:
     return None if output is None else _specific("PostToolUse", updatedToolOutput=output)
 
 
+def _session_end(event: Mapping[str, Any]) -> None:
+    """Leaves a process that compacts the session when its cache has run out: the client gives this hook no time to."""
+    path = event.get("transcript_path")
+    if not isinstance(path, str) or not os.path.isfile(path):  # noqa: PTH113 - without what `pathlib` costs
+        return
+    import subprocess
+
+    subprocess.Popen(  # noqa: S603 - its own program
+        [sys.executable, "-P", "-m", "ullage.clients.idle", path],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # it outlives the client
+    )
+
+
 def _opencode_compacting(event: Mapping[str, Any]) -> dict[str, Any] | None:
     """OpenCode hands its session over instead of naming a file."""
     export = event.get("export")
@@ -141,6 +164,7 @@ def _specific(name: str, **fields: Any) -> dict[str, Any]:
 _HANDLERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any] | None]] = {
     "session-start": _session_start,
     "post-tool-use": _post_tool_use,
+    "session-end": _session_end,
     "opencode-compacting": _opencode_compacting,
 }
 
@@ -180,8 +204,8 @@ class _deadline:
         raise _TooLateError(f"not done within {self._seconds:g} s")
 
 
-def _log(event: str, exc: BaseException) -> None:
-    """One line; where even that cannot be written, nothing."""
+def log_fault(event: str, exc: BaseException) -> None:
+    """One line in `hooks.log`; where even that cannot be written, nothing."""
     import time
 
     try:
