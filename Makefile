@@ -121,10 +121,9 @@ integrations: $(INTEGRATIONS:%=integration-%) ## Drop-in functions, frameworks, 
 integration-%: placed-%
 	cd "$(OUT)-$*" && PATH="$$PATH:$(OUT)-$*/vibe/bin" PYTHONHASHSEED=0 venv/bin/python -m pytest -q $(IN_$*) $(PYTEST)
 
-clients-table: placed-clients ## Play every scenario of the real programs, with the gateway and without, and write the table into benches/TABLES.md and docs/clients.md (after `make wheel`)
+clients-table: placed-clients ## Play every scenario of the real programs, with the gateway and without, and write the table into benches/TABLES.md (after `make wheel`)
 	cd "$(OUT)-clients" && PATH="$$PATH:$(OUT)-clients/vibe/bin" PYTHONHASHSEED=0 venv/bin/python -m benches.clients --write
 	cp "$(OUT)-clients/benches/TABLES.md" benches/TABLES.md
-	cp "$(OUT)-clients/docs/clients.md" docs/clients.md
 
 # uv resolves in seconds what pip tries for a quarter of an hour: old releases of ten frameworks next to new ones of their SDKs.
 placed-%:

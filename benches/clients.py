@@ -1,7 +1,7 @@
 """The table of programs: every scenario of `tests/programs`, played by the real programs with the gateway and without.
 
     python -m benches.clients            plays them and prints the table (some minutes)
-    python -m benches.clients --write    and writes it into benches/TABLES.md, its main columns into docs/clients.md
+    python -m benches.clients --write    and writes it into benches/TABLES.md
 
 `make clients-table` installs the programs first. The rows of a program that is not installed stay as they are, with its version.
 """
@@ -21,7 +21,6 @@ from tests.programs.kit import ClaudeCode, Codex, MiniSwe, Program, Vibe
 from tests.programs.scenarios import Result, judge, of, play_out
 
 PAGE = Path(__file__).with_name("TABLES.md")
-SHOWN = Path(__file__).parents[1] / "docs" / "clients.md"
 BEGIN, END = "<!-- make clients-table: begin -->", "<!-- make clients-table: end -->"
 NAMES: dict[type[Program], str] = {
     ClaudeCode: "Claude Code",
@@ -42,10 +41,6 @@ HEAD = (
     "tokens for its compactions",
     "reopened",
 )
-COMPACT = tuple(
-    name for name in HEAD if name not in ("largest, thousands", "rules of 80", "reopened")
-)
-"""The columns of the page: what differs from row to row."""
 
 
 def play(client: type[Program]) -> list[list[str]]:
@@ -95,7 +90,7 @@ def versions(client: type[Program]) -> str:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="benches.clients")
-    parser.add_argument("--write", action="store_true", help=f"into {PAGE.name} and {SHOWN.name}")
+    parser.add_argument("--write", action="store_true", help=f"into {PAGE.name}")
     chosen = parser.parse_args(arguments)
     here = [client for client in NAMES if client.find()]
     before = written(PAGE.read_text(encoding="utf-8"))
@@ -104,12 +99,11 @@ def main(arguments: list[str]) -> int:
         runs.get(client) or before[client] for client in NAMES if client in {*runs, *before}
     ]
     missing = ", ".join(client.package for client in NAMES if client not in here)
-    print(lines(all_runs, HEAD))
+    print(lines(all_runs))
     if missing:
         print(f"Not installed here, so as they were: {missing}.")
     if chosen.write:
-        table.between(PAGE, lines(all_runs, HEAD), BEGIN, END)
-        table.between(SHOWN, lines(all_runs, COMPACT), BEGIN, END)
+        table.between(PAGE, lines(all_runs), BEGIN, END)
     return 0
 
 
@@ -117,11 +111,9 @@ Run = tuple[list[list[str]], str]
 """A program's rows, and its version."""
 
 
-def lines(runs: list[Run], columns: tuple[str, ...]) -> str:
-    """The table with these columns of `HEAD`, and what was run."""
-    chosen = [HEAD.index(name) for name in columns]
-    rows = [columns, ["---"] * len(columns)]
-    rows += [[row[at] for at in chosen] for played, _ in runs for row in played]
+def lines(runs: list[Run]) -> str:
+    """The table, and what was run."""
+    rows = [HEAD, ["---"] * len(HEAD), *(row for played, _ in runs for row in played)]
     text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return f"{text}\n\nRun with {', '.join(version for _, version in runs)}."
 

@@ -1,4 +1,4 @@
-"""Writes benches/SUMMARIES.md: ten made conversations before and after a compaction without a model, and their table in docs/comparison.md.
+"""Writes benches/SUMMARIES.md: ten made conversations before and after a compaction without a model.
 
 python tools/summary_examples.py [--check]
 """
@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from ullage import compact, estimate_tokens
 
 ROOT = Path(__file__).parents[1]
-PAGE, COMPARISON = ROOT / "benches" / "SUMMARIES.md", ROOT / "docs" / "comparison.md"
-BEGIN, END = "<!-- summaries: begin -->", "<!-- summaries: end -->"
+PAGE = ROOT / "benches" / "SUMMARIES.md"
 MODEL = "claude-opus-4-5"
 
 Message = dict[str, Any]
@@ -242,10 +241,9 @@ def _fenced(text: str) -> str:
     return f"````text\n{text}\n````" if "```" in text else f"{fence}text\n{text}\n{fence}"
 
 
-def _pages() -> dict[Path, str]:
-    """The text of each file that this program writes, as it should be."""
+def _page() -> str:
+    """What the file should hold."""
     parts = ["# Ten summaries\n", INTRODUCTION]
-    rows = ["| conversation | tokens | target | after | missing afterwards |", "| --- | --: | --: | --: | --- |"]  # fmt: skip
     for number, example in enumerate(EXAMPLES, 1):
         items = _messages(example.rows)
         size = f"{estimate_tokens(items, model=MODEL):,}"
@@ -257,11 +255,7 @@ def _pages() -> dict[Path, str]:
             f"After ({tokens} tokens):\n\n{_fenced(summary)}\n",
             f"Missing: {example.missing}.\n",
         ]
-        rows.append(f"| {example.title} | {size} | {example.target} | {tokens} | {example.missing} |")  # fmt: skip
-    page = COMPARISON.read_text(encoding="utf-8")
-    head, tail = page.split(BEGIN)[0], page.split(END)[1]
-    table = "\n".join([BEGIN, *rows, END])
-    return {PAGE: "\n".join(parts), COMPARISON: f"{head}{table}{tail}"}
+    return "\n".join(parts)
 
 
 def _compacted(example: Example, items: list[Message]) -> tuple[str, int]:
@@ -278,11 +272,10 @@ def _compacted(example: Example, items: list[Message]) -> tuple[str, int]:
 def _main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
-    pages = _pages()
+    page = _page()
     if parser.parse_args().check:
-        return int(any(path.read_text(encoding="utf-8") != text for path, text in pages.items()))
-    for path, text in pages.items():
-        path.write_text(text, encoding="utf-8")
+        return int(PAGE.read_text(encoding="utf-8") != page)
+    PAGE.write_text(page, encoding="utf-8")
     return 0
 
 

@@ -356,14 +356,13 @@ def everywhere(count: int, also: Sequence[str]) -> tuple[Told, dict[str, str]]:
 def tables(found: Told, known: dict[str, str], count: int) -> dict[Path, str]:
     """The table for the page, and the smallest case of each broken cell for the full tables."""
     ids = [each.id for each in laws.LAWS]
-    rows = ["| contender | " + " | ".join(str(at) for at in range(1, len(ids) + 1)) + " | cases |"]
-    rows += ["| --- |" + " :-: |" * len(ids) + " --: |"]
+    rows = ["| contender | laws that a case broke | that do not apply |", "| --- | --- | --- |"]
     for name, told in found.items():
-        marks = [
-            "–" if law in told["spared"] else "**✗**" if law in told["broken"] else "✓"
-            for law in ids
-        ]
-        rows.append(f"| {name} | {' | '.join(marks)} | {told['tried']:,} |")
+        cells = (
+            ", ".join(str(at) for at, law in enumerate(ids, 1) if law in told[key]) or "none"
+            for key in ("broken", "spared")
+        )
+        rows.append(f"| {name} | {' | '.join(cells)} |")
     lines = [
         f"- {name}, law {ids.index(law) + 1}: {words}. `{case}`"
         for name, told in found.items()

@@ -28,7 +28,6 @@ COVERED = (
 
 ALLOWED: dict[str, tuple[str, str]] = {
     "CONTRIBUTING.md": ("*", "the list itself"),
-    "docs/behaviour.md": ("mind", "what a user says who corrects a value"),
     "python/ullage/facts/pasted.toml": ("dear|mind|told", "patterns that read what users pasted"),
     "python/ullage/facts/work.py": ("mind", "patterns that read what users typed"),
     "python/ullage/compaction/checks.py": ("told", "patterns that read what models wrote"),
