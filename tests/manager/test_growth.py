@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from benches import growth
 
 from tests.kit import calls
+from ullage import ContextManager
+from ullage.manager.journal import read_message
 
 LENGTHS = (100, 1_000, 10_000)
 SLOPE = 0.15
@@ -45,6 +49,31 @@ def is_turn(curve: growth.Curve) -> bool:
 def calls_of(run: Callable[[], object], units: int) -> float:
     run()
     return calls(run) / units
+
+
+def test_a_compaction_reads_no_more_of_a_longer_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    read: list[int] = []
+
+    def counted(log: Any, offset: int) -> Any:
+        read.append(offset)
+        return read_message(log, offset)
+
+    monkeypatch.setattr("ullage.manager.journal.read_message", counted)
+    spent: list[int] = []
+    with ContextManager(
+        model=growth.MODEL, context_window=40_000, log=tmp_path / "log.jsonl"
+    ) as manager:
+        manager.add({"role": "user", "content": "build all parts"})
+        for message in growth.rounds(6_000):
+            manager.add(message)
+            if message["role"] == "user":
+                before = len(read)
+                if manager.prepare().compaction is not None:
+                    spent.append(len(read) - before)
+    assert len(spent) >= 4
+    assert max(spent[2:]) <= FLAT * max(spent[:2]), spent
 
 
 @pytest.mark.slow

@@ -554,6 +554,10 @@ class View:
         self.plain: set[int] = set()
         # How far the history was searched for the user's newest words, and their place; -1: there are none.
         self.heard = (0, -1)
+        # Results that came plainly since the newest request, the characters of the longest and of all, and how many messages were
+        # there when one came otherwise, or something changed.
+        self.fresh: list[str] = []
+        self.fresh_longest = self.fresh_chars = self.closely = 0
         self.stable = self.edits = 0
         self._counted_upto = self._images = 0
         self._lent = False
@@ -591,6 +595,7 @@ class View:
         self.shown.append(shown)
         self.messages.append(message)
         self.sources.append(place)
+        self.closely = len(self.messages)
         self._note_usage()
         return True
 
@@ -607,14 +612,29 @@ class View:
         laid = (self.decisions, self.added_texts, self.emptied, self.unthought)
         return not any(laid) and self.sources == list(range(count))
 
-    def take(self, message: Item, sent: Item, place: int) -> None:
+    def take(
+        self,
+        message: Item,
+        sent: Item,
+        place: int,
+        results: Collection[str] = (),
+        longest: int = 0,
+        chars: int = 0,
+    ) -> None:
         """As `add`, of a bare message over which nothing is laid: the next of the history, which the ledger holds already.
 
         Args:
             message: As it was added.
             sent: The form in which it is sent.
             place: In the history.
+            results: Ids of its results, which are neither empty nor stand for others.
+            longest: At least the characters of the longest of them.
+            chars: The same of all.
         """
+        if results:
+            self.fresh += results
+            self.fresh_longest = max(self.fresh_longest, longest)
+            self.fresh_chars += chars
         self.originals.append(message)
         self.shown.append(message)
         self.messages.append(sent)
@@ -698,6 +718,7 @@ class View:
         return self._changed(min(touched))
 
     def _changed(self, index: int) -> int | None:
+        self.closely = len(self.messages)
         if index < self._counted_upto:
             self._counted_upto = self._images = 0
         self.looked = {name: min(at, index) for name, at in self.looked.items()}
@@ -763,6 +784,7 @@ class View:
             self.messages.append(as_sent(shown) or {})
             self.sources.append(source)
         self.ledger = core.Ledger(self.weights, self.shown)
+        self.closely = len(self.messages)
 
     def put_back(self, index: int, positions: Iterable[int], history: Sequence[Item]) -> int | None:
         """Put messages of the history in place of message `index`; returns as `decide`."""
@@ -813,6 +835,8 @@ class View:
     def mark_sent(self) -> int | None:
         """All that is here has been sent; returns the first message that differs from what was sent before."""
         changed, self.changed_from, self.sent = self.changed_from, None, len(self.messages)
+        if self.fresh:
+            self.fresh, self.fresh_longest, self.fresh_chars = [], 0, 0
         return changed
 
     def _shown(self, item: Item, source: int | str) -> Item:

@@ -26,7 +26,7 @@ from ullage.manager.known import Host, check_answer, check_item, names_of, no_an
 from ullage.manager.values import Decided, Figure, Usage, reported, states_usage, warn_of_usage
 from ullage.messages import Item, message_of
 from ullage.policy import Policy
-from ullage.providers.anthropic import Thinking, is_manual
+from ullage.providers.anthropic import Thinking, is_manual, takes_id
 from ullage.providers.registry import Provider, provider_of
 from ullage.providers.sdk_objects import given_as_json, read_response, without_null_fields
 
@@ -756,7 +756,7 @@ class Machine:
         found = view.ledger.append_plain(message, known.calls, known.answered, own)
         if found is None:
             return False
-        answer, names, _, _ = found
+        answer, names, longest, chars = found
         place = len(history)
         if not view.is_bare(place, names):
             view.ledger.truncate(len(view.messages))
@@ -766,7 +766,7 @@ class Machine:
             sent = {"role": message["role"], "content": message["content"]}
             if "foreign" in message:
                 sent["foreign"] = message["foreign"]
-        view.take(message, sent, place)
+        view.take(message, sent, place, () if answer else names, longest, chars)
         if at_ms is not None:
             view.times[place] = at_ms
         history.append(message)
@@ -776,6 +776,8 @@ class Machine:
                 view.plain.add(place)
         else:
             known.note_results(names)
+            if provider.internal and all(map(takes_id, names)):
+                view.plain.add(place)
         return True
 
     def observe(self, response: Any, *, at_ms: int | None = None) -> Item:

@@ -251,7 +251,12 @@ def _resting(machine: Machine, host: Host) -> Rest:
 def _results_pass(machine: Machine, rest: Rest) -> bool:
     """Whether no new result is empty, or longer than a mark allows; then the model is shown them whole."""
     view, shown, chars = machine.view, list[str](), 0
-    for name, _, _, _, _, length, _, flags in view.ledger.results(view.sent):
+    fits = view.fresh_longest <= rest.result_chars and view.fresh_chars <= rest.message_chars
+    # Mostly all that is new came plainly.
+    plain = fits and view.closely <= view.sent
+    if plain:
+        shown = view.fresh
+    for name, _, _, _, _, length, _, flags in () if plain else view.ledger.results(view.sent):
         chars += length
         if length > rest.result_chars or chars > rest.message_chars:
             return False

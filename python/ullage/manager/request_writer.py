@@ -248,6 +248,8 @@ class RequestWriter:
     def note_answer(self, machine: Machine) -> None:
         """If the newest message answers the newest request, its thinking is bound to that request."""
         view, messages = machine.view, machine.view.messages
+        if not messages or messages[-1].get("role") != "assistant":
+            return
         for at in range(view.sent, len(view)):  # mostly the first of them decides
             if messages[at].get("role") != "assistant":
                 return

@@ -61,7 +61,7 @@ def to_provider(
         `messages` and, if there are any, `system` and `tools`; losses; ids that had to change.
     """
     losses = Losses()
-    ids = map_ids(call_ids(messages), _takes_id, length=24, prefix="toolu_")
+    ids = map_ids(call_ids(messages), takes_id, length=24, prefix="toolu_")
     head, others = _leading(list(bare(messages)))
     written = [_message(message, index, ids, losses) for index, message in others]
     parts: dict[str, Any] = {"messages": [message for message in written if message is not None]}
@@ -125,7 +125,7 @@ class AnthropicWriter:
 
     def whole(self, messages: Sequence[Item]) -> tuple[list[Item], list[Loss]]:
         """The same of a list that is none of the conversation's own."""
-        ids = map_ids(call_ids(messages), _takes_id, length=24, prefix="toolu_")
+        ids = map_ids(call_ids(messages), takes_id, length=24, prefix="toolu_")
         writings = self._writings if ids == self._ids else {}
         self._ids, self._writings = ids, {}
         messages_out: list[Item] = []
@@ -146,7 +146,7 @@ def _fits(message: Item) -> bool:
     """Whether a message can go as it is."""
     if _is_plain(message):
         return True
-    ids = map_ids(call_ids([message]), _takes_id, length=24)
+    ids = map_ids(call_ids([message]), takes_id, length=24)
     return not ids and _message(message, 0, {}, Losses()) is message
 
 
@@ -214,7 +214,7 @@ def clean_entries(entries: Sequence[Item]) -> tuple[list[Item], tuple[Loss, ...]
         foreign data is left out. And what was left out.
     """
     losses = Losses()
-    ids = map_ids(call_ids(entries), _takes_id, length=24, prefix="toolu_")
+    ids = map_ids(call_ids(entries), takes_id, length=24, prefix="toolu_")
     cleaned: list[Item] = []
     for index, entry in enumerate(entries):
         message = entry.get("message")
@@ -236,7 +236,8 @@ def _cleaned(
     return {**fields, "content": sent["content"]}
 
 
-def _takes_id(one: str) -> bool:
+def takes_id(one: str) -> bool:
+    """Whether the API takes it for the id of a call."""
     return bool(_ID.fullmatch(one))
 
 

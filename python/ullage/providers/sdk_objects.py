@@ -178,7 +178,10 @@ def without_null_fields(message: Any) -> Any:
     plain, content = without_nulls(message), message.get("content")
     if not isinstance(content, list):
         return plain
-    blocks = [without_nulls(block) for block in content]
+    blocks = [
+        block if type(block) is dict and None not in block.values() else without_nulls(block)
+        for block in content
+    ]
     same = all(map(is_, blocks, content))
     return plain if same else {**plain, "content": blocks}
 
@@ -242,9 +245,11 @@ def _items(body: Item, provider: Provider) -> Iterator[Any]:
 
 
 def _step(value: Any, step: str | int) -> Any:
-    if isinstance(step, int):
-        return value[step] if isinstance(value, list) and step < len(value) else None
-    return value.get(step) if isinstance(value, Mapping) else None
+    # Dicts and lists are recognised at once.
+    if type(step) is int:
+        is_list = type(value) is list or isinstance(value, list)
+        return value[step] if is_list and step < len(value) else None
+    return value.get(step) if type(value) is dict or isinstance(value, Mapping) else None
 
 
 _PROMPTS: Final = frozenset(
@@ -271,7 +276,7 @@ _ANSWERS: Final = frozenset(
 def _usage(body: Item) -> dict[str, int]:
     """Prompt, the parts of it that the provider read from its cache or wrote to it where it states them, and answer, in Anthropic's words."""
     usage = body.get("usage") or body.get("usageMetadata")
-    if not isinstance(usage, Mapping):
+    if type(usage) is not dict and not isinstance(usage, Mapping):
         return {}
     prompt = answer = 0
     cached = dict[str, int]()
