@@ -1,6 +1,6 @@
 """What real sessions cost at several working sizes, and which names of their next calls they still hold.
 
-    python -m benches.fidelity.frontier --corpus FOLDER [--write docs/frontier.svg]
+    python -m benches.fidelity.frontier --corpus FOLDER [--write docs/frontier.svg] [--sizes]
 
 Each session in its own model's window and at its prices; one whose window is smaller than a size counts with its window.
 """
@@ -8,6 +8,7 @@ Each session in its own model's window and at its prices; one whose window is sm
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from ullage.counting.models import ModelTable
 from ullage.manager import ContextManager, Request
 from ullage.policy import Policy
 from ullage.replay import (
+    WORKING_SIZES,
     SessionScript,
     SizeCost,
     costs_by_size,
@@ -51,7 +53,7 @@ class Played(NamedTuple):
     sizes: tuple[SizeCost, ...]
 
 
-def played(path: Path, policy: Policy) -> Played | None:
+def played(path: Path, policy: Policy, sizes: Sequence[int]) -> Played | None:
     """`None` where nothing was said."""
     script = script_of(open_session(path))
     if not script.messages:
@@ -60,7 +62,8 @@ def played(path: Path, policy: Policy) -> Played | None:
     chosen = cost_at_size(script, policy, "", 0, needed)
     assert chosen is not None
     plain = replay_session(script, None).nanousd
-    return Played(plain, chosen, needed.words, costs_by_size(script, policy))
+    costs = costs_by_size(script, policy, sizes=sizes) if sizes else ()
+    return Played(plain, chosen, needed.words, costs)
 
 
 def main() -> None:
@@ -68,9 +71,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--write", type=Path)
+    parser.add_argument(
+        "--sizes", type=int, nargs="*", default=WORKING_SIZES, help="none: the default alone"
+    )
     given, policy = parser.parse_args(), Policy.buffered()
     paths = sorted(path for path in given.corpus.glob("*/*") if path.suffix in SUFFIXES)
-    found = [each for path in paths if (each := played(path, policy)) is not None]
+    found = [each for path in paths if (each := played(path, policy, given.sizes)) is not None]
     plain, sizes = sum(each.unmanaged for each in found), sum_of_costs(each.sizes for each in found)
     names, held = (
         sum(getattr(each.chosen, name) for each in found) for name in ("names", "held_names")
