@@ -19,7 +19,6 @@ from ullage.providers.registry import AnyProvider
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.conversation import FilePin
 from ullage.transcript.formats import OpenedFile, read_recognised, recognised
-from ullage.transcript.formats.codex import without_agent_messages
 
 if TYPE_CHECKING:
     from ullage.requests.to_request import Outgoing
@@ -87,6 +86,8 @@ class Session:
 
         if self.format != "codex":
             return outgoing(self.messages, **self._asked(provider, model))
+        from ullage.transcript.formats.codex import without_agent_messages
+
         messages, losses = without_agent_messages(self.messages)
         done = outgoing(messages, **self._asked(provider, model))
         return replace(done, losses=(*losses, *done.losses))
@@ -105,6 +106,8 @@ class Session:
 
         messages = self.messages
         if self.format == "codex":
+            from ullage.transcript.formats.codex import without_agent_messages
+
             messages, _ = without_agent_messages(messages)
         return report_of(messages, **self._asked(provider, model))
 
