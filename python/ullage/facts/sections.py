@@ -64,6 +64,11 @@ _DRAFT_VARIANT = pattern(r"<(/?)(analysis)(?:\s[^<>]{0,200})?>", re.IGNORECASE)
 _SUMMARY_VARIANT = pattern(r"<(/?)(summary)(?:\s[^<>]{0,200})?>", re.IGNORECASE)
 _INNER_DRAFT = pattern(r"^[ \t]{0,40}<analysis>.*?</analysis>", re.MULTILINE | re.DOTALL)
 
+_DRAFT_IN_WORDS = pattern(
+    r"^Analysis:[ \t]*\n(?:(?!Summary:[ \t]*$)[^\n]*\n)*Summary:[ \t]*$", re.MULTILINE
+)
+"""How older versions of Claude Code stored both parts of a response."""
+
 MOST_BLOCKS = 8
 """Maximum blocks of a response that are tried as the summary, in case a draft names the tag often."""
 
@@ -167,6 +172,7 @@ def parse_summary(text: str) -> Previous:
     body = text.rpartition(f"\n{CLOSING}")[0] or _without_client_words(text)
     if not text.lstrip().startswith(OPENING):
         body = strip_draft(body)  # Ullage's has none, and may quote such tags
+        body = _DRAFT_IN_WORDS.sub("", body, count=1)
     written, _, kept = body.partition(f"\n{KEPT_HEADING}\n")
     found = _parse_notes(written) if holds_notes(text) else parse_sections(written)
     inputs, rest = _kept_by_code(kept)
