@@ -1,7 +1,7 @@
 """The tables of the documents, made of a record of `benches/python/bench_suite.py` (the JSON of pytest-benchmark).
 
     python -m benches.table            prints them
-    python -m benches.table --write    writes them into benches/TABLES.md, docs/measurements.md and the README
+    python -m benches.table --write    writes them into benches/TABLES.md and the README
     python -m benches.table FILE       of another record than benches/record.json
 
 `make bench` installs the peers, makes the record and writes the tables. A figure is the best of all rounds; a ratio the median of those of the
@@ -25,7 +25,7 @@ from benches.operation import OURS
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "benches" / "record.json"
 TABLES = ROOT / "benches" / "TABLES.md"  # of all operations
-PAGE, README = ROOT / "docs" / "measurements.md", ROOT / "README.md"  # of what users call
+README = ROOT / "README.md"  # of what users call
 BEGIN, END = "<!-- make bench: begin -->", "<!-- make bench: end -->"
 
 LIBRARIES = (
@@ -179,8 +179,7 @@ def main(arguments: list[str]) -> int:
     print("\n".join([*glance, "", *whole]))
     if chosen.write:
         between(TABLES, "\n".join(whole))
-        for path in (PAGE, README):
-            between(path, "\n".join(glance))
+        between(README, "\n".join(glance))
     return 0
 
 

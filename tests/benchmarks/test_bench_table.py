@@ -107,17 +107,14 @@ def test_ratios_are_of_one_sweep(benches) -> None:
 
 def test_the_tables_are_written_between_the_marks(benches, record, monkeypatch, tmp_path) -> None:
     table = benches.table
-    tables, page, readme, made = (
-        tmp_path / name for name in ("TABLES.md", "page.md", "README.md", "record.json")
-    )
-    for path in (tables, page, readme):
+    tables, readme, made = (tmp_path / name for name in ("TABLES.md", "README.md", "record.json"))
+    for path in (tables, readme):
         path.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", encoding="utf-8")
     made.write_text(json.dumps(record), encoding="utf-8")
     monkeypatch.setattr(table, "TABLES", tables)
-    monkeypatch.setattr(table, "PAGE", page)
     monkeypatch.setattr(table, "README", readme)
     assert table.main([str(made), "--write"]) == 0
-    for path in (tables, page, readme):
+    for path in (tables, readme):
         text = path.read_text(encoding="utf-8")
         assert text.startswith(f"before\n{table.BEGIN}\n| ")
         assert text.endswith(f"{table.END}\nafter\n")
@@ -126,7 +123,6 @@ def test_the_tables_are_written_between_the_marks(benches, record, monkeypatch, 
         "| sums | another | 20.0 MB/s | 61.7 |\n|  | ullage | 1 234 MB/s | 1 |"
         in tables.read_text()
     )
-    assert page.read_text("utf-8") == readme.read_text("utf-8")
     assert readme.read_text("utf-8").splitlines()[2:6] == [
         "| | Ullage | langchain |",
         "| --- | --: | --: |",
@@ -141,8 +137,7 @@ def test_the_documents_show_what_was_measured(benches) -> None:
     record = json.loads(table.RECORD.read_text(encoding="utf-8"))
     found = table.figures(record)
     assert "\n".join(table.everything(found)) in table.TABLES.read_text(encoding="utf-8")
-    for path in (table.PAGE, table.README):
-        assert "\n".join(table.in_a_glance(found)) in path.read_text(encoding="utf-8")
+    assert "\n".join(table.in_a_glance(found)) in table.README.read_text(encoding="utf-8")
     assert "node" not in record["machine_info"]
 
 

@@ -33,8 +33,8 @@ def test_each_line_of_the_table_names_something():
 def test_the_map_names_files_that_exist():
     if not (ROOT / "python").exists():
         pytest.skip("the sources are not here: `make types` runs this")
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    names = set(FILE.findall(page))
+    pages = (ROOT / "docs" / "architecture.md", ROOT / "CONTRIBUTING.md")
+    names = {name for page in pages for name in FILE.findall(page.read_text(encoding="utf-8"))}
     assert {
         each
         for each in names

@@ -3,7 +3,7 @@
 A synchronous host gets daemon threads (a host that ends waits for none of them), an asynchronous one tasks of its event
 loop. Threads can't be killed: a call that is given up goes on until it notices, and its result is dropped.
 
-A forked process has none of its parent's threads and loops: what runs there is none of its business, and it begins idle.
+A forked process has none of its parent's threads and loops: it begins idle, and what runs in the parent is not its concern.
 """
 
 from __future__ import annotations

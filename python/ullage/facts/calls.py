@@ -117,7 +117,7 @@ _COMMAND = pattern(r"""["']?(?:cmd|command)["']?\s*:\s*""" + _STRING.format("tex
 
 
 def calls_in_script(text: str) -> list[tuple[str, Any]]:
-    """Name and input of each tool call in a program; `[]` if the text is none.
+    """Name and input of each tool call in a program; `[]` if the text is no program.
 
     Args:
         text: JavaScript or Python that calls `tools.<name>({...})`.

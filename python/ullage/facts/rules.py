@@ -1,7 +1,7 @@
 """Which sentences of what the user typed are rules.
 
 Which lines of a message were typed says `typed_lines`. Of these a sentence is a rule unless it is a question, a quotation or
-says what somebody else said. In case of doubt it is none: as part of the message it stays in every summary anyway.
+says what somebody else said. In doubt a sentence is no rule: as part of the message it stays in every summary anyway.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def unpin(pins: Iterable[Pin], name: str) -> tuple[Pin, ...]:
     """The pins without the one of this name.
 
     Raises:
-        InvalidPolicy: There is none.
+        InvalidPolicy: There is no such pin.
     """
     listed = tuple(pins)
     rest = tuple(pin for pin in listed if pin.name != name)

@@ -230,13 +230,13 @@ NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
 _SHORTENED = int(BlockFlag.CLEARED | BlockFlag.OFFLOADED)
 
 LONGEST_MARKER = 4_000
-"""Characters: a longer text that begins like one of our markers is none, whoever wrote it."""
+"""Characters: a longer text that begins like one of our markers is output, not a marker."""
 
 
 def is_marker(block: Any) -> bool:
     """Whether a result's text may be a marker of ours; one that is as long as output is output.
 
-    A tool can print what our markers begin with. Of so short a text nothing is won by it.
+    A tool can print what our markers begin with; there is nothing to gain from so short a text.
     """
     return is_replaced(block.chars, block.flags)
 
@@ -473,7 +473,7 @@ def _system_messages(messages: Sequence[Item], parts: Sequence[int | Made]) -> i
 
 
 def item_tokens(view: Any, start: int, stop: int) -> int:
-    """Tokens of the message with the newest item, if it is one of [start, stop), which go: the item comes back. 0: it is none."""
+    """Tokens of the message with the newest item, if it is one of [start, stop), which are removed: the item comes back. 0: it is not."""
     found = newest_item(view.messages, view.ledger)
     inside = found is not None and start <= found.at < stop
     return int(view.ledger.message(found.at).tokens) if found is not None and inside else 0

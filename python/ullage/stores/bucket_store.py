@@ -48,7 +48,7 @@ class BucketStore:
 
     Raises:
         MissingExtra: obstore is not installed.
-        StoreError: The address is none, the bucket does not exist or may not be read.
+        StoreError: The address is malformed, or the bucket does not exist or may not be read.
     """
 
     def __init__(self, address: object) -> None:
