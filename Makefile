@@ -31,7 +31,7 @@ $(VENV)/.tools: pyproject.toml | $(BIN)/python
 
 demo: ready | $(BIN)/python ## Build Ullage and compact an example session; PURE=1: without Rust, with the engine in plain Python
 	@echo "$(if $(PURE),Building the engine in plain Python,Compiling the Rust core) and installing Ullage into $(VENV): one to five minutes; from the second time on some seconds."
-	@$(BIN)/python -m pip install --quiet "$(if $(PURE),$$($(BIN)/python tools/pure_wheel.py),.)[cli]"
+	@wheel="$(if $(PURE),$$($(BIN)/python tools/pure_wheel.py),.)" && $(BIN)/python -m pip install --quiet "$$wheel[cli]"
 	@$(BIN)/ullage demo
 
 RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
