@@ -105,7 +105,7 @@ def test_a_fault_of_ours_is_a_row(folder, monkeypatch):
     def broken(*given: object, **more: object) -> None:
         raise ZeroDivisionError("of ours")
 
-    monkeypatch.setattr("ullage.batch.row_task.inspect_file", broken)
+    monkeypatch.setattr("ullage.batch.run.inspect_file", broken)
     row = RowTask(action="inspect").row(str(folder / "a" / "one.jsonl"))
     assert (row.outcome, row.error) == ("failed", "ZeroDivisionError: of ours")
     assert "report it" in row.hint

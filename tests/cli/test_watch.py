@@ -51,7 +51,7 @@ def test_it_follows_a_file_that_grows(machine):
 def test_on_a_terminal_no_line_is_longer_than_it_and_what_is_cut_says_so(machine, columns):
     from rich.console import Console, Group
 
-    from ullage.cli.watch import _drawn, _state
+    from ullage.cli.search import _drawn, _state
 
     row, said = _state(machine.files["claude-code"])
     console = Console(width=columns, force_terminal=True, record=True, file=io.StringIO())

@@ -10,12 +10,13 @@ import pytest
 from ullage import ContextManager, compact_session, open_session
 from ullage.compaction import Job, compact, compaction_flow
 from ullage.compaction.assemble import repair
-from ullage.compaction.checks import check_reply, script_of
 from ullage.compaction.effects_runner import Performer
 from ullage.compaction.summary_call import (
     MARKER,
     MOST_PARTS,
     HeadTruncation,
+    check_reply,
+    script_of,
     split_in_parts,
     summary_prompt,
 )

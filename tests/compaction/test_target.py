@@ -319,7 +319,7 @@ def test_notes_respect_a_target_or_a_summary_does(tmp_path, target, model):
 
 
 def test_files_are_read_once_however_often_the_summary_is_written():
-    from ullage.compaction.context_providers import Providers
+    from ullage.compaction.effects_runner import Providers
 
     read: list[str] = []
     providers = Providers(read_file=lambda path: read.append(path) or "x " * 4_000)

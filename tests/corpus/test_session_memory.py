@@ -13,9 +13,8 @@ from ullage.facts import collect
 from ullage.facts.words import blocks_of
 from ullage.manager import ContextManager
 from ullage.memory.session import SessionMemory
-from ullage.memory.session.extractive_notes import merged
 from ullage.memory.session.template import DEFAULT_TEMPLATE, covered_end, item_key
-from ullage.memory.session.update import measure_of
+from ullage.memory.session.update import measure_of, merged
 from ullage.observe.events import SessionMemoryStarted
 from ullage.policy import SessionMemoryPolicy
 from ullage.sessions import open_session

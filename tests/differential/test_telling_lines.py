@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from ullage import _reference as twin
-from ullage.facts import results as result_facts
+from ullage.facts import tallies as result_facts
 from ullage.testing import conversation
 
 core: Any = pytest.importorskip("ullage._core")

@@ -30,7 +30,7 @@ ALLOWED: dict[str, tuple[str, str]] = {
     "CONTRIBUTING.md": ("*", "the list itself"),
     "python/ullage/facts/pasted.toml": ("dear|mind|told", "patterns that read what users pasted"),
     "python/ullage/facts/work.py": ("mind", "patterns that read what users typed"),
-    "python/ullage/compaction/checks.py": ("told", "patterns that read what models wrote"),
+    "python/ullage/compaction/summary_call.py": ("told", "patterns that read what models wrote"),
     "python/ullage/facts/rules.py": ("mind|minds", "patterns that read what users typed"),
     "python/ullage/facts/commitments.toml": (
         "mind|minds|told",
@@ -196,7 +196,7 @@ PUBLIC_NAMES = {
     "counting/models.py": {"known"},
     "exceptions.py": {"found"},
     "legality/check.py": {"found"},
-    "memory/notes/memory_tool.py": {"given"},
+    "memory/notes/folder.py": {"given"},
     "memory/session/session_memory.py": {"known"},
     "observe/cache_monitor.py": {"rest"},
     "recall/tool.py": {"given"},

@@ -7,13 +7,13 @@ from hypothesis import given, strategies as st
 
 from tests.kit import said, user
 from ullage import Policy, compact
-from ullage.compaction.context_providers import Providers
+from ullage.compaction.effects_runner import Providers
 from ullage.facts import collect
 from ullage.facts.collector import decided, still_open
 from ullage.facts.model import UserInput
-from ullage.facts.results import FactTally, fact_lines
 from ullage.facts.rules import superseded
 from ullage.facts.sections import HEADINGS, read_user_messages
+from ullage.facts.tallies import FactTally, fact_lines
 from ullage.memory.session import SessionMemory
 from ullage.summarizers.extractive import render
 from ullage.summarizers.users_words import user_messages

@@ -9,8 +9,7 @@ from ullage.facts import collect, is_user_input
 from ullage.facts.calls import Action, describe, read_call
 from ullage.facts.model import Origin
 from ullage.facts.names import NameKind, find_names, urls_in
-from ullage.facts.results import read_outcome
-from ullage.facts.tallies import command_key, merge_ranges
+from ullage.facts.tallies import command_key, merge_ranges, read_outcome
 from ullage.facts.words import Kind, asks, feedback_of, words_of
 
 

@@ -11,7 +11,7 @@ from tests.manager.test_context_providers import items_of
 from tests.oracle.server import OracleServer
 from ullage import ContextManager, validate
 from ullage.levels.view import StageReport
-from ullage.requests.cache_marks import MOST_MARKS
+from ullage.manager.request_writer import MOST_MARKS
 from ullage.testing import conversation, scenario
 
 MARK = {"type": "ephemeral"}

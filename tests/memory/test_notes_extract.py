@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from ullage.exceptions import InvalidPolicy
 from ullage.memory.notes import MemoryFolder, NoteKeeper, NoteRecall
 from ullage.memory.notes.extraction import aextract, extract
-from ullage.memory.notes.memory_tool import PROGRAMS, read_only
+from ullage.memory.notes.folder import PROGRAMS, read_only
 from ullage.summarizers.protocol import SummaryReply
 
 TALK = [

@@ -8,7 +8,6 @@ from hypothesis import given, settings, strategies as st
 from ullage.compaction.summary_call import filled
 from ullage.facts import collect
 from ullage.memory.session import SessionMemory
-from ullage.memory.session.extractive_notes import merged
 from ullage.memory.session.template import (
     DEFAULT_TEMPLATE,
     TITLES,
@@ -23,7 +22,7 @@ from ullage.memory.session.template import (
     read_answer,
     skeleton,
 )
-from ullage.memory.session.update import DEFAULT_PROMPT, update_prompt
+from ullage.memory.session.update import DEFAULT_PROMPT, merged, update_prompt
 from ullage.summarizers.protocol import SummaryReply
 
 PATH = "/work/session-memory/summary.md"

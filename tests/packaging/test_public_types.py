@@ -90,7 +90,7 @@ LATE = {
     "OffloadStore": ullage.recall.store.OffloadStore,
     "Outgoing": ullage.requests.Outgoing,
     "Outside": Outside,
-    "CacheMarks": ullage.requests.cache_marks.CacheMarks,
+    "CacheMarks": ullage.manager.request_writer.CacheMarks,
     "Pin": ullage.levels.pins.Pin,
     "SessionCosts": ullage.levels.cost.SessionCosts,
     "RequestParameters": ullage.legality.params.RequestParameters,

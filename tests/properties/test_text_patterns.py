@@ -11,7 +11,7 @@ import time
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ullage.compaction.checks import check_reply
+from ullage.compaction.summary_call import check_reply
 from ullage.facts import collect
 from ullage.facts.sections import parse_sections, parse_summary, strip_draft
 from ullage.facts.tallies import command_key

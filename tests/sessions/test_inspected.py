@@ -11,8 +11,8 @@ from hypothesis import given, settings, strategies as st
 from tests.kit.transcripts import Layout, session_file
 from ullage.exceptions import UllageError
 from ullage.sessions import (
+    find as module,
     inspect_session,
-    inspected as module,
     open_session,
     remove_parts,
     session_parts,

@@ -10,7 +10,7 @@ import pytest
 from tests.kit import report
 from tests.kit.transcripts import Layout, session_file
 from ullage.batch import BatchRow, RowTask, find_places, process_rows, run_rows
-from ullage.batch.engines import arrow_schema
+from ullage.batch.run import arrow_schema
 from ullage.exceptions import InvalidPolicy, StoreError
 from ullage.sessions import open_session
 from ullage.testing import scenario

@@ -114,7 +114,7 @@ def _newest_lines(text: str) -> Iterator[str]:
 
 # Lines of a text that may tell a value: short ones with two digits, among them those with a key, a version or a port.
 #
-# Twin of `rust/core/src/telling.rs`. A filter in front of the patterns of `ullage.facts.results`, which decide: what it leaves
+# Twin of `rust/core/src/telling.rs`. A filter in front of the patterns of `ullage.facts.tallies`, which decide: what it leaves
 # out, no pattern takes. Most lines of a result have no two digits.
 
 

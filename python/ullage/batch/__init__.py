@@ -13,39 +13,35 @@ Indexing and counting release the GIL; Python code (summaries, reports) does not
 
 from __future__ import annotations
 
-from ullage.batch.engines import (
-    ENGINES as ENGINES,
-    ArrowBatch as ArrowBatch,
-    EngineName as EngineName,
-    find_places as find_places,
-    process_rows,
-    run_places,
-    run_rows,
-    write_table,
-)
 from ullage.batch.places import (
     RemoteFile as RemoteFile,
     TranscriptFile as TranscriptFile,
     find_remote as find_remote,
     find_transcripts as find_transcripts,
 )
-from ullage.batch.row_task import (
+from ullage.batch.run import (
     ACTIONS as ACTIONS,
+    ENGINES as ENGINES,
+    ArrowBatch as ArrowBatch,
     BatchAction as BatchAction,
     BatchRow as BatchRow,
-    RowTask,
-    compact_file as compact_file,
-    inspect_file as inspect_file,
-    row_of as row_of,
-)
-from ullage.batch.run import (
     Done as Done,
+    EngineName as EngineName,
     Manifest as Manifest,
+    RowTask,
     Status as Status,
+    compact_file as compact_file,
     count_file as count_file,
+    find_places as find_places,
+    inspect_file as inspect_file,
+    process_rows,
     replay_file as replay_file,
+    row_of as row_of,
     run_batch,
+    run_places,
+    run_rows,
     validate_file as validate_file,
+    write_table,
 )
 
 __all__ = ["RowTask", "process_rows", "run_batch", "run_places", "run_rows", "write_table"]

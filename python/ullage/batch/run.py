@@ -1,26 +1,348 @@
-"""Runs a task over files on threads, and records what was done."""
+"""One transcript as one row: what is done to it, and what comes of it, whatever goes wrong. Plain data in and out, for any engine."""
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+import importlib
 import itertools
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import orjson
 
-from ullage.batch.places import TranscriptFile
+from ullage.batch.places import (
+    RemoteFile,
+    TranscriptFile,
+    fetched,
+    find_remote,
+    find_transcripts,
+    is_remote,
+    put_remote,
+)
+from ullage.compaction import CompactionResult
 from ullage.counting.calibration import Ledger, weights_for
-from ullage.exceptions import InvalidPolicy, StoreError, UllageError
+from ullage.counting.models import ModelTable
+from ullage.counting.window import WindowSettings, window_for
+from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError, UllageError
 from ullage.policy import Policy
+from ullage.recall.store import write_whole
 from ullage.replay import replay_session, script_of
-from ullage.sessions import inspect_session, open_session
+from ullage.sessions import (
+    InspectedSession,
+    Session,
+    compact_session,
+    inspect_session,
+    open_session,
+)
+
+# The tasks of a batch for one file. They return plain data and raise the library's own errors.
+
+
+def inspect_file(
+    file: TranscriptFile, *, model: str | None = None, policy: Policy | None = None
+) -> dict[str, Any]:
+    """Summarise a session in a few numbers.
+
+    Args:
+        file: The file.
+        model: Model whose window and tokenizer apply; `None`: the one in the file.
+        policy: Decides what each level would free; `None`: `Policy.buffered()`.
+
+    Returns:
+        Format, bytes, messages, tokens (calibrated, or by the provider's newest usage where there is
+        one), window, state and how much each level would free.
+
+    Raises:
+        InvalidTranscript, InvalidMessage: The file is not a session.
+    """
+    session = inspect_session(file.path, model=model, policy=policy)
+    held = session.inspection
+    row = ModelTable.builtin().lookup(session.model)
+    marks = window_for(row, settings=WindowSettings.from_env())
+    return {
+        **_facts(session),
+        "model": session.model or None,
+        "messages": session.messages,
+        "rounds": held.rounds,
+        "tokens": held.anchored_tokens,
+        "from_usage": held.anchored,
+        "window_tokens": marks.context,
+        "above_autocompact": marks.state(held.anchored_tokens).above_autocompact,
+        "categories": dict(held.categories),
+        "freeable": {level.level: level.tokens for level in held.freeable},
+    }
+
+
+def compact_file(
+    file: TranscriptFile,
+    *,
+    output: Path | None = None,
+    overwrite: bool = False,
+    options: Mapping[str, Any] | None = None,
+    record: Callable[[Mapping[str, Any]], object] | None = None,
+) -> dict[str, Any]:
+    """Compacts a session into a folder.
+
+    Args:
+        file: The file.
+        output: A folder; the file is written at its relative path below it. `None`: nothing is written.
+        overwrite: Whether an existing file may be replaced.
+        options: Arguments of `ullage.compact`, such as `keep`.
+        record: Called with what is returned before a new file is put in place; see `run_batch`.
+
+    Returns:
+        Outcome, tokens before and after, and where it was written; the outcome `nothing_to_do` is not an error.
+
+    Raises:
+        StoreError: It cannot be written, or would overwrite the session itself.
+        InvalidTranscript, InvalidMessage, CompactionError: See `open_session` and `compact`.
+    """
+    session = open_session(file.path)
+    target = None if output is None else _target(file, output)
+    extra = dict(options or {})
+    # One that is replaced exists whether or not it was: it is recorded afterwards, and replaced again by a run that was killed between.
+    if record is not None and target is not None and not target.exists():
+        extra["before_write"] = lambda result: record(_compacted(session, result, target))
+    done = compact_session(session, output=target, overwrite=overwrite, **extra)
+    return _compacted(session, done.result, done.path)
+
+
+def _compacted(session: Session, result: CompactionResult, path: Path | None) -> dict[str, Any]:
+    return {
+        **_facts(session),
+        "outcome": result.outcome.value,
+        "reason": result.reason,
+        "notice": result.user_notice,
+        "tokens_before": result.report.tokens_before,
+        "tokens_after": result.report.tokens_after,
+        "written": None if path is None else str(path),
+    }
+
+
+def _facts(session: Session | InspectedSession) -> dict[str, Any]:
+    return {
+        "format": session.format,
+        "bytes": session.size,
+        "boundaries": len(session.boundaries),
+        "warnings": list(session.warnings),
+    }
+
+
+def _target(file: TranscriptFile, output: Path) -> Path:
+    target = output / file.relative.with_suffix(".jsonl")
+    if target.resolve() == file.path.resolve():
+        raise StoreError("would be overwritten", path=str(file.path), hint="name another folder")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise StoreError(f"cannot be created: {exc.strerror}", path=str(target.parent)) from exc
+    return target
+
+
+BatchAction: TypeAlias = Literal["inspect", "compact", "validate", "count", "replay"]
+
+ACTIONS: tuple[BatchAction, ...] = ("inspect", "compact", "validate", "count", "replay")
+
+_SUFFIX = ".jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRow:
+    """What came of one transcript.
+
+    Attributes:
+        path: As it was given.
+        outcome: `done`, `legal`, `refused`, the outcome of a compaction, or `failed`.
+        format: Name of its format; empty if it could not be read.
+        tokens_before: Of the context.
+        tokens_after: After a compaction; otherwise as before.
+        freed: The difference.
+        written: Where the compacted transcript is; empty: nowhere.
+        output: The compacted transcript itself, where no folder was named.
+        report: Everything else, as JSON.
+        code: Of the error; empty: there is none.
+        error: What went wrong.
+        hint: What to do about it.
+    """
+
+    path: str
+    outcome: str = "failed"
+    format: str = ""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    freed: int = 0
+    written: str = ""
+    output: bytes | None = field(default=None, repr=False)
+    report: str = "{}"
+    code: str = ""
+    error: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowTask:
+    """What is done to each transcript; a value that can be sent to another process.
+
+    Attributes:
+        action: Which of `ACTIONS`.
+        output: `compact`: a folder or the address of one (`s3://bucket/out`); empty: the transcript is in the row.
+        dry: `compact`: nothing is written, and without an output the row has no transcript either.
+        overwrite: `compact`: whether an existing output may be replaced. What a bucket holds is always replaced.
+        keep: `compact`: tokens of the newest messages to keep; `None`: the policy's.
+        model: `None`: the one in each transcript.
+        provider: `validate`: whose rules apply.
+        policy: `None`: `Policy.buffered()`.
+    """
+
+    action: BatchAction
+    output: str = ""
+    dry: bool = False
+    overwrite: bool = False
+    keep: int | None = None
+    model: str | None = None
+    provider: str = "anthropic"
+    policy: Policy | None = None
+
+    def row(self, path: str, relative: str = "", content: bytes | None = None) -> BatchRow:
+        """Does it to one transcript; what goes wrong is in the row.
+
+        Args:
+            path: A file, an address (`s3://…`), or any name if `content` is given.
+            relative: Its path below the output; empty: its last part.
+            content: The transcript itself; `None`: it is read from `path`.
+        """
+        place = path
+        try:
+            with ExitStack() as open_until:
+                file = self._file_of(open_until, path, relative, content)
+                place = str(file.path)
+                return self._done(path, file)
+        except (UllageError, OSError) as exc:
+            failure = failure_of(exc)
+            return row_of(path, {**failure, "error": failure["error"].replace(place, path)})
+
+    def report(self, file: TranscriptFile, record: Record | None = None) -> Mapping[str, Any]:
+        """What is found out about a local file, for `run_batch`.
+
+        Args:
+            file: The file.
+            record: `compact`: called with the report before a new file is put in place; `None`: nobody asks.
+
+        Raises:
+            StoreError, InvalidTranscript, InvalidMessage, CompactionError: See `open_session` and `compact`.
+        """
+        return self._reported(
+            file, None if self.dry or not self.output else Path(self.output), None, record
+        )
+
+    # ---- one transcript ----------------------------------------------------------------------
+
+    def _file_of(
+        self, open_until: ExitStack, path: str, relative: str, content: bytes | None
+    ) -> TranscriptFile:
+        if content is None and not is_remote(path):
+            root = Path(path[: -len(relative)]) if relative and path.endswith(relative) else None
+            return TranscriptFile(Path(path), root or Path(path).parent)
+        folder = Path(open_until.enter_context(tempfile.TemporaryDirectory(prefix="ullage-")))
+        below = Path(relative or path.rpartition("/")[2] or "transcript")
+        if below.is_absolute() or ".." in below.parts:
+            raise StoreError("could lead out of its folder", path=str(below))
+        target = folder / "in" / below
+        target.parent.mkdir(parents=True)
+        target.write_bytes(fetched(path) if content is None else content)
+        return TranscriptFile(target, folder / "in")
+
+    def _done(self, path: str, file: TranscriptFile) -> BatchRow:
+        local = bool(self.output) and not is_remote(self.output)
+        if self.action != "compact" or self.dry or local:
+            return _row(path, file, self.report(file))
+        below = file.relative.with_suffix(_SUFFIX).as_posix()
+        place = f"{self.output.rstrip('/')}/{below}" if self.output else path
+        with tempfile.TemporaryDirectory(prefix="ullage-") as folder:
+            row = _row(path, file, self._reported(file, Path(folder), place))
+            if not row.written:
+                return row
+            data = Path(row.written).read_bytes()
+        if not self.output:
+            return replace(row, written="", output=data)
+        put_remote(place, data)
+        return replace(row, written=place)
+
+    def _reported(
+        self,
+        file: TranscriptFile,
+        output: Path | None,
+        place: str | None,
+        record: Record | None = None,
+    ) -> Mapping[str, Any]:
+        try:
+            return self._work(output, place, record)(file)
+        except (UllageError, OSError):
+            raise
+        except Exception as exc:  # a poisoned file must not end a run over many
+            hint = "that is a fault of Ullage: report it with the file's format"
+            raise UllageError(f"{type(exc).__name__}: {exc}", hint=hint) from exc
+
+    def _work(
+        self, output: Path | None, place: str | None, record: Record | None
+    ) -> Callable[[TranscriptFile], Mapping[str, Any]]:
+        if self.action == "compact":
+            options: dict[str, Any] = {"keep": self.keep, "policy": self.policy}
+            options["transcript_path"] = place  # never that of a temporary file
+            if self.model:
+                options["model"] = self.model
+            return partial(
+                compact_file,
+                output=output,
+                overwrite=self.overwrite,
+                options=options,
+                record=record,
+            )
+        if self.action == "inspect":
+            return partial(inspect_file, model=self.model, policy=self.policy)
+        if self.action == "validate":
+            return partial(validate_file, provider=self.provider, model=self.model)
+        if self.action == "count":
+            return partial(count_file, model=self.model)
+        if self.action == "replay":
+            return partial(replay_file, model=self.model, policy=self.policy)
+        raise InvalidPolicy("action", self.action, f"must be one of {', '.join(ACTIONS)}")
+
+
+def _row(path: str, file: TranscriptFile, report: Mapping[str, Any]) -> BatchRow:
+    shown = {key: path if value == str(file.path) else value for key, value in report.items()}
+    return row_of(path, shown)
+
+
+def row_of(path: str, report: Mapping[str, Any]) -> BatchRow:
+    """The row of a report, as `RowTask.report` gives it, or of a failure."""
+    if "error" in report:
+        code, error, hint = (str(report.get(name) or "") for name in ("code", "error", "hint"))
+        return BatchRow(path=path, code=code, error=error, hint=hint)
+    others = {name: value for name, value in report.items() if name != "written"}
+    before = report.get("tokens_before", report.get("tokens", 0))
+    after = report.get("tokens_after", before)
+    return BatchRow(
+        path=path,
+        outcome=report.get("outcome", "done"),
+        format=report.get("format", ""),
+        tokens_before=before,
+        tokens_after=after,
+        freed=before - after,
+        written=report.get("written") or "",
+        report=orjson.dumps(others, option=orjson.OPT_NON_STR_KEYS).decode(),
+    )
+
 
 # What a batch has done: one line of JSON per file, appended when it is finished, so that a later run can continue.
 #
@@ -426,3 +748,292 @@ def replay_file(
 def _tokens(items: Any, model: str) -> int:
     ledger = Ledger(weights_for(model or None), items)
     return int(ledger.anchored().total)
+
+
+# The batch as one pure function over Arrow: a table of transcripts in, a table of what came of them out. Any engine that has Arrow can run it.
+#
+# import pyarrow as pa
+# from ullage.batch import RowTask, process_rows
+#
+# table = process_rows(pa.record_batch({"path": ["a.jsonl"]}), RowTask(action="inspect"))
+
+
+class ArrowBatch(Protocol):
+    """A `pyarrow.RecordBatch`, or a table."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many."""
+        ...
+
+    def to_pylist(self) -> list[dict[str, object]]:
+        """Its rows."""
+        ...
+
+
+def _arrow(name: str = "pyarrow") -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as exc:
+        raise MissingExtra("pyarrow", "daft") from exc
+
+
+def arrow_schema() -> Any:
+    """Columns of the result: the fields of `BatchRow`.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+    """
+    arrow = _arrow()
+    kinds = {"tokens_before": arrow.int64(), "tokens_after": arrow.int64(), "freed": arrow.int64()}
+    kinds["output"] = arrow.large_binary()
+    return arrow.schema(
+        [
+            arrow.field(column.name, kinds.get(column.name, arrow.string()))
+            for column in dataclasses.fields(BatchRow)
+        ]
+    )
+
+
+def process_rows(batch: ArrowBatch, task: RowTask) -> ArrowBatch:
+    """Does a task to every row.
+
+    Args:
+        batch: With a column `path` (files or addresses), or `content` (transcripts as binary or text), or both; `relative`: paths
+            below the output. Other columns are not looked at.
+        task: What is done.
+
+    Returns:
+        A `pyarrow.RecordBatch` of as many rows in the same order, its columns the fields of `BatchRow`; what goes wrong with a row is in it.
+
+    Raises:
+        InvalidPolicy: It has neither column.
+        MissingExtra: pyarrow is not installed.
+    """
+    schema = arrow_schema()
+    rows = [dataclasses.asdict(row) for row in rows_of(batch.to_pylist(), task)]
+    result: ArrowBatch = _arrow().RecordBatch.from_pylist(rows, schema=schema)
+    return result
+
+
+def rows_of(rows: Iterable[Mapping[str, Any]], task: RowTask) -> Iterator[BatchRow]:
+    """The same over plain rows.
+
+    Raises:
+        InvalidPolicy: A row has neither `path` nor `content`.
+    """
+    for number, row in enumerate(rows):
+        if "path" not in row and "content" not in row:
+            raise InvalidPolicy("batch", sorted(row), "must have a column path or content")
+        path, content = row.get("path"), row.get("content")
+        if path is None and content is None:
+            yield BatchRow(
+                path=f"row {number}", code="invalid_transcript", error="the row is empty"
+            )
+            continue
+        data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+        yield task.row(str(path or f"row-{number}"), str(row.get("relative") or ""), data)
+
+
+def write_table(path: str, rows: Iterable[BatchRow]) -> None:
+    """Writes rows as a Parquet file, whole or not at all.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
+        StoreError: It cannot be written.
+    """
+    arrow, parquet = _arrow(), _arrow("pyarrow.parquet")
+    table = arrow.Table.from_pylist([*map(dataclasses.asdict, rows)], schema=arrow_schema())
+    sink = arrow.BufferOutputStream()
+    parquet.write_table(table, sink)
+    data = sink.getvalue().to_pybytes()
+    if is_remote(path):
+        put_remote(path, data)
+        return
+    try:
+        write_whole(Path(path), data)
+    except OSError as exc:
+        raise StoreError(f"cannot be written: {exc.strerror}", path=path) from exc
+
+
+EngineName: TypeAlias = Literal["threads", "daft", "ray"]
+
+ENGINES: tuple[EngineName, ...] = ("threads", "daft", "ray")
+
+PER_TASK = 16
+"""Rows of one task: few, so that a large file holds up only these."""
+
+Place: TypeAlias = Mapping[str, str]
+
+
+def run_rows(
+    places: Sequence[Place], task: RowTask, *, engine: EngineName = "threads", workers: int = 2
+) -> Iterator[BatchRow]:
+    """Does a task to every place; rows come as they are done, in no order.
+
+    Args:
+        places: Each with `path`, and `relative`; the largest first, so that none is left at the end.
+        task: What is done.
+        engine: `threads`; `daft`: processes of this machine, or Ray where `daft.set_runner_ray` was called or
+            `DAFT_RUNNER=ray` is set; `ray`: Ray Data.
+        workers: Threads; 0: as many as there are processors. The other engines decide themselves.
+
+    Raises:
+        InvalidPolicy: No such engine.
+        MissingExtra: It is not installed.
+    """
+    if engine not in ENGINES:
+        raise InvalidPolicy("engine", engine, f"must be one of {', '.join(ENGINES)}")
+    run = {"threads": _threads, "daft": _daft, "ray": _ray}[engine]
+    return run(places, task, workers) if places else iter(())
+
+
+def _threads(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
+    left = iter(places)
+    pool = ThreadPoolExecutor(workers or None, thread_name_prefix="ullage-batch")
+
+    def submit(count: int) -> set[Future[BatchRow]]:
+        chosen = islice(left, count)
+        return {pool.submit(task.row, place["path"], place.get("relative", "")) for place in chosen}
+
+    try:
+        begun = submit(2 * (workers or 8))
+        while begun:
+            finished, begun = wait(begun, return_when=FIRST_COMPLETED)
+            begun |= submit(len(finished))
+            yield from (future.result() for future in finished)
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _daft(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
+    daft, arrow = _library("daft", "daft"), _library("pyarrow", "daft")
+    kind = arrow.struct(list(arrow_schema()))
+
+    def work(path: Any, relative: Any) -> Any:
+        columns = {"path": path.to_arrow(), "relative": relative.to_arrow()}
+        done = process_rows(arrow.RecordBatch.from_pydict(columns), task)
+        return arrow.array(done.to_pylist(), type=kind)
+
+    call = daft.func.batch(
+        return_dtype=daft.DataType.from_arrow_type(kind), batch_size=PER_TASK, use_process=True
+    )(work)
+    frame = daft.from_pydict(
+        {name: [place.get(name, "") for place in places] for name in ("path", "relative")}
+    )
+    frame = frame.into_batches(PER_TASK)
+    done = frame.select(call(daft.col("path"), daft.col("relative")).alias("row"))
+    yield from (BatchRow(**place["row"]) for place in done.iter_rows())
+
+
+def _ray(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
+    data = _library("ray.data", "ray")
+    arrow = _library("pyarrow", "ray")
+
+    def work(table: Any) -> Any:
+        done = [process_rows(batch, task) for batch in table.to_batches()]
+        return arrow.Table.from_batches(done, schema=arrow_schema())
+
+    frame = data.from_items([dict(place) for place in places])
+    done = frame.map_batches(work, batch_format="pyarrow", batch_size=PER_TASK)
+    yield from (BatchRow(**row) for row in done.iter_rows())
+
+
+def _library(name: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as exc:
+        raise MissingExtra(name.partition(".")[0], extra) from exc
+
+
+# A task over files and objects on any engine, recorded as it goes, so that a run that was killed continues.
+
+
+def find_places(paths: Iterable[str], *, pattern: str = "") -> list[RemoteFile]:
+    """Files and objects that may be transcripts, sorted, each once.
+
+    Args:
+        paths: Folders and files, see `find_transcripts`; addresses, see `find_remote`.
+        pattern: See `find_transcripts`; for addresses put it into them.
+
+    Raises:
+        InvalidPolicy, MissingExtra, StoreError: See both.
+    """
+    addresses = list(paths)
+    local = find_transcripts([path for path in addresses if not is_remote(path)], pattern=pattern)
+    places = {place.path: place for place in map(_of_file, local)}
+    for address in filter(is_remote, addresses):
+        places.update({place.path: place for place in find_remote(address)})
+    return sorted(places.values())
+
+
+def run_places(
+    task: RowTask,
+    places: Iterable[RemoteFile],
+    *,
+    name: str,
+    engine: EngineName = "threads",
+    workers: int = 2,
+    manifest: Manifest | None = None,
+    retry_failed: bool = False,
+) -> Generator[Done, None, None]:
+    """Does a task to every place on an engine; one that fails does not stop the others.
+
+    What an earlier run has done comes first, then the others as they are done, begun with the largest.
+
+    Args:
+        task: What is done.
+        places: From `find_places`.
+        name: The task with its options, the key in the manifest.
+        engine: See `run_rows`.
+        workers: See `run_rows`.
+        manifest: What earlier runs have done; `None`: nothing.
+        retry_failed: Whether those that failed before are tried again.
+
+    Raises:
+        InvalidPolicy, MissingExtra: See `run_rows`.
+        StoreError: The manifest cannot be written.
+    """
+    book = Manifest() if manifest is None else manifest
+    left: dict[str, RemoteFile] = {}
+    for place in places:
+        done = _recorded(book, name, place, retry_failed=retry_failed)
+        if done is None:
+            left[place.path] = place
+        else:
+            yield done
+    order = sorted(left.values(), key=lambda remote: -remote.size)
+    asked = [{"path": remote.path, "relative": remote.relative} for remote in order]
+    for row in run_rows(asked, task, engine=engine, workers=workers):
+        place, status, report = left[row.path], _status(row), _report(row)
+        record = {"status": str(status), "report": report}
+        book.add(name, place.path, size=place.size, changed=place.changed, record=record)
+        yield Done(place.path, status, report)
+
+
+def _of_file(file: TranscriptFile) -> RemoteFile:
+    path = file.path.resolve()
+    stat = path.stat()
+    return RemoteFile(str(path), file.relative.as_posix(), stat.st_size, stat.st_mtime_ns)
+
+
+def _recorded(book: Manifest, name: str, place: RemoteFile, *, retry_failed: bool) -> Done | None:
+    record = book.find(name, place.path, size=place.size, changed=place.changed)
+    if record is None or (record["status"] == Status.FAILED and retry_failed):
+        return None
+    written = record["report"].get("written")
+    if written and not is_remote(written) and not Path(written).exists():
+        return None
+    failed = record["status"] == Status.FAILED
+    return Done(place.path, Status.FAILED if failed else Status.KEPT, record["report"])
+
+
+def _status(row: BatchRow) -> Status:
+    return Status.FAILED if row.error else Status.DONE
+
+
+def _report(row: BatchRow) -> dict[str, Any]:
+    if row.error:
+        return {"code": row.code, "error": row.error, "hint": row.hint}
+    report: dict[str, Any] = orjson.loads(row.report)
+    return {**report, "written": row.written} if row.written else report

@@ -122,7 +122,7 @@ def _app() -> App:
         place = f"ullage.cli.{_SHARED.get(name, name)}:{name}_command"
         root.command(place, name=name, help=text, help_epilogue=EXAMPLES.get(name))
     root.command("ullage.cli.memory:memory_app", name="memory", help=MEMORY)
-    notes = "ullage.cli.session_memory:session_memory_app"
+    notes = "ullage.cli.memory:session_memory_app"
     root.command(notes, name="session-memory", help=SESSION_MEMORY)
     root.command(_completion, name="completion", help_epilogue=EXAMPLES["completion"])
     root.command("ullage.cli.hooks:claude_app", name="claude", help=CLAUDE)
@@ -134,9 +134,11 @@ _SHARED = {
     "handoff": "edit",
     "list": "search",
     "mcp": "hooks",
+    "schema": "policy",
     "tui": "report",
     "undo": "edit",
     "validate": "resume",
+    "watch": "search",
 }
 """Commands that stand in the file of another one."""
 

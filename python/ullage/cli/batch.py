@@ -30,8 +30,8 @@ from ullage.batch import (
     run_places,
     write_table,
 )
-from ullage.batch.engines import arrow_schema
 from ullage.batch.places import check_place, is_remote
+from ullage.batch.run import arrow_schema
 from ullage.cli.output import Output, counted, share, tokens
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy

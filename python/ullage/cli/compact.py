@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from ullage.cli.memory import memory_of
 from ullage.cli.output import (
     STDOUT,
     Output,
@@ -26,7 +27,6 @@ from ullage.cli.output import (
     tokens,
 )
 from ullage.cli.resume import preview_rows
-from ullage.cli.session_memory import memory_of
 from ullage.compaction.job import warning_text
 from ullage.compaction.summary_call import load_template
 from ullage.counting.models import ModelTable

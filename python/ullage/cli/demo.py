@@ -15,7 +15,7 @@ from ullage.cli.output import Output
 from ullage.cli.resume import dump
 from ullage.counting.window import WindowSettings
 from ullage.sessions import Session, compact_session, open_session
-from ullage.sessions.inspected import inspect_opened
+from ullage.sessions.find import inspect_opened
 from ullage.testing import Scenario, scenario
 from ullage.transcript import TranscriptLog
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from ullage.cli.output import Output, counted
+from ullage.cli.output import Output, SessionArgument, WhichConversation, counted, share, tokens
+from ullage.counting.calibration import weights_for
+from ullage.counting.models import ModelTable
 from ullage.memory.notes import MemoryFolder, Note, NoteRecall
+from ullage.memory.session import NotesState, SessionMemory, UpdateReport
+from ullage.policy import Policy, SessionMemoryPolicy
+from ullage.sessions import Session, open_session
+from ullage.summarizers import summarizer_of
 
 memory_app = App(
     name="memory", help="List, search, add and check the notes that outlive a session."
@@ -134,3 +140,162 @@ def _head(note: Note) -> dict[str, str]:
         "name": note.name,
         "description": note.description,
     }
+
+
+NotesPlaceOption = Annotated[
+    Path | None,
+    Parameter(
+        help="folder of summary.md; default: FILE's name without its suffix, then session-memory"
+    ),
+]
+
+
+def memory_of(
+    opened: Session,
+    folder: Path | None = None,
+    *,
+    policy: SessionMemoryPolicy | None = None,
+    summarizer: Any = None,
+) -> SessionMemory:
+    """The notes of a transcript, where Claude Code keeps them, or in a folder.
+
+    Args:
+        opened: The session.
+        folder: Folder of `summary.md`; `None`: next to the transcript.
+        policy: Limits; `None`: the defaults.
+        summarizer: Edits the notes; `None`: code does, without a model.
+    """
+    options: dict[str, Any] = {
+        "policy": policy,
+        "summarizer": summarizer,
+        "weights": weights_for(ModelTable.builtin().lookup(opened.model)) if opened.model else None,
+        "mode": "inline",
+    }
+    if folder is not None:
+        return SessionMemory(folder, **options)
+    return SessionMemory.for_session(opened.path.parent, opened.path.stem, **options)
+
+
+def show_notes_command(
+    file: SessionArgument,
+    *,
+    folder: NotesPlaceOption = None,
+    conversation: WhichConversation = 0,
+    json: Json = False,
+) -> int:
+    """Show the notes of a session: their text, their length, how far they reach. Exit code 1: there are none."""
+    out = Output(as_json=json)
+    opened = open_session(file, number=conversation)
+    state = memory_of(opened, folder).state(opened.items)
+    if json:
+        out.json(_as_data(state))
+    else:
+        _show(out, state, SessionMemoryPolicy())
+    return 0 if state.exists else 1
+
+
+def update_command(
+    file: SessionArgument,
+    *,
+    folder: NotesPlaceOption = None,
+    summarizer: Annotated[
+        str, Parameter(alias="-s", help="what edits the notes; extractive: code, without a model")
+    ] = "extractive",
+    base_url: Annotated[str, Parameter(help="URL of a compatible server, for the summarizer")] = "",
+    conversation: WhichConversation = 0,
+    policy: Annotated[
+        Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Update the notes of a session. Exit code 1: the update failed."""
+    out = Output(as_json=json)
+    opened = open_session(file, number=conversation)
+    writer = summarizer_of(summarizer, base_url=base_url)
+    memory = memory_of(opened, folder, policy=Policy.load(policy).session_memory, summarizer=writer)
+    report = memory.update(opened.items)
+    if json:
+        out.json({"file": str(opened.path), "path": str(memory.path), **_report(report)})
+    else:
+        _tell(out, memory, report)
+    return 0 if report.absorbed_all or report.reason == "nothing new" else 1
+
+
+session_memory_app = App(name="session-memory", help="Show or update the notes of a session.")
+session_memory_app.command(show_notes_command, name="show")
+session_memory_app.command(update_command, name="update")
+
+
+# ---- reports ---------------------------------------------------------------------------------
+
+
+def _as_data(state: NotesState) -> dict[str, Any]:
+    return {
+        "path": state.path,
+        "exists": state.exists,
+        "blank": state.blank,
+        "tokens": state.tokens,
+        "sections": [
+            {"title": title, "tokens": size, "copied_lines": lines}
+            for title, size, lines in state.sections
+        ],
+        "session_id": state.session_id or None,
+        "covered": state.covered or None,
+        "absorbed_messages": state.absorbed,
+        "absorbable_messages": state.absorbable,
+        "messages": state.messages,
+        "text": state.text,
+    }
+
+
+def _show(out: Output, state: NotesState, policy: SessionMemoryPolicy) -> None:
+    out.file_heading(state.path)
+    if not state.exists:
+        out.line("there are no notes; `ullage session-memory update FILE` writes them")
+        return
+    out.text(state.text)
+    out.table(
+        ("section", "tokens", "of its limit", "copied lines"),
+        (
+            (title, tokens(size), share(size, policy.section_max_tokens), f"{lines:,}")
+            for title, size, lines in state.sections
+        ),
+        right=(1, 2, 3),
+    )
+    out.line(f"{tokens(state.tokens)} tokens of {tokens(policy.total_max_tokens)}; {_reach(state)}")
+
+
+def _reach(state: NotesState) -> str:
+    if state.absorbed is not None:
+        return f"they cover {state.absorbed:,} of {state.messages:,} messages"
+    if state.known:
+        return "the last message that they cover is not in this conversation"
+    return "how far they reach is unknown"
+
+
+def _report(report: UpdateReport) -> dict[str, Any]:
+    return {
+        "outcome": report.outcome.value,
+        "reason": report.reason,
+        "updater": report.updater,
+        "absorbed_messages": report.absorbed,
+        "covered": report.covered or None,
+        "edits": report.edits,
+        "conflicts": report.conflicts,
+        "calls": report.calls,
+        "refusals": [refusal.line() for refusal in report.refusals],
+        "too_long": list(report.over),
+        "chars": report.chars,
+    }
+
+
+def _tell(out: Output, memory: SessionMemory, report: UpdateReport) -> None:
+    out.file_heading(str(memory.path))
+    why = f": {report.reason}" if report.reason else ""
+    out.line(f"{report.outcome.value}{why}")
+    if report.absorbed_all:
+        out.line(f"{report.absorbed:,} messages read, {report.calls:,} model calls")
+    for refusal in report.refusals:
+        out.note(f"note: the model tried something not allowed: {refusal.line()}")
+    for title in report.over:
+        out.note(f"note: the section {title} is too long")

@@ -8,7 +8,7 @@ from ullage._lazy import on_first_use
 
 if TYPE_CHECKING:
     from ullage.compaction.api import acompact as acompact, compact as compact
-    from ullage.compaction.context_providers import (
+    from ullage.compaction.effects_runner import (
         AgentsAttachment,
         McpAttachment,
         Providers as Providers,
@@ -31,7 +31,7 @@ __all__ = ["AgentsAttachment", "McpAttachment", "TaskAttachment", "ToolsAttachme
 
 _HOMES = {
     "api": "acompact compact",
-    "context_providers": "AgentsAttachment McpAttachment Providers Skill TaskAttachment ToolsAttachment",
+    "effects_runner": "AgentsAttachment McpAttachment Providers Skill TaskAttachment ToolsAttachment",
     "flow": "compaction_flow",
     "job": "CompactionOptions CompactionReport CompactionResult Job ListOptions Outcome SummaryOptions",
 }

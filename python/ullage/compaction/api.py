@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields as dataclass_fields, replace
 from typing import Any, Unpack
 
-from ullage.compaction.context_providers import Providers
-from ullage.compaction.effects_runner import arun_flow, run_flow
+from ullage.compaction.assemble import stable_uuid
+from ullage.compaction.effects_runner import Providers, arun_flow, run_flow
 from ullage.compaction.flow import compaction_flow
-from ullage.compaction.install import log_store
 from ullage.compaction.job import DEFAULT_WINDOW, CompactionResult, Job, ListOptions
 from ullage.counting.calibration import weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for
-from ullage.exceptions import InvalidPolicy
+from ullage.exceptions import InvalidPolicy, LogConflict
 from ullage.levels.pins import Pin
-from ullage.messages import Item
+from ullage.messages import COPY_OF, Item
 from ullage.observe.hooks import Hooks
 from ullage.policy import Policy
 from ullage.policy.whole import policy_given, refuse_unknown
@@ -24,7 +23,10 @@ from ullage.providers.anthropic import Thinking, read_thinking
 from ullage.providers.native_lists import FormList, read_form
 from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.lines import writer_of
+from ullage.transcript import Transcript
 from ullage.transcript.log import TranscriptLog
+from ullage.transcript.records import RecordLine
+from ullage.transcript.write import BoundaryInfo, Kept, compaction_lines, session_lines
 
 
 def compact(items: Sequence[Item], **options: Unpack[ListOptions]) -> CompactionResult:
@@ -200,3 +202,230 @@ def _of_model(model: str | None) -> dict[str, Any]:
         "weights": weights_for(model),
         "bound_thinking": row is not None and row.bound_thinking,
     }
+
+
+# Kept entries on one chain of parents, for readers that walk a Claude Code file from its newest entry to the oldest.
+#
+# Results of parallel calls branch off that chain. Where the kept part has such branches, it is written again after the
+# summary, each entry the child of the one before; both ways of reading then find the same.
+
+
+def on_one_chain(result: CompactionResult, transcript: Transcript) -> CompactionResult:
+    """The result, with copies of what is kept if a walk along the parents would miss some of it.
+
+    Args:
+        result: Of entries that stand in the file, with its own lines as they will be written.
+        transcript: The file before the compaction.
+    """
+    places = {row.uuid: row for row in transcript.rows() if row.uuid}
+    uuids = [str(name) for name in result.report.kept]
+    in_file = result.kept and all(name in places for name in uuids)
+    # No other program finds a message that stands in the queue only.
+    reachable = in_file and not any(transcript.is_queued(places[name].at) for name in uuids)
+    if result.boundary is None or not in_file or (reachable and _linked(uuids, places)):
+        return result
+    # As the file holds them: what may not be sent of them is left out of each request, not of the log.
+    whole = [transcript.load(places[name].at) for name in uuids]
+    return _copied(result, result.boundary, whole)
+
+
+def entries_to_write(result: CompactionResult) -> Sequence[Item]:
+    """What is appended to the file: kept entries stay where they are, unless they were copied."""
+    links = (result.boundary or {}).get("compactMetadata", {})
+    copied = result.kept and "preservedMessages" not in links
+    return result.messages if copied else result.new_entries
+
+
+def _linked(uuids: Sequence[str], places: Mapping[str, RecordLine]) -> bool:
+    """Whether the walk from the last to the first passes all of them."""
+    left, at, passed = set(uuids), uuids[-1], set[str]()
+    while at in places and at not in passed:
+        passed.add(at)
+        left.discard(at)
+        if at == uuids[0]:
+            break
+        at = places[at].parent
+    return not left
+
+
+def _copied(result: CompactionResult, boundary: Item, whole: Sequence[Item]) -> CompactionResult:
+    parent = str(boundary["uuid"])
+    copies = Copies(parent)
+    kept_objects = {id(item) for item in result.kept}
+    order = list(result.messages[1:])
+    place = next(at for at, item in enumerate(order) if id(item) in kept_objects)
+    others = [item for item in order if id(item) not in kept_objects]
+    entries: dict[int, dict[str, Any]] = {}
+    for item in [*others[:place], *whole, *others[place:]]:
+        entry = {**item, "parentUuid": parent}
+        if place <= len(entries) < place + len(whole):
+            entry = copies.of(item, parent)
+        entries[id(item)] = entry
+        parent = str(entry["uuid"])
+    metadata = {
+        key: value
+        for key, value in boundary["compactMetadata"].items()
+        if key not in ("preservedSegment", "preservedMessages")
+    }
+    metadata["groupUuids"] = [entry["uuid"] for entry in entries.values()]
+    cut = {**boundary, "compactMetadata": metadata}
+
+    def new(items: Sequence[Item]) -> tuple[Item, ...]:
+        return tuple(entries[id(item)] for item in items)
+
+    return replace(
+        result,
+        messages=(cut, *entries.values()),
+        boundary=cut,
+        summary_messages=new(result.summary_messages),
+        kept=new(whole),
+        attachments=new(result.attachments),
+        hook_results=new(result.hook_results),
+    )
+
+
+class Copies:
+    """Copies of entries under ids of their own: Claude Code merges entries that share an id with their originals.
+
+    Args:
+        mark: Uuid of the boundary that they follow.
+    """
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._uuids: dict[str, str] = {}
+
+    def of(self, item: Item, parent: str) -> dict[str, Any]:
+        """A copy, without usage, which would be counted twice and is of the context before.
+
+        Args:
+            item: An entry with a uuid.
+            parent: Uuid of the entry before it.
+        """
+        old = str(item["uuid"])
+        own = self._uuids[old] = stable_uuid("kept", self._mark, old)
+        entry = {**item, "parentUuid": parent, "uuid": own, COPY_OF: item.get(COPY_OF) or old}
+        if isinstance(item.get("message"), Mapping):
+            entry["message"] = self._message(item["message"])
+        caller = item.get("sourceToolAssistantUUID")
+        if caller in self._uuids:
+            entry["sourceToolAssistantUUID"] = self._uuids[caller]
+        return entry
+
+    def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        copied = {key: value for key, value in message.items() if key != "usage"}
+        if isinstance(copied.get("id"), str):
+            copied["id"] = "msg_" + stable_uuid("response", self._mark, copied["id"]).replace(
+                "-", ""
+            )
+        return copied
+
+
+def log_store(
+    log: TranscriptLog,
+) -> Callable[[CompactionResult, tuple[Any, ...]], CompactionResult]:
+    """A `Job.store` that installs in a log."""
+    return lambda draft, ids: install_in(log, draft, ids)
+
+
+def install_in(
+    log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]
+) -> CompactionResult:
+    """Writes a compaction to a log, with one write that is on the disk when this returns.
+
+    What was appended to the log since the compaction began is kept after the kept messages.
+
+    Args:
+        log: The open log that the items came from.
+        draft: The result to install.
+        ids: Of the context that was compacted, oldest first.
+
+    Returns:
+        The result with the entries as they were written. Messages that were appended cannot be kept if
+        the kept part is the beginning of the conversation: that is a conflict.
+
+    Raises:
+        LogConflict: The log's context no longer begins with what was compacted; nothing was written.
+        StoreError: The disk is full, or another fault; the log is as it was.
+    """
+    with log.one_writer:  # the compaction is appended to exactly the state that was read
+        return _install(log, draft, ids)
+
+
+def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) -> CompactionResult:
+    context = log.resume().entries
+    here = [item.get("uuid") for item in context]
+    if tuple(here[: len(ids)]) != tuple(ids):
+        raise LogConflict(
+            "the conversation changed while it was compacted",
+            hint="compact again: nothing was written",
+        )
+    later = tuple(context[len(ids) :])
+    if later and _before(draft):
+        raise LogConflict(
+            "messages were appended after the part that was summarised",
+            hint="compact again: nothing was written",
+        )
+    kept_ids = (*draft.report.kept, *here[len(ids) :])
+    written, _ = compaction_lines(
+        log,
+        _info(draft),
+        [_fresh(item) for item in draft.summary_messages],
+        parent=log.leaf,
+        kept=Kept(tuple(str(name) for name in kept_ids), before_summary=_before(draft)),
+        attachments=[_fresh(item) for item in (*draft.attachments, *draft.hook_results)],
+        metadata=(),
+    )
+    transcript = log.transcript()
+    done = on_one_chain(_as_written(draft, written, later, kept_ids), transcript)
+    lines = entries_to_write(done)
+    log.write([*lines, *session_lines(transcript, lines)])
+    log.sync()
+    return done
+
+
+def _fresh(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The entry without what only the log assigns: ids, parents and times."""
+    own = ("uuid", "parentUuid", "timestamp")
+    return {key: value for key, value in item.items() if key not in own}
+
+
+def _before(draft: CompactionResult) -> bool:
+    order = [id(item) for item in draft.messages]
+    if not draft.kept:
+        return False
+    return order.index(id(draft.kept[0])) < order.index(id(draft.summary_messages[0]))
+
+
+def _info(draft: CompactionResult) -> BoundaryInfo:
+    metadata = (draft.boundary or {}).get("compactMetadata", {})
+    return BoundaryInfo(
+        trigger=metadata.get("trigger", "manual"),
+        pre_tokens=metadata.get("preTokens", 0),
+        post_tokens=draft.report.tokens_after,
+        messages_summarized=len(draft.report.removed),
+        discovered_tools=metadata.get("preCompactDiscoveredTools", ()),
+    )
+
+
+def _as_written(
+    draft: CompactionResult,
+    written: list[dict[str, Any]],
+    later: tuple[Any, ...],
+    kept_ids: tuple[Any, ...],
+) -> CompactionResult:
+    boundary, *follow = written
+    summaries = len(draft.summary_messages)
+    files = summaries + len(draft.attachments)
+    old = (draft.boundary, *draft.summary_messages, *draft.attachments, *draft.hook_results)
+    new = {id(before): after for before, after in zip(old, written, strict=True)}
+    return replace(
+        draft,
+        boundary=boundary,
+        summary_messages=tuple(follow[:summaries]),
+        attachments=tuple(follow[summaries:files]),
+        hook_results=tuple(follow[files:]),
+        kept=(*draft.kept, *later),
+        messages=(*(new.get(id(item), item) for item in draft.messages), *later),
+        report=replace(draft.report, kept=kept_ids),
+    )

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from ullage._engine import core
-from ullage.compaction.context_providers import Attachment
 from ullage.compaction.cut import (
     LEAST_SUMMARY_TOKENS,
     SMALL_ROOM,
@@ -25,6 +24,7 @@ from ullage.compaction.cut import (
     shorter_results,
     with_item,
 )
+from ullage.compaction.effects_runner import Attachment
 from ullage.compaction.job import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.summary_call import Accepted
 from ullage.exceptions import ContextTooLarge

@@ -23,7 +23,6 @@ from ullage.compaction.assemble import (
     too_little,
     weighed,
 )
-from ullage.compaction.context_providers import Attachment
 from ullage.compaction.cut import (
     LEAST_SUMMARY_TOKENS,
     Cut,
@@ -42,6 +41,7 @@ from ullage.compaction.cut import (
     with_more_kept,
     within_share,
 )
+from ullage.compaction.effects_runner import Attachment
 from ullage.compaction.job import (
     SESSION_MEMORY,
     CompactionReport,

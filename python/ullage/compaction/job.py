@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict
 
-from ullage.compaction.context_providers import Providers
+from ullage.compaction.effects_runner import Providers
 from ullage.counting.calibration import Weights
 from ullage.effects import CancelToken, Flow
 from ullage.exceptions import InvalidPolicy, UllageError

@@ -27,7 +27,6 @@ from ullage.facts.model import (
     WorkItem,
 )
 from ullage.facts.names import command_heads, commits_in, homes_in, plain, urls_in
-from ullage.facts.results import CallOutcome, FactTally, read_outcome
 from ullage.facts.rules import (
     CommitmentKind,
     ReplacedValue,
@@ -55,11 +54,14 @@ from ullage.facts.tallies import (
     MAX_NAMES,
     MAX_STEPS,
     CallLog,
+    CallOutcome,
+    FactTally,
     NameTally,
     Tried,
     WordsOfAll,
     acts,
     home_of,
+    read_outcome,
 )
 from ullage.facts.words import (
     Kind,

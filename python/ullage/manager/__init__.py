@@ -9,7 +9,7 @@ prepare          every level, then the request; compactions: automatic and on re
 request_writer   the view in the provider's form, repaired; written_form: forms other than Anthropic's
 journal          what is written to a log, and read back
 questions        why a request is what it is, and the library's tools answered
-known            what the host gave, and where things outside are
+known            what the host gives: arguments, messages, responses; what cannot be taken is refused
 values           what is handed out: Request, Usage, Decided, Recovery
 ```
 

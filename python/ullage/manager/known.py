@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ullage._engine import core
 from ullage._lazy import orjson
-from ullage.compaction.context_providers import Providers
-from ullage.compaction.effects_runner import arun_flow, run_flow_on_thread
+from ullage.compaction.effects_runner import Providers, arun_flow, run_flow_on_thread
 from ullage.counting.calibration import Weights, weights_for
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings

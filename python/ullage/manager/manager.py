@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ullage.compaction.context_providers import Providers
-from ullage.compaction.effects_runner import arun_flow, run_flow
+from ullage.compaction.effects_runner import Providers, arun_flow, run_flow
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, warn_without_trigger
 from ullage.effects import CancelToken, Flow

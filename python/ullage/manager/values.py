@@ -15,7 +15,7 @@ from ullage.providers import Loss
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
     from ullage.legality.draft import Repair
-    from ullage.requests.cache_marks import CacheMarks
+    from ullage.manager.request_writer import CacheMarks
     from ullage.requests.to_request import Outgoing
 
 

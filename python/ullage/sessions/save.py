@@ -22,11 +22,10 @@ import orjson
 
 from ullage._engine import core
 from ullage.compaction import CompactionResult
-from ullage.compaction.api import job_of
+from ullage.compaction.api import Copies, entries_to_write, job_of, on_one_chain
 from ullage.compaction.cut import ReadItems
 from ullage.compaction.effects_runner import run_flow
 from ullage.compaction.flow import compaction_flow
-from ullage.compaction.install import Copies, entries_to_write, on_one_chain
 from ullage.compaction.job import CompactionOptions
 from ullage.counting.calibration import Weights, weights_for
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError, TranscriptChanged

@@ -43,9 +43,9 @@ from ullage.testing._material import (
     pdf_block,
     records,
     service_log,
+    sign_thinking,
     web_page,
 )
-from ullage.testing._seal import sign_thinking
 
 _LARGE_CHARS = 10_000
 """Results above this count as large: the length from which snipping in place acts."""

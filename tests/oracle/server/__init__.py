@@ -14,7 +14,7 @@ from tests.oracle.server import anthropic, openai_chat, openai_responses
 from tests.oracle.server.cache import PromptCache
 from ullage.testing import ScriptedServer, Step
 from ullage.testing.server import Route
-from ullage.testing.server.wire import Recorded, Reply
+from ullage.testing.server.apis import Recorded, Reply
 
 __all__ = ["OracleServer", "Recorded"]
 

@@ -12,16 +12,19 @@ from tests.oracle.checker import check
 from tests.oracle.checker.size import count_tokens
 from tests.oracle.server.openai_chat import admit, failure_of
 from ullage.testing.script import Answer, Failure, Step, answer
-from ullage.testing.server.openai import (
+from ullage.testing.server.apis import (
     CREATED,
+    Event,
     Items,
+    Recorded,
+    Reply,
     items_of,
     numbered,
+    refuse,
     response,
     response_events,
     usage,
 )
-from ullage.testing.server.wire import Event, Recorded, Reply, refuse
 
 if TYPE_CHECKING:
     from tests.oracle.server import OracleServer

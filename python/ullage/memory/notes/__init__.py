@@ -14,11 +14,12 @@ from ullage.memory.notes.folder import (
     INDEX as INDEX,
     Index as Index,
     MemoryFolder,
+    MemoryTool,
     Note as Note,
     NoteType as NoteType,
     Problem as Problem,
+    anthropic_tool,
 )
-from ullage.memory.notes.memory_tool import MemoryTool, anthropic_tool
 from ullage.memory.notes.note_recall import (
     Embedder as Embedder,
     NoteRecall,

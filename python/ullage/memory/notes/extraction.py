@@ -20,8 +20,7 @@ from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Sl
 from ullage.exceptions import InvalidPolicy, MissingExtra, UllageError
 from ullage.facts import note_inputs
 from ullage.facts.words import blocks_of, summary_text
-from ullage.memory.notes.folder import MemoryFolder, Note
-from ullage.memory.notes.memory_tool import PROGRAMS, read_only
+from ullage.memory.notes.folder import PROGRAMS, MemoryFolder, Note, read_only
 from ullage.memory.session.template import find_key, item_key, safe_end
 from ullage.messages import Item, role_of
 from ullage.summarizers.lines import model_writer_of

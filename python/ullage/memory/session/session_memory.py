@@ -20,10 +20,10 @@ from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Sl
 from ullage.exceptions import StoreError
 from ullage.facts import Facts
 from ullage.facts.words import blocks_of
-from ullage.memory.session.extractive_notes import FactsFeed
 from ullage.memory.session.notes_folder import Lock, NotesFolder, NotesPlace
 from ullage.memory.session.template import covered_end, cut_notes, is_blank, parse_notes, safe_end
 from ullage.memory.session.update import (
+    FactsFeed,
     Loaded,
     UpdateJob,
     UpdateOutcome,

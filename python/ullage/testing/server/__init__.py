@@ -17,8 +17,8 @@ from ullage.counting.models import lookup
 from ullage.exceptions import InvalidPolicy
 from ullage.messages import Item
 from ullage.testing.script import Answer, Failure, Script, Step, answer
-from ullage.testing.server import anthropic, gemini, openai
-from ullage.testing.server.wire import Event, Recorded, Reply, refuse
+from ullage.testing.server import apis
+from ullage.testing.server.apis import Event, Recorded, Reply, refuse
 
 _MAX_BODY = 64 * 1024 * 1024  # twice what any API takes: enough to be refused by the rules
 _MAX_THREADS = 64
@@ -35,7 +35,7 @@ class ScriptedServer:
 
     A request that the API would refuse is refused in its words, as far as they are known, with the id of the rule of
     `ullage.legality`, and uses no step of the script: an empty list of tools, calls and results that do not pair, a
-    signature that nobody gave out, and whatever else `testing/server/wire.py` lists with its sources.
+    signature that nobody gave out, and whatever else `testing/server/apis.py` lists with its sources.
     All others are answered by the next step, in the API's form, plain or streamed.
 
     Args:
@@ -60,11 +60,11 @@ class ScriptedServer:
     """
 
     _routes: ClassVar[Mapping[str, Route]] = {
-        "/v1/messages": anthropic.create,
-        "/v1/messages/count_tokens": anthropic.count,
-        "/v1/chat/completions": openai.chat,
-        "/v1/responses": openai.responses,
-        "/v1/responses/input_tokens": openai.count,
+        "/v1/messages": apis.create_message,
+        "/v1/messages/count_tokens": apis.count_message,
+        "/v1/chat/completions": apis.chat,
+        "/v1/responses": apis.responses,
+        "/v1/responses/input_tokens": apis.count_input,
     }
 
     def __init__(
@@ -169,7 +169,7 @@ class ScriptedServer:
             return self.model(path.rpartition("/")[2])
         route = self._routes.get(path) if recorded.method == "POST" else None
         if "/models/" in path and path.lower().endswith("generatecontent"):
-            route = gemini.create
+            route = apis.generate_content
         if route is None:
             form = "anthropic" if "anthropic-version" in recorded.headers else "openai"
             return refuse(Failure(404, "not_found_error", f"no such endpoint: {path}"), form)

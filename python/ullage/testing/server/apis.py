@@ -1,13 +1,12 @@
-"""What came in and what goes out, before and after HTTP, and the refusals between them.
-
-Refusals are in the providers' own words, each with the place where its words were read (November 2026): `docs` is the
-provider's documentation, `sdk` the types of its official SDK, all else a public report of the refusal.
-"""
+"""The APIs of Anthropic, Google and OpenAI: what came in, refusals, then the answer of the script, plain or as a stream, before and after HTTP."""
 
 from __future__ import annotations
 
+import base64
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -16,8 +15,8 @@ import orjson
 
 from ullage.counting.models import lookup
 from ullage.legality import Violation, validate
-from ullage.testing._seal import unseal
-from ullage.testing.script import Failure, Step, overflow
+from ullage.testing._material import unseal
+from ullage.testing.script import Answer, Failure, Step, overflow
 
 if TYPE_CHECKING:
     from ullage.testing.server import ScriptedServer
@@ -511,3 +510,424 @@ def _thoughts(content: Any) -> Iterable[Mapping[str, Any] | None]:
     for block in content if isinstance(content, list) else ():
         thinks = isinstance(block, Mapping) and block.get("type") == "thinking"
         yield block if thinks and block.get("signature") else None
+
+
+def create_message(server: ScriptedServer, recorded: Recorded) -> Reply:
+    """`POST /v1/messages`."""
+    refused = refusal(server, recorded, "anthropic", ("model", "max_tokens", "messages"))
+    if refused is not None:
+        return refuse(refused, "anthropic")
+    body = recorded.json
+    tokens = count_tokens(body)
+    reply = server.answer(recorded, body["messages"], tokens)
+    if reply.failure is not None:
+        return refuse(reply.failure, "anthropic")
+    message = _message(server, body, reply, tokens)
+    return (
+        Reply(events=list(events(message))) if body.get("stream") is True else Reply(body=message)
+    )
+
+
+def count_message(server: ScriptedServer, recorded: Recorded) -> Reply:
+    """`POST /v1/messages/count_tokens`: the same checks, no answer, no step of the script."""
+    refused = refusal(server, recorded, "anthropic", ("model", "messages"), counting=True)
+    if refused is not None:
+        return refuse(refused, "anthropic")
+    return Reply(body={"input_tokens": count_tokens(recorded.json)})
+
+
+def _message(
+    server: ScriptedServer, body: dict[str, Any], reply: Answer, tokens: int
+) -> dict[str, Any]:
+    content, reason = text_and_calls(reply, len(body["messages"])), reply.stop_reason
+    if len(reply.text) > body["max_tokens"] * 4:
+        content, reason = shortened(content, body["max_tokens"] * 4), "max_tokens"
+    output = (len(reply.text) + 3) // 4 + 20 * len(reply.tool_calls)
+    return {
+        "id": server.new_id("msg_01"),
+        "type": "message",
+        "role": "assistant",
+        "model": body["model"],
+        "content": content,
+        "stop_reason": reason,
+        "stop_sequence": None,
+        "usage": {"input_tokens": tokens, "output_tokens": output},
+    }
+
+
+def text_and_calls(reply: Answer, length: int) -> list[dict[str, Any]]:
+    """The answer's words and tool calls as blocks; `length` (of the request) makes ids unique."""
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": reply.text}] if reply.text else []
+    harmless = {"file_path": "/home/dev/notes.md"}
+    for number, (tool, arguments) in enumerate(reply.calls(harmless)):
+        name = f"toolu_01scripted{length:04}x{number}"
+        blocks.append({"type": "tool_use", "id": name, "name": tool, "input": arguments})
+    return blocks
+
+
+def shortened(blocks: list[dict[str, Any]], chars: int) -> list[dict[str, Any]]:
+    """Blocks whose text is cut to so many characters each."""
+    return [{**b, "text": b["text"][:chars]} if b["type"] == "text" else b for b in blocks]
+
+
+def events(message: dict[str, Any]) -> Iterator[Event]:
+    """The stream that adds up to this message."""
+    empty = {**message, "content": [], "stop_reason": None}
+    empty["usage"] = {**message["usage"], "output_tokens": 1}
+    yield Event("message_start", {"type": "message_start", "message": empty})
+    yield Event("ping", {"type": "ping"})
+    for index, block in enumerate(message["content"]):
+        yield from _block_events(index, block)
+    delta = {"stop_reason": message["stop_reason"], "stop_sequence": None}
+    last: dict[str, Any] = {"type": "message_delta", "delta": delta, "usage": message["usage"]}
+    for key in ("context_management", "input_transformations"):
+        if key in message:
+            last[key] = message[key]
+    yield Event("message_delta", last)
+    yield Event("message_stop", {"type": "message_stop"})
+
+
+def _block_events(index: int, block: dict[str, Any]) -> Iterator[Event]:
+    start, deltas = _split(block)
+    opened = {"type": "content_block_start", "index": index, "content_block": start}
+    yield Event("content_block_start", opened)
+    for delta in deltas:
+        yield Event(
+            "content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta}
+        )
+    yield Event("content_block_stop", {"type": "content_block_stop", "index": index})
+
+
+def _split(block: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+    """How a block begins in a stream, and what is added to it."""
+    kind = block["type"]
+    if kind == "text":
+        parts = ({"type": "text_delta", "text": piece} for piece in pieces(block["text"]))
+        return {**block, "text": ""}, parts
+    if kind == "thinking":
+        words = (
+            {"type": "thinking_delta", "thinking": piece} for piece in pieces(block["thinking"])
+        )
+        sign = {"type": "signature_delta", "signature": block["signature"]}
+        return {**block, "thinking": "", "signature": ""}, itertools.chain(words, [sign])
+    if kind == "tool_use":
+        arguments = orjson.dumps(block["input"]).decode()
+        parts = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces(arguments))
+        return {**block, "input": {}}, parts
+    delta = {"type": "compaction_delta", "content": block["content"]}
+    return {**block, "content": None}, iter(
+        [{**delta, "encrypted_content": block["encrypted_content"]}]
+    )
+
+
+_SKIPS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
+"""Documented words in place of a signature; they go as base64 like one."""
+
+_FINISH_REASONS = {"max_tokens": "MAX_TOKENS", "refusal": "SAFETY"}
+
+
+def generate_content(server: ScriptedServer, recorded: Recorded) -> Reply:
+    """`POST /v1beta/models/NAME:generateContent`, and `:streamGenerateContent`."""
+    path = recorded.path.partition("?")[0]
+    model, _, method = path.rpartition("/")[2].partition(":")
+    refused = refusal(server, recorded, "gemini", ("contents",), model=model)
+    if refused is None and server.enforce:
+        refused = _forged(server, recorded.json["contents"])
+        recorded.rules = ("G04",) if refused else ()
+    if refused is not None:
+        return refuse(refused, "gemini")
+    tokens = count_tokens(recorded.json)
+    reply = server.answer(recorded, recorded.json["contents"], tokens)
+    if reply.failure is not None:
+        return refuse(reply.failure, "gemini")
+    body = _response(server, model, reply, tokens)
+    return Reply(events=[Event("", body)]) if method.startswith("stream") else Reply(body=body)
+
+
+def _forged(server: ScriptedServer, contents: list[Any]) -> Failure | None:
+    """A signature that this server has not given out. Source: Google's page on thought signatures."""
+    signatures = {_bytes_of(text) for text in (*_SKIPS, *server.signatures)}
+    for content in contents:
+        for part in (content.get("parts") or ()) if isinstance(content, dict) else ():
+            signature = part.get("thoughtSignature") if isinstance(part, dict) else None
+            if signature is not None and _bytes_of(signature) not in signatures:
+                return Failure(400, "invalid_request_error", "Corrupted thought signature. (G04)")
+    return None
+
+
+def _bytes_of(signature: Any) -> bytes:
+    """What a signature stands for, in either alphabet of base64: Google's SDK writes the one for URLs."""
+    with suppress(ValueError):
+        return base64.b64decode(str(signature).replace("-", "+").replace("_", "/"))
+    return b""
+
+
+def _response(server: ScriptedServer, model: str, reply: Answer, tokens: int) -> dict[str, Any]:
+    parts: list[dict[str, Any]] = [{"text": reply.text}] if reply.text else []
+    for number, name in enumerate(reply.tool_calls):
+        part: dict[str, Any] = {"functionCall": {"name": name, "args": {}}}
+        if not number:  # the first call of a step is signed
+            part["thoughtSignature"] = _signed(server)
+        parts.append(part)
+    output = (len(reply.text) + 3) // 4 + 20 * len(reply.tool_calls)
+    return {
+        "candidates": [
+            {
+                "content": {"role": "model", "parts": parts},
+                "finishReason": _FINISH_REASONS.get(reply.stop_reason, "STOP"),
+                "index": 0,
+            }
+        ],
+        "usageMetadata": {
+            "promptTokenCount": tokens,
+            "candidatesTokenCount": output,
+            "totalTokenCount": tokens + output,
+        },
+        "modelVersion": model,
+        "responseId": server.new_id("r_"),
+    }
+
+
+def _signed(server: ScriptedServer) -> str:
+    signature = base64.b64encode(server.new_id("thought >?>? ").encode()).decode("ascii")
+    server.signatures.append(signature)
+    return signature
+
+
+CREATED = 1_773_565_200
+"""When every answer was made; fixed, so that equal requests get equal answers."""
+
+_REASONS = {
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "model_context_window_exceeded": "length",
+}
+
+
+def chat(server: ScriptedServer, recorded: Recorded) -> Reply:
+    """`POST /v1/chat/completions`."""
+    refused = refusal(server, recorded, server.dialect, ("model", "messages"))
+    if refused is not None:
+        return refuse(refused, "openai")
+    body = recorded.json
+    tokens = count_tokens(body)
+    reply = server.answer(recorded, body["messages"], tokens)
+    if reply.failure is not None:
+        return refuse(reply.failure, "openai")
+    answer = completion(server, body, reply, tokens)
+    return (
+        Reply(events=list(chat_events(body, answer)))
+        if body.get("stream") is True
+        else Reply(body=answer)
+    )
+
+
+def completion(
+    server: ScriptedServer, body: dict[str, Any], reply: Answer, tokens: int
+) -> dict[str, Any]:
+    """The answer as one object."""
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text or None, "refusal": None}
+    if reply.stop_reason == "refusal":
+        message |= {"content": None, "refusal": reply.text}
+    if reply.reasoning:
+        message["reasoning_content"] = reply.reasoning
+    if reply.tool_calls:
+        message["tool_calls"] = [
+            {
+                "id": server.new_id("call_"),
+                "type": "function",
+                "function": {"name": name, "arguments": orjson.dumps(arguments).decode()},
+            }
+            for name, arguments in reply.calls({})
+        ]
+    reason = _REASONS.get(reply.stop_reason, "stop")
+    limit = body.get("max_completion_tokens") or body.get("max_tokens")
+    if isinstance(limit, int) and len(reply.text) > limit * 4:
+        message["content"], reason = reply.text[: limit * 4], "length"
+    used = usage(reply, tokens)
+    return {
+        "id": server.new_id("chatcmpl-"),
+        "object": "chat.completion",
+        "created": CREATED,
+        "model": body["model"],
+        "choices": [{"index": 0, "message": message, "finish_reason": reason, "logprobs": None}],
+        "usage": {
+            "prompt_tokens": tokens,
+            "completion_tokens": used["output_tokens"],
+            "total_tokens": used["total_tokens"],
+            "prompt_tokens_details": {"cached_tokens": 0},
+            "completion_tokens_details": used["output_tokens_details"],
+        },
+    }
+
+
+def chat_events(body: dict[str, Any], answer: dict[str, Any]) -> Iterator[Event]:
+    """The same as a stream."""
+    shared = {key: answer[key] for key in ("id", "created", "model")}
+    shared["object"] = "chat.completion.chunk"
+    choice = answer["choices"][0]
+    for delta in _deltas(choice["message"]):
+        piece = {"index": 0, "delta": delta, "finish_reason": None}
+        yield Event("", {**shared, "choices": [piece]})
+    end = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
+    yield Event("", {**shared, "choices": [end]})
+    options = body.get("stream_options")
+    if isinstance(options, dict) and options.get("include_usage"):
+        yield Event("", {**shared, "choices": [], "usage": answer["usage"]})
+    yield Event("", "[DONE]")
+
+
+def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield {"role": "assistant", "content": ""}
+    if message.get("reasoning_content"):
+        yield {"reasoning_content": message["reasoning_content"]}
+    text = message["content"] or ""
+    for piece in pieces(text):
+        yield {"content": piece}
+    if message.get("refusal"):
+        yield {"refusal": message["refusal"]}
+    for index, call in enumerate(message.get("tool_calls", ())):
+        yield {"tool_calls": [{"index": index, **call}]}
+
+
+Items = list[dict[str, Any]]
+_CUT = ("max_tokens", "model_context_window_exceeded")
+
+
+def responses(server: ScriptedServer, recorded: Recorded) -> Reply:
+    """`POST /v1/responses`, each request whole: nothing is stored, so `previous_response_id` has no effect."""
+    refused = refusal(server, recorded, "openai_responses", ("model", "input"))
+    if refused is not None:
+        return refuse(refused, "openai")
+    body = recorded.json
+    tokens = count_tokens(body)
+    reply = server.answer(recorded, items_of(body), tokens)
+    if reply.failure is not None:
+        return refuse(reply.failure, "openai")
+    answer = response(server, body, reply, tokens)
+    return (
+        Reply(events=list(response_events(answer)))
+        if body.get("stream") is True
+        else Reply(body=answer)
+    )
+
+
+def count_input(server: ScriptedServer, recorded: Recorded) -> Reply:
+    """`POST /v1/responses/input_tokens`: no step of the script."""
+    refused = refusal(server, recorded, "openai_responses", ("input",), counting=True)
+    if refused is not None:
+        return refuse(refused, "openai")
+    tokens = count_tokens(recorded.json)
+    return Reply(body={"object": "response.input_tokens", "input_tokens": tokens})
+
+
+def items_of(body: dict[str, Any]) -> Items:
+    """The items of this request alone."""
+    value = body.get("input")
+    items = [{"role": "user", "content": value}] if isinstance(value, str) else value
+    return [item for item in items or () if isinstance(item, dict)]
+
+
+def response(
+    server: ScriptedServer, body: dict[str, Any], reply: Answer, tokens: int
+) -> dict[str, Any]:
+    """The answer as one object."""
+    limit, text, reason = body.get("max_output_tokens"), reply.text, reply.stop_reason
+    if isinstance(limit, int) and len(text) > limit * 4:
+        text, reason = text[: limit * 4], "max_tokens"
+    output: Items = []
+    if reply.reasoning or isinstance(body.get("reasoning"), dict):
+        thought = {"type": "reasoning", "id": server.new_id("rs_"), "summary": []}
+        output.append(
+            {**thought, "encrypted_content": base64.b64encode(b"thought").decode("ascii")}
+        )
+    for name, arguments in reply.calls({}):
+        call = {
+            "type": "function_call",
+            "id": server.new_id("fc_"),
+            "call_id": server.new_id("call_"),
+        }
+        call |= {"arguments": orjson.dumps(arguments).decode(), "status": "completed"}
+        space, _, bare = name.rpartition(".")  # names hold no dot: a tool of a namespace
+        output.append({**call, "name": bare} | ({"namespace": space} if space else {}))
+    if text:
+        refused = reply.stop_reason == "refusal"
+        part = {"type": "output_text", "text": text, "annotations": []}
+        content = [{"type": "refusal", "refusal": text}] if refused else [part]
+        message = {"type": "message", "id": server.new_id("msg_"), "role": "assistant"}
+        output.append({**message, "status": "completed", "content": content})
+    cut = reason in _CUT
+    return {
+        "id": server.new_id("resp_"),
+        "object": "response",
+        "created_at": CREATED,
+        "model": body["model"],
+        "status": "incomplete" if cut else "completed",
+        "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
+        "error": None,
+        "instructions": body.get("instructions"),
+        "metadata": {},
+        "output": output,
+        "parallel_tool_calls": True,
+        "previous_response_id": body.get("previous_response_id"),
+        "temperature": 1.0,
+        "tool_choice": "auto",
+        "tools": body.get("tools", []),
+        "top_p": 1.0,
+        "usage": usage(reply, tokens),
+    }
+
+
+def usage(reply: Answer, tokens: int) -> dict[str, Any]:
+    """What the answer says it used."""
+    thought = (len(reply.reasoning) + 3) // 4
+    output = (len(reply.text) + 3) // 4 + thought
+    return {
+        "input_tokens": tokens,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": output,
+        "output_tokens_details": {"reasoning_tokens": thought},
+        "total_tokens": tokens + output,
+    }
+
+
+def numbered(parts: Iterable[dict[str, Any]]) -> Iterator[Event]:
+    """Events with the numbers that this API gives them."""
+    for number, data in enumerate(parts):
+        yield Event(data["type"], {**data, "sequence_number": number})
+
+
+def response_events(answer: dict[str, Any]) -> Iterator[Event]:
+    """The same as a stream."""
+    return numbered(_stream(answer))
+
+
+def _stream(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    begun = {**answer, "status": "in_progress", "output": [], "usage": None}
+    yield {"type": "response.created", "response": begun}
+    for index, item in enumerate(answer["output"]):
+        yield from _item(index, item)
+    ending = "response.incomplete" if answer["status"] == "incomplete" else "response.completed"
+    yield {"type": ending, "response": answer}
+
+
+def _item(index: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    opened = orjson.loads(orjson.dumps(item))
+    if item["type"] == "message":
+        opened["content"] = []
+    yield {"type": "response.output_item.added", "output_index": index, "item": opened}
+    for at, part in enumerate(item["content"] if item["type"] == "message" else ()):
+        if part["type"] == "output_text":
+            yield from _text(
+                {"output_index": index, "content_index": at, "item_id": item["id"]}, part
+            )
+    yield {"type": "response.output_item.done", "output_index": index, "item": item}
+
+
+def _text(place: dict[str, Any], part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield {"type": "response.content_part.added", **place, "part": {**part, "text": ""}}
+    text = part["text"]
+    for piece in pieces(text):
+        yield {"type": "response.output_text.delta", **place, "delta": piece, "logprobs": []}
+    yield {"type": "response.output_text.done", **place, "text": text, "logprobs": []}
+    yield {"type": "response.content_part.done", **place, "part": part}
