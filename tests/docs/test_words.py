@@ -190,26 +190,38 @@ DIALECT = frozenset(
 """As the name of a variable, an argument or a function these do not say what it holds: found *what*?"""
 
 PUBLIC_NAMES = {
+    "_reference/jsonl.py": {"torn"},
     "batch/run.py": {"KEPT"},
     "clients/claude_code.py": {"found"},
+    "compaction/job.py": {"kept"},
     "counting/calibration.py": {"known"},
     "counting/models.py": {"known"},
     "exceptions.py": {"found"},
     "legality/check.py": {"found"},
+    "levels/level.py": {"Rest", "rest"},
+    "levels/view.py": {"Made", "given"},
+    "manager/manager.py": {"given"},
+    "manager/written_back.py": {"given"},
     "memory/notes/folder.py": {"given"},
     "memory/session/session_memory.py": {"known"},
     "observe/cache_monitor.py": {"rest"},
     "recall/tool.py": {"given"},
+    "report/session_figures.py": {"kept"},
     "sessions/find.py": {"found", "known"},
     "stores/stored_log.py": {"torn"},
     "testing/generator.py": {"made"},
+    "transcript/conversation.py": {"kept", "torn"},
+    "transcript/log.py": {"torn"},
+    "transcript/record.py": {"given"},
+    "transcript/records.py": {"kept"},
+    "transcript/write.py": {"Kept", "kept"},
 }
 """Arguments and fields that programs of others may name."""
 
-NOT_YET = {
-    "_reference", "compaction", "facts", "levels", "manager", "replay", "report", "summarizers", "transcript", "ullage_check.py",
-    "providers/_plain_chat.py", "providers/_plain_responses.py", "testing/laws.py",
-}  # fmt: skip
+STATED = {"levels": {"rest"}}
+"""What a level states of itself: a field of `Level`, and a function of that name in each level's file."""
+
+NOT_YET = {"facts", "summarizers", "testing/laws.py", "ullage_check.py"}
 """Rooms and files that still have such names. None is added."""
 
 
@@ -234,7 +246,8 @@ def test_names_say_what_they_hold() -> None:
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).as_posix()
         place = name if name in NOT_YET else name.partition("/")[0]
-        if names := dialect_in(path) - PUBLIC_NAMES.get(name, set()):
+        allowed = PUBLIC_NAMES.get(name, set()) | STATED.get(name.partition("/")[0], set())
+        if names := dialect_in(path) - allowed:
             vague.setdefault(place, set()).update(names)
     assert {place: names for place, names in vague.items() if place not in NOT_YET} == {}
     there = {place for place in NOT_YET if (package / place).exists()}

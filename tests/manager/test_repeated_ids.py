@@ -46,7 +46,7 @@ def in_form(messages: list[dict[str, Any]], form: Any) -> list[Any]:
         return messages
     own = CallIds()
     written = json.dumps(list(outgoing(own.of_all(messages), provider=form).messages))
-    for name, came in own.given.items():
+    for name, came in own.came_as.items():
         written = written.replace(f'"{name}"', f'"{came}"')
     found: list[Any] = json.loads(written)
     return found
@@ -145,11 +145,11 @@ def test_a_saved_conversation_knows_which_ids_it_gave():
     given = talk(IDS["one"])
     one = manager(FRAMEWORK, 6_000)
     one.view(given)
-    names = one.machine.call_ids.given
+    names = one.machine.call_ids.came_as
     assert len(names) == 23
     saved = json.loads(json.dumps(one.save(history=True)))
     other = ContextManager.restore(saved, provider=FRAMEWORK)
-    assert other.machine.call_ids.given == names
+    assert other.machine.call_ids.came_as == names
     assert other.view(given).messages == one.view(given).messages
 
 
@@ -162,7 +162,7 @@ def test_ids_of_calls_that_nothing_has_answered():
     made = own.of_all([asked, call, asked, call, done])
     assert [made[at]["content"][0]["id"] for at in (1, 3)] == ["c", "c-2"]
     assert made[4]["content"][0]["tool_use_id"] == "c-2"
-    assert [as_given(each, own.given) for each in made] == [asked, call, asked, call, done]
+    assert [as_given(each, own.came_as) for each in made] == [asked, call, asked, call, done]
 
 
 def test_the_same_answer_once_more_is_no_other_call():

@@ -432,7 +432,7 @@ def test_microcompact_can_leave_a_line_of_its_own():
 
 
 def test_budget_decisions_are_replayed_and_cleared_stays_cleared():
-    replacement = records.content_replacement({"t1": "<persisted-output>"}, kept=["t7"])
+    replacement = records.content_replacement({"t1": "<persisted-output>"}, kept_ids=["t7"])
     c = resume([*HISTORY, replacement])
     assert c.messages[4]["content"] == [result("t1", "<persisted-output>")]
     assert c.replaced == {"t1": "<persisted-output>"}

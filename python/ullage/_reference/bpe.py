@@ -118,28 +118,28 @@ class _Encoder:
     def _merged(self, piece: bytes) -> list[int]:
         """Merges pairs, the lowest rank first, of equal ones the leftmost; by a heap."""
         parts: list[int] = [self._byte[byte] for byte in piece]
-        behind = list(range(1, len(parts) + 1))
+        following = list(range(1, len(parts) + 1))
         before = list(range(-1, len(parts) - 1))
         heap = [(rank, i) for i, rank in enumerate(map(self._rank, parts, parts[1:])) if rank]
         heapq.heapify(heap)
         while heap:
             rank, i = heapq.heappop(heap)
-            j = behind[i]
+            j = following[i]
             # An entry is stale when either part was merged meanwhile.
             if j < len(parts) and parts[i] >= 0 and self._rank(parts[i], parts[j]) == rank:
-                self._join(i, j, rank, parts, behind, before)
+                self._join(i, j, rank, parts, following, before)
                 self._push(heap, before[i], i, parts)
-                self._push(heap, i, behind[i], parts)
+                self._push(heap, i, following[i], parts)
         return [self._id(part) for part in parts if part >= 0]
 
     @staticmethod
     def _join(
-        i: int, j: int, token: int, parts: list[int], behind: list[int], before: list[int]
+        i: int, j: int, token: int, parts: list[int], following: list[int], before: list[int]
     ) -> None:
         parts[i], parts[j] = token, -1
-        behind[i] = behind[j]
-        if behind[i] < len(parts):
-            before[behind[i]] = i
+        following[i] = following[j]
+        if following[i] < len(parts):
+            before[following[i]] = i
 
     def _push(self, heap: list[tuple[int, int]], i: int, j: int, parts: list[int]) -> None:
         if i >= 0 and j < len(parts) and (rank := self._rank(parts[i], parts[j])):

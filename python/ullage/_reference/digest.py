@@ -128,8 +128,8 @@ class _Base64:
             raise _End
         # What stands before the first character asked for need not be base64.
         chars = "A" * (at % 3) + chars[at % 3 :]
-        found = base64.b64decode(chars + "A" * (-len(chars) % 4))[at % 3 : at % 3 + size]
-        return found
+        decoded = base64.b64decode(chars + "A" * (-len(chars) % 4))[at % 3 : at % 3 + size]
+        return decoded
 
     def number(self, at: int, size: int, order: Literal["big", "little"]) -> int:
         """An unsigned integer of so many bytes."""

@@ -71,12 +71,12 @@ class FiledLines:
             return self._tail[start : start + length]
         try:
             self._file.seek(offset)
-            found = _exactly(self._file, length)
+            line = _exactly(self._file, length)
         except OSError as exc:
             raise _store_error(exc, self._path) from exc
-        if hash(found) != self._sums[index]:
+        if hash(line) != self._sums[index]:
             raise transcript_changed(self._path, number, offset)
-        return found
+        return line
 
 
 def _exactly(file: FileIO, length: int) -> bytes:
@@ -151,15 +151,15 @@ def scan(line: bytes) -> tuple[dict[str, Any] | None, str]:
         at = _blank(line, 0)
         if line[at : at + 1] != b"{":
             return None, NOT_AN_OBJECT
-        found: dict[str, Any] = {}
-        end = _object(line, at, found)
+        members: dict[str, Any] = {}
+        end = _object(line, at, members)
         if _blank(line, end) < len(line):
             return None, TRAILING
     except _Broken as broken:
         return None, str(broken)
     except RecursionError:
         return {}, ""
-    return found, ""
+    return members, ""
 
 
 def _integer(digits: str) -> int:
@@ -169,25 +169,25 @@ def _integer(digits: str) -> int:
 _ANY_SIZE = json.JSONDecoder(strict=False, parse_int=_integer, parse_constant=refused)
 
 
-def _object(line: bytes, start: int, found: dict[str, Any] | None) -> int:
-    """Walks over an object, into `found` if it is the line's own, and returns the place after it."""
+def _object(line: bytes, start: int, members: dict[str, Any] | None) -> int:
+    """Walks over an object, into `members` if it is the line's own, and returns the place after it."""
     at = _expect(line, start + 1, b'"}')
     while line[at : at + 1] == b'"':
         stop = _string(line, at)
         value = _blank(line, _expect(line, stop, b":") + 1)
-        end = _member(line, line[at:stop], value, found)
+        end = _member(line, line[at:stop], value, members)
         at = _expect(line, end, b",}")
         if line[at : at + 1] == b",":
             at = _expect(line, at + 1, b'"')
     return at + 1
 
 
-def _member(line: bytes, key: bytes, at: int, found: dict[str, Any] | None) -> int:
-    if found is None:
+def _member(line: bytes, key: bytes, at: int, members: dict[str, Any] | None) -> int:
+    if members is None:
         return _value(line, at)
     skipped = line[at : at + 1] in (b"{", b"[") and b"\\" not in key and key[1:-1] not in COUNTED
     end = _container(line, at) if skipped else _value(line, at)
-    found[decoded(key)] = {} if skipped else decoded(line[at:end], _ANY_SIZE)
+    members[decoded(key)] = {} if skipped else decoded(line[at:end], _ANY_SIZE)
     return end
 
 
@@ -293,7 +293,7 @@ class _Mark(NamedTuple):
     parent: str
     group: list[str]
     replaced: bool
-    kept: list[str]
+    preserved: list[str]
     head: str
     tail: str
     anchor: str
@@ -325,9 +325,9 @@ class _Unknown(Exception):
     """More than compactions changed the context, or a boundary has no mark."""
 
 
-def fold(heads: Sequence[Head], given: Iterable[GivenMark]) -> FoldedContext | None:
+def fold(heads: Sequence[Head], given_marks: Iterable[GivenMark]) -> FoldedContext | None:
     """The lines in context; `None` if that takes more than this fold knows."""
-    marks = {mark[0]: _Mark(*mark) for mark in given}
+    marks = {mark[0]: _Mark(*mark) for mark in given_marks}
     try:
         rows = [_row(at, head, marks) for at, head in enumerate(heads)]
         return _Fold().run(rows, _left_out(rows))
@@ -372,7 +372,7 @@ def _rewound(rows: Sequence[_Row]) -> list[_Row]:
     """Prompts of the user that have a later sibling."""
     linked = {row.parent for row in rows}
     newest: dict[tuple[str, int], _Row] = {}
-    found, segment = [], 0
+    segments, segment = [], 0
     for row in rows:
         segment += row.mark is not None
         if row.prompt and row.uuid:
@@ -380,9 +380,9 @@ def _rewound(rows: Sequence[_Row]) -> list[_Row]:
             key = (row.parent, 0 if row.parent else segment)
             older = newest.get(key)
             if older is not None and (row.parent or older.uuid in linked):
-                found.append(older)
+                segments.append(older)
             newest[key] = row
-    return found
+    return segments
 
 
 def _below(rows: Sequence[_Row], tops: Sequence[_Row]) -> set[int]:
@@ -391,24 +391,24 @@ def _below(rows: Sequence[_Row], tops: Sequence[_Row]) -> set[int]:
         parent = row.parent or (row.mark.parent if row.mark else "")
         if parent:
             children[parent].append(row)
-    stack, found = list(tops), set[int]()
+    stack, below = list(tops), set[int]()
     while stack:
         row = stack.pop()
-        if row.at not in found:
-            found.add(row.at)
+        if row.at not in below:
+            below.add(row.at)
             stack.extend(children.pop(row.uuid, ()))
-    return found
+    return below
 
 
 def _unfinished(rows: Sequence[_Row]) -> set[int]:
     """Boundaries without a summary, and what was written with them: a crash came between."""
-    known = {row.uuid for row in rows if row.uuid}
+    uuids = {row.uuid for row in rows if row.uuid}
     out, partial, summarized = set[int](), set[str](), False
     for row in reversed(rows):
         if row.mark is None:
             summarized = summarized or row.summary
             continue
-        if not (summarized or row.mark.replaced) or not known.issuperset(row.mark.group):
+        if not (summarized or row.mark.replaced) or not uuids.issuperset(row.mark.group):
             out.add(row.at)
             partial.update(row.mark.group)
         summarized = False
@@ -467,10 +467,10 @@ class _Fold:
 
     def _preserved(self, mark: _Mark) -> list[_Row]:
         places = {row.uuid: at for at, row in enumerate(self.context) if row.uuid}
-        if mark.kept:
-            found = [self.context[places[uuid]] for uuid in mark.kept if uuid in places]
-            self.missing += len(mark.kept) - len(found)
-            return found
+        if mark.preserved:
+            preserved = [self.context[places[uuid]] for uuid in mark.preserved if uuid in places]
+            self.missing += len(mark.preserved) - len(preserved)
+            return preserved
         if mark.head in places and mark.tail in places:
             return self.context[places[mark.head] : places[mark.tail] + 1]
         self.missing += sum(bool(uuid) and uuid not in places for uuid in (mark.head, mark.tail))
@@ -478,11 +478,11 @@ class _Fold:
 
     def _finish(self) -> FoldedContext:
         mark = self._mark()
-        boundary, kept = (mark.at, set(mark.kept)) if mark else (0, set[str]())
+        boundary, preserved = (mark.at, set(mark.preserved)) if mark else (0, set[str]())
         return FoldedContext(
             [row.at for row in self.context],
             [place for place, row in enumerate(self.context) if row.kind == "attachment"],
-            [row.at for row in self.context if row.at < boundary or row.uuid in kept],
+            [row.at for row in self.context if row.at < boundary or row.uuid in preserved],
             self.missing,
         )
 
@@ -515,10 +515,10 @@ class TranscriptIndex:
         """Indexes a file."""
         lines = FiledLines(str(path))
         data = lines.read()
-        made = TranscriptIndex(data, weights, str(path))
-        lines.remember(data, [(line.offset, line.length) for line in made._lines])
-        made._data = lines
-        return made
+        index = TranscriptIndex(data, weights, str(path))
+        lines.remember(data, [(line.offset, line.length) for line in index._lines])
+        index._data = lines
+        return index
 
     @staticmethod
     def from_bytes(data: bytes, weights: Any = None) -> TranscriptIndex:
@@ -549,11 +549,11 @@ class TranscriptIndex:
         return LineDigest(offset, length, number, kind, subtype, uuid, parent, message)
 
     def _read_item(self, value: dict[str, Any]) -> MessageDigest | None:
-        known = len(self._strings)
+        before = len(self._strings)
         try:
             message, blocks = read_item(value, self._weights, self._strings)
         except InvalidMessage:
-            self._strings.rollback(known)
+            self._strings.rollback(before)
             return None
         first = self._block_count
         self._block_count += len(blocks)
@@ -610,8 +610,8 @@ class TranscriptIndex:
 
     def ledger(self, indices: Sequence[int]) -> Ledger:
         """A ledger of some lines, without those that hold no message or entry."""
-        known = [at for at in indices if self.line(at).message is not None]
-        items = (_entry(self.raw(at))[0] for at in known)
+        with_message = [at for at in indices if self.line(at).message is not None]
+        items = (_entry(self.raw(at))[0] for at in with_message)
         return Ledger(self._weights, [item for item in items if item is not None])
 
     def outline(self, subtype: str) -> tuple[list[int], int | None]:
@@ -705,5 +705,5 @@ def _entry(line: bytes) -> tuple[dict[str, Any] | None, str]:
     except UnicodeDecodeError:
         line = line.decode(errors="replace").encode()
         problem = NOT_UTF8
-    found, broken = scan(line)
-    return found, broken or problem
+    members, broken = scan(line)
+    return members, broken or problem

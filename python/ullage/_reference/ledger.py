@@ -119,9 +119,9 @@ class Digests:
 
     def take(self, length: int) -> list[Digested]:
         """Pops all messages from `length` on; oldest first."""
-        taken = [self.pop() for _ in range(len(self) - length)]
-        taken.reverse()
-        return taken
+        tail = [self.pop() for _ in range(len(self) - length)]
+        tail.reverse()
+        return tail
 
     def trim(self) -> None:
         """Forgets the newest strings that no message needs, if they are more than those needed.
@@ -247,13 +247,13 @@ def _close(digests: Digests, start: int, floor: int) -> int:
 def _reach(digests: Digests, index: int, floor: int) -> int:
     """The earliest message, not before the floor, that must be kept with this one."""
     message = digests.messages[index]
-    found = [index, *(piece for piece in digests.pieces[message.response_id] if piece >= floor)]
+    places = [index, *(piece for piece in digests.pieces[message.response_id] if piece >= floor)]
     for number, block in enumerate(digests.blocks_of(index)):
         if block.id and block.kind in RESULTS:
             call = digests.call_before(block.id, (index, number))
             if call is not None and call[0] >= floor:
-                found.append(call[0])
-    return min(found)
+                places.append(call[0])
+    return min(places)
 
 
 def _orphans(digests: Digests, start: int) -> list[Position]:
@@ -343,13 +343,13 @@ class Ledger:
     def append_plain(
         self, item: Item, calls: Mapping[str, Any], answered: Set[str], own: str = ""
     ) -> tuple[bool, list[str], int, int] | None:
-        found = read_plain(item, own)
-        if found is None or len(set(found.names)) < len(found.names):
+        message = read_plain(item, own)
+        if message is None or len(set(message.names)) < len(message.names):
             return None
-        if any((name in calls) == found.answer or name in answered for name in found.names):
+        if any((name in calls) == message.answer or name in answered for name in message.names):
             return None
         self.append(item)
-        return found
+        return message
 
     def extend(self, items: Iterable[Item]) -> int:
         new = list(items)
@@ -364,8 +364,8 @@ class Ledger:
             index = self._index(index)
             digested = self._read_all([item], None)[0]
             tail = self._digests.take(index)
-            for each in (digested, *tail[1:]):
-                self._digests.push(each)
+            for digest in (digested, *tail[1:]):
+                self._digests.push(digest)
             self._digests.trim()
             self._held[index] = item
             self._stale.discard(index)
@@ -390,20 +390,20 @@ class Ledger:
         with self._lock:
             head, tail = self._unchanged(items)
             old_end, new_end = len(self._held) - tail, len(items) - tail
-            known = {
+            places = {
                 id(self._held[index]): index
                 for index in range(head, old_end)
                 if index not in self._stale
             }
-            wanted = [index for index in range(head, new_end) if id(items[index]) not in known]
+            wanted = [index for index in range(head, new_end) if id(items[index]) not in places]
             fresh = dict(
                 zip(wanted, self._read_all([items[i] for i in wanted], wanted), strict=True)
             )
-            taken = self._digests.take(head)
+            removed = self._digests.take(head)
             for index in range(head, new_end):
-                old = known.get(id(items[index]), 0) - head
-                self._digests.push(fresh[index] if index in fresh else taken[old])
-            for digested in taken[old_end - head :]:
+                old = places.get(id(items[index]), 0) - head
+                self._digests.push(fresh[index] if index in fresh else removed[old])
+            for digested in removed[old_end - head :]:
                 self._digests.push(digested)
             if head < len(self._held):
                 self._edited(head)
@@ -426,12 +426,12 @@ class Ledger:
     def _read_all(self, items: list[Item], indices: Sequence[int] | None) -> list[Digested]:
         """Digests all or none; strings that only failed items named are forgotten."""
         strings, read = self._digests.strings, list[Digested]()
-        known = len(strings)
+        before = len(strings)
         try:
             for item in items:
                 read.append(read_item(stored(item), self._weights, strings))
         except InvalidMessage as exc:
-            strings.rollback(known)
+            strings.rollback(before)
             index = None if indices is None else indices[len(read)]
             raise InvalidMessage(exc.reason, index=index, field=exc.field, got=exc.got) from None
         return read
@@ -443,8 +443,8 @@ class Ledger:
         self._edits.append((self._version, index))
 
     def changed_since(self, version: int) -> int:
-        known = _whole("version", version)
-        later = (index for edit, index in self._edits if edit > known)
+        since = _whole("version", version)
+        later = (index for edit, index in self._edits if edit > since)
         return min(next(later, len(self)), len(self))
 
     # ---- questions
@@ -492,16 +492,16 @@ class Ledger:
         return self._digests.last_boundary()
 
     def find_uuid(self, uuid: str) -> int | None:
-        found = self._digests.uuids.get(self._number(uuid))
-        return found[-1] if found else None
+        place = self._digests.uuids.get(self._number(uuid))
+        return place[-1] if place else None
 
     def find_call(self, tool_use_id: str) -> Position | None:
-        found = self._digests.calls.get(self._number(tool_use_id))
-        return found[-1] if found else None
+        place = self._digests.calls.get(self._number(tool_use_id))
+        return place[-1] if place else None
 
     def find_result(self, tool_use_id: str) -> Position | None:
-        found = self._digests.results.get(self._number(tool_use_id))
-        return found[-1] if found else None
+        place = self._digests.results.get(self._number(tool_use_id))
+        return place[-1] if place else None
 
     def _number(self, text: str) -> int:
         if not isinstance(text, str):
@@ -510,14 +510,14 @@ class Ledger:
 
     def open_calls(self) -> list[Position]:
         """Client tool calls with no result anywhere later; one without an id can have none."""
-        digests, found = self._digests, []
+        digests, open_calls = self._digests, []
         for index in range(len(self)):
             for number, block in enumerate(digests.blocks_of(index)):
                 results = digests.results.get(block.id) if block.id else None
                 answered = results and results[-1] > (index, number)
                 if block.kind == BlockKind.TOOL_USE and not answered:
-                    found.append((index, number))
-        return found
+                    open_calls.append((index, number))
+        return open_calls
 
     def media_indices(self) -> list[int]:
         """User and tool messages with an image or document, also inside a tool result."""
@@ -534,7 +534,7 @@ class Ledger:
         self, start: int = 0
     ) -> list[tuple[str, int, int, Position | None, str, int, int, int]]:
         digests, (start, stop) = self._digests, self._range(start, None)
-        found = []
+        results = []
         for at in range(start, stop):
             if self.message(at).role not in (Role.USER, Role.TOOL):
                 continue
@@ -546,8 +546,8 @@ class Ledger:
                 name = digests.blocks_of(call[0])[call[1]].name if call else 0
                 words = self.string(block.id), self.string(name)
                 sizes = block.chars, block.tokens, block.flags
-                found.append((words[0], at, number, call, words[1], *sizes))
-        return found
+                results.append((words[0], at, number, call, words[1], *sizes))
+        return results
 
     def roles(self, start: int = 0, stop: int | None = None) -> bytes:
         return bytes(self.message(at).role for at in range(*self._range(start, stop)))
@@ -591,13 +591,13 @@ class Ledger:
         _count("cleared", cleared)
         floor = self._context_start()
         newest = takewhile(lambda at: at >= floor, reversed(self._digests.usages))
-        found = next(filter(self._is_current, map(self._anchor_at, newest)), None)
-        if found is None:
+        newest_anchor = next(filter(self._is_current, map(self._anchor_at, newest)), None)
+        if newest_anchor is None:
             return None
         # The provider does not read what comes before its own compaction.
-        own = (at for at in reversed(self._digests.compactions) if at < found.covers)
-        read = self.tokens(max(next(own, 0), floor), found.covers)
-        return found if _is_enough(found.usage, cleared, read) else None
+        own = (at for at in reversed(self._digests.compactions) if at < newest_anchor.covers)
+        read = self.tokens(max(next(own, 0), floor), newest_anchor.covers)
+        return newest_anchor if _is_enough(newest_anchor.usage, cleared, read) else None
 
     @property
     def overhead(self) -> int | None:
@@ -611,14 +611,16 @@ class Ledger:
             return None
         floor = self._context_start()
         within = (self._anchor_at(at) for at in self._digests.usages if at >= floor)
-        able = (each for each in within if self._is_current(each))
-        sizes = ((each, self.tokens(floor, each.covers)) for each in able)
-        first = next((each for each, size in sizes if _is_enough(each.usage, 0, size)), anchor)
+        able = (candidate for candidate in within if self._is_current(candidate))
+        sizes = ((candidate, self.tokens(floor, candidate.covers)) for candidate in able)
+        first = next(
+            (candidate for candidate, size in sizes if _is_enough(candidate.usage, 0, size)), anchor
+        )
         newest, oldest = self._excess(anchor), self._excess(first)
         return max(0, min(oldest, newest) if newest > 0 else oldest)
 
-    def _excess(self, found: Anchor) -> int:
-        return found.usage - self.tokens(self._context_start(), found.covers)
+    def _excess(self, anchor: Anchor) -> int:
+        return anchor.usage - self.tokens(self._context_start(), anchor.covers)
 
     def _context_start(self) -> int:
         """Where the context of the model begins: after the newest boundary."""
@@ -632,24 +634,24 @@ class Ledger:
         first = next((piece for piece in pieces if piece >= floor), last)
         return Anchor(first, last, first + 1, message.usage)
 
-    def _is_current(self, found: Anchor) -> bool:
+    def _is_current(self, anchor: Anchor) -> bool:
         """Whether a figure is of this context, not kept from an older one or of another thread."""
         floor = self._context_start()
         since = self.message(floor - 1).timestamp if floor else 0
-        kept = 0 < self.message(found.last).timestamp < since
-        return not kept and not self._digests.aside(found.last)
+        is_old = 0 < self.message(anchor.last).timestamp < since
+        return not is_old and not self._digests.aside(anchor.last)
 
     def anchored(self, freed: int = 0, cleared: int = 0) -> AnchoredCount:
         _count("freed", freed)
-        found = self.anchor(cleared)
-        if found is None:
+        anchor = self.anchor(cleared)
+        if anchor is None:
             estimated = self.tokens(self._context_start())
             return AnchoredCount(max(0, estimated - freed), estimated, None)
-        response = self.message(found.last).response_id
+        response = self.message(anchor.last).response_id
         pieces = self._digests.pieces[response] if response else ()
-        inside = sum(self.message(piece).tokens for piece in pieces if piece >= found.covers)
-        estimated = self.tokens(found.covers) - inside
-        return AnchoredCount(max(0, found.usage + estimated - freed), estimated, found)
+        inside = sum(self.message(piece).tokens for piece in pieces if piece >= anchor.covers)
+        estimated = self.tokens(anchor.covers) - inside
+        return AnchoredCount(max(0, anchor.usage + estimated - freed), estimated, anchor)
 
     # ---- plans
 

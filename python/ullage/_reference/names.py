@@ -62,7 +62,7 @@ _PLACEHOLDERS = frozenset({"dev/null", "/dev/null", "and/or"})
 _RANDOM = re.compile(
     r"(?=[A-Z0-9]*[a-z])(?=[a-z0-9]*[A-Z])(?=(?:[A-Za-z]*[0-9]){3})[A-Za-z0-9]{16,}"
 )
-_Found = tuple[tuple[str, int], ...]
+_Spans = tuple[tuple[str, int], ...]
 
 
 def find_names(text: str) -> list[tuple[str, int]]:
@@ -71,15 +71,15 @@ def find_names(text: str) -> list[tuple[str, int]]:
         raise TypeError(f"expected a string, not {type(text).__name__}")
     plain = stored_text(text)
     plain = _ESCAPE.sub(" ", plain) if "\\" in plain else plain
-    found: dict[tuple[str, int], None] = {}
+    names: dict[tuple[str, int], None] = {}
     for word in dict.fromkeys(_WORD.findall(plain)):
         for name in _names_of(word):
-            found[name] = None
-    return list(found)
+            names[name] = None
+    return list(names)
 
 
 @lru_cache(maxsize=1 << 15)
-def _names_of(word: str) -> _Found:
+def _names_of(word: str) -> _Spans:
     """The names in one run of letters and punctuation: mostly none or one."""
     if len(word) > MAX_NAME or word.startswith(("</", "toolu_")) or "://" in word:
         return ()
@@ -90,13 +90,13 @@ def _names_of(word: str) -> _Found:
     if "::" in bare:
         if _SCOPED.fullmatch(bare) and len(bare) <= MAX_SYMBOL:
             return ((bare, SYMBOL),)
-        return _each(bare.split("::"))
-    return _each(bare.split(":"))
+        return _named(bare.split("::"))
+    return _named(bare.split(":"))
 
 
-def _each(parts: list[str]) -> _Found:
+def _named(parts: list[str]) -> _Spans:
     named = (_one(inner) for part in parts for inner in _anchored(part) if len(inner) >= MIN_CHARS)
-    return tuple(found for found in named if found is not None)
+    return tuple(name for name in named if name is not None)
 
 
 def _anchored(part: str) -> list[str]:
@@ -199,22 +199,22 @@ class NameTally:
         most_hashes: int = 0,
     ) -> None:
         """Counts each name in a text once."""
-        self._known(author)
-        found = find_names(text)
-        if 0 < most_hashes < sum(kind == COMMIT for _, kind in found):
-            found = [each for each in found if each[1] != COMMIT]
-        for name, kind in found:
+        self._note_author(author)
+        names = find_names(text)
+        if 0 < most_hashes < sum(kind == COMMIT for _, kind in names):
+            names = [pair for pair in names if pair[1] != COMMIT]
+        for name, kind in names:
             self._count(name, kind, author, index)
         if home:
-            self._place(found, home, moves=moves)
+            self._place(names, home, moves=moves)
 
     def add_name(self, name: str, author: int, index: int) -> None:
         """Counts a name that the caller found; its kind is `None`."""
-        self._known(author)
+        self._note_author(author)
         if name:
             self._count(stored_text(name), None, author, index)
 
-    def _known(self, author: int) -> None:
+    def _note_author(self, author: int) -> None:
         if not 0 <= author < len(self._weights):
             raise IndexError(f"there is no author {author}")
 
@@ -224,8 +224,8 @@ class NameTally:
             self._kinds[name] = kind
         self._uses[name].append((index, author))
 
-    def _place(self, found: list[tuple[str, int]], home: str, *, moves: bool) -> None:
-        for name, kind in found:
+    def _place(self, names: list[tuple[str, int]], home: str, *, moves: bool) -> None:
+        for name, kind in names:
             if kind in (SYMBOL, OPTION) and (moves or name not in self._homes):
                 self._homes[name] = stored_text(home)
 
@@ -237,11 +237,11 @@ class NameTally:
     def _spellings(self) -> Iterator[tuple[str, _Uses]]:
         """Each name with its uses; the spellings of one path are one name, the longest of them."""
         places: dict[str, list[str]] = {}
-        for text, found in self._uses.items():
+        for text, count in self._uses.items():
             if self._kinds[text] == PATH:
                 places.setdefault(_tail(text), []).append(text)
             else:
-                yield text, found
+                yield text, count
         for same in places.values():
             longest = max(same, key=lambda text: (len(text), text))
             inside = [text for text in same if f"/{longest}".endswith(f"/{text}")]

@@ -100,8 +100,8 @@ def _error_line(text: str) -> str:
 
 def _verdict(text: str) -> str:
     newest = list(islice(_newest_lines(text[-TAIL_CHARS:]), LAST_LINES))
-    found = next((line for line in newest if _VERDICT.search(line)), "")
-    return found or (newest[0] if 0 < len(newest) <= FEW_LINES else "")
+    verdict = next((line for line in newest if _VERDICT.search(line)), "")
+    return verdict or (newest[0] if 0 < len(newest) <= FEW_LINES else "")
 
 
 def _newest_lines(text: str) -> Iterator[str]:
@@ -153,8 +153,8 @@ _OF_PORTS = re.compile(r"ort|istening|istens|erving|unning|localhost|127\.0\.0\.
 
 def telling_lines(text: str) -> list[tuple[str, int]]:
     """The lines in order, each with `KEYED`, `PORT` or both."""
-    found = ((line, _told_by(line)) for line in valid_text(stored_text(text)).split("\n"))
-    return [(line, told) for line, told in found if told]
+    lines = ((line, _told_by(line)) for line in valid_text(stored_text(text)).split("\n"))
+    return [(line, reason) for line, reason in lines if reason]
 
 
 def _told_by(line: str) -> int:

@@ -56,8 +56,8 @@ def type_name(value: Any) -> str:
         return "null"
     if is_list(value):
         return "list"
-    found = next((name for kind, name in _NAMES if isinstance(value, kind)), None)
-    return found or type(value).__name__
+    type_word = next((name for kind, name in _NAMES if isinstance(value, kind)), None)
+    return type_word or type(value).__name__
 
 
 def shown(value: Any) -> str:
@@ -164,12 +164,12 @@ def timestamp_ms(value: Any) -> int:
     if not all(part.isdigit() for part in fields):
         return 0
     year, month, day, hour, minute, second = map(int, fields)
-    rest = _fraction_and_zone(value[19:])
-    if rest is None or year < 1970 or not 1 <= month <= 12 or not 1 <= day <= _days(year, month):
+    tail = _fraction_and_zone(value[19:])
+    if tail is None or year < 1970 or not 1 <= month <= 12 or not 1 <= day <= _days(year, month):
         return 0
     if hour > 23 or minute > 59 or second > 59:
         return 0
-    millis, offset_minutes = rest
+    millis, offset_minutes = tail
     minutes = (_days_since_epoch(year, month, day) * 24 + hour) * 60 + minute - offset_minutes
     return max(0, minutes * 60_000 + second * 1000 + millis)
 
@@ -189,23 +189,23 @@ def _days_since_epoch(year: int, month: int, day: int) -> int:
     return (year - 1970) * 365 + leaps + months + day - 1
 
 
-def _fraction_and_zone(rest: str) -> tuple[int, int] | None:
+def _fraction_and_zone(text: str) -> tuple[int, int] | None:
     """Milliseconds and minutes east of UTC, or `None` if it is neither."""
     millis = 0
-    if rest.startswith("."):
-        digits = rest[1:].rstrip("Z").split("+")[0].split("-")[0]
+    if text.startswith("."):
+        digits = text[1:].rstrip("Z").split("+")[0].split("-")[0]
         if not digits.isdigit() or len(digits) > 9:
             return None
-        millis, rest = int((digits + "00")[:3]), rest[1 + len(digits) :]
-    if rest in ("", "Z"):
+        millis, text = int((digits + "00")[:3]), text[1 + len(digits) :]
+    if text in ("", "Z"):
         return millis, 0
-    if len(rest) != 6 or rest[0] not in "+-" or rest[3] != ":":
+    if len(text) != 6 or text[0] not in "+-" or text[3] != ":":
         return None
-    hours, minutes = rest[1:3], rest[4:6]
+    hours, minutes = text[1:3], text[4:6]
     if not hours.isdigit() or not minutes.isdigit() or int(hours) > 23 or int(minutes) > 59:
         return None
     offset = int(hours) * 60 + int(minutes)
-    return millis, offset if rest[0] == "+" else -offset
+    return millis, offset if text[0] == "+" else -offset
 
 
 # Length and features of a value's compact JSON, without building it.
@@ -329,9 +329,9 @@ def spelled(value: int) -> str:
     try:
         return int.__repr__(value)
     except ValueError:
-        rest, parts = int.__abs__(value), list[str]()
-    while rest:
-        rest, part = divmod(rest, _PART)
+        number, parts = int.__abs__(value), list[str]()
+    while number:
+        number, part = divmod(number, _PART)
         parts.append(f"{part:0{_PART_DIGITS}d}")
     return "-" * (value < 0) + "".join(reversed(parts)).lstrip("0")
 
@@ -539,7 +539,7 @@ _KEYS: Final = {
     K.FALLBACK: "type from to trigger",
     K.TOOL_CHANGE: "type tool cache_control",
 }
-_KNOWN: Final = {kind: frozenset(keys.split()) for kind, keys in _KEYS.items()}
+_KEYS_OF: Final = {kind: frozenset(keys.split()) for kind, keys in _KEYS.items()}
 
 # Another API's word for the same kind shows in the digest's name.
 _OWN_TYPES: Final = {K.TEXT: "text", K.IMAGE: "image", K.DOCUMENT: "document"}
@@ -627,7 +627,7 @@ def read_block(block: Any, field: str, weights: Weights | None, strings: Strings
 
 def _common_flags(block: dict[str, Any], kind: BlockKind, block_type: str) -> int:
     flags = cache_flags(block.get("cache_control"))
-    if kind in _KNOWN and not block.keys() <= _KNOWN[kind]:
+    if kind in _KEYS_OF and not block.keys() <= _KEYS_OF[kind]:
         flags |= BLOCK_FLAGS.UNKNOWN_KEYS
     if block_type == "cache_edits" or "cache_reference" in block:
         flags |= BLOCK_FLAGS.CACHE_EDIT
@@ -727,8 +727,8 @@ _TEXT_TYPES: Final = frozenset(name for name, kind in _KINDS.items() if kind is 
 
 
 def _nested_type(item: Any) -> str:
-    found = item.get("type") if isinstance(item, dict) else None
-    return found if isinstance(found, str) else ""
+    kind = item.get("type") if isinstance(item, dict) else None
+    return kind if isinstance(kind, str) else ""
 
 
 def _read_nested(draft: Draft, item: Any, field: str) -> bool:
@@ -737,7 +737,7 @@ def _read_nested(draft: Draft, item: Any, field: str) -> bool:
     kind = kind_of(nested_type)
     if isinstance(item, dict):
         _count_marker(draft, cache_flags(item.get("cache_control")))
-        if kind in _NESTED_KINDS and not item.keys() <= _KNOWN[kind]:
+        if kind in _NESTED_KINDS and not item.keys() <= _KEYS_OF[kind]:
             draft.flags |= BLOCK_FLAGS.UNKNOWN_KEYS
     if kind is K.TEXT:
         return _read_nested_text(draft, item, field)
@@ -848,8 +848,8 @@ def _read_compaction(draft: Draft, block: dict[str, Any], _type: str) -> None:
 
 
 def _type_of(value: Any) -> Any:
-    found = value.get("type") if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None
+    kind = value.get("type") if isinstance(value, dict) else None
+    return kind if isinstance(kind, str) else None
 
 
 def _read_tool_change(draft: Draft, block: dict[str, Any], block_type: str) -> None:
@@ -1154,11 +1154,11 @@ def usage_total(message: dict[str, Any]) -> int:
 
 
 def _last_iteration(iterations: Any) -> dict[str, Any] | None:
-    found = None
+    last = None
     for item in iterations if is_list(iterations) else []:
         if isinstance(item, dict) and item.get("type") == "message":
-            found = item
-    return found
+            last = item
+    return last
 
 
 def _count(value: Any) -> int:
@@ -1256,11 +1256,11 @@ def _input(content: list[Any], own: str) -> Plain | None:
     return Plain(False, names, longest, total)
 
 
-def _carries(value: dict[str, Any], known: frozenset[str], own: str) -> bool:
+def _carries(value: dict[str, Any], keys: frozenset[str], own: str) -> bool:
     """Whether it has keys that are known, and besides them only what the provider's own form attached."""
-    if known.issuperset(value):
+    if keys.issuperset(value):
         return True
-    return bool(own) and _has_own(value, own) and len(value.keys() - known) == 1
+    return bool(own) and _has_own(value, own) and len(value.keys() - keys) == 1
 
 
 def _has_own(value: dict[str, Any], own: str) -> bool:

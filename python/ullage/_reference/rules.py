@@ -93,16 +93,16 @@ class Facts:
     skip: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, given: Mapping[str, Any]) -> Facts:
+    def read(cls, facts: Mapping[str, Any]) -> Facts:
         """Makes facts from a flat mapping.
 
         Args:
-            given: Some of the fields by name; lists stand for tuples.
+            facts: Some of the fields by name; lists stand for tuples.
 
         Raises:
             InvalidPolicy: An unknown name, or a value of the wrong type.
         """
-        return cls(**{name: _value(name, value) for name, value in given.items()})
+        return cls(**{name: _value(name, value) for name, value in facts.items()})
 
 
 _TYPES: Mapping[str, str] = {field.name: str(field.type) for field in fields(Facts)}
@@ -153,7 +153,7 @@ class Findings:
     def __init__(self, skip: tuple[str, ...]) -> None:
         self.at = 0
         self.skip = frozenset(skip)
-        self.found: list[tuple[int, Violation]] = []
+        self.violations: list[tuple[int, Violation]] = []
         self.calls: dict[
             int, int
         ] = {}  # string index of a tool use id -> the message it was seen in
@@ -168,7 +168,7 @@ class Findings:
 
     def _note(self, violation: Violation) -> None:
         if violation.rule not in self.skip:
-            self.found.append((self.at, violation))
+            self.violations.append((self.at, violation))
 
     def first_call(self, tool_id: int) -> bool:
         """Notes a tool use id; False if it was there before."""
@@ -180,8 +180,8 @@ class Findings:
 
     def rewind(self, index: int) -> None:
         """Takes back what was noted while message `index` and later ones were read."""
-        while self.found and self.found[-1][0] >= index:
-            self.found.pop()
+        while self.violations and self.violations[-1][0] >= index:
+            self.violations.pop()
         while self.call_log and self.call_log[-1][0] >= index:
             del self.calls[self.call_log.pop()[1]]
         while self.large and self.large[-1][0] >= index:
@@ -895,14 +895,14 @@ class Special:
         self.hop.clear()
         self.calls.clear()
 
-    def _given(self, name: str, facts: Facts) -> bool:
+    def _is_listed(self, name: str, facts: Facts) -> bool:
         return name in self.defined or (facts.tools is not None and name in facts.tools)
 
     def _called(
         self, index: int, at: int, block: BlockDigest, view: View, facts: Facts, out: Findings
     ) -> None:
         name = view.string(block.name)
-        if facts.tools is not None and not self._given(name, facts):
+        if facts.tools is not None and not self._is_listed(name, facts):
             out.error("A31", index, at, f"tool {short(name)} is called but not there")
 
     def _tool_change(
@@ -911,12 +911,12 @@ class Special:
         if block.aux == OF_SERVER:
             return  # what a server holds is not in the request
         name = view.string(block.name)
-        given = self._given(name, facts)
+        listed = self._is_listed(name, facts)
         if block.aux == BY_DEFINITION:
-            if given:
+            if listed:
                 out.error("A31", index, at, f"tool {short(name)} is defined twice")
             self.defined.add(name)
-        elif not given and facts.tools is not None:
+        elif not listed and facts.tools is not None:
             out.error(
                 "A31", index, at, f"tool {short(name)} is neither in tools nor defined before"
             )
@@ -1327,12 +1327,12 @@ class Verifier:
     """
 
     def __init__(self, ledger: LedgerLike, provider: str, facts: Mapping[str, Any]) -> None:
-        known = Facts.read(facts)
+        read_facts = Facts.read(facts)
         self._ledger = ledger
-        self._out = Findings(known.skip)
-        self._state = _family(provider, known)
+        self._out = Findings(read_facts.skip)
+        self._state = _family(provider, read_facts)
         # States before message 0 and before some that STRIDE divides, with the numbers of these.
-        self._kept = [(0, self._state.copy())]
+        self._saved = [(0, self._state.copy())]
         self._keeps = True
         self._upto = 0
         self._version = ledger.version
@@ -1356,16 +1356,16 @@ class Verifier:
     def _rewind(self, index: int) -> None:
         if index >= self._upto:
             return
-        while len(self._kept) > 1 and self._kept[-1][0] > index:
-            self._kept.pop()
-        self._upto, state = self._kept[-1]
+        while len(self._saved) > 1 and self._saved[-1][0] > index:
+            self._saved.pop()
+        self._upto, state = self._saved[-1]
         self._state = state.copy()
         self._out.rewind(self._upto)
 
     def _feed(self, index: int) -> None:
-        due = self._keeps and index % STRIDE == 0 and index > self._kept[-1][0]
+        due = self._keeps and index % STRIDE == 0 and index > self._saved[-1][0]
         if due and self._state.calls() <= KEPT_CALLS:
-            self._kept.append((index, self._state.copy()))
+            self._saved.append((index, self._state.copy()))
         message = self._ledger.message(index)
         # Envelopes without a message are not on the wire.
         if message.role == Role.NONE and not message.flags & MessageFlag.BAD_ROLE:
@@ -1377,9 +1377,9 @@ class Verifier:
         out = self._out
         out.at = self._upto
         self._state.finish(View(NOTHING, [], self._ledger), out)
-        found = [violation for _, violation in out.found]
+        violations = [violation for _, violation in out.violations]
         out.rewind(self._upto)
-        return sorted(found, key=_place)
+        return sorted(violations, key=_place)
 
 
 NOTHING: Any = None

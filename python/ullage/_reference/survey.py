@@ -50,7 +50,7 @@ _EMPTY_TEXT = int(MessageFlag.STRING_CONTENT | MessageFlag.EMPTY_CONTENT)
 _PLAIN_ROLES = (Role.USER, Role.ASSISTANT, Role.SYSTEM)
 
 
-class _Found(NamedTuple):
+class _ToolResult(NamedTuple):
     """A tool result with the call that it answers."""
 
     tool: str
@@ -87,9 +87,9 @@ class Survey:
     @staticmethod
     def of_lines(weights: Any, items: Iterable[Mapping[str, Any] | None]) -> Survey:
         """Of the items of lines; what is `None` is no message."""
-        found = list(items)
-        survey = Survey(weights, [item for item in found if item is not None])
-        survey._strange = any(item is None for item in found)
+        listed = list(items)
+        survey = Survey(weights, [item for item in listed if item is not None])
+        survey._strange = any(item is None for item in listed)
         return survey
 
     def __len__(self) -> int:
@@ -150,25 +150,25 @@ class Survey:
                 name = self._ledger.string(block.name)
                 calls[name] += 1
                 spent[name] += block.tokens
-        for found in self._results():
-            spent[found.tool] += found.tokens
-            errors[found.tool] += bool(found.flags & BlockFlag.IS_ERROR)
+        for result in self._results():
+            spent[result.tool] += result.tokens
+            errors[result.tool] += bool(result.flags & BlockFlag.IS_ERROR)
         return [(name, calls[name], errors[name], total) for name, total in _by_tokens(spent)]
 
     def _files(self) -> list[tuple[str, int, int, int]]:
         calls, spent = Counter[str](), Counter[str]()
-        for found in self._results():
-            if found.path:
-                calls[found.path] += 1
-                spent[found.path] += found.tokens
+        for result in self._results():
+            if result.path:
+                calls[result.path] += 1
+                spent[result.path] += result.tokens
         return [(name, calls[name], 0, total) for name, total in _by_tokens(spent)]
 
-    def _results(self) -> Iterator[_Found]:
+    def _results(self) -> Iterator[_ToolResult]:
         for _, block in self._blocks():
             if block.kind == BlockKind.TOOL_RESULT:
                 call = self._ledger.find_call(self._ledger.string(block.id)) if block.id else None
                 tool, path = self._call(*call) if call else ("", "")
-                yield _Found(tool, block.tokens, block.chars, block.flags, path)
+                yield _ToolResult(tool, block.tokens, block.chars, block.flags, path)
 
     def _call(self, message: int, block: int) -> tuple[str, str]:
         name = self._ledger.string(self._ledger.blocks(message)[block].name)
@@ -216,14 +216,14 @@ class Survey:
     def _is_plain(self, at: int) -> bool:
         message = self._ledger.message(at)
         blocks = self._ledger.blocks(at)
-        known = not message.flags & _STRANGE and message.role in _PLAIN_ROLES
-        return known and not any(block.flags & BlockFlag.NOT_A_BLOCK for block in blocks)
+        plain = not message.flags & _STRANGE and message.role in _PLAIN_ROLES
+        return plain and not any(block.flags & BlockFlag.NOT_A_BLOCK for block in blocks)
 
     # ---- levels ------------------------------------------------------------------------------
 
     def result_tools(self) -> list[str]:
         """The tools whose calls were answered, each once."""
-        return list(dict.fromkeys(found.tool for found in self._results()))
+        return list(dict.fromkeys(result.tool for result in self._results()))
 
     def freeable(
         self, limits: Mapping[str, int], unlimited: Sequence[bool], clearable: Sequence[bool]
@@ -231,9 +231,9 @@ class Survey:
         """What the budget, snip, microcompact and a summary would free: tokens and places."""
         place = {name: at for at, name in enumerate(self.result_tools())}
         results = list(self._results())
-        large = [found for found in results if not unlimited[place[found.tool]]]
-        able = [found for found in results if clearable[place[found.tool]]]
-        kept = self._ledger.keep_window(
+        large = [result for result in results if not unlimited[place[result.tool]]]
+        able = [result for result in results if clearable[place[result.tool]]]
+        window = self._ledger.keep_window(
             len(self),
             min_tokens=limits["min_tokens"],
             max_tokens=limits["max_tokens"],
@@ -243,7 +243,7 @@ class Survey:
             _longer(large, limits["max_result"], limits["preview"]),
             _longer(results, limits["snip_max"], limits["snip_kept"]),
             _cleared(able, limits),
-            (self._ledger.tokens(0, kept.start), kept.start),
+            (self._ledger.tokens(0, window.start), window.start),
         ]
 
     def __repr__(self) -> str:
@@ -271,22 +271,24 @@ def _path(item: Mapping[str, Any], block: int) -> str:
     content = message.get("content") if isinstance(message, Mapping) else None
     if not isinstance(content, list) or block >= len(content):
         return ""
-    given = content[block].get("input")
-    if not isinstance(given, Mapping):
+    arguments = content[block].get("input")
+    if not isinstance(arguments, Mapping):
         return ""
-    return next((value for key in PATH_KEYS if isinstance(value := given.get(key), str)), "")
+    return next((value for key in PATH_KEYS if isinstance(value := arguments.get(key), str)), "")
 
 
-def _longer(results: Iterable[_Found], most: int, kept: int) -> tuple[int, int]:
-    long = [found for found in results if found.chars > most]
-    return sum(found.tokens * (found.chars - kept) // found.chars for found in long), len(long)
+def _longer(results: Iterable[_ToolResult], most: int, kept_chars: int) -> tuple[int, int]:
+    long = [result for result in results if result.chars > most]
+    return sum(result.tokens * (result.chars - kept_chars) // result.chars for result in long), len(
+        long
+    )
 
 
-def _cleared(able: Sequence[_Found], limits: Mapping[str, int]) -> tuple[int, int]:
+def _cleared(able: Sequence[_ToolResult], limits: Mapping[str, int]) -> tuple[int, int]:
     shortened = BlockFlag.CLEARED | BlockFlag.OFFLOADED
     old = [
-        found
-        for found in able[: -limits["keep_recent"]]
-        if not (found.flags & shortened and found.chars <= limits["longest_marker"])
+        result
+        for result in able[: -limits["keep_recent"]]
+        if not (result.flags & shortened and result.chars <= limits["longest_marker"])
     ]
-    return sum(found.tokens for found in old), len(old)
+    return sum(result.tokens for result in old), len(old)

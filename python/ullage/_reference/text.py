@@ -63,7 +63,7 @@ def _is_plain(value: Any) -> bool:
 
 def _copy(value: Any) -> Any:
     """A copy of built-in types; what occurs twice does so in the copy."""
-    made: dict[int, Any] = {}
+    copy: dict[int, Any] = {}
     waiting: list[Any] = []
 
     def plain(item: Any) -> Any:
@@ -75,15 +75,15 @@ def _copy(value: Any) -> Any:
             return int.__pos__(item)
         if isinstance(item, float):
             return float.__pos__(item)
-        if id(item) not in made:
-            made[id(item)] = {} if isinstance(item, dict) else []
+        if id(item) not in copy:
+            copy[id(item)] = {} if isinstance(item, dict) else []
             waiting.append(item)
-        return made[id(item)]
+        return copy[id(item)]
 
     top = plain(value)
     while waiting:
         item = waiting.pop()
-        into = made[id(item)]
+        into = copy[id(item)]
         if isinstance(item, dict):
             # Other keys than strings are refused later, as they are.
             members = dict.items(item)
@@ -373,7 +373,7 @@ def features(text: str) -> tuple[int, ...]:
         classes.count(b"."),
         _starts(classes, _PUNCT),
         len(_OPEN.findall(classes)),
-        sum(found.end() - found.start() - 1 for found in _REPEATS.finditer(codes)),
+        sum(match.end() - match.start() - 1 for match in _REPEATS.finditer(codes)),
         classes.count(b" "),
         _reach(gaps, 2),
         classes.count(b"\t"),
@@ -405,8 +405,8 @@ def split_sentences(text: str, least: int, most: int) -> list[str]:
         least: Characters of the shortest that is wanted.
         most: Of the longest.
     """
-    found = (part.strip() for part in _BREAK.split(valid_text(stored_text(text))))
-    return [part for part in found if least <= len(part) <= most]
+    sentences = (part.strip() for part in _BREAK.split(valid_text(stored_text(text))))
+    return [part for part in sentences if least <= len(part) <= most]
 
 
 def contained(texts: Sequence[str], whole: str) -> list[bool]:
@@ -447,7 +447,7 @@ class PatternSet:
         if len(patterns) > MOST_PATTERNS:
             raise ValueError(f"at most {MOST_PATTERNS} patterns, not {len(patterns)}")
         try:
-            self._patterns = [_pattern(each, wide) for each in patterns]
+            self._patterns = [_pattern(text, wide) for text in patterns]
         except re.error as exc:
             raise ValueError(str(exc)) from exc
         self._wide = wide
@@ -469,13 +469,13 @@ class PatternSet:
 
 def _pattern(pattern: str, wide: bool) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
     """What may be there, and the alternatives that need no second look, where that is not all of them."""
-    maybe = _made(_without_looks(pattern, wide=wide))
+    maybe = _compiled(_without_looks(pattern, wide=wide))
     if wide:
         return maybe, None
     parts = _alternatives(pattern)
     sure = [part for part in parts if not _has_looks(part)]
-    rest = None if len(sure) == len(parts) else _made("|".join(sure) if sure else _NOTHING)
-    return maybe, rest
+    remaining = None if len(sure) == len(parts) else _compiled("|".join(sure) if sure else _NOTHING)
+    return maybe, remaining
 
 
 _NOTHING = r"\x02"
@@ -502,7 +502,7 @@ def _patterns_narrowed(text: str) -> str:
     return _BLANKS.sub(" ", text)
 
 
-def _made(plain: str) -> re.Pattern[str]:
+def _compiled(plain: str) -> re.Pattern[str]:
     return re.compile(plain, re.ASCII | re.IGNORECASE)
 
 

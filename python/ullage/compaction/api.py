@@ -146,7 +146,7 @@ def job_of(
     return Job(items=items, **fields)
 
 
-_FIELDS = tuple(each.name for each in dataclass_fields(Job))
+_FIELDS = tuple(field.name for field in dataclass_fields(Job))
 _OF_MODEL = ("window_tokens", "trigger_tokens", "weights")
 
 
@@ -372,7 +372,7 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
         _info(draft),
         [_fresh(item) for item in draft.summary_messages],
         parent=log.leaf,
-        kept=Kept(tuple(str(name) for name in kept_ids), before_summary=_before(draft)),
+        kept_lines=Kept(tuple(str(name) for name in kept_ids), before_summary=_before(draft)),
         attachments=[_fresh(item) for item in (*draft.attachments, *draft.hook_results)],
         metadata=(),
     )

@@ -119,14 +119,14 @@ class BoundaryEntries:
         return entries
 
     def boundary(
-        self, info: BoundaryInfo, summary: Item, follow: Sequence[Item], kept: Kept
+        self, info: BoundaryInfo, summary: Item, follow: Sequence[Item], kept_entries: Kept
     ) -> StoredEntry:
         """The boundary: what was done, and what belongs to it."""
         anchor = str(summary["uuid"])
         mark = stable_uuid("boundary", self._last, anchor)
         entry = records.compact_boundary(info.metadata())
         uuids = [anchor, *(str(item["uuid"]) for item in follow)]
-        entry["compactMetadata"].update(boundary_links(mark, anchor, uuids, kept))
+        entry["compactMetadata"].update(boundary_links(mark, anchor, uuids, kept_entries))
         head = {"parentUuid": None, "logicalParentUuid": self._last or None, "uuid": mark}
         return {**self._shared, **head, **entry}
 
@@ -553,22 +553,22 @@ def _assemble(
         }
         for name, hook_text in hook_context
     ]
-    kept = _without_bound_thinking(state, state.kept_items())
-    kept = _with_turn_ended(state, kept)
-    front, kept = with_item(state.source, state.cut, kept, carried)
+    kept_items = _without_bound_thinking(state, state.kept_items())
+    kept_items = _with_turn_ended(state, kept_items)
+    front, kept_items = with_item(state.source, state.cut, kept_items, carried)
     front, system = _with_standing(state, front)
     content = with_media(state, text)
     if state.source.entries:
-        return _as_entries(state, content, attached, context, kept, (*front, *system))
+        return _as_entries(state, content, attached, context, kept_items, (*front, *system))
     summary = (*front, {"role": "user", "content": content})
     make, files, hooked = _entries(state), _as_messages(attached), _as_messages(context)
-    ordered = _with_system(_ordered(state, summary, kept, files, hooked), system, summary[-1])
+    ordered = _with_system(_ordered(state, summary, kept_items, files, hooked), system, summary[-1])
     return CompactionResult(
         outcome=Outcome.COMPACTED,
         messages=(*state.source.head, *ordered),
         boundary=make.boundary(_info(state, 0), {"uuid": stable_uuid("summary", text)}, (), Kept()),
         summary_messages=summary,
-        kept=kept,
+        kept=kept_items,
         attachments=files,
         hook_results=hooked,
         head=state.source.head,
@@ -594,28 +594,33 @@ def _with_system(
     return (*ordered[:place], *system, *ordered[place:])
 
 
-def _without_bound_thinking(state: State, kept: tuple[Item, ...]) -> tuple[Item, ...]:
+def _without_bound_thinking(state: State, items: tuple[Item, ...]) -> tuple[Item, ...]:
     """The kept messages after a summary, for a model whose thinking is bound to what came before it.
 
     A kept beginning has nothing new before it. A turn that is still open is ended by two lines, since its
     thinking may not be missing; in a log there are none: the request is repaired instead.
     """
     if not state.job.bound_thinking or state.cut.start > 0:
-        return kept
-    return tuple(unbound(kept, close=not state.source.entries))
+        return items
+    return tuple(unbound(items, close=not state.source.entries))
 
 
-def _with_turn_ended(state: State, kept: tuple[Item, ...]) -> tuple[Item, ...]:
+def _with_turn_ended(state: State, items: tuple[Item, ...]) -> tuple[Item, ...]:
     """What stays, where manual thinking is on: a turn that lost its first thinking is ended by two lines (A14).
 
     In a log there are none: the request is repaired instead. Nor where results are still to come.
     """
-    if not is_manual(state.job.thinking) or state.cut.start > 0 or state.source.entries or not kept:
-        return kept
-    ledger = core.Ledger(None, kept)
+    if (
+        not is_manual(state.job.thinking)
+        or state.cut.start > 0
+        or state.source.entries
+        or not items
+    ):
+        return items
+    ledger = core.Ledger(None, items)
     if ledger.open_calls() or not is_torn(ledger):
-        return kept
-    return (*kept, *turn_end())
+        return items
+    return (*items, *turn_end())
 
 
 def _as_messages(attachments: Sequence[Attachment]) -> tuple[Item, ...]:
@@ -633,7 +638,7 @@ def _as_entries(
     content: str | list[Any],
     attached: Sequence[Attachment],
     context: Sequence[Attachment],
-    kept: tuple[Item, ...],
+    kept_items: tuple[Item, ...],
     front: tuple[Item, ...],
 ) -> CompactionResult:
     make = _entries(state)
@@ -646,10 +651,10 @@ def _as_entries(
     files, hooked = tuple(follow[: len(attached)]), tuple(follow[len(attached) :])
     return CompactionResult(
         outcome=Outcome.COMPACTED,
-        messages=(boundary, *_ordered(state, (*carried, summary), kept, files, hooked)),
+        messages=(boundary, *_ordered(state, (*carried, summary), kept_items, files, hooked)),
         boundary=boundary,
         summary_messages=(*carried, summary),
-        kept=kept,
+        kept=kept_items,
         attachments=files,
         hook_results=hooked,
     )
@@ -658,7 +663,7 @@ def _as_entries(
 def _ordered(
     state: State,
     summary: tuple[Item, ...],
-    kept: tuple[Item, ...],
+    kept_items: tuple[Item, ...],
     files: tuple[Item, ...],
     hooked: tuple[Item, ...],
 ) -> tuple[Item, ...]:
@@ -668,10 +673,10 @@ def _ordered(
     to come, nothing may stand between: attachments go in front of it.
     """
     if state.cut.start > 0:
-        return (*kept, *summary, *files, *hooked)
-    if core.Ledger(None, kept).open_calls():
-        return (*summary, *files, *hooked, *kept)
-    return (*summary, *kept, *files, *hooked)
+        return (*kept_items, *summary, *files, *hooked)
+    if core.Ledger(None, kept_items).open_calls():
+        return (*summary, *files, *hooked, *kept_items)
+    return (*summary, *kept_items, *files, *hooked)
 
 
 def _info(state: State, after: int) -> BoundaryInfo:
@@ -743,8 +748,8 @@ def _counted(state: State, result: CompactionResult) -> list[Item]:
         return list(result.messages[len(result.head) :])
     added = (*result.attachments, *result.hook_results)
     first, last = state.kept_range()
-    kept = state.source.context[first:last]
-    return [*result.summary_messages, *kept, *_as_messages([a["attachment"] for a in added])]
+    kept_items = state.source.context[first:last]
+    return [*result.summary_messages, *kept_items, *_as_messages([a["attachment"] for a in added])]
 
 
 def over_target(state: State, messages: int, *, summary: int = 0) -> list[str]:

@@ -540,14 +540,14 @@ def item_tokens(source: CompactionInput, ledger: Any) -> int:
 
 
 def with_item(
-    source: CompactionInput, cut: Cut, kept: tuple[Item, ...], carried: tuple[Item, ...]
+    source: CompactionInput, cut: Cut, kept_items: tuple[Item, ...], carried: tuple[Item, ...]
 ) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
     """What comes before the summary, and the kept messages without what moved to the front and what that replaces.
 
     Args:
         source: The conversation.
         cut: Of the compaction.
-        kept: Messages that stay, as they will be shown.
+        kept_items: Messages that stay, as they will be shown.
         carried: What the provider made just now, instead of a summary.
 
     Raises:
@@ -555,14 +555,14 @@ def with_item(
     """
     newest = source.item
     if newest is None or cut.start > 0:
-        return carried, kept
+        return carried, kept_items
     if carried:
-        return _behind_newer(newest, cut, carried), kept
+        return _behind_newer(newest, cut, carried), kept_items
     if newest.at < cut.stop:
-        return (alone(newest.block),), kept
+        return (alone(newest.block),), kept_items
     if source.entries:
-        return (), kept
-    others = (without(item) for item in kept)
+        return (), kept_items
+    others = (without(item) for item in kept_items)
     return (alone(newest.block),), tuple(item for item in others if item is not None)
 
 
@@ -696,7 +696,7 @@ class CutFacts:
         return any(is_user_input(item) for item in self._source.context[first:last])
 
     @cached_property
-    def kept(self) -> Facts:
+    def still_shown(self) -> Facts:
         """Of what is kept."""
         first, last = self._cut.kept_range(len(self._source.context))
         return _unranked(self._source.context[first:last], first)
@@ -905,13 +905,13 @@ def _least_over(state: State, share: int, least: Cut) -> State:
 def _least_kept(state: State) -> dict[int, int]:
     """By position: tokens of the messages from there on, with results as short as they get."""
     context = state.source.context
-    found, freed = {len(context): 0}, 0
+    least, freed = {len(context): 0}, 0
     for at in range(len(context) - 1, state.cut.stop - 1, -1):
         if not state.source.entries:  # the lines of a transcript stay as they are
             results = _results(at, context[at], state.measure)
             freed += sum(max(one.tokens - LEAST_RESULT_TOKENS, 0) for one in results)
-        found[at] = int(state.ledger.tokens(at, len(context))) - freed
-    return found
+        least[at] = int(state.ledger.tokens(at, len(context))) - freed
+    return least
 
 
 def _shortened(state: State, share: int) -> State:

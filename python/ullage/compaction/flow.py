@@ -243,7 +243,7 @@ def _built(
     attached, warnings = yield from rebuild(
         job.providers,
         state.facts.removed,
-        state.facts.kept if job.providers.read_file is not None else Facts(),
+        state.facts.still_shown if job.providers.read_file is not None else Facts(),
         job.policy.restore,
         state.measure,
         state.kept_items(),

@@ -372,7 +372,7 @@ LONGEST_NOTE = 2_000
 """Characters of a block that is only described: a page that a server tool fetched may have 100 000."""
 
 # Tuples: a type may be anything, and only strings are sure to have a hash.
-_KEPT = ("text", "tool_use", "tool_result")
+_KEPT_TYPES = ("text", "tool_use", "tool_result")
 _DROPPED = (*THINKING, "fallback")
 _SENT_ONLY = ("cache_control", "citations")
 
@@ -399,7 +399,7 @@ def _message(message: Item) -> Item | None:
 def _fits(block: Any) -> bool:
     if not isinstance(block, (dict, Mapping)):
         return True
-    return block.get("type") in _KEPT and not any(key in block for key in _SENT_ONLY)
+    return block.get("type") in _KEPT_TYPES and not any(key in block for key in _SENT_ONLY)
 
 
 def _plain_messages_block(block: Any) -> Any:
@@ -408,7 +408,7 @@ def _plain_messages_block(block: Any) -> Any:
     kind = block.get("type")
     if kind in _DROPPED:
         return None
-    if kind in _KEPT:
+    if kind in _KEPT_TYPES:
         return {key: value for key, value in block.items() if key not in _SENT_ONLY}
     if kind == "compaction" or family_of(block):
         text = readable(block)

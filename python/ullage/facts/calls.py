@@ -69,9 +69,9 @@ def family_of(name: str) -> str:
         ['read', 'read', 'shell', '']
     """
     words = [word.lower() for word in _WORD.findall(_LAST_PART.sub("", name[:200]))]
-    known = _TOOL_NAMES_BY_NAME.get("".join(words))
-    if known is not None or not words:
-        return known or ""
+    row = _TOOL_NAMES_BY_NAME.get("".join(words))
+    if row is not None or not words:
+        return row or ""
     if "ask" in words and _ASKS.intersection(words):
         return "questions"
     return next((_BY_WORD[word] for word in (words[0], words[-1]) if word in _BY_WORD), "")
@@ -98,7 +98,7 @@ def matches(name: str, wanted: Iterable[str]) -> bool:
         >>> matches("read_file", ["Read"]), matches("READ", ["read"]), matches("search_db", ["Read", "mcp__*"])
         (True, True, False)
     """
-    return any(_fits(name, each) for each in wanted)
+    return any(_fits(name, pattern) for pattern in wanted)
 
 
 # Calls inside a script: some hosts let the model write a program that calls the tools.
@@ -126,14 +126,14 @@ def calls_in_script(text: str) -> list[tuple[str, Any]]:
     if not heads:
         return []
     patch = _PATCH.search(text)
-    found: list[tuple[str, Any]] = []
+    calls: list[tuple[str, Any]] = []
     for place, head in enumerate(heads):
         stop = heads[place + 1].start() if place + 1 < len(heads) else len(text)
-        found.append((head["tool"], _given(head["tool"], text[head.end() : stop], patch)))
-    return found
+        calls.append((head["tool"], _input_of(head["tool"], text[head.end() : stop], patch)))
+    return calls
 
 
-def _given(tool: str, arguments: str, patch: re.Match[str] | None) -> Any:
+def _input_of(tool: str, arguments: str, patch: re.Match[str] | None) -> Any:
     if tool == "apply_patch" and patch is not None:
         return {"patch": patch["raw"] or _decoded(patch["patch"])}
     command = _COMMAND.search(arguments)
@@ -225,26 +225,34 @@ _PATCH_LINE = pattern(r"^\*\*\* (Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _PATCH_ACTIONS = {"Update": Action.EDIT, "Add": Action.WRITE, "Delete": Action.DELETE}
 
 
-def read_call(name: Any, given: Any) -> tuple[CallEffect, ...]:
+def read_call(name: Any, arguments: Any) -> tuple[CallEffect, ...]:
     """The effects of a call: one, or one for each file of a patch and each call of a script."""
     name = clean(name, 200) or "tool"
-    script = given if isinstance(given, str) else _script(given)
+    script = arguments if isinstance(arguments, str) else _script(arguments)
     inner = calls_in_script(script) if script else []
     if inner:
         return tuple(call for tool, body in inner for call in _read(tool, body))
-    return _read(name, given)
+    return _read(name, arguments)
 
 
-def _script(given: Any) -> str:
+def _script(arguments: Any) -> str:
     """The one string of an input that holds nothing else, if it calls tools."""
-    values = list(given.values()) if isinstance(given, (dict, Mapping)) and len(given) == 1 else []
+    values = (
+        list(arguments.values())
+        if isinstance(arguments, (dict, Mapping)) and len(arguments) == 1
+        else []
+    )
     only = values[0] if values else ""
     return only if isinstance(only, str) and "tools." in only else ""
 
 
-def _read(name: str, given: Any) -> tuple[CallEffect, ...]:
-    body = given if isinstance(given, (dict, Mapping)) else {}
-    raw = given if isinstance(given, str) else _first(body, ("input", "patch", *_COMMAND_KEYS))
+def _read(name: str, arguments: Any) -> tuple[CallEffect, ...]:
+    body = arguments if isinstance(arguments, (dict, Mapping)) else {}
+    raw = (
+        arguments
+        if isinstance(arguments, str)
+        else _first(body, ("input", "patch", *_COMMAND_KEYS))
+    )
     raw = raw if isinstance(raw, str) else flat_text(raw)
     if "*** Begin Patch" in raw:
         return _patch(name, clean(raw))
@@ -257,9 +265,9 @@ def _action(name: str, body: Mapping[str, Any], raw: str) -> Action:
     if isinstance(verb, str) and verb in _EDITOR_VERBS and _path(body):
         return _EDITOR_VERBS[verb]
     short = name.lower().rsplit("__", 1)[-1].rsplit(".", 1)[-1].replace("-", "_")
-    known = _BY_NAME.get(short)
-    if known is not None and not (known is Action.TODO and not _list(body)):
-        return known
+    row = _BY_NAME.get(short)
+    if row is not None and not (row is Action.TODO and not _list(body)):
+        return row
     return _by_shape(body)
 
 

@@ -157,8 +157,8 @@ class Task:
     @property
     def state(self) -> WorkState:
         """Whether it is still to be done, by the host's word for it and by what calls about it came to."""
-        known = _STATES.get(self.status)
-        return known or (WorkState.FAILED if self.error else WorkState.OPEN)
+        state = _STATES.get(self.status)
+        return state or (WorkState.FAILED if self.error else WorkState.OPEN)
 
     @property
     def open(self) -> bool:

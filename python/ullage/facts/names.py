@@ -61,12 +61,12 @@ def command_heads(command: str) -> list[str]:
     Args:
         command: What a shell runs; what follows `cd` and the like is a place, not a subcommand.
     """
-    found: dict[str, None] = {}
+    heads: dict[str, None] = {}
     for head in _HEAD.findall(command[:MAX_COMMAND]):
         words = head.split(" ")
         if words[0] not in _NO_SUBCOMMAND and "." not in words[1]:
-            found[" ".join(words[: 3 if words[1] in _RUNNERS else 2])] = None
-    return list(found)
+            heads[" ".join(words[: 3 if words[1] in _RUNNERS else 2])] = None
+    return list(heads)
 
 
 _NO_SUBCOMMAND = frozenset(
@@ -154,14 +154,14 @@ def is_well_known(name: str, kind: NameKind) -> bool:
         >>> is_well_known("fmt.Errorf", NameKind.SYMBOL), is_well_known("cfg.Source", NameKind.SYMBOL)
         (True, False)
     """
-    known = _lists()
+    lists = _lists()
     if kind is NameKind.SYMBOL:
-        if name in known["names"]:
+        if name in lists["names"]:
             return True
         root = _ROOT_END.search(name) if "." in name or "::" in name else None
-        return root is not None and name[: root.start()] in known["roots"]
+        return root is not None and name[: root.start()] in lists["roots"]
     if kind is NameKind.COMMAND:
-        return name.partition(" ")[0] in known["programs"]
+        return name.partition(" ")[0] in lists["programs"]
     if kind is NameKind.OPTION:
-        return name in known["options"]
-    return kind is NameKind.PATH and name in known["paths"]
+        return name in lists["options"]
+    return kind is NameKind.PATH and name in lists["paths"]

@@ -82,12 +82,12 @@ def looks_like_summary(text: str) -> bool:
 
 def strip_draft(text: str) -> str:
     """A model's response without its draft: the contents of `<summary>`, or everything except the draft."""
-    rest = _after_draft(_plain_tags(text))
+    body = _after_draft(_plain_tags(text))
     blocks = [
-        without for block in _blocks(rest) if (without := _INNER_DRAFT.sub("", block).strip())
+        without for block in _blocks(body) if (without := _INNER_DRAFT.sub("", block).strip())
     ]
     if not blocks:
-        return rest.strip()
+        return body.strip()
     # A summary of work on HTML may contain the tag itself: the block with the most sections is used.
     return max(reversed(blocks), key=lambda block: len(parse_sections(block)))
 
@@ -119,16 +119,16 @@ def _blocks(text: str) -> list[str]:
     starts = [match.end() for match in _OPENS.finditer(text)]
     if not starts and _SUMMARY in text:
         starts = [text.find(_SUMMARY) + len(_SUMMARY)]
-    found = []
+    blocks = []
     for at, start in enumerate(starts):
         later = starts[at + 1] - len(_SUMMARY) if at + 1 < len(starts) else len(text)
         own = text.find(_SUMMARY_END, start, later)
         last = text.rfind(_SUMMARY_END, start)
         # One that extends to the end of the response, and one that ends before the next begins.
-        found += [text[start:last] if last >= start else text[start:]]
+        blocks += [text[start:last] if last >= start else text[start:]]
         if own >= 0 and own != last:
-            found.append(text[start:own])
-    short = found if len(found) <= MOST_BLOCKS else [*found[:2], *found[-(MOST_BLOCKS - 2) :]]
+            blocks.append(text[start:own])
+    short = blocks if len(blocks) <= MOST_BLOCKS else [*blocks[:2], *blocks[-(MOST_BLOCKS - 2) :]]
     return [block.strip() for block in short]
 
 
@@ -148,7 +148,7 @@ def parse_sections(text: str) -> dict[int, str]:
 
     Lines inside code fences are never headings. Text before the first heading is dropped.
     """
-    found: dict[int, list[str]] = {}
+    lines_by_number: dict[int, list[str]] = {}
     current, fence = 0, ""
     for line in text.split("\n"):
         mark = _FENCE.match(line)
@@ -156,13 +156,13 @@ def parse_sections(text: str) -> dict[int, str]:
             fence = mark[1]
         elif mark and mark[1].startswith(fence) and line.strip() == mark[1]:
             fence = ""
-        number, rest = (0, "") if fence or mark else _number_of(line)
-        if number and number not in found:
+        number, title = (0, "") if fence or mark else _number_of(line)
+        if number and number not in lines_by_number:
             current = number
-            found[number] = [rest] if rest else []
+            lines_by_number[number] = [title] if title else []
         elif current:
-            found[current].append(line)
-    return {number: "\n".join(lines).strip("\n") for number, lines in found.items()}
+            lines_by_number[current].append(line)
+    return {number: "\n".join(lines).strip("\n") for number, lines in lines_by_number.items()}
 
 
 def parse_summary(text: str) -> Previous:
@@ -173,13 +173,13 @@ def parse_summary(text: str) -> Previous:
     if not text.lstrip().startswith(OPENING):
         body = strip_draft(body)  # Ullage's has none, and may quote such tags
         body = _DRAFT_IN_WORDS.sub("", body, count=1)
-    written, _, kept = body.partition(f"\n{KEPT_HEADING}\n")
-    found = _parse_notes(written) if holds_notes(text) else parse_sections(written)
-    inputs, rest = _kept_by_code(kept)
-    if found and rest:
-        found[5] = "\n".join(part for part in (found.get(5, ""), rest) if part)
+    written, _, by_code = body.partition(f"\n{KEPT_HEADING}\n")
+    parsed = _parse_notes(written) if holds_notes(text) else parse_sections(written)
+    inputs, remaining = _kept_by_code(by_code)
+    if parsed and remaining:
+        parsed[5] = "\n".join(part for part in (parsed.get(5, ""), remaining) if part)
     texts, numbers = tuple(text for _, text in inputs), tuple(number for number, _ in inputs)
-    sections = tuple(sorted(found.items()))
+    sections = tuple(sorted(parsed.items()))
     return Previous(body, sections, kept_inputs=texts, kept_numbers=numbers)
 
 
@@ -222,36 +222,38 @@ def holds_notes(text: str) -> bool:
 
 
 def _parse_notes(body: str) -> dict[int, str]:
-    found: dict[int, list[str]] = {}
+    lines_by_number: dict[int, list[str]] = {}
     current = 5
     for line in body.partition(NOTES_OPENING)[2].split("\n"):
         current = _OF_NOTES.get(line.removeprefix("# "), current)
-        said = _NOTED_INPUT.match(line)
-        if said:
-            found.setdefault(6, []).append(user_message(int(said[1]), said[2]))
+        match = _NOTED_INPUT.match(line)
+        if match:
+            lines_by_number.setdefault(6, []).append(user_message(int(match[1]), match[2]))
         elif not line.startswith("# ") and not (line.startswith("_") and line.endswith("_")):
-            found.setdefault(current, []).append(line)
-    return {number: "\n".join(lines).strip("\n") for number, lines in found.items()}
+            lines_by_number.setdefault(current, []).append(line)
+    return {number: "\n".join(lines).strip("\n") for number, lines in lines_by_number.items()}
 
 
 def _kept_by_code(text: str) -> tuple[tuple[tuple[int, str], ...], str]:
     """The user messages that code appended to a summary with their numbers, oldest first, and its other lines."""
     rows: list[str] = []
-    rest: list[str] = []
+    remaining: list[str] = []
     fence = ""
     for line in text.split("\n"):
         opened = re.match(r"^(`{3,})text\s*$", line)
-        if fence or (opened and rows and not rest):
+        if fence or (opened and rows and not remaining):
             rows[-1] += f"\n{line}"
             fence = (
                 "" if fence and line.strip() == fence else fence or (opened[1] if opened else "")
             )
-        elif line.startswith(KEPT_INPUT) and not rest:
+        elif line.startswith(KEPT_INPUT) and not remaining:
             rows.append(line.removeprefix(KEPT_INPUT))
         elif line.strip():
-            rest.append(line)
+            remaining.append(line)
     numbered = sorted(rows, key=lambda row: int(re.match(r"\d*", row)[0] or 0))  # type: ignore[index]
-    return tuple(each for row in numbered for each in read_numbered_messages(row)), "\n".join(rest)
+    return tuple(message for row in numbered for message in read_numbered_messages(row)), "\n".join(
+        remaining
+    )
 
 
 _RUN = pattern(r"`{3,}|~{3,}")
@@ -302,10 +304,10 @@ _NEWEST = re.compile(rf"^{re.escape(NEWEST)}\n(`{{3,}})text\n(.*?)\n\1$", re.DOT
 
 def with_newest(summary: str, listed: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     """The user's messages that a summary lists, the newest whole where it stands whole after the end mark."""
-    found = _NEWEST.search(summary.rpartition(f"\n{CLOSING}")[2])
-    if found is None:
+    match = _NEWEST.search(summary.rpartition(f"\n{CLOSING}")[2])
+    if match is None:
         return list(listed)
-    newest, last = found[2], listed[-1] if listed else (0, "")
+    newest, last = match[2], listed[-1] if listed else (0, "")
     if last[1] == newest:
         return list(listed)
     ends = (newest[:_SAME], newest[-_SAME:])
@@ -372,8 +374,8 @@ def family_of(block: object) -> str:
         return ""
     if kind == "compaction":
         # Null content and nothing sealed: a failed compaction, which replaces nothing.
-        told = block.get("content"), block.get("encrypted_content"), block.get("signature")
-        return "anthropic" if any(told) else ""
+        states = block.get("content"), block.get("encrypted_content"), block.get("signature")
+        return "anthropic" if any(states) else ""
     return "openai_responses" if _foreign_item(block).get("type") in ITEM_TYPES else ""
 
 
@@ -417,7 +419,9 @@ def newest_item(
 def holds(item: Item, block: BlockView) -> bool:
     """Whether a message or entry holds this item, or an equal one."""
     return any(
-        each is block or each == block for each in _compaction_items_blocks(item) if family_of(each)
+        inner is block or inner == block
+        for inner in _compaction_items_blocks(item)
+        if family_of(inner)
     )
 
 
@@ -428,19 +432,19 @@ def alone(block: BlockView) -> dict[str, Any]:
 
 def has_items(item: Item) -> bool:
     """Whether a message or entry holds any provider's item."""
-    return any(family_of(each) for each in _compaction_items_blocks(item))
+    return any(family_of(inner) for inner in _compaction_items_blocks(item))
 
 
 def without(item: Item) -> Item | None:
     """The message or entry less such items; the same object if it has none, `None` if nothing else is in it."""
     blocks = _compaction_items_blocks(item)
-    rest = [each for each in blocks if not family_of(each)]
-    if len(rest) == len(blocks):
+    others = [inner for inner in blocks if not family_of(inner)]
+    if len(others) == len(blocks):
         return item
-    if not rest:
+    if not others:
         return None
     message = message_of(item) or {}
-    changed = {**message, "content": rest}
+    changed = {**message, "content": others}
     return changed if message is item else {**item, "message": changed}
 
 

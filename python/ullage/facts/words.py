@@ -37,30 +37,30 @@ def unfenced(text: str, *, open_too: bool = False, gap: str = "") -> str:
         return text
     lines = text.split("\n")
     closers = _closers(lines)
-    kept: list[str] = []
+    outside: list[str] = []
     at = 0
     while at < len(lines):
         mark = _FENCE.match(lines[at])
         if mark is None:
-            kept.append(lines[at])
+            outside.append(lines[at])
             at += 1
             continue
         end = _end(closers, mark[1], at)
         if end < 0 and open_too:
             break
-        kept.append(gap if end >= 0 else lines[at])
+        outside.append(gap if end >= 0 else lines[at])
         at = max(end, at) + 1
-    return "\n".join(kept)
+    return "\n".join(outside)
 
 
 def _closers(lines: list[str]) -> dict[str, list[tuple[int, int]]]:
     """Positions and lengths of the lines that can close a block, the last first, to be popped from the end."""
-    found: dict[str, list[tuple[int, int]]] = {"`": [], "~": []}
+    closers: dict[str, list[tuple[int, int]]] = {"`": [], "~": []}
     for at in reversed(range(len(lines))):
         bare = lines[at].strip()
         if len(bare) >= 3 and bare[0] in "`~" and not bare.strip(bare[0]):
-            found[bare[0]].append((at, len(bare)))
-    return found
+            closers[bare[0]].append((at, len(bare)))
+    return closers
 
 
 def _end(closers: dict[str, list[tuple[int, int]]], mark: str, at: int) -> int:
@@ -171,7 +171,7 @@ def words_of(text: str) -> Words:
     if not text:
         return Words("", Kind.NONE)
     if "<" not in text and not text.lstrip().startswith(OPENERS):
-        return _said(_without_ends(text))
+        return _words_after_command(_without_ends(text))
     pieces = list(pieces_of(text))
     own = "".join(piece.text for piece in pieces if not piece.host)
     if own.strip():
@@ -188,13 +188,13 @@ def _typed(own: str) -> Words:
     """The words in what hosts did not write: a command's frame and what was typed with it, a shell command, a text."""
     framed = dict.fromkeys(match[1] for match in _FRAME.finditer(own))
     if not framed:
-        return _said(_without_ends(_unwrapped(_apart(own)[0])))
+        return _words_after_command(_without_ends(_unwrapped(_apart(own)[0])))
     if "bash-input" in framed:
         done = Words("! " + (_element(own, "bash-input") or ""), Kind.SHELL)
     else:
         done = _command(_element(own, "command-name") or "", _element(own, "command-args") or "")
-    rest = _said(_unwrapped(_apart(_FRAME.sub("", own))[0]).strip()).text
-    return Words(f"{done.text}\n\n{rest}".strip(), Kind.PROMPT) if rest else done
+    words = _words_after_command(_unwrapped(_apart(_FRAME.sub("", own))[0]).strip()).text
+    return Words(f"{done.text}\n\n{words}".strip(), Kind.PROMPT) if words else done
 
 
 _FRAME = pattern(
@@ -217,8 +217,8 @@ def pieces_of(text: str) -> Iterator[Piece]:
     What stands is only at the two ends: what a user pastes amid other words stays the user's, or passes.
     """
     start, stop = 0, len(text.rstrip())
-    while (found := _opening(text, start, stop)) is not None:
-        piece, start = found
+    while (opening := _opening(text, start, stop)) is not None:
+        piece, start = opening
         yield piece
     after: list[Piece] = []
     while (last := _closing(text, start, stop)) is not None:
@@ -326,8 +326,8 @@ def standing_parts(text: str) -> list[str]:
         Two texts with the same names say the same, in older and newer words; `[]`: no part is known.
     """
     hosts = _hosts()
-    found = hosts.part.finditer(text)
-    starts = [m.start() for m in found if not m.start() or not hosts.parts[m[0]].first]
+    matches = hosts.part.finditer(text)
+    starts = [m.start() for m in matches if not m.start() or not hosts.parts[m[0]].first]
     ends = [*starts, len(text)]
     names: list[str] = []
     for begin, end in pairwise(ends):
@@ -347,10 +347,10 @@ def _without_ends(text: str) -> str:
     return text[block.end() :].rstrip() if block else text.strip()
 
 
-def _said(rest: str) -> Words:
-    if rest.startswith(_INTERRUPTED):
+def _words_after_command(typed: str) -> Words:
+    if typed.startswith(_INTERRUPTED):
         return Words("", Kind.INTERRUPT)
-    return Words(rest, Kind.PROMPT if rest else Kind.NONE)
+    return Words(typed, Kind.PROMPT if typed else Kind.NONE)
 
 
 def _command(name: str, arguments: str) -> Words:
@@ -387,7 +387,7 @@ def others_in(text: str) -> list[Other]:
 
 def _apart(text: str) -> tuple[str, list[Other]]:
     """The user's part and the others'; an element that opens the text and never closes takes all of it."""
-    kept: list[str] = []
+    lines: list[str] = []
     others: list[Other] = []
     unclosed: set[str] = set()
     position = 0
@@ -402,10 +402,10 @@ def _apart(text: str) -> tuple[str, list[Other]]:
         end = len(text) if end < 0 else end
         named = _WHO.search(match[2] or "")
         others.append(Other(f"{tag} {named[1]}" if named else tag, text[match.end() : end].strip()))
-        kept.append(text[position : match.start()])
+        lines.append(text[position : match.start()])
         position = end + len(tag) + 3
-    kept.append(text[position:])
-    return "".join(kept), others
+    lines.append(text[position:])
+    return "".join(lines), others
 
 
 def notified(other: Other) -> Other:
@@ -427,8 +427,8 @@ def own_text(result: str) -> str:
     if "</" not in result or not result.rstrip().endswith(">"):
         return result
     end = len(result)
-    while (found := _closing(result, 0, end)) is not None:
-        end = found[1]
+    while (closing := _closing(result, 0, end)) is not None:
+        end = closing[1]
     return result[:end].rstrip() if end < len(result) else result
 
 
@@ -552,11 +552,11 @@ def _arguments(raw: Any) -> Any:
         return {"arguments": raw}
 
 
-def clean(given: Any, limit: int = MAX_TEXT) -> str:
+def clean(value: Any, limit: int = MAX_TEXT) -> str:
     """A string that can be stored: no lone surrogates, at most `limit` characters (its two ends)."""
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         return ""
-    text: str = given
+    text: str = value
     if len(text) > limit:
         half = limit // 2
         text = text[:half] + "\n" + text[-half:]
@@ -671,24 +671,24 @@ def own_words(item: Any) -> Words:
     texts = _texts(item)
     if len(texts) == 1:
         return _NO_WORDS if _is_summary_text(texts[0]) else words_of(texts[0])
-    summary, told, expanded = summary_text(item), list[Words](), False
+    summary, parts, expanded = summary_text(item), list[Words](), False
     for text in texts:
         words = _NO_WORDS if expanded or text == summary else words_of(text)
         expanded = is_command(text)
-        told.append(words)
-    return _joined(told)
+        parts.append(words)
+    return _joined(parts)
 
 
-def _joined(told: Sequence[Words]) -> Words:
-    said = [words for words in told if words.text and words.kind is not Kind.HOST]
-    if len(said) == 1:
-        return said[0]
-    if said:
-        return Words("\n\n".join(words.text for words in said), Kind.PROMPT)
-    kinds = [words.kind for words in told]
+def _joined(parts: Sequence[Words]) -> Words:
+    typed = [words for words in parts if words.text and words.kind is not Kind.HOST]
+    if len(typed) == 1:
+        return typed[0]
+    if typed:
+        return Words("\n\n".join(words.text for words in typed), Kind.PROMPT)
+    kinds = [words.kind for words in parts]
     if Kind.INTERRUPT in kinds:
         return Words("", Kind.INTERRUPT)
-    host = [words.text for words in told if words.kind is Kind.HOST]
+    host = [words.text for words in parts if words.kind is Kind.HOST]
     return Words("\n\n".join(host), Kind.HOST) if host else _NO_WORDS
 
 
@@ -705,8 +705,8 @@ def without_host_text(message: Item) -> Item | None:
             content.append(block)
             continue
         pieces = (p.text for p in pieces_of(text) if not p.host or others_in(p.text))
-        kept = "".join(pieces).strip()
-        content += [{**block, "text": kept}] if kept else []
+        remaining = "".join(pieces).strip()
+        content += [{**block, "text": remaining}] if remaining else []
     return {**message, "content": content} if content else None
 
 
@@ -795,27 +795,27 @@ def standing_texts(items: Sequence[Item]) -> list[tuple[int, list[Standing]]]:
 
 def standing_left(
     items: Sequence[Item],
-    gone: Collection[int],
-    made: Sequence[Item] = (),
+    removed: Collection[int],
+    new_messages: Sequence[Item] = (),
     texts: Sequence[tuple[int, list[Standing]]] | None = None,
 ) -> list[tuple[int, Item]]:
     """What has to be put back of the messages that go: their standing texts, each in its newest version.
 
     Args:
         items: Messages, oldest first.
-        gone: Positions of those that go.
-        made: What stands in their place: what it holds is not put back.
+        removed: Positions of those that go.
+        new_messages: What stands in their place: what it holds is not put back.
         texts: The standing texts of all items; `None`: they are looked for.
 
     Returns:
         For each such message its position, and the message itself where it holds nothing else, else one that holds the rest.
     """
-    newer = [each.about for item in made for each in standing_in(item)]
+    newer = [part.about for item in new_messages for part in standing_in(item)]
     left: list[tuple[int, Item]] = []
     for at, held in reversed(standing_texts(items) if texts is None else texts):
-        fresh = [each for each in held if not any(each.about <= known for known in newer)]
-        newer += [each.about for each in fresh]
-        if fresh and at in gone:
+        fresh = [part for part in held if not any(part.about <= about for about in newer)]
+        newer += [part.about for part in fresh]
+        if fresh and at in removed:
             left.append((at, _alone(items[at], fresh, whole=len(fresh) == len(held))))
     return left[::-1]
 
@@ -827,7 +827,7 @@ def _alone(item: Item, texts: Sequence[Standing], *, whole: bool) -> Item:
     blocks = list(blocks_of(item))
     if whole and len(blocks) == len(texts) and is_host_only(item):
         return item
-    return {"role": "user", "content": [dict(each.block) for each in texts]}
+    return {"role": "user", "content": [dict(part.block) for part in texts]}
 
 
 def has_host_text(item: Any) -> bool:

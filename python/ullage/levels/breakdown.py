@@ -21,7 +21,7 @@ CATEGORIES = (
     "summary", "user", "assistant", "thinking", "tool calls", "tool results", "media", "host text", "other",
 )  # fmt: skip
 
-BESIDE = "system prompt and tools"
+OVERHEAD = "system prompt and tools"
 """What a usage figure holds beyond the messages."""
 
 FRAMES = "message frames"
@@ -124,8 +124,8 @@ def _host_text(items: Sequence[Item], weights: Weights | None) -> tuple[int, int
     """Of bare messages, which have no mark: tokens of what hosts wrote into user messages, and how many the user wrote no part of."""
     tokens = alone = 0
     for item in items:
-        if "role" in item and role_of(item) == "user" and (said := host_texts(item)):
-            ledger = core.Ledger(weights, [{"role": "user", "content": "\n".join(said)}])
+        if "role" in item and role_of(item) == "user" and (texts := host_texts(item)):
+            ledger = core.Ledger(weights, [{"role": "user", "content": "\n".join(texts)}])
             tokens += sum(block.tokens for block in ledger.blocks(0))
             alone += is_host_only(item)
     return tokens, alone
@@ -151,12 +151,14 @@ def inspection_of(
     whole = count.total + (0 if count.anchor is not None else overhead_tokens)
     scale = _Scale(whole, estimated)
     categories = {
-        name: found for name, found in zip(CATEGORIES, facts.categories, strict=True) if found
+        name: by_category
+        for name, by_category in zip(CATEGORIES, facts.categories, strict=True)
+        if by_category
     }
     moved = min(host[0], categories.get("user", 0))
     if moved:
-        found = {"user": -moved, "host text": moved}
-        sums = {name: categories.get(name, 0) + found.get(name, 0) for name in CATEGORIES}
+        by_category = {"user": -moved, "host text": moved}
+        sums = {name: categories.get(name, 0) + by_category.get(name, 0) for name in CATEGORIES}
         categories = {name: tokens for name, tokens in sums.items() if tokens}
     return Inspection(
         messages=len(survey),
@@ -189,19 +191,19 @@ class _Scale(NamedTuple):
         return tokens * self.whole // self.estimated
 
 
-def _shares(found: dict[str, int], estimated: int, whole: int) -> dict[str, int]:
+def _shares(counts: dict[str, int], estimated: int, whole: int) -> dict[str, int]:
     """The categories so that they sum to the whole: including each message's frame and what is sent besides the messages."""
-    frames = estimated - sum(found.values())
-    beside = whole - estimated
+    frames = estimated - sum(counts.values())
+    overhead = whole - estimated
     if frames:
-        found[FRAMES] = frames
-    if beside > 0:
-        found[BESIDE] = beside
-    elif beside < 0 and estimated:  # the provider counts less than the estimate
-        found = {name: count * whole // estimated for name, count in found.items()}
-        largest = max(found, key=lambda name: found[name])
-        found[largest] += whole - sum(found.values())
-    return found
+        counts[FRAMES] = frames
+    if overhead > 0:
+        counts[OVERHEAD] = overhead
+    elif overhead < 0 and estimated:  # the provider counts less than the estimate
+        counts = {name: count * whole // estimated for name, count in counts.items()}
+        largest = max(counts, key=lambda name: counts[name])
+        counts[largest] += whole - sum(counts.values())
+    return counts
 
 
 def _freeable(

@@ -121,13 +121,13 @@ class Collapse:
     @property
     def removed(self) -> dict[str, NamedSpan]:
         """For recall: what each placeholder stands for."""
-        return {name: each.span for name, each in self.commits.items()}
+        return {name: commit.span for name, commit in self.commits.items()}
 
     def dump(self) -> dict[str, Any]:
         """As plain JSON."""
         return {
-            "staged": [asdict(each) for each in self.staged],
-            "commits": {name: asdict(each) for name, each in self.commits.items()},
+            "staged": [asdict(part) for part in self.staged],
+            "commits": {name: asdict(part) for name, part in self.commits.items()},
             "expanded": [span.to_dict() for span in self.expanded],
             "armed": self.armed,
             "last_run_tokens": self.last_run_tokens,
@@ -139,14 +139,14 @@ class Collapse:
     def load(cls, stored: Any) -> Self:
         """What `dump` gave."""
         return cls(
-            staged=[Staged(**each) for each in stored["staged"]],
+            staged=[Staged(**part) for part in stored["staged"]],
             commits={
                 name: Committed(
-                    tuple((first, last) for first, last in each["parts"]), each["title"]
+                    tuple((first, last) for first, last in part["parts"]), part["title"]
                 )
-                for name, each in stored["commits"].items()
+                for name, part in stored["commits"].items()
             },
-            expanded=[NamedSpan(**each) for each in stored["expanded"]],
+            expanded=[NamedSpan(**part) for part in stored["expanded"]],
             armed=stored["armed"],
             last_run_tokens=stored["last_run_tokens"],
             looked_tokens=stored.get("looked_tokens", 0),
@@ -159,10 +159,10 @@ class Collapse:
 
         spans = tuple(
             records.StagedSpan(
-                each.first_uuid, each.last_uuid, each.summary, each.risk / 1000, each.staged_ms
+                part.first_uuid, part.last_uuid, part.summary, part.risk / 1000, part.staged_ms
             )
-            for each in self.staged
-            if each.first_uuid and each.last_uuid
+            for part in self.staged
+            if part.first_uuid and part.last_uuid
         )
         return records.collapse_snapshot(
             records.CollapseSnapshot(spans, self.armed, self.last_run_tokens)
@@ -257,7 +257,7 @@ def _due(context: Context, state: Collapse, filled: int) -> Flow[StageReport | N
 
 def _lacks(context: Context, state: Collapse, goal: int) -> bool:
     """Whether what is staged could not bring the request below the goal."""
-    ready = sum(_tokens_of(context.view, each) for each in state.staged)
+    ready = sum(_tokens_of(context.view, part) for part in state.staged)
     return context.view.tokens(context.overhead_tokens) - ready > goal
 
 
@@ -289,8 +289,8 @@ def reset(context: Context) -> None:
 def rewind(context: Context, count: int) -> None:
     """Forget spans of messages that were taken back."""
     state = context.state(Collapse)
-    state.staged = [each for each in state.staged if each.last < count]
-    state.commits = {k: each for k, each in state.commits.items() if each.span.last < count}
+    state.staged = [part for part in state.staged if part.last < count]
+    state.commits = {k: part for k, part in state.commits.items() if part.span.last < count}
     state.expanded = [span for span in state.expanded if span.last < count]
 
 
@@ -347,15 +347,15 @@ def stage(context: Context, state: Collapse) -> Flow[int]:
 def _wanted(context: Context, state: Collapse, tokens: int) -> list[Candidate]:
     """The most rewarding spans, ties to the older, until with what is staged there are tokens enough."""
     view, room = context.view, _room(context)
-    ready = sum(_tokens_of(view, each) for each in state.staged)
+    ready = sum(_tokens_of(view, part) for part in state.staged)
     now = view.tokens(context.overhead_tokens)
     step = room * LOOK_PERCENT // 100
     if 2 * ready >= tokens or 0 <= now - state.looked_tokens < step:
         return []  # a few larger batches, not one span with each request
     state.looked_tokens = now
-    found = candidates(view, context.policy, room, state)
+    spans_found = candidates(view, context.policy, room, state)
     chosen = []
-    for span in sorted(found, key=lambda each: (-each.worth, each.start)):
+    for span in sorted(spans_found, key=lambda part: (-part.worth, part.start)):
         if ready >= tokens:
             break
         ready += span.tokens
@@ -385,9 +385,9 @@ def _place(view: View, span: Staged) -> tuple[int, int] | None:
     if start is None:
         return None
     run = view.sources[start : start + length]
-    known = [source for source in run if isinstance(source, int) and source <= span.last]
-    whole = run[: len(known)] == known and known[-1] == span.last
-    return (start, start + len(known)) if whole and span.count in (0, len(known)) else None
+    places = [source for source in run if isinstance(source, int) and source <= span.last]
+    whole = run[: len(places)] == places and places[-1] == span.last
+    return (start, start + len(places)) if whole and span.count in (0, len(places)) else None
 
 
 def _index_of(view: View, position: int) -> int | None:
@@ -397,10 +397,10 @@ def _index_of(view: View, position: int) -> int | None:
         middle = probe = (low + high) // 2
         while probe < high and isinstance(view.sources[probe], str):
             probe += 1
-        found = view.sources[probe] if probe < high else position + 1
-        if isinstance(found, int) and found < position:
+        source = view.sources[probe] if probe < high else position + 1
+        if isinstance(source, int) and source < position:
             low = probe + 1
-        elif found == position and probe < high:
+        elif source == position and probe < high:
             return probe
         else:
             high = middle
@@ -414,11 +414,11 @@ def _tokens_of(view: View, span: Staged) -> int:
 
 def _forget_torn(view: View, state: Collapse) -> None:
     """Spans that a snip or a compaction took part of, or that overlap an older one, are not staged any more."""
-    kept: list[Staged] = []
-    for span in sorted(state.staged, key=lambda each: (each.first, each.last)):
-        if (not kept or span.first > kept[-1].last) and _place(view, span) is not None:
-            kept.append(span)
-    state.staged = kept
+    whole: list[Staged] = []
+    for span in sorted(state.staged, key=lambda part: (part.first, part.last)):
+        if (not whole or span.first > whole[-1].last) and _place(view, span) is not None:
+            whole.append(span)
+    state.staged = whole
 
 
 # ---- committing ------------------------------------------------------------------------------
@@ -431,17 +431,19 @@ def _commit(context: Context, state: Collapse, why: str, goal: int | None) -> St
     tokens = view.tokens(context.overhead_tokens)
     chosen: list[tuple[Staged, tuple[int, int], Made]] = []
     gained = 0
-    for span in sorted(state.staged, key=lambda each: (each.risk, each.first)):
+    for span in sorted(state.staged, key=lambda part: (part.risk, part.first)):
         place = _place(view, span)
         if place is None or untouchable.intersection(range(*place)):
             continue
         if goal is not None and tokens - gained < goal:
             break
-        made = _made(span)
-        gain = view.ledger.tokens(*place) - int(core.Ledger(view.weights, [made.message]).tokens())
+        message = _message_of(span)
+        gain = view.ledger.tokens(*place) - int(
+            core.Ledger(view.weights, [message.message]).tokens()
+        )
         if gain > 0:
             gained += gain
-            chosen.append((span, place, made))
+            chosen.append((span, place, message))
     if not chosen or (goal is not None and gained < _least(context)):
         return None
     return _committed(view, state, why, chosen)
@@ -451,7 +453,7 @@ def _least(context: Context) -> int:
     return max(context.policy.micro.min_freed_tokens, _room(context) * GAIN_PERCENT // 100)
 
 
-def _made(span: Staged) -> Made:
+def _message_of(span: Staged) -> Made:
 
     name = span.collapse_id
     text = placeholder(name, span.first, span.last, span.summary)
@@ -461,7 +463,7 @@ def _made(span: Staged) -> Made:
 def _committed(
     view: View, state: Collapse, why: str, chosen: Sequence[tuple[Staged, tuple[int, int], Made]]
 ) -> StageReport:
-    starts = {place[0]: made for _, place, made in chosen}
+    starts = {place[0]: message for _, place, message in chosen}
     inside = {at for _, (start, stop), _ in chosen for at in range(start, stop)}
     results = [result for result in view.results() if result.message in inside]
     for span, (start, stop), _ in chosen:
@@ -470,8 +472,8 @@ def _committed(
         sources = (source for source in view.sources[start:stop] if isinstance(source, int))
         parts = tuple((part.start, part.stop - 1) for part in spans(sources))
         state.commits[span.collapse_id] = Committed(parts, title)
-    gone = {span.first for span, _, _ in chosen}
-    state.staged = [span for span in state.staged if span.first not in gone]
+    replaced = {span.first for span, _, _ in chosen}
+    state.staged = [span for span in state.staged if span.first not in replaced]
     state.untold = 0
     report = view.rearranged(
         STAGE,
@@ -480,9 +482,9 @@ def _committed(
         tools=tuple(dict.fromkeys(result.tool for result in results)),
         paths=tuple(dict.fromkeys(result.path for result in results if result.path)),
     )
-    told = commit_records((span, made.message["content"]) for span, _, made in chosen)
-    lines = (*told, state.snapshot_record()) if told else ()
-    untold = 2 * (len(chosen) - len(told))
+    records = commit_records((span, message.message["content"]) for span, _, message in chosen)
+    lines = (*records, state.snapshot_record()) if records else ()
+    untold = 2 * (len(chosen) - len(records))
     return replace(report, records=lines, failures=(unrecorded(untold),) if untold else ())
 
 
@@ -498,13 +500,13 @@ def expand(view: View, state: Collapse, collapse_id: str, history: Sequence[Any]
     from ullage.transcript import records
 
     key = f"{STAGE}:{collapse_id}"
-    found = state.commits.get(collapse_id)
-    if found is None or key not in view.sources:
+    commit = state.commits.get(collapse_id)
+    if commit is None or key not in view.sources:
         raise UnknownHandle(collapse_id)
     before = view.ledger.tokens()
-    changed = view.put_back(view.sources.index(key), found.positions, history)
+    changed = view.put_back(view.sources.index(key), commit.positions, history)
     del state.commits[collapse_id]
-    state.expanded.append(found.span)
+    state.expanded.append(commit.span)
     return StageReport(
         stage=STAGE,
         why="put back on request",
@@ -550,12 +552,12 @@ def protected(view: View, policy: Policy) -> set[int]:
     """Messages that no span may hold: the newest of each kind, system messages, what hosts put there to stand, levels' own, the provider's item."""
     ledger, rules = view.ledger, policy.protect
     roles: bytes = ledger.roles()
-    found = {at for at, role in enumerate(roles) if role in _APART}
-    found.update(at for at, source in enumerate(view.sources) if type(source) is str)
-    others = [at for at in range(len(roles) - 1, -1, -1) if at not in found]
+    apart = {at for at, role in enumerate(roles) if role in _APART}
+    apart.update(at for at, source in enumerate(view.sources) if type(source) is str)
+    others = [at for at in range(len(roles) - 1, -1, -1) if at not in apart]
     answers = (at for at in others if roles[at] == _ASSISTANT)
-    rest = (at for at in others if roles[at] != _ASSISTANT)
-    typed = (at for at in rest if ledger.message(at).flags & _USER_INPUT)
+    remaining = (at for at in others if roles[at] != _ASSISTANT)
+    typed = (at for at in remaining if ledger.message(at).flags & _USER_INPUT)
     inputs = (at for at in typed if not is_host_only(view.originals[at]))
     results = (
         at
@@ -563,11 +565,11 @@ def protected(view: View, policy: Policy) -> set[int]:
         for block in ledger.blocks(at)
         if block.kind == _RESULT
     )
-    found.update(at for at, message in enumerate(view.messages) if standing_in(message))
+    apart.update(at for at, message in enumerate(view.messages) if standing_in(message))
     item = newest_item(view.messages, ledger)
-    found |= set() if item is None else {item.at}
-    found.update(islice(inputs, rules.user_inputs), islice(answers, rules.assistant_messages))
-    return found.union(islice(results, rules.tool_results))
+    apart |= set() if item is None else {item.at}
+    apart.update(islice(inputs, rules.user_inputs), islice(answers, rules.assistant_messages))
+    return apart.union(islice(results, rules.tool_results))
 
 
 def candidates(
@@ -579,7 +581,7 @@ def candidates(
     if len(rounds) <= keep:
         return []
     limit = rounds[-keep]
-    closed = protected(view, policy) | _taken(view, state)
+    closed = protected(view, policy) | _occupied(view, state)
     wanted = max(policy.collapse.min_span_tokens, effective_tokens // SPAN_SHARE)
     mentions = _Mentions(view)
     return [
@@ -588,9 +590,9 @@ def candidates(
     ]  # fmt: skip
 
 
-def _taken(view: View, state: Collapse) -> set[int]:
-    spans = [(each.first, each.last) for each in state.staged]
-    spans += [(each.first, each.last) for each in state.expanded]
+def _occupied(view: View, state: Collapse) -> set[int]:
+    spans = [(part.first, part.last) for part in state.staged]
+    spans += [(part.first, part.last) for part in state.expanded]
     return {
         at
         for at, source in enumerate(view.sources)
@@ -694,20 +696,20 @@ class _Mentions:
         for at, item in enumerate(view.originals):
             for block in blocks_of(item):
                 if block.get("type") in ("text", "tool_use"):
-                    said: Any = block.get("text") or block.get("input")
-                    self.newest.update(dict.fromkeys(self._read(said), at))
+                    value: Any = block.get("text") or block.get("input")
+                    self.newest.update(dict.fromkeys(self._read(value), at))
 
-    def _read(self, said: Any) -> set[str]:
-        text = flat_text(said)
+    def _read(self, value: Any) -> set[str]:
+        text = flat_text(value)
         names = _names(text[:20_000])
-        if type(said) is dict and len(text) <= INPUT_CHARS:
-            self._inputs[id(said)] = names
+        if type(value) is dict and len(text) <= INPUT_CHARS:
+            self._inputs[id(value)] = names
         return names
 
-    def named_in(self, given: Mapping[str, Any]) -> set[str]:
+    def named_in(self, arguments: Mapping[str, Any]) -> set[str]:
         """Names in the input of a call, of which the view holds the very object."""
-        known = self._inputs.get(id(given))
-        return _names(flat_text(given)[:INPUT_CHARS]) if known is None else known
+        names = self._inputs.get(id(arguments))
+        return _names(flat_text(arguments)[:INPUT_CHARS]) if names is None else names
 
 
 # What a collapsed span comes to: asked of a model, or put together from lines; and the placeholder around it.
@@ -764,9 +766,9 @@ def _request(view: View, policy: Policy, span: Candidate) -> SummaryRequest:
     from ullage.summarizers.protocol import SummaryRequest
 
     items = view.originals[span.start : span.stop]
-    said = "\n\n".join(within(render(item), MESSAGE_CHARS) for item in items)
+    texts = "\n\n".join(within(render(item), MESSAGE_CHARS) for item in items)
     return SummaryRequest(
-        messages=({"role": "user", "content": f"<conversation>\n{said}\n</conversation>"},),
+        messages=({"role": "user", "content": f"<conversation>\n{texts}\n</conversation>"},),
         prompt=_PROMPT,
         system=_SYSTEM,
         max_output_tokens=max(200, min(2_000, span.tokens // LINES_SHARE)),

@@ -59,14 +59,14 @@ class ContextEdits:
         """The account in the API's form, of all that is cleared in the request."""
         from ullage.levels.context_management import CLEAR_THINKING, CLEAR_TOOL_USES
 
-        found: list[dict[str, Any]] = []
+        edits: list[dict[str, Any]] = []
         if self.thinking_turns:
             turns = {"type": CLEAR_THINKING, "cleared_thinking_turns": self.thinking_turns}
-            found.append({**turns, "cleared_input_tokens": self.thinking_tokens})
+            edits.append({**turns, "cleared_input_tokens": self.thinking_tokens})
         if self.cleared:
             uses = {"type": CLEAR_TOOL_USES, "cleared_tool_uses": len(self.cleared)}
-            found.append({**uses, "cleared_input_tokens": self.cleared_tokens})
-        return found
+            edits.append({**uses, "cleared_input_tokens": self.cleared_tokens})
+        return edits
 
 
 def run(context: Context) -> StageReport | None:
@@ -197,7 +197,11 @@ def _due(view: View, edit: ClearToolUses, overhead_tokens: int) -> list[Result]:
     if size < edit.trigger:
         return []
     fresh = fresh_from(view.ledger)  # what the model has not seen yet stays, however few are kept
-    old = [each for each in results[: max(0, len(results) - edit.keep)] if each.message < fresh]
+    old = [
+        candidate
+        for candidate in results[: max(0, len(results) - edit.keep)]
+        if candidate.message < fresh
+    ]
     able = [
         result
         for result in old
@@ -246,8 +250,8 @@ def _old_thinking(view: View, keep_turns: int) -> list[list[int]]:
         thinks = any(block.kind in _THINKING for block in view.ledger.blocks(at))
         if message.role == Role.ASSISTANT and thinks and view.sources[at] not in view.unthought:
             turns[-1].append(at)
-    found = [turn for turn in turns if turn]
-    return found[: max(0, len(found) - keep_turns)]
+    thinking_turns = [turn for turn in turns if turn]
+    return thinking_turns[: max(0, len(thinking_turns) - keep_turns)]
 
 
 LEVEL = Level(STAGE, run, ContextEdits, rest=rest)

@@ -44,34 +44,34 @@ class ClearToolUses:
     def to_json(self) -> dict[str, Any]:
         """As the API takes it."""
         kind = "tool_uses" if self.by_uses else "input_tokens"
-        found: dict[str, Any] = {
+        written: dict[str, Any] = {
             "type": CLEAR_TOOL_USES,
             "trigger": {"type": kind, "value": self.trigger},
             "keep": {"type": "tool_uses", "value": self.keep},
         }
         if self.at_least:
-            found["clear_at_least"] = {"type": "input_tokens", "value": self.at_least}
+            written["clear_at_least"] = {"type": "input_tokens", "value": self.at_least}
         if self.exclude_tools:
-            found["exclude_tools"] = list(self.exclude_tools)
+            written["exclude_tools"] = list(self.exclude_tools)
         inputs = self.inputs
-        found["clear_tool_inputs"] = list(inputs) if isinstance(inputs, tuple) else inputs
-        return found
+        written["clear_tool_inputs"] = list(inputs) if isinstance(inputs, tuple) else inputs
+        return written
 
     @classmethod
-    def read(cls, given: Mapping[str, Any], place: str) -> Self:
+    def read(cls, edit: Mapping[str, Any], place: str) -> Self:
         """From the API's form."""
-        _only(given, place, "type trigger keep clear_at_least exclude_tools clear_tool_inputs")
+        _only(edit, place, "type trigger keep clear_at_least exclude_tools clear_tool_inputs")
         default = cls()
-        kind, trigger = _typed(given.get("trigger"), f"{place}.trigger", default.trigger)
-        inputs = given.get("clear_tool_inputs") or False
+        kind, trigger = _typed(edit.get("trigger"), f"{place}.trigger", default.trigger)
+        inputs = edit.get("clear_tool_inputs") or False
         if not isinstance(inputs, bool):
             inputs = _names(inputs, f"{place}.clear_tool_inputs")
         return cls(
             trigger=trigger,
             by_uses=kind == "tool_uses",
-            keep=_typed(given.get("keep"), f"{place}.keep", default.keep)[1],
-            at_least=_typed(given.get("clear_at_least"), f"{place}.clear_at_least", 0)[1],
-            exclude_tools=_names(given.get("exclude_tools") or (), f"{place}.exclude_tools"),
+            keep=_typed(edit.get("keep"), f"{place}.keep", default.keep)[1],
+            at_least=_typed(edit.get("clear_at_least"), f"{place}.clear_at_least", 0)[1],
+            exclude_tools=_names(edit.get("exclude_tools") or (), f"{place}.exclude_tools"),
             inputs=inputs,
         )
 
@@ -89,10 +89,10 @@ class ClearThinking:
         return {"type": CLEAR_THINKING, "keep": keep}
 
     @classmethod
-    def read(cls, given: Mapping[str, Any], place: str) -> Self:
+    def read(cls, edit: Mapping[str, Any], place: str) -> Self:
         """From the API's form."""
-        _only(given, place, "type keep")
-        keep = given.get("keep")
+        _only(edit, place, "type keep")
+        keep = edit.get("keep")
         if keep == "all" or (isinstance(keep, Mapping) and keep.get("type") == "all"):
             return cls(keep_turns=None)
         turns = _typed(keep, f"{place}.keep", 1)[1]
@@ -117,25 +117,25 @@ class Compact:
 
     def to_json(self) -> dict[str, Any]:
         """As the API takes it."""
-        found: dict[str, Any] = {
+        written: dict[str, Any] = {
             "type": COMPACT,
             "trigger": {"type": "input_tokens", "value": self.trigger},
         }
         if self.instructions:
-            found["instructions"] = self.instructions
-        return {**found, "pause_after_compaction": True} if self.pause else found
+            written["instructions"] = self.instructions
+        return {**written, "pause_after_compaction": True} if self.pause else written
 
     @classmethod
-    def read(cls, given: Mapping[str, Any], place: str) -> Self:
+    def read(cls, edit: Mapping[str, Any], place: str) -> Self:
         """From the API's form."""
-        _only(given, place, "type trigger instructions pause_after_compaction")
-        instructions = given.get("instructions") or ""
+        _only(edit, place, "type trigger instructions pause_after_compaction")
+        instructions = edit.get("instructions") or ""
         if not isinstance(instructions, str):
             raise InvalidPolicy(f"{place}.instructions", instructions, "must be a text")
         return cls(
-            trigger=_typed(given.get("trigger"), f"{place}.trigger", cls().trigger)[1],
+            trigger=_typed(edit.get("trigger"), f"{place}.trigger", cls().trigger)[1],
             instructions=instructions,
-            pause=given.get("pause_after_compaction") is True,
+            pause=edit.get("pause_after_compaction") is True,
         )
 
 
@@ -170,18 +170,18 @@ class ContextManagement:
             )
 
     @classmethod
-    def read(cls, given: Any) -> Self:
+    def read(cls, value: Any) -> Self:
         """From the API's form.
 
         Raises:
             InvalidPolicy: The API would refuse it; names the field.
         """
-        edits = given.get("edits") if isinstance(given, Mapping) else None
+        edits = value.get("edits") if isinstance(value, Mapping) else None
         if not isinstance(edits, Sequence) or isinstance(edits, str):
             raise InvalidPolicy(
-                "context_management", given, "must be an object with a list `edits`"
+                "context_management", value, "must be an object with a list `edits`"
             )
-        _only(given, "context_management", "edits")
+        _only(value, "context_management", "edits")
         return cls(tuple(_edit(edit, at) for at, edit in enumerate(edits)))
 
     def to_json(self) -> dict[str, Any]:
@@ -195,33 +195,33 @@ class ContextManagement:
         return (EDITING_HEADER,) * clears + (COMPACT_HEADER,) * compacts
 
 
-def _edit(given: Any, at: int) -> Edit:
+def _edit(value: Any, at: int) -> Edit:
     place = f"context_management.edits[{at}]"
-    kind = given.get("type") if isinstance(given, Mapping) else None
+    kind = value.get("type") if isinstance(value, Mapping) else None
     if kind not in _KINDS:
         raise InvalidPolicy(f"{place}.type", kind, f"must be one of {', '.join(_KINDS)}")
-    return _KINDS[kind].read(given, place)
+    return _KINDS[kind].read(value, place)
 
 
-def _only(given: Mapping[str, Any], place: str, known: str) -> None:
-    for key in given:
-        if key not in known.split():
-            raise InvalidPolicy(f"{place}.{key}", given[key], "is not a setting")
+def _only(value: Mapping[str, Any], place: str, names: str) -> None:
+    for key in value:
+        if key not in names.split():
+            raise InvalidPolicy(f"{place}.{key}", value[key], "is not a setting")
 
 
-def _typed(given: Any, place: str, default: int) -> tuple[str, int]:
+def _typed(pair: Any, place: str, default: int) -> tuple[str, int]:
     """`{"type": ..., "value": ...}`; absent or null: the default."""
-    if given is None:
+    if pair is None:
         return "", default
-    value = given.get("value") if isinstance(given, Mapping) else None
+    value = pair.get("value") if isinstance(pair, Mapping) else None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InvalidPolicy(f"{place}.value", value, "must be a whole number of at least 0")
-    return str(given.get("type")), value
+    return str(pair.get("type")), value
 
 
-def _names(given: Any, place: str) -> tuple[str, ...]:
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise InvalidPolicy(place, given, "must be a list of names")
-    if not all(isinstance(name, str) for name in given):
-        raise InvalidPolicy(place, given, "must be a list of names")
-    return tuple(given)
+def _names(value: Any, place: str) -> tuple[str, ...]:
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise InvalidPolicy(place, value, "must be a list of names")
+    if not all(isinstance(name, str) for name in value):
+        raise InvalidPolicy(place, value, "must be a list of names")
+    return tuple(value)

@@ -95,10 +95,10 @@ def cost_of(
     if first is None or report.freed <= 0:
         return None
     end = view.sent if broken_from is None else min(view.sent, broken_from)
-    behind = view.ledger.tokens(first, max(first, end))
+    after_tokens = view.ledger.tokens(first, max(first, end))
     before = view.ledger.tokens(0, first) + overhead_tokens
     return _cost(
-        (first, _first_block(report, view, first)), before, behind, report.freed, model, cold
+        (first, _first_block(report, view, first)), before, after_tokens, report.freed, model, cold
     )
 
 
@@ -122,9 +122,9 @@ def expected_cost(
         cold: The cache has run out.
     """
     end = view.sent if view.changed_from is None else min(view.sent, view.changed_from)
-    behind = max(0, view.ledger.tokens(first, max(first, end)) - freed) if first < end else 0
+    after_tokens = max(0, view.ledger.tokens(first, max(first, end)) - freed) if first < end else 0
     before = view.ledger.tokens(0, first) + overhead_tokens
-    return _cost((first, 0), before, behind, freed, model, cold)
+    return _cost((first, 0), before, after_tokens, freed, model, cold)
 
 
 def is_cold(view: View, model: Model, now_ms: int | None) -> bool:
@@ -145,12 +145,12 @@ def is_cold(view: View, model: Model, now_ms: int | None) -> bool:
 
 
 def _cost(
-    place: tuple[int, int], before: int, behind: int, freed: int, model: Model, cold: bool
+    place: tuple[int, int], before: int, after_tokens: int, freed: int, model: Model, cold: bool
 ) -> Cost:
-    whole = before + behind
+    whole = before + after_tokens
     rates, dearer = _rates(model, whole), _rates(model, whole + freed)
-    warm = not cold and before + behind >= model.cache.min_tokens
-    again = behind if warm else 0
+    warm = not cold and before + after_tokens >= model.cache.min_tokens
+    again = after_tokens if warm else 0
     rewrite = again * max(0, rates.write - rates.read)
     # More than what was freed where a long prompt costs more a token, and this one is long no more.
     saving = (whole + freed) * dearer.read - whole * rates.read
@@ -176,15 +176,15 @@ def _turns(rewrite: int, saving: int) -> int | None:
 
 def rates_of(model: Model, prompt_tokens: int) -> tuple[int, int]:
     """Nanodollars for a token written to the cache, and for one read from it."""
-    found = _rates(model, prompt_tokens)
-    return found.write, found.read
+    rates = _rates(model, prompt_tokens)
+    return rates.write, rates.read
 
 
 def _rates(model: Model, prompt_tokens: int) -> _Rates:
     prices = model.prices_at(prompt_tokens)
     if prices is None:
         return _UNPRICED
-    write, read = (int(1000 * each) for each in (prices.cache_write_5m, prices.cache_read))
+    write, read = (int(1000 * price) for price in (prices.cache_write_5m, prices.cache_read))
     return _Rates(write, read, True)
 
 
@@ -193,12 +193,12 @@ def _first_block(report: StageReport, view: View, first: int) -> int:
     if report.removed_messages or not report.tool_use_ids:
         return 0
     names = set(report.tool_use_ids)
-    found = (
+    matching = (
         number
         for number, block in enumerate(view.ledger.blocks(first))
         if block.id and view.ledger.string(block.id) in names
     )
-    return next(found, 0)
+    return next(matching, 0)
 
 
 # How much of a large window the levels work in (COST-1).
@@ -242,10 +242,10 @@ def working_size(model: Model, policy: Policy, *, overhead_tokens: int = 0) -> W
         return WorkingSize(whole, "the window", cheapest)
     if wanted.work == "fidelity":
         return WorkingSize(whole, "cost.work is fidelity", cheapest)
-    told = f"the cheapest is {cheapest:,} tokens: writing costs {ratio:.3g} times what reading does, {base:,} stay after a compaction"
+    reason = f"the cheapest is {cheapest:,} tokens: writing costs {ratio:.3g} times what reading does, {base:,} stay after a compaction"
     # System prompt and tools are none of what a conversation remembers: they stand on top of its room.
     least = FLOOR_TOKENS + overhead_tokens if wanted.work == "knee" else 0
-    return WorkingSize(min(whole, max(least, cheapest)), told, cheapest)
+    return WorkingSize(min(whole, max(least, cheapest)), reason, cheapest)
 
 
 # What a conversation's prompts have cost, and what they would have without levels.
@@ -318,29 +318,31 @@ def session_costs(
     report = next(acted, None)
     before, before_ms = 0, None
     for number, tokens, at_ms in requests:
-        again = gone = 0
+        again = removed = 0
         while report is not None and report.request <= number:
             freed[report.stage] = freed.get(report.stage, 0) + report.freed
             if report.request == number and report.cost is not None:
                 again += report.cost.rewritten_tokens
                 saved[report.stage] = saved.get(report.stage, 0) - report.cost.rewrite_nanousd
             report = next(acted, None)
-        gone = sum(freed.values())
+        removed = sum(freed.values())
         write, read = rates_of(model, tokens)
         cold = _passed(model, before_ms, at_ms)
-        grown = tokens if cold else min(tokens, max(0, tokens + gone - before))
+        grown = tokens if cold else min(tokens, max(0, tokens + removed - before))
         paid += (tokens - grown) * read + grown * write
         paid += 0 if cold else min(again, tokens - grown) * max(0, write - read)
-        more, cheap = rates_of(model, tokens + gone)
+        more, cheap = rates_of(model, tokens + removed)
         plain += (
-            (tokens + gone - grown) * cheap + grown * more if not cold else (tokens + gone) * more
+            (tokens + removed - grown) * cheap + grown * more
+            if not cold
+            else (tokens + removed) * more
         )
-        for stage, each in freed.items():
-            saved[stage] = saved.get(stage, 0) + each * (more if cold else cheap)
-        before, before_ms = tokens + gone, at_ms
-    told = {stage: each / 1e9 for stage, each in saved.items()}
+        for stage, level_tokens in freed.items():
+            saved[stage] = saved.get(stage, 0) + level_tokens * (more if cold else cheap)
+        before, before_ms = tokens + removed, at_ms
+    dollars = {stage: level_tokens / 1e9 for stage, level_tokens in saved.items()}
     priced = model.prices is not None
-    return SessionCosts(len(requests), paid / 1e9, plain / 1e9, told, size, priced)
+    return SessionCosts(len(requests), paid / 1e9, plain / 1e9, dollars, size, priced)
 
 
 def _passed(model: Model, before_ms: int | None, at_ms: int | None) -> bool:
@@ -402,7 +404,7 @@ def pays_soon(context: Context, first: int, gain: int) -> bool:
         return True
     view, overhead = context.view, context.overhead_tokens
     cold = is_cold(view, model, context.now_ms)
-    found = expected_cost(view, model, first, gain, overhead_tokens=overhead, cold=cold)
-    return found.break_even_turns is not None and found.break_even_turns <= min(
+    expected = expected_cost(view, model, first, gain, overhead_tokens=overhead, cold=cold)
+    return expected.break_even_turns is not None and expected.break_even_turns <= min(
         limit, context.request // 2
     )

@@ -60,15 +60,15 @@ def unbind(view: View, first_changed: int) -> int:
     lost = [at for at in range(first_changed, len(view)) if _thinks(view, at)]
     if not lost:
         return 0
-    torn = lost[-1] >= _open_from(view)
+    is_open = lost[-1] >= _open_from(view)
     view.strip((), lost)
     # What a level made is rebuilt; a message that held only thinking is removed.
-    made = {at for at in lost if not isinstance(view.sources[at], int)}
-    gone = {at for at in lost if at not in made and _thinks(view, at)}
-    if made or gone:
-        order = (at for at in range(len(view)) if at not in gone)
-        view.rearrange([_bare(view, at) if at in made else at for at in order])
-    if torn and view.ledger.message(-1).role == Role.USER:
+    written_by_levels = {at for at in lost if not isinstance(view.sources[at], int)}
+    thinking = {at for at in lost if at not in written_by_levels and _thinks(view, at)}
+    if written_by_levels or thinking:
+        order = (at for at in range(len(view)) if at not in thinking)
+        view.rearrange([_bare(view, at) if at in written_by_levels else at for at in order])
+    if is_open and view.ledger.message(-1).role == Role.USER:
         view.rearrange([*range(len(view)), *_closing(view)])
     return len(lost)
 

@@ -85,17 +85,17 @@ def outcome(text: str, *, is_error: bool = False) -> list[str]:
     # Tools write it in their first line or at their end.
     ends = f"{text[:EXIT_CHARS]}\n{text[-EXIT_CHARS:]}"
     # Most results do not say it, and a pattern that ignores case looks at every letter.
-    if "exit" in ends.lower() and (found := _EXIT.search(ends)):
-        parts.append(f"exit {found[1]}")
+    if "exit" in ends.lower() and (exit_match := _EXIT.search(ends)):
+        parts.append(f"exit {exit_match[1]}")
     return parts
 
 
 def _first_line(text: str) -> str:
     """The first line with a letter or digit, without splitting the rest of the text; empty if there is none."""
-    found = _TELLING.search(text)
-    if found is None:
+    telling = _TELLING.search(text)
+    if telling is None:
         return ""
-    at = found.start()
+    at = telling.start()
     start = at + 1 - len(f"{text[:at]}x".splitlines()[-1])
     end = _BREAK.search(text, at)
     return text[start : end.start() if end else len(text)].strip()
@@ -123,20 +123,20 @@ def lines_of(
 
 def _one_line_records_apart(text: str, words: Sequence[str]) -> Iterator[Line]:
     """What a level or a summary put there: the user's words whole, and the rest."""
-    rest = text.replace(RECORD_HEAD, "").replace(RECORD_TAIL, "")
+    text_left = text.replace(RECORD_HEAD, "").replace(RECORD_TAIL, "")
     # Longer ones first: a short one can be a part of them.
     for word in sorted(words, key=len, reverse=True):
         if len(word) >= LEAST_WORDS:
-            rest = rest.replace(f"{SAID_BY_USER}\n{word}\n", "").replace(word, "")
+            text_left = text_left.replace(f"{SAID_BY_USER}\n{word}\n", "").replace(word, "")
     yield from (Line("user", word) for word in words)
-    yield Line("made", rest.strip())
+    yield Line("made", text_left.strip())
 
 
 def _words_in(view: View, at: int, text: str, history: Sequence[Mapping[str, Any]]) -> list[str]:
     """The user's words in a text, as they were added; cut ones are recognised by their beginning."""
     typed: list[str] = []
-    first = max((each for each in view.sources[:at] if isinstance(each, int)), default=-1) + 1
-    later = (each for each in view.sources[at + 1 :] if isinstance(each, int))
+    first = max((source for source in view.sources[:at] if isinstance(source, int)), default=-1) + 1
+    later = (source for source in view.sources[at + 1 :] if isinstance(source, int))
     last = min(later, default=len(history))
     if isinstance(view.sources[at], str) and last <= len(history):
         there = View(None)
@@ -144,15 +144,17 @@ def _words_in(view: View, at: int, text: str, history: Sequence[Mapping[str, Any
             there.add(item)
         lines = lines_of(there, 0, len(there))
         typed = [
-            each.text for each in lines if each.kind == "user" and each.text[:KNOWN_BY] in text
+            source.text
+            for source in lines
+            if source.kind == "user" and source.text[:KNOWN_BY] in text
         ]
     summary = summary_text(view.originals[at])
     if not summary:
         return typed
     previous = parse_summary(summary)
-    told = [*read_user_messages(previous.section(6)), *previous.kept_inputs]
-    known = {word[:KNOWN_BY] for word in typed}
-    return [*(word for word in told if word[:KNOWN_BY] not in known), *typed]
+    messages = [*read_user_messages(previous.section(6)), *previous.kept_inputs]
+    beginnings = {word[:KNOWN_BY] for word in typed}
+    return [*(word for word in messages if word[:KNOWN_BY] not in beginnings), *typed]
 
 
 # Plain numbers: an enum's own `&` is slow, and every message is asked.
@@ -191,8 +193,8 @@ def _from_user(item: Any, *, typed: bool) -> Iterator[Line]:
     if not typed:
         yield Line("made", text if role_of(item) != "system" else "")
         return
-    for told in map(notified, others_in(text)):
-        yield Line("made", f"- {one_line(told.who, SAID_CHARS)}: {told.text}")
+    for notice in map(notified, others_in(text)):
+        yield Line("made", f"- {one_line(notice.who, SAID_CHARS)}: {notice.text}")
     yield Line("user", own_words(item).text if has_host_text(item) else text)
 
 
@@ -331,16 +333,16 @@ def _folded(
     if cut <= head:
         return None
     apart = _apart(view, head, cut)
-    kept = view.ledger.tokens(0, head) + view.ledger.tokens(cut)
-    kept += sum(view.ledger.message(at).tokens for at in apart)
-    kept += item_tokens(view, head, cut)
-    kept += standing_tokens(view, {*range(head, cut)}.difference(apart))
+    kept_tokens = view.ledger.tokens(0, head) + view.ledger.tokens(cut)
+    kept_tokens += sum(view.ledger.message(at).tokens for at in apart)
+    kept_tokens += item_tokens(view, head, cut)
+    kept_tokens += standing_tokens(view, {*range(head, cut)}.difference(apart))
     lines = lines_of(view, head, apart.start, history)
     lines += lines_of(view, apart.stop, cut, history)
     if not whole_words:
         lines = [line._replace(kind="made") if line.kind == "user" else line for line in lines]
-    made = _record(view, lines, cut, (rooms[0] - kept, rooms[1] - kept))
-    return None if made is None else [*range(head), made, *apart, *range(cut, len(view))]
+    record = _record(view, lines, cut, (rooms[0] - kept_tokens, rooms[1] - kept_tokens))
+    return None if record is None else [*range(head), record, *apart, *range(cut, len(view))]
 
 
 def _apart(view: View, head: int, cut: int) -> range:

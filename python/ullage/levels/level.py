@@ -119,9 +119,9 @@ class Extras:
 
     def add_header(self, name: str, value: str) -> None:
         """Add a header; a second value follows the first, unless it is there already."""
-        known = [each for each in self.headers.get(name, "").split(",") if each]
-        if value not in known:
-            self.headers[name] = ",".join([*known, value])
+        values = [listed for listed in self.headers.get(name, "").split(",") if listed]
+        if value not in values:
+            self.headers[name] = ",".join([*values, value])
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,8 +369,8 @@ def whole_cuts(ledger: Any, stop: int | None = None) -> list[int]:
         ledger: Of the messages.
         stop: Last position to look at; `None`: the end, which counts too.
     """
-    found: list[int] = ledger.whole_cuts(stop)
-    return found
+    cuts: list[int] = ledger.whole_cuts(stop)
+    return cuts
 
 
 def turn_starts(ledger: Any) -> list[int]:
@@ -381,31 +381,31 @@ def turn_starts(ledger: Any) -> list[int]:
 
 def turn_starts_from(ledger: Any, start: int) -> list[int]:
     """Those of `turn_starts` at or after a message; earlier messages are not visited."""
-    end, found = len(ledger), []
-    called = _called_behind(ledger, start)
+    end, starts = len(ledger), []
+    called = _called_after(ledger, start)
     last_piece = {ledger.message(at).response_id: at for at in range(start, end)}
     before = (at for at in range(start - 1, -1, -1) if ledger.message(at).role == Role.ASSISTANT)
     newest = next(before, None)
     response = 0 if newest is None else ledger.message(newest).response_id
     for at in range(start, end):
-        torn = response and last_piece.get(response, -1) >= at
-        if not torn and called[at - start] >= at and _is_input(ledger, at):
-            found.append(at)
+        is_split = response and last_piece.get(response, -1) >= at
+        if not is_split and called[at - start] >= at and _is_input(ledger, at):
+            starts.append(at)
         if ledger.message(at).role == Role.ASSISTANT:
             response = ledger.message(at).response_id
-    return found
+    return starts
 
 
-def _called_behind(ledger: Any, start: int) -> list[int]:
+def _called_after(ledger: Any, start: int) -> list[int]:
     """For each message from there on: the position of the first call that it, or a later one, answers."""
-    first, found = len(ledger), []
+    first, called = len(ledger), []
     for at in range(len(ledger) - 1, start - 1, -1):
         for block in ledger.blocks(at):
             if block.kind in _RESULTS and block.id:
                 call = ledger.find_call(ledger.string(block.id))
                 first = first if call is None else min(first, call[0])
-        found.append(first)
-    return found[::-1]
+        called.append(first)
+    return called[::-1]
 
 
 def _is_input(ledger: Any, at: int) -> bool:
@@ -416,7 +416,7 @@ def _is_input(ledger: Any, at: int) -> bool:
 def newest_input(view: Any) -> int | None:
     """The newest message of a view that the user wrote; what levels made does not count. `None`: there is none."""
     for at in range(len(view) - 1, -1, -1):
-        said = view.ledger.message(at).flags & MessageFlag.USER_INPUT
-        if said and isinstance(view.sources[at], int) and not is_host_only(view.originals[at]):
+        is_input = view.ledger.message(at).flags & MessageFlag.USER_INPUT
+        if is_input and isinstance(view.sources[at], int) and not is_host_only(view.originals[at]):
             return at
     return None

@@ -100,12 +100,12 @@ class Micro:
 def call_key(result: Result) -> bytes:
     """Of the call that a result answers: the same tool with the same input."""
     try:
-        given = orjson.dumps(
+        arguments = orjson.dumps(
             dict(result.given), default=repr, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
         )
     except TypeError:  # what strict JSON cannot hold: large integers, lone surrogates, depth
-        given = repr(sorted(result.given.items(), key=repr)).encode("utf-8", "replace")
-    return result.tool.encode("utf-8", "replace") + b"\0" + given
+        arguments = repr(sorted(result.given.items(), key=repr)).encode("utf-8", "replace")
+    return result.tool.encode("utf-8", "replace") + b"\0" + arguments
 
 
 def fingerprint(result: Result) -> str:
@@ -202,11 +202,11 @@ def _due(context: Context, state: Micro) -> Flow[StageReport | None]:
     if _edits_due(context):
         named_now = _eligible(context, results, micro.keep_recent * caution)
         return _named(context, list(named_now), state)
-    kept = max(micro.keep_recent, context.policy.protect.tool_results) * caution
-    eligible = list(_eligible(context, results, kept))
+    kept_results = max(micro.keep_recent, context.policy.protect.tool_results) * caution
+    eligible = list(_eligible(context, results, kept_results))
     if not _new_epoch(context, eligible, state):
         return None
-    return (yield from _older(context, results, eligible, kept, state))
+    return (yield from _older(context, results, eligible, kept_results, state))
 
 
 def _any_due(context: Context) -> bool:
@@ -269,7 +269,7 @@ def _new_epoch(context: Context, eligible: Sequence[Result], state: Micro) -> bo
 
 
 def _eligible(
-    context: Context, results: Sequence[Result], kept: int, longer: int = ERRORS_LONGER
+    context: Context, results: Sequence[Result], kept_results: int, longer: int = ERRORS_LONGER
 ) -> Iterator[Result]:
     """Results of the tools that may be cleared, without the newest and without what is cleared already."""
     view, micro = context.view, context.policy.micro
@@ -279,9 +279,9 @@ def _eligible(
         for tool in {result.tool for result in results}
         if matches(tool, micro.tools) and not matches(tool, micro.exclude_tools)
     }
-    found = [result for result in results if result.tool in tools]
-    for newer, result in zip(range(len(found) - 1, -1, -1), found, strict=True):
-        least = kept * longer if result.is_error else kept
+    by_tool = [result for result in results if result.tool in tools]
+    for newer, result in zip(range(len(by_tool) - 1, -1, -1), by_tool, strict=True):
+        least = kept_results * longer if result.is_error else kept_results
         if newer < least or result.message >= fresh:
             continue
         if not result.has_media and not _is_short(view, result):
@@ -296,7 +296,7 @@ def _is_short(view: View, result: Result) -> bool:
 
 
 def _superseded(
-    view: View, results: Sequence[Result], eligible: Sequence[Result], kept: int
+    view: View, results: Sequence[Result], eligible: Sequence[Result], kept_results: int
 ) -> list[Result]:
     """Reads of a file that a later whole read or write replaced; calls that a later one repeated with success."""
     files: dict[str, int] = {}  # the newest message with the whole of a file
@@ -310,7 +310,7 @@ def _superseded(
     able = {result.id for result in eligible}
     # A failure that was put right needs no longer protection than other results.
     fresh = fresh_from(view.ledger)
-    older = [r for r in results[: max(0, len(results) - kept)] if r.message < fresh]
+    older = [r for r in results[: max(0, len(results) - kept_results)] if r.message < fresh]
     able.update(r.id for r in older if r.is_error and not r.has_media and not _is_short(view, r))
     return [
         result
@@ -341,61 +341,71 @@ def _share(
 ) -> list[Result]:
     """The oldest of the chosen, up to a share of all eligible tokens."""
     room = sum(result.tokens for result in eligible) * micro.supersede_max_percent // 100
-    taken = []
+    shared = []
     for result in chosen:
         room -= result.tokens
         if room < 0:
             break
-        taken.append(result)
-    return taken
+        shared.append(result)
+    return shared
 
 
 # ---- passes ----------------------------------------------------------------------------------
 
 
 def _older(
-    context: Context, results: Sequence[Result], eligible: Sequence[Result], kept: int, state: Micro
+    context: Context,
+    results: Sequence[Result],
+    eligible: Sequence[Result],
+    kept_results: int,
+    state: Micro,
 ) -> Flow[StageReport | None]:
     """What a later result replaced, and, where that leaves too much, lines for others: one pass, since each breaks the prefix."""
     view, micro, fill = context.view, context.policy.micro, context.fill_percent()
-    why, gone = list[str](), list[Result]()
+    why, superseded = list[str](), list[Result]()
     if micro.by_supersession and fill >= micro.supersede_start_percent:
-        gone = _share(_superseded(view, results, eligible, kept), eligible, micro)
-        why += ["replaced by a later result"] if gone else []
+        superseded = _share(_superseded(view, results, eligible, kept_results), eligible, micro)
+        why += ["replaced by a later result"] if superseded else []
         yield LetOthersRun()
-    lined = _to_line(context, fill, eligible, gone)
-    chosen = sorted([*gone, *lined], key=lambda each: each.message)
-    if not _enough(context, chosen, sum(each.tokens for each in chosen)):
+    lined = _to_line(context, fill, eligible, superseded)
+    chosen = sorted([*superseded, *lined], key=lambda old: old.message)
+    if not _enough(context, chosen, sum(old.tokens for old in chosen)):
         return None  # before a model is asked for lines that would not be used
     texts = yield from lines_for(view, context.policy, context.line_summarizer, lined)
     yield LetOthersRun()
     why += [f"{fill} % of the window"] if lined else []
-    said = {result.id: text for result, text in zip(lined, texts, strict=True)}
-    pairs = [(result, said.get(result.id, CLEARED)) for result in chosen]
+    texts_by_id = {result.id: text for result, text in zip(lined, texts, strict=True)}
+    pairs = [(result, texts_by_id.get(result.id, CLEARED)) for result in chosen]
     return _pass(context, "; ".join(why), pairs, state)
 
 
 def _to_line(
-    context: Context, fill: int, eligible: Sequence[Result], gone: Sequence[Result]
+    context: Context, fill: int, eligible: Sequence[Result], cleared: Sequence[Result]
 ) -> list[Result]:
     """Results of the older half that become a line, large file reads first, down to the low watermark (MIC-6)."""
     view, policy, micro = context.view, context.policy, context.policy.micro
     now = view.tokens(context.overhead_tokens)
     window = context.window_tokens or now
-    now -= sum(result.tokens for result in gone)
+    now -= sum(result.tokens for result in cleared)
     mark = window * micro.line_start_percent // 100
     due = micro.by_line and fill >= micro.line_start_percent
-    if not due or (gone and now < mark):
+    if not due or (cleared and now < mark):
         return []
     spare, chosen = now - mark * micro.low_watermark_percent // 100, list[Result]()
-    out = {result.id for result in gone}
-    older = [each for each in eligible if each.message < len(view) // 2 and each.id not in out]
-    for result in sorted(older, key=lambda each: (not _is_large_read(each, policy), each.message)):
+    out = {result.id for result in cleared}
+    older = [
+        candidate
+        for candidate in eligible
+        if candidate.message < len(view) // 2 and candidate.id not in out
+    ]
+    for result in sorted(
+        older, key=lambda candidate: (not _is_large_read(candidate, policy), candidate.message)
+    ):
         if spare <= 0:
             break
         spare -= result.tokens
         chosen.append(result)
-    return sorted(chosen, key=lambda each: each.message)
+    return sorted(chosen, key=lambda candidate: candidate.message)
 
 
 def _is_large_read(result: Result, policy: Policy) -> bool:
@@ -416,10 +426,10 @@ def _pass(
 ) -> StageReport | None:
     """One pass: all at once, or nothing where it would free less than the least."""
     view = context.view
-    said = ((result, _with_handle(context, text, result.id)) for result, text in texts)
+    marked = ((result, _with_handle(context, text, result.id)) for result, text in texts)
     decided = [
         (result, Decision(result.id, STAGE, text))
-        for result, text in said
+        for result, text in marked
         if len(text) < result.chars
     ]
     gain = sum(
@@ -462,12 +472,12 @@ def _named(context: Context, eligible: Sequence[Result], state: Micro) -> StageR
 
 def _visible(view: View) -> tuple[str, ...]:
     """Files whose result still stands in the request as it was, oldest first."""
-    found = (
+    visible = (
         result.path
         for result in view.results()
         if result.path and not result.replaced and result.id not in view.cleared_elsewhere
     )
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(visible))
 
 
 LEVEL = Level(STAGE, run, Micro, rest=rest, catch_up=catch_up)
@@ -495,8 +505,8 @@ _PROMPT = (
 
 def line_for(view: View, result: Result) -> str:
     """A result in one line: tool, target, size, first meaningful line, exit status. No model is asked."""
-    told = outcome(view.text(result), is_error=result.is_error)
-    return f"[Compacted: {'; '.join([_title(result), *told])}]"
+    ending = outcome(view.text(result), is_error=result.is_error)
+    return f"[Compacted: {'; '.join([_title(result), *ending])}]"
 
 
 def lines_for(
@@ -518,7 +528,9 @@ def lines_for(
     asked = [_request(view, policy, result) for result in results]
     replies = yield from replies_to(asked, writer, CONCURRENT)
     return [
-        f"[Compacted: {_title(result)}: {said}]" if (said := _accepted(reply, limit)) else line
+        f"[Compacted: {_title(result)}: {line_text}]"
+        if (line_text := _accepted(reply, limit))
+        else line
         for reply, result, line in zip(replies, results, own, strict=True)
     ]
 

@@ -104,11 +104,11 @@ def rest(context: Context) -> Rest:
     return NOW if reported else Rest(fill=share_of(context.window_tokens, percent))
 
 
-def ask(given: Any, view: View, policy: Policy, state: Offers, *, possible: bool) -> ToolAnswer:
+def ask(arguments: Any, view: View, policy: Policy, state: Offers, *, possible: bool) -> ToolAnswer:
     """The answer to a model that asks for a compaction.
 
     Args:
-        given: The call's `input`.
+        arguments: The call's `input`.
         view: What it sees.
         policy: `offer.compact_min_tokens` and `offer.compact_limit`.
         state: Takes the request in.
@@ -122,7 +122,7 @@ def ask(given: Any, view: View, policy: Policy, state: Offers, *, possible: bool
         return ToolAnswer("No further compaction can be asked for.", is_error=True)
     if gain < rules.compact_min_tokens:
         return ToolAnswer("Not yet: it would free too little.", is_error=True)
-    words = given.get("instructions") if isinstance(given, Mapping) else None
+    words = arguments.get("instructions") if isinstance(arguments, Mapping) else None
     state.asked = words[:INSTRUCTION_CHARS] if isinstance(words, str) else ""
     state.granted += 1
     return ToolAnswer("The older part is summarised before your next turn.")

@@ -39,19 +39,19 @@ class Pin:
             raise InvalidPolicy("pin.text", self.text, "must say something")
 
 
-def pin_of(name: str, given: str | Mapping[str, Any], *, by: str = "host") -> Pin:
+def pin_of(name: str, content: str | Mapping[str, Any], *, by: str = "host") -> Pin:
     """A pin of a text, or of the text of a message or block.
 
     Args:
         name: To unpin it by.
-        given: A string, a message or entry, or a text block.
+        content: A string, a message or entry, or a text block.
         by: Who pins.
     """
-    if isinstance(given, str):
-        return Pin(name, clean(given), by)
-    if isinstance(given.get("text"), str):
-        return Pin(name, clean(given["text"]), by)
-    return Pin(name, text_of(given), by)
+    if isinstance(content, str):
+        return Pin(name, clean(content), by)
+    if isinstance(content.get("text"), str):
+        return Pin(name, clean(content["text"]), by)
+    return Pin(name, text_of(content), by)
 
 
 def unpin(pins: Iterable[Pin], name: str) -> tuple[Pin, ...]:
@@ -61,10 +61,10 @@ def unpin(pins: Iterable[Pin], name: str) -> tuple[Pin, ...]:
         InvalidPolicy: There is no such pin.
     """
     listed = tuple(pins)
-    rest = tuple(pin for pin in listed if pin.name != name)
-    if len(rest) == len(listed):
+    others = tuple(pin for pin in listed if pin.name != name)
+    if len(others) == len(listed):
         raise InvalidPolicy("pin.name", name, "must be the name of a pin")
-    return rest
+    return others
 
 
 def write_pins(pins: Iterable[Pin]) -> str:
@@ -121,20 +121,20 @@ def run(context: Context) -> StageReport | None:
     if not (context.reports or view.changed_from is not None):
         return None
     lost = missing_pins(context.pins, _texts(view.messages)) if context.pins else ()
-    said = _newest_words(context.history, view)
+    newest = _newest_words(context.history, view)
     # They mostly stand near the end.
-    if said and any(said in text for text in _texts(reversed(view.messages))):
-        said = ""
-    if not lost and not said:
+    if newest and any(newest in text for text in _texts(reversed(view.messages))):
+        newest = ""
+    if not lost and not newest:
         return None
-    told = [f"Pinned, to be kept verbatim:\n{write_pins(lost)}"] if lost else []
-    told += [f"The user's newest message, verbatim:\n{quoted(said)}"] if said else []
-    text = "\n\n".join(told)
+    texts = [f"Pinned, to be kept verbatim:\n{write_pins(lost)}"] if lost else []
+    texts += [f"The user's newest message, verbatim:\n{quoted(newest)}"] if newest else []
+    text = "\n\n".join(texts)
     entry = {"type": "user", "isMeta": True, "message": {"role": "user", "content": text}}
-    made = Made(f"{STAGE}:{context.request}", entry)
+    message = Made(f"{STAGE}:{context.request}", entry)
     at = _place(view)
-    parts = [*range(at), made, *range(at, len(view))]
-    names = [*(pin.name for pin in lost), *(["the user's newest message"] if said else [])]
+    parts = [*range(at), message, *range(at, len(view))]
+    names = [*(pin.name for pin in lost), *(["the user's newest message"] if newest else [])]
     return view.rearranged(STAGE, f"{', '.join(names)}: not in the request any more", parts)
 
 
@@ -186,9 +186,9 @@ def _texts(messages: Iterable[Any]) -> Iterator[str]:
     for message in messages:
         for block in blocks_of(message):
             inner = block.get("content")
-            for each in (block, *(inner if isinstance(inner, list) else ())):
-                if isinstance(each, dict) and isinstance(each.get("text"), str):
-                    yield each["text"]
+            for part in (block, *(inner if isinstance(inner, list) else ())):
+                if isinstance(part, dict) and isinstance(part.get("text"), str):
+                    yield part["text"]
             if isinstance(inner, str):
                 yield inner
 

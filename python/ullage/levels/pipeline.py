@@ -96,11 +96,11 @@ def run(
 
 def resting(levels: tuple[Level, ...], context: Context) -> Rest:
     """Until when no level that states marks has anything to do."""
-    found = NEVER
+    rest_of_all = NEVER
     for level in levels:
         if level.rest is not None:
-            found = found.both(level.rest(context))
-    return found
+            rest_of_all = rest_of_all.both(level.rest(context))
+    return rest_of_all
 
 
 def take(outcome: Outcome, context: Context, note: Note) -> Flow[None]:

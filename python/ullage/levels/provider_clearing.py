@@ -138,15 +138,15 @@ def _parameters(
     if provider.edits == "compaction" and policy.micro.provider_compact_tokens:
         edit = {"type": "compaction", "compact_threshold": policy.micro.provider_compact_tokens}
         return {"context_management": [edit]}, ()
-    found = management(policy, context.tools) if understands(provider, context.model) else None
-    if found is None:
+    parameters = management(policy, context.tools) if understands(provider, context.model) else None
+    if parameters is None:
         return {}, ()
     from ullage.levels.context_management import ClearToolUses
 
     state.exclude_tools = next(
-        (edit.exclude_tools for edit in found.edits if isinstance(edit, ClearToolUses)), ()
+        (edit.exclude_tools for edit in parameters.edits if isinstance(edit, ClearToolUses)), ()
     )
-    return {"context_management": found.to_json()}, found.headers()
+    return {"context_management": parameters.to_json()}, parameters.headers()
 
 
 def comes_first(context: Context) -> bool:
@@ -197,14 +197,14 @@ def _count(edit: Any, name: str) -> int:
 
 
 def _oldest(view: View, state: ProviderClearing, count: int) -> list[str]:
-    found: list[str] = []
+    oldest: list[str] = []
     for item in view.originals:
         for block in blocks_of(item):
-            if len(found) >= count:
-                return found
+            if len(oldest) >= count:
+                return oldest
             if block.get("type") == "tool_use" and block.get("name") not in state.exclude_tools:
-                found.append(str(block.get("id")))
-    return found
+                oldest.append(str(block.get("id")))
+    return oldest
 
 
 def _report(view: View, state: ProviderClearing) -> StageReport | None:

@@ -75,11 +75,9 @@ def cut_middle(text: str, head_chars: int, tail_chars: int, handle: str = "") ->
         handle: What brings the whole text back; empty: nothing is said of it.
     """
     first, last = head(text, head_chars), tail(text, tail_chars)
-    gone = len(text) - len(first) - len(last)
+    removed_chars = len(text) - len(first) - len(last)
     back = f'; the whole text: recall handle "{handle}"' if handle else ""
-    return (
-        f"{first.rstrip()}\n\n[... {gone:,} characters taken out here{back} ...]\n\n{last.lstrip()}"
-    )
+    return f"{first.rstrip()}\n\n[... {removed_chars:,} characters taken out here{back} ...]\n\n{last.lstrip()}"
 
 
 STAGE = "snip"

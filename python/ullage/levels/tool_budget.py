@@ -52,8 +52,8 @@ def _decided(context: Context, new: list[Result]) -> Flow[StageReport | None]:
         for result in _too_large(view, new, policy):
             decision = yield from _reference(view, result, policy, store, failures)
             chosen.append((result, decision))
-    taken = {result.id for result, _ in chosen}
-    view.whole.update(dict.fromkeys(result.id for result in new if result.id not in taken))
+    chosen_ids = {result.id for result, _ in chosen}
+    view.whole.update(dict.fromkeys(result.id for result in new if result.id not in chosen_ids))
     if not chosen:
         return None
     over = f"results over {limits.max_result_chars:,} characters, or {limits.max_message_chars:,} together"
@@ -83,8 +83,8 @@ def _too_large(view: View, new: list[Result], policy: Policy) -> Iterator[Result
         size = sum(result.chars for result in group)
         members = {result.id for result in group}
         for result in sorted(
-            (each for each in able if each.id in members),
-            key=lambda each: (-each.chars, each.message),
+            (candidate for candidate in able if candidate.id in members),
+            key=lambda candidate: (-candidate.chars, candidate.message),
         ):
             if result.chars > limits.max_result_chars or size > limits.max_message_chars:
                 size -= max(0, result.chars - limits.preview_bytes)

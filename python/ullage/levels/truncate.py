@@ -63,13 +63,13 @@ def truncated(context: Context, limit_tokens: int) -> StageReport | None:
     # Words that came with a result keep its call.
     newest = max((at for at in whole_cuts(ledger) if at <= newest), default=0)
     starts = [start for start in ledger.rounds() if 0 < start <= newest] + [newest]
-    kept = [ledger.tokens(start) + item_tokens(view, 0, start) for start in starts]
+    kept_tokens = [ledger.tokens(start) + item_tokens(view, 0, start) for start in starts]
     host = standing_tokens(view, range(newest))
-    fits = (at for at, size in zip(starts, kept, strict=True) if size + host <= room)
+    fits = (at for at, size in zip(starts, kept_tokens, strict=True) if size + host <= room)
     cut = next(fits, None)
     lost = host > 0 and not cut
     if lost:  # rather without them than not at all
-        cut = next((at for at, size in zip(starts, kept, strict=True) if size <= room), None)
+        cut = next((at for at, size in zip(starts, kept_tokens, strict=True) if size <= room), None)
     if cut is None or cut == 0:
         parts = {
             "system and tools": overhead_tokens,

@@ -131,7 +131,7 @@ def rewind(context: Context, count: int) -> None:
 
 
 def short_id(
-    item: Mapping[str, Any], position: int, taken: Iterable[str], *, logged: str = ""
+    item: Mapping[str, Any], position: int, used: Iterable[str], *, logged: str = ""
 ) -> str:
     """A user input's id: the first 10 hex digits of its uuid in base 36, the first 6 characters of that.
 
@@ -144,15 +144,15 @@ def short_id(
     digits = "".join(_HEX.findall(uuid)) if named else ""
     first = digits[:10] if len(digits) >= 10 else digest[:10]
     name = _base36(int(first, 16)).rjust(6, "0") + _base36(int(digest[:20], 16))
-    known = set(taken)
-    return next(name[:size] for size in range(6, len(name) + 1) if name[:size] not in known)
+    used_ids = set(used)
+    return next(name[:size] for size in range(6, len(name) + 1) if name[:size] not in used_ids)
 
 
 def _base36(number: int) -> str:
     digits = ""
     while number:
-        number, rest = divmod(number, 36)
-        digits = _DIGITS[rest] + digits
+        number, quotient = divmod(number, 36)
+        digits = _DIGITS[quotient] + digits
     return digits or "0"
 
 
@@ -170,15 +170,15 @@ def _append_ids(view: View, state: TurnSnip) -> None:
 # ---- removing --------------------------------------------------------------------------------
 
 
-def answer(given: Any, view: View, state: TurnSnip) -> ToolAnswer:
+def answer(arguments: Any, view: View, state: TurnSnip) -> ToolAnswer:
     """The answer to a call of the Snip tool; what it removes is left out from the next request on.
 
     Args:
-        given: The call's `input`.
+        arguments: The call's `input`.
         view: As the model saw it, or later.
         state: Takes in what was asked for.
     """
-    body = given if isinstance(given, Mapping) else {}
+    body = arguments if isinstance(arguments, Mapping) else {}
     asked = body.get("ids")
     asked = [asked] if isinstance(asked, str) else asked
     if not isinstance(asked, Sequence) or not asked:
@@ -199,25 +199,25 @@ def _bare(name: Any) -> str:
 
 def _words(names: Sequence[str], good: Sequence[str], current: str) -> str:
     unknown = [name for name in names if name not in good and name != current]
-    said = []
+    words = []
     if good:
-        said.append(f"Removed from the next request on: {', '.join(good)}.")
+        words.append(f"Removed from the next request on: {', '.join(good)}.")
     if current in names:
-        said.append(f"The current turn ({current}) cannot be removed.")
+        words.append(f"The current turn ({current}) cannot be removed.")
     if unknown:
-        said.append(f"No turn here has the id {', '.join(unknown)}.")
-    return " ".join(said)
+        words.append(f"No turn here has the id {', '.join(unknown)}.")
+    return " ".join(words)
 
 
 def _turns(view: View, state: TurnSnip) -> dict[str, tuple[int, int]]:
     """Turns in the view by id, oldest first: where they start and stop."""
     starts = turn_starts(view.ledger)
-    found = {}
+    turns = {}
     for start, stop in pairwise([*starts, len(view)]):
         source = view.sources[start]
         if isinstance(source, int) and source in state.ids:
-            found[state.ids[source]] = (start, stop)
-    return found
+            turns[state.ids[source]] = (start, stop)
+    return turns
 
 
 def _remove(view: View, state: TurnSnip) -> StageReport | None:
@@ -227,24 +227,24 @@ def _remove(view: View, state: TurnSnip) -> StageReport | None:
     reasons, state.asked = state.asked, {}
     if not chosen:
         return None
-    gone = [
+    removed = [
         at
         for start, stop in chosen.values()
         for at in range(start, stop)
         if isinstance(view.sources[at], int)  # a placeholder stands for other turns too
     ]
-    uuids = [uuid for at in sorted(gone) if (uuid := view.uuid_at(at))]
+    uuids = [uuid for at in sorted(removed) if (uuid := view.uuid_at(at))]
     for name, (start, stop) in chosen.items():
         state.removed[name] = _span(view, start, stop)
     why = "; ".join(filter(None, dict.fromkeys(reasons[name] for name in chosen)))[:_REASON_CHARS]
     report = view.rearranged(
         STAGE,
         f"{len(chosen)} turn(s) removed by the model: {why or 'no reason given'}",
-        [at for at in range(len(view)) if at not in set(gone)],
+        [at for at in range(len(view)) if at not in set(removed)],
     )
-    if len(uuids) < len(gone):
+    if len(uuids) < len(removed):
         # A line that names some of them would leave calls without results.
-        return replace(report, failures=(unrecorded(len(gone) - len(uuids)),))
+        return replace(report, failures=(unrecorded(len(removed) - len(uuids)),))
     from ullage.transcript import records
 
     return replace(report, records=(records.snip(uuids, reason=why, freed_tokens=report.freed),))

@@ -115,16 +115,20 @@ class StageReport:
 
 
 def decided_records(
-    stage: str, decided: Sequence[Decision], *, known: Mapping[str, Decision]
+    stage: str, decided: Sequence[Decision], *, earlier: Mapping[str, Decision]
 ) -> tuple[dict[str, Any], ...]:
     """Lines for the transcript, so that the same texts stand there after a resume.
 
     A first decision about a result is one of `content-replacement`, which no later such line changes; what takes the
     place of an earlier one, and what was cleared, is a clearing.
     """
-    cleared = {each.tool_use_id: each.text for each in decided
-               if stage == "microcompact" or each.tool_use_id in known}  # fmt: skip
-    first = {each.tool_use_id: each.text for each in decided if each.tool_use_id not in cleared}
+    cleared = {decision.tool_use_id: decision.text for decision in decided
+               if stage == "microcompact" or decision.tool_use_id in earlier}  # fmt: skip
+    first = {
+        decision.tool_use_id: decision.text
+        for decision in decided
+        if decision.tool_use_id not in cleared
+    }
     from ullage.transcript import records
 
     lines = [records.content_replacement(first)] if first else []
@@ -143,13 +147,13 @@ def unrecorded(count: int) -> str:
 
 def spans(positions: Iterable[int]) -> tuple[Span, ...]:
     """Rising positions as spans without gaps."""
-    found: list[Span] = []
+    listed: list[Span] = []
     for at in positions:
-        if found and found[-1].stop == at:
-            found[-1] = Span(found[-1].start, at + 1)
+        if listed and listed[-1].stop == at:
+            listed[-1] = Span(listed[-1].start, at + 1)
         else:
-            found.append(Span(at, at + 1))
-    return tuple(found)
+            listed.append(Span(at, at + 1))
+    return tuple(listed)
 
 
 # A message as it is shown: what was decided of its results, calls and thinking laid over it.
@@ -203,12 +207,12 @@ def _block(block: Any, decisions: Mapping[str, Decision], emptied: Collection[st
 
 def _without_thinking(blocks: list[Any]) -> list[Any]:
     """The same list where there is none, or nothing else."""
-    rest = [
+    others = [
         block
         for block in blocks
         if not (isinstance(block, Mapping) and block.get("type") in THINKING)
     ]
-    return rest if rest and len(rest) < len(blocks) else blocks
+    return others if others and len(others) < len(blocks) else blocks
 
 
 def _with_text(content: Any, text: str) -> list[Any]:
@@ -248,8 +252,8 @@ def is_replaced(chars: int, flags: int) -> bool:
 
 def fresh_from(ledger: Any) -> int:
     """From this message on no answer of the model has followed: it sees these results whole (decided once they were seen)."""
-    found: int = ledger.roles().rfind(_ASSISTANT) + 1
-    return found
+    first: int = ledger.roles().rfind(_ASSISTANT) + 1
+    return first
 
 
 def _images_of(block: Any) -> int:
@@ -293,32 +297,32 @@ class Results:
     """
 
     def __init__(self) -> None:
-        self.found: list[Result] = []
+        self.listed: list[Result] = []
         self._upto = 0
 
     def cut(self, index: int) -> None:
         """Messages from here on are not what they were."""
         if index < self._upto:
             self._upto = index
-            del self.found[self._first(index) :]
+            del self.listed[self._first(index) :]
 
     def decided(self, messages: Collection[int], ledger: Any, replaced: Mapping[str, Any]) -> None:
         """Other texts stand in the results of these messages; where they stand has not changed."""
-        for at in range(self._first(min(messages)), len(self.found)):
-            result = self.found[at]
+        for at in range(self._first(min(messages)), len(self.listed)):
+            result = self.listed[at]
             if result.message in messages:
                 block = ledger.blocks(result.message)[result.block]
-                self.found[at] = result._replace(
+                self.listed[at] = result._replace(
                     chars=block.chars,
                     tokens=block.tokens,
                     has_media=bool(block.flags & NESTED_MEDIA),
                     replaced=result.id in replaced or is_replaced(block.chars, block.flags),
                 )
             elif not result.replaced and result.id in replaced:  # another result under its id
-                self.found[at] = result._replace(replaced=True)
+                self.listed[at] = result._replace(replaced=True)
 
     def _first(self, message: int) -> int:
-        return bisect_left(self.found, message, key=lambda result: result.message)
+        return bisect_left(self.listed, message, key=lambda result: result.message)
 
     def read(
         self, ledger: Any, originals: Sequence[Item], replaced: Mapping[str, Any], start: int = 0
@@ -332,24 +336,24 @@ class Results:
             start: A position in the view.
         """
         for name, at, block, call, tool, chars, tokens, flags in ledger.results(self._upto):
-            given = _NOTHING if call is None else _input_of(originals[call[0]], call[1])
+            arguments = _NOTHING if call is None else _input_of(originals[call[0]], call[1])
             error, media = bool(flags & _IS_ERROR), bool(flags & NESTED_MEDIA)
             stands = name in replaced or is_replaced(chars, flags)
-            path = _path(given) if given else ""
-            self.found.append(
-                Result(name, at, block, tool, given, chars, tokens, error, media, stands, path)
+            path = _path(arguments) if arguments else ""
+            self.listed.append(
+                Result(name, at, block, tool, arguments, chars, tokens, error, media, stands, path)
             )
         self._upto = len(ledger)
         # A copy: a level may change the view while it looks.
-        return iter(self.found[self._first(start) :])
+        return iter(self.listed[self._first(start) :])
 
 
 _NOTHING: Mapping[str, Any] = {}
 
 
-def _path(given: Mapping[str, Any]) -> str:
+def _path(arguments: Mapping[str, Any]) -> str:
     for key in _PATH_KEYS:
-        value = given.get(key)
+        value = arguments.get(key)
         if isinstance(value, str):
             return value
     return ""
@@ -359,8 +363,8 @@ def _input_of(item: Item, number: int) -> Mapping[str, Any]:
     """The input of a call, by the place of its block."""
     content = (message_of(item) or {}).get("content")
     block = content[number] if type(content) is list and number < len(content) else None
-    given = block.get("input") if type(block) is dict or isinstance(block, Mapping) else None
-    return given if type(given) is dict or isinstance(given, Mapping) else _NOTHING
+    arguments = block.get("input") if type(block) is dict or isinstance(block, Mapping) else None
+    return arguments if type(arguments) is dict or isinstance(arguments, Mapping) else _NOTHING
 
 
 # What no level loses: the provider's own compaction item (FULL-14), and the texts that hosts put there to stand (HOST-1).
@@ -387,14 +391,14 @@ def with_standing(
         The parts, the very same where nothing has to be put back. The texts stand before what was made; those of the system's
         role after the user messages that follow, where providers take them (A12).
     """
-    gone = set(range(len(messages))).difference(part for part in parts if isinstance(part, int))
-    made = [part.message for part in parts if isinstance(part, Made)]
-    left = standing_left(messages, gone, made) if gone else []
+    removed = set(range(len(messages))).difference(part for part in parts if isinstance(part, int))
+    new_messages = [part.message for part in parts if isinstance(part, Made)]
+    left = standing_left(messages, removed, new_messages) if removed else []
     if not left:
         return parts
     # After a provider's item: what stands before that is not read.
-    found = (at for at, part in enumerate(parts) if _follows(part, left[0][0]))
-    place = next(found, len(parts))
+    followers = (at for at, part in enumerate(parts) if _follows(part, left[0][0]))
+    place = next(followers, len(parts))
     before = max((part for part in parts[:place] if isinstance(part, int)), default=-1)
     after = min((part for part in parts[place:] if isinstance(part, int)), default=len(messages))
     back: list[int | Made] = []
@@ -405,10 +409,10 @@ def with_standing(
             system.append(as_made)
         else:
             back.append(at if item is messages[at] and before < at < after else as_made)
-    rest = parts[place:]
-    roles = (role_of(messages[p] if isinstance(p, int) else p.message) for p in rest)
-    answer = next((at for at, role in enumerate(roles) if role == "assistant"), len(rest))
-    return [*parts[:place], *back, *rest[:answer], *system, *rest[answer:]]
+    later = parts[place:]
+    roles = (role_of(messages[p] if isinstance(p, int) else p.message) for p in later)
+    answer = next((at for at, role in enumerate(roles) if role == "assistant"), len(later))
+    return [*parts[:place], *back, *later[:answer], *system, *later[answer:]]
 
 
 def _follows(part: int | Made, at: int) -> bool:
@@ -416,9 +420,9 @@ def _follows(part: int | Made, at: int) -> bool:
     return not part.key.startswith(_ITEM) if isinstance(part, Made) else part > at
 
 
-def standing_tokens(view: Any, gone: Collection[int]) -> int:
+def standing_tokens(view: Any, removed: Collection[int]) -> int:
     """Tokens of the standing texts in messages that go: the texts come back."""
-    left = standing_left(view.messages, gone)
+    left = standing_left(view.messages, removed)
     return int(core.Ledger(view.weights, [item for _, item in left]).tokens())
 
 
@@ -439,19 +443,19 @@ def with_item(
     Returns:
         The parts, the very same where the item is in its place.
     """
-    found = newest_item(messages, ledger)
-    if found is None:
+    newest = newest_item(messages, ledger)
+    if newest is None:
         return parts
-    made = [part for part in parts if isinstance(part, Made)]
-    if any(holds(part.message, found.block) for part in made):
+    new_parts = [part for part in parts if isinstance(part, Made)]
+    if any(holds(part.message, newest.block) for part in new_parts):
         return parts
-    place = next((at for at, part in enumerate(parts) if part == found.at), None)
+    place = next((at for at, part in enumerate(parts) if part == newest.at), None)
     if place is not None and not any(isinstance(part, Made) for part in parts[:place]):
         return parts
     # Older items after it would count as newer ones.
-    others = [each for part in parts for each in _without_items(messages, sources, part)]
+    others = [other for part in parts for other in _without_items(messages, sources, part)]
     head = _system_messages(messages, others)
-    front = Made(f"{_ITEM}{sources[found.at]}", alone(found.block))
+    front = Made(f"{_ITEM}{sources[newest.at]}", alone(newest.block))
     return [*others[:head], front, *others[head:]]
 
 
@@ -461,30 +465,32 @@ def _without_items(
     message = messages[part] if isinstance(part, int) else part.message
     if not has_items(message):
         return [part]
-    rest = without(message)
+    remaining = without(message)
     key = f"rest:{sources[part]}" if isinstance(part, int) else part.key
-    return [] if rest is None else [Made(key, dict(rest))]
+    return [] if remaining is None else [Made(key, dict(remaining))]
 
 
 def _system_messages(messages: Sequence[Item], parts: Sequence[int | Made]) -> int:
-    told = (messages[part] if isinstance(part, int) else part.message for part in parts)
-    roles = (each.get("role") for each in told)
+    messages_of_parts = (
+        messages[part] if isinstance(part, int) else part.message for part in parts
+    )
+    roles = (message.get("role") for message in messages_of_parts)
     return next((at for at, role in enumerate(roles) if role != "system"), len(parts))
 
 
 def item_tokens(view: Any, start: int, stop: int) -> int:
     """Tokens of the message with the newest item, if it is one of [start, stop), which are removed: the item comes back. 0: it is not."""
-    found = newest_item(view.messages, view.ledger)
-    inside = found is not None and start <= found.at < stop
-    return int(view.ledger.message(found.at).tokens) if found is not None and inside else 0
+    newest = newest_item(view.messages, view.ledger)
+    inside = newest is not None and start <= newest.at < stop
+    return int(view.ledger.message(newest.at).tokens) if newest is not None and inside else 0
 
 
 def opens_with(view: Any) -> int:
     """How many messages at the beginning no level touches: system messages, and an item that stands alone."""
     roles: bytes = view.ledger.roles()
     head = len(roles) - len(roles.lstrip(_SYSTEM))
-    found = newest_item(view.messages, view.ledger)
-    if found is not None and found.at == head and without(view.messages[head]) is None:
+    newest = newest_item(view.messages, view.ledger)
+    if newest is not None and newest.at == head and without(view.messages[head]) is None:
         return head + 1
     return head
 
@@ -581,17 +587,17 @@ class View:
             InvalidMessage: It is no message; nothing has changed.
         """
         place = len(self.messages) if source is None else source
-        known = _rendered(item) if isinstance(item, dict) and "type" in item else item
-        if known is None or not isinstance(known, Mapping):
+        rendered = _rendered(item) if isinstance(item, dict) and "type" in item else item
+        if rendered is None or not isinstance(rendered, Mapping):
             core.Ledger(None, [item])  # raises for what is no entry either
             return False
-        shown = self._shown(known, place)
+        shown = self._shown(rendered, place)
         self.ledger.append(shown)
         message = as_sent(shown)
         if message is None:
             self.ledger.truncate(len(self.messages))
             return False
-        self.originals.append(known)
+        self.originals.append(rendered)
         self.shown.append(shown)
         self.messages.append(message)
         self.sources.append(place)
@@ -745,8 +751,8 @@ class View:
         return with_standing(self.messages, self.sources, parts)
 
     def _rearrange(self, parts: Sequence[int | Made]) -> tuple[int | None, tuple[Span, ...]]:
-        kept = {part for part in parts if isinstance(part, int)}
-        gone = [source for at, source in enumerate(self.sources) if at not in kept]
+        staying = {part for part in parts if isinstance(part, int)}
+        removed = [source for at, source in enumerate(self.sources) if at not in staying]
         same = next((at for at, part in enumerate(parts) if part != at), len(parts))
         sent = max(
             (at + 1 for at, part in enumerate(parts) if isinstance(part, int) and part < self.sent),
@@ -768,7 +774,7 @@ class View:
         self.reader.cut(same)
         first = self._changed(same)
         self.sent = sent
-        return first, spans(source for source in gone if isinstance(source, int))
+        return first, spans(source for source in removed if isinstance(source, int))
 
     @staticmethod
     def _part(items: Sequence[Item], part: int | Made) -> Item:
@@ -777,9 +783,9 @@ class View:
     def place(self, placed: Sequence[tuple[int | str, Item]]) -> None:
         """Fill an empty view with what a stored one held; entries without a message are none of it."""
         for source, item in placed:
-            known = _rendered(item) if "type" in item else item
-            shown = self._shown(known if known is not None else item, source)
-            self.originals.append(known if known is not None else item)
+            rendered = _rendered(item) if "type" in item else item
+            shown = self._shown(rendered if rendered is not None else item, source)
+            self.originals.append(rendered if rendered is not None else item)
             self.shown.append(shown)
             self.messages.append(as_sent(shown) or {})
             self.sources.append(source)
@@ -874,8 +880,8 @@ class View:
         """Whether a figure is below half of the estimate of what the provider read."""
         if usage * 2 >= base:
             return False
-        found = newest_item(self.messages, self.ledger)
-        start = 0 if found is None else found.at
+        newest = newest_item(self.messages, self.ledger)
+        start = 0 if newest is None else newest.at
         places = filter(None, map(self.ledger.find_result, self.cleared_elsewhere))
         cleared = (self.ledger.blocks(at)[block].tokens for at, block in places if at >= start)
         return bool((usage + int(self.ledger.tokens(0, start)) + sum(cleared)) * 2 < base)
@@ -902,8 +908,8 @@ class View:
 
     def results(self, start: int = 0, stop: int | None = None) -> Iterator[Result]:
         """Tool results of messages [start, stop), oldest first; each is read once. `None`: to the end."""
-        found = self.reader.read(self.ledger, self.originals, self.decisions, start)
-        return found if stop is None else takewhile(lambda each: each.message < stop, found)
+        results = self.reader.read(self.ledger, self.originals, self.decisions, start)
+        return results if stop is None else takewhile(lambda result: result.message < stop, results)
 
     def images(self) -> int:
         """Images of the request, those in tool results too; each message is looked at once."""
@@ -938,7 +944,7 @@ class View:
         """Apply decisions and say what they did."""
         before = self.ledger.tokens()
         decided = [decision for _, decision in chosen]
-        records = decided_records(stage, decided, known=self.decisions)
+        records = decided_records(stage, decided, earlier=self.decisions)
         changed = self.decide(decided)
         return StageReport(
             stage=stage,
@@ -969,7 +975,7 @@ class View:
         else:
             parts = with_item(self.messages, self.sources, parts, self.ledger)
         before, count = self.ledger.tokens(), len(self)
-        kept = sum(isinstance(part, int) for part in parts)
+        staying = sum(isinstance(part, int) for part in parts)
         changed, removed = self._rearrange(parts)
         return StageReport(
             stage=stage,
@@ -977,7 +983,7 @@ class View:
             tokens_before=before,
             tokens_after=self.ledger.tokens(),
             first_changed=changed,
-            removed_messages=count - kept,
+            removed_messages=count - staying,
             removed=removed,
             tools=tools,
             paths=paths,

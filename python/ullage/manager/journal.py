@@ -70,22 +70,22 @@ def diff(before: Any, now: Any) -> dict[str, Any]:
 
 
 def _of_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     changed = {
         key: change
         for key, value in now.items()
         if (change := diff(before[key], value) if key in before else {"is": value})
     }
-    gone = [key for key in before if key not in now]
+    removed = [key for key in before if key not in now]
     if changed:
-        found["keys"] = changed
-    if gone:
-        found["gone"] = gone
+        changes["keys"] = changed
+    if removed:
+        changes["gone"] = removed
     if list(now) != [*(key for key in before if key in now), *(k for k in now if k not in before)]:
         return {
             "is": dict(now)
         }  # order is part of it: texts are laid over in the order of the decisions
-    return found
+    return changes
 
 
 def _changed_keys(
@@ -118,12 +118,12 @@ def patch(before: Any, change: Mapping[str, Any], *, in_place: bool = False) -> 
         return change["is"]
     if "tail" in change:
         return _grown(before, change["from"], change["tail"], in_place=in_place)
-    found = before if in_place else dict(before)
+    state = before if in_place else dict(before)
     for key in change.get("gone", ()):
-        found.pop(key, None)
+        state.pop(key, None)
     for key, inner in change.get("keys", {}).items():
-        found[key] = patch(found.get(key), inner, in_place=in_place)
-    return found
+        state[key] = patch(state.get(key), inner, in_place=in_place)
+    return state
 
 
 def _grown(before: Any, same: int, tail: Any, *, in_place: bool) -> Any:
@@ -131,9 +131,9 @@ def _grown(before: Any, same: int, tail: Any, *, in_place: bool) -> Any:
         raise ValueError(f"there are {len(before)} of {same} values")
     if isinstance(before, str):
         return before[:same] + tail
-    found = before if in_place else list(before)
-    found[same:] = tail
-    return found
+    grown = before if in_place else list(before)
+    grown[same:] = tail
+    return grown
 
 
 # A view as plain JSON, and back: the remaining history, what levels made, every decision.
@@ -188,16 +188,17 @@ def view_change(view: View, before: Mapping[str, Any], mark: ViewMark | None) ->
     }
     if view.edits != mark.edits:
         now |= _edited(view)
-    elif new := len(view.whole) - (known := len(before["whole"])):
+    elif new := len(view.whole) - (before_count := len(before["whole"])):
         # From the end: the first ones are not walked.
-        keys["whole"] = {"from": known, "tail": [*islice(reversed(view.whole), new)][::-1]}
+        keys["whole"] = {"from": before_count, "tail": [*islice(reversed(view.whole), new)][::-1]}
     return _changed_keys(before, now, keys)
 
 
 def _edited(view: View) -> dict[str, Any]:
     return {
         "decisions": [
-            [each.tool_use_id, each.stage, each.text] for each in view.decisions.values()
+            [decision.tool_use_id, decision.stage, decision.text]
+            for decision in view.decisions.values()
         ],
         "added_texts": [[at, list(texts)] for at, texts in view.added_texts.items()],
         "whole": list(view.whole),
@@ -208,7 +209,7 @@ def _edited(view: View) -> dict[str, Any]:
 
 def _rows(view: View, last: Sequence[Any], start: int) -> dict[str, list[Any]]:
     """Parts, bases and times of the messages from `start` on; `last` is the part before them, which may grow."""
-    parts = [[*each] if isinstance(each, list) else each for each in last]
+    parts = [[*row] if isinstance(row, list) else row for row in last]
     bases: list[Any] = []
     times: list[Any] = []
     for at in range(start, len(view)):
@@ -282,7 +283,7 @@ def dump(machine: Machine, *, history: bool) -> dict[str, Any]:
         machine: Not changed.
         history: Put the messages in; without them the host gives them back on restoring.
     """
-    found = {
+    state = {
         **state_of(machine),
         "fingerprint": _fingerprint(machine.history),
         **told_since(machine, 0, 0),
@@ -290,7 +291,7 @@ def dump(machine: Machine, *, history: bool) -> dict[str, Any]:
         "uuids": [[at, name] for at, name in sorted(machine.view.uuids.items())],
         "prints": "".join(_prints(machine)),
     }
-    return {**found, "history": list(machine.history)} if history else found
+    return {**state, "history": list(machine.history)} if history else state
 
 
 def told_since(machine: Machine, reports: int, records: int) -> dict[str, Any]:
@@ -308,8 +309,8 @@ def load_account(machine: Machine, stored: Mapping[str, Any]) -> None:
         InvalidPolicy: It is no such account.
     """
     try:
-        machine.reports = [_load_report(each) for each in stored["reports"]]
-        machine.records = [RequestRecord.load(each) for each in stored["records"]]
+        machine.reports = [_load_report(row) for row in stored["reports"]]
+        machine.records = [RequestRecord.load(row) for row in stored["records"]]
         count, newest = stored.get("let_go", (0, 0))
         machine.let_go = int(count), int(newest)
     except (KeyError, TypeError, ValueError) as exc:
@@ -353,7 +354,7 @@ def _settings_mark(machine: Machine) -> tuple[Any, ...]:
 
 def _turn_of(machine: Machine) -> dict[str, Any]:
     """What a message or a request changes."""
-    tracking, figure, renamed = machine.tracking, machine.figure, machine.call_ids.given
+    tracking, figure, renamed = machine.tracking, machine.figure, machine.call_ids.came_as
     return {
         "count": len(machine.history),
         "tracking": {name: getattr(tracking, name) for name in _TRACKED},
@@ -367,7 +368,7 @@ def _turn_of(machine: Machine) -> dict[str, Any]:
     }
 
 
-_TRACKED = tuple(each.name for each in dataclasses.fields(Tracking))
+_TRACKED = tuple(tracked.name for tracked in dataclasses.fields(Tracking))
 
 
 def _states_of(machine: Machine) -> dict[str, Any]:
@@ -389,7 +390,7 @@ def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | 
     count = stored["count"]
     same = _same(stored, items, count)
     # What is not there any more is cut off again, when the state that speaks of it is in place.
-    held = [*items[:same], *([_GONE] * (count - same))]
+    held = [*items[:same], *([_REMOVED] * (count - same))]
     set_state(machine, stored, held)
     machine.view.uuids = {int(at): str(name) for at, name in stored.get("uuids", ())}
     load_account(machine, stored)
@@ -410,7 +411,7 @@ def set_state(machine: Machine, stored: Mapping[str, Any], history: Sequence[Ite
     if not machine.overhead_tokens:
         machine.overhead.update(stored.get("overhead", {}))
     try:
-        machine.call_ids = CallIds({**machine.call_ids.given, **stored.get("renamed", {})})
+        machine.call_ids = CallIds({**machine.call_ids.came_as, **stored.get("renamed", {})})
         machine.history = machine.call_ids.of_all(history)
         machine.view = load_view(stored["view"], machine.history, machine.view.weights)
         machine.pins = {name: Pin(name, text, by) for name, text, by in stored["pins"]}
@@ -445,7 +446,7 @@ def _history(
     return machine.call_ids.of_all(items)
 
 
-_GONE: Item = {"role": "user", "content": "."}
+_REMOVED: Item = {"role": "user", "content": "."}
 
 
 def _same(stored: Mapping[str, Any], items: Sequence[Item], count: int) -> int:
@@ -454,8 +455,8 @@ def _same(stored: Mapping[str, Any], items: Sequence[Item], count: int) -> int:
     if len(items) >= count and _fingerprint(items[:count]) == stored.get("fingerprint"):
         same = count
     if isinstance(prints, str) and len(prints) == _PRINT * count:
-        known = [prints[at : at + _PRINT] for at in range(0, len(prints), _PRINT)]
-        pairs = zip(known, items, strict=False)
+        own_prints = [prints[at : at + _PRINT] for at in range(0, len(prints), _PRINT)]
+        pairs = zip(own_prints, items, strict=False)
         same = next(
             (at for at, (was, item) in enumerate(pairs) if was != _print(item)),
             min(count, len(items)),
@@ -472,9 +473,9 @@ _PRINT = 12
 
 def _prints(machine: Machine) -> list[str]:
     """Of all messages; each is taken once."""
-    known = machine.prints
-    known += [_print(item) for item in machine.history[len(known) :]]
-    return known
+    prints_so_far = machine.prints
+    prints_so_far += [_print(item) for item in machine.history[len(prints_so_far) :]]
+    return prints_so_far
 
 
 def _print(item: Item) -> str:
@@ -515,18 +516,18 @@ def policy_of(stored: Mapping[str, Any]) -> Policy:
 
 
 def _report(report: StageReport) -> dict[str, Any]:
-    fields = {each.name: getattr(report, each.name) for each in dataclasses.fields(report)}
+    fields = {field.name: getattr(report, field.name) for field in dataclasses.fields(report)}
     cost = fields.pop("cost")
     # They were handed out with the request, and the texts in them are in the view.
     del fields["records"]
-    found = {
+    fields_found = {
         name: _plain(value) for name, value in fields.items() if value is not None and value != ()
     }
-    return {**found, "cost": dataclasses.asdict(cost)} if cost is not None else found
+    return {**fields_found, "cost": dataclasses.asdict(cost)} if cost is not None else fields_found
 
 
 def _plain(value: Any) -> Any:
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value
 
 
 def _load_report(stored: Mapping[str, Any]) -> StageReport:
@@ -593,7 +594,7 @@ class Journal:
         self._mark: ViewMark | None = None
         self._settings: tuple[Any, ...] = ()
         self._looks = -1
-        self.made: dict[str, str] = {}  # uuids of what levels made, by key
+        self.made_uuids: dict[str, str] = {}  # uuids of what levels made, by key
         self.recorder: Recorder | None = None
         self.model = model
         if record:
@@ -604,7 +605,7 @@ class Journal:
     def goes_on(self, machine: Machine, state: Mapping[str, Any], offsets: Iterable[int]) -> None:
         """The log holds this state already, and all that the machine holds."""
         self.offsets = array("q", offsets)
-        self.state, self.made = dict(state), dict(state.get("made", {}))
+        self.state, self.made_uuids = dict(state), dict(state.get("made", {}))
         self.messages = len(machine.history)
         self.reports, self.records = len(machine.reports), len(machine.records)
 
@@ -636,7 +637,7 @@ class Journal:
     def commit(
         self,
         machine: Machine,
-        beside: Mapping[str, Any],
+        others: Mapping[str, Any],
         what: str,
         more: Sequence[Line] = (),
         request: Request | None = None,
@@ -645,7 +646,7 @@ class Journal:
 
         Args:
             machine: As it is now.
-            beside: State of the parts outside of the machine.
+            others: State of the parts outside of the machine.
             what: Which call it was.
             more: Lines that go before the state.
             request: What was made, to be recorded; `None`: nothing was.
@@ -658,14 +659,14 @@ class Journal:
         with self.log.one_writer:
             lines = [*self._messages(machine, waits=True), *more]
             parent = next(
-                (each["uuid"] for each in reversed(lines) if "parentUuid" in each), self.log.leaf
+                (line["uuid"] for line in reversed(lines) if "parentUuid" in line), self.log.leaf
             )
             machine.settle()
-            made, told, durable = self._told(machine, parent)
-            change = self._change(machine, beside, made)
+            uuids, lines_of_levels, durable = self._lines_of_levels(machine, parent)
+            change = self._change(machine, others, uuids)
             account = told_since(machine, self.reports, self.records)
             request = request if self.recorder else None
-            if not (change or lines or told or any(account.values()) or request):
+            if not (change or lines or lines_of_levels or any(account.values()) or request):
                 return
             head = {"type": STATE, "format": FORMAT, "what": what, "sessionId": self.log.session_id}
             if self._base:
@@ -673,12 +674,12 @@ class Journal:
             if what == "begin" and machine.let_go[0]:
                 head["let_go"] = list(machine.let_go)
             state = {**head, "state": change, **account}
-            names = {**self.made, **made} if made else self.made
+            names = {**self.made_uuids, **uuids} if uuids else self.made_uuids
             record = self._recorded(machine, request, names) if request else None
-            starts = self._write([*lines, *told, state], record)
+            starts = self._write([*lines, *lines_of_levels, state], record)
             self._wrote(starts[: len(machine.history) - self.messages])
             self.state = patch(self.state, change, in_place=not self.holds)
-            self.made, self._base = names, False
+            self.made_uuids, self._base = names, False
             self.answers.clear()
             self._mark, self._looks = mark_of(machine.view), machine.looks
             self._settings = _settings_mark(machine)
@@ -706,17 +707,17 @@ class Journal:
             raise
 
     def _recorded(
-        self, machine: Machine, request: Request, made: Iterable[str]
+        self, machine: Machine, request: Request, uuids: Iterable[str]
     ) -> Callable[[Recorder], Line]:
         """How a request is recorded: as it is sent; where that is another form, as it was before."""
-        view, named = machine.view, set(made)
+        view, named = machine.view, set(uuids)
         internal = machine.provider.internal
         logged = [
-            each for key, each in zip(view.sources, view.messages, strict=True) if key in named
+            item for key, item in zip(view.sources, view.messages, strict=True) if key in named
         ]
         acts = [
-            [each.stage, each.why, each.tokens_before, each.tokens_after]
-            for each in machine.reports[self.reports :]
+            [item.stage, item.why, item.tokens_before, item.tokens_after]
+            for item in machine.reports[self.reports :]
         ]
         return lambda recorder: recorder.record(
             machine.history,
@@ -730,18 +731,18 @@ class Journal:
             tokens=request.tokens,
             head={**request.parts, **request.params},
             form={} if internal else {request.provider: request.messages},
-            repairs={each.rule for each in request.repairs},
+            repairs={item.rule for item in request.repairs},
         )
 
     def _change(
-        self, machine: Machine, beside: Mapping[str, Any], made: Mapping[str, str]
+        self, machine: Machine, others: Mapping[str, Any], uuids: Mapping[str, str]
     ) -> dict[str, Any]:
         """The decision since the newest line: how the state in the log has changed, at the cost of what did."""
         if not self.state:
-            return diff({}, {**state_of(machine), **beside, "made": {**self.made, **made}})
-        now = {**_turn_of(machine), **beside}
-        if made:
-            now["made"] = {**self.made, **made}
+            return diff({}, {**state_of(machine), **others, "made": {**self.made_uuids, **uuids}})
+        now = {**_turn_of(machine), **others}
+        if uuids:
+            now["made"] = {**self.made_uuids, **uuids}
         if self._settings != _settings_mark(machine):
             now |= _settings_of(machine)
         # Summaries of spans come in at any moment.
@@ -750,18 +751,18 @@ class Journal:
         view = view_change(machine.view, self.state["view"], self._mark)
         return _changed_keys(self.state, now, {"view": view} if view else {})
 
-    def begin(self, machine: Machine, beside: Mapping[str, Any], *, base: bool = False) -> None:
+    def begin(self, machine: Machine, others: Mapping[str, Any], *, base: bool = False) -> None:
         """Write the whole state, with which a manager begins.
 
         Args:
             machine: As it is now.
-            beside: See `commit`.
+            others: See `commit`.
             base: Its history is what a resume of the log shows up to here.
         """
         self.messages = len(machine.history) if base else 0
         self._base = base
         self.offsets = array("q", [-1] * self.messages)
-        self.commit(machine, beside, "begin")
+        self.commit(machine, others, "begin")
 
     def _wrote(self, starts: Iterable[int]) -> None:
         del self.offsets[self.messages :]
@@ -810,7 +811,7 @@ class Journal:
 
     # ---- what levels did ---------------------------------------------------------------------
 
-    def _told(
+    def _lines_of_levels(
         self, machine: Machine, parent: str | None
     ) -> tuple[dict[str, str], list[Line], bool]:
         """New names of what levels made, the transcript's lines, and whether they must be on the disk."""
@@ -824,8 +825,8 @@ class Journal:
         view, mark = machine.view, self._mark
         same = mark is not None and mark.view is view and mark.edits == view.edits
         new = not same and any(isinstance(key, str) and self._is_new(key) for key in view.sources)
-        made, summed = self._summed(view, reports, parent) if new else ({}, [])
-        return made, [*lines, *summed], bool(summed)
+        uuids, summed = self._summed(view, reports, parent) if new else ({}, [])
+        return uuids, [*lines, *summed], bool(summed)
 
     def _summed(
         self, view: View, reports: Sequence[StageReport], parent: str | None
@@ -834,17 +835,17 @@ class Journal:
         new = [
             at for at, key in enumerate(view.sources) if isinstance(key, str) and self._is_new(key)
         ]
-        behind = next((at for at in range(new[0], len(view)) if at not in set(new)), len(view))
-        summaries = [at for at in new if at < behind]
-        kept = [
+        after = next((at for at in range(new[0], len(view)) if at not in set(new)), len(view))
+        summaries = [at for at in new if at < after]
+        kept_uuids = [
             name for at in range(len(view)) if at not in set(new) and (name := self._name(view, at))
         ]
         group, tail = compaction_lines(
             self.log, _info(reports), [_fresh(view.originals[at]) for at in summaries], parent=parent,
-            kept=Kept(tuple(kept), before_summary=behind == len(view)),
-            attachments=[_fresh(view.originals[at]) for at in new if at > behind],
+            kept_lines=Kept(tuple(kept_uuids), before_summary=after == len(view)),
+            attachments=[_fresh(view.originals[at]) for at in new if at > after],
         )  # fmt: skip
-        order = [*summaries, *(at for at in new if at > behind)]
+        order = [*summaries, *(at for at in new if at > after)]
         names = [str(entry["uuid"]) for entry in group[1:]]
         return {str(view.sources[at]): name for at, name in zip(order, names, strict=True)}, [
             *group,
@@ -852,7 +853,7 @@ class Journal:
         ]
 
     def _is_new(self, key: str) -> bool:
-        return key.split(":")[0] in _SUMMARIES and key not in self.made
+        return key.split(":")[0] in _SUMMARIES and key not in self.made_uuids
 
     def _name(self, view: View, at: int) -> str:
         """What the log calls a message of the view; empty: it is in requests only."""
@@ -863,7 +864,7 @@ class Journal:
             return view.uuids.get(int(key), "") or view.uuid_at(at)
         if key.startswith(f"{collapse.STAGE}:"):
             return f"collapse-{key.split(':', 1)[1]}"
-        return self.made.get(key, "")
+        return self.made_uuids.get(key, "")
 
     @staticmethod
     def names(machine: Machine, positions: Iterable[int]) -> list[str]:
@@ -896,7 +897,7 @@ def _fresh(item: Item) -> Line:
 
 
 def _info(reports: Sequence[StageReport]) -> BoundaryInfo:
-    newest = next((each for each in reversed(reports) if each.stage in _SUMMARIES), None)
+    newest = next((report for report in reversed(reports) if report.stage in _SUMMARIES), None)
     if newest is None:
         return BoundaryInfo()
     return BoundaryInfo(
@@ -921,7 +922,7 @@ class Added(NamedTuple):
 
 
 @dataclass(slots=True)
-class Found:
+class ReadJournal:
     """What was read.
 
     Attributes:
@@ -937,20 +938,20 @@ class Found:
     state: dict[str, Any] = field(default_factory=dict)
     history: list[Added] = field(default_factory=list)
     later: list[Added] = field(default_factory=list)
-    torn: list[str] = field(default_factory=list)
+    unfinished: list[str] = field(default_factory=list)
     reports: list[Any] = field(default_factory=list)
     records: list[Any] = field(default_factory=list)
     let_go: Any = (0, 0)
 
 
-def read_journal(log: TranscriptLog) -> Found:
+def read_journal(log: TranscriptLog) -> ReadJournal:
     """Read a log; one that no manager wrote to has no state.
 
     Raises:
         InvalidTranscript: A line of a manager's state cannot be read, or is of a newer form; names the line.
         StoreError: The file cannot be read.
     """
-    found = Found()
+    read = ReadJournal()
     waiting: dict[int, Added] = {}
     for number, (start, line) in enumerate(_lines(log), 1):
         if MARK_BYTES not in line and STATE_BYTES not in line:
@@ -958,7 +959,7 @@ def read_journal(log: TranscriptLog) -> Found:
         entry = _parsed(line)
         if entry.get("type") == STATE:
             try:
-                _take_state(found, waiting, entry, log, start)
+                _take_state(read, waiting, entry, log, start)
             except (KeyError, TypeError, ValueError, AttributeError) as exc:
                 why = (
                     str(exc)
@@ -970,16 +971,16 @@ def read_journal(log: TranscriptLog) -> Found:
                     hint="resume the transcript without it: ullage.resume",
                 ) from exc  # fmt: skip
         elif isinstance(entry.get(MARK), dict) and "at" in entry[MARK]:
-            _take_message(found, waiting, entry, start)
-    found.torn = [each.uuid for each in waiting.values()]
-    return found
+            _take_message(read, waiting, entry, start)
+    read.unfinished = [added.uuid for added in waiting.values()]
+    return read
 
 
 MARK_BYTES, STATE_BYTES = f'"{MARK}":'.encode(), f'"{STATE}"'.encode()
 
 
 def _take_state(
-    found: Found,
+    read: ReadJournal,
     waiting: dict[int, Added],
     entry: Mapping[str, Any],
     log: TranscriptLog,
@@ -987,24 +988,24 @@ def _take_state(
 ) -> None:
     if entry["format"] != FORMAT:
         raise ValueError(f"its form is {entry['format']!r}, this version reads {FORMAT}")
-    found.state = patch(found.state, entry["state"], in_place=True)
+    read.state = patch(read.state, entry["state"], in_place=True)
     if entry.get("base"):
-        found.history = base_of(log, start)
+        read.history = base_of(log, start)
     # Not copied: each turn has a line like this.
-    known = found.history
-    known += found.later
+    history = read.history
+    history += read.later
     for at in sorted(waiting):
-        if at == len(known):
-            known.append(waiting[at])
+        if at == len(history):
+            history.append(waiting[at])
     waiting.clear()
-    count = found.state["count"]
-    if len(known) < count:
-        raise ValueError(f"{count - len(known)} of {count} messages are missing")
-    del known[count:]
-    found.later = []
-    found.reports += entry.get("reports", ())
-    found.records += entry.get("records", ())
-    found.let_go = entry.get("let_go", found.let_go)
+    count = read.state["count"]
+    if len(history) < count:
+        raise ValueError(f"{count - len(history)} of {count} messages are missing")
+    del history[count:]
+    read.later = []
+    read.reports += entry.get("reports", ())
+    read.records += entry.get("records", ())
+    read.let_go = entry.get("let_go", read.let_go)
 
 
 def read_message(log: TranscriptLog, offset: int) -> Added:
@@ -1030,13 +1031,13 @@ def _added(entry: Mapping[str, Any], offset: int) -> Added:
 
 
 def _take_message(
-    found: Found, waiting: dict[int, Added], entry: Mapping[str, Any], start: int
+    read: ReadJournal, waiting: dict[int, Added], entry: Mapping[str, Any], start: int
 ) -> None:
-    mark, made = entry[MARK], _added(entry, start)
+    mark, added = entry[MARK], _added(entry, start)
     if mark.get("waits"):
-        waiting[mark["at"]] = made
-    elif mark["at"] == len(found.history) + len(found.later):
-        found.later.append(made)
+        waiting[mark["at"]] = added
+    elif mark["at"] == len(read.history) + len(read.later):
+        read.later.append(added)
 
 
 def _item(entry: Mapping[str, Any], mark: Mapping[str, Any]) -> Item:
@@ -1082,9 +1083,9 @@ def _parsed(line: bytes) -> Mapping[str, Any]:
 def uuids_of(history: Sequence[Added]) -> dict[int, str]:
     """By position: the uuids of lines whose messages have none of their own."""
     return {
-        at: each.uuid
-        for at, each in enumerate(history)
-        if each.uuid and not isinstance(each.item.get("uuid"), str)
+        at: added.uuid
+        for at, added in enumerate(history)
+        if added.uuid and not isinstance(added.item.get("uuid"), str)
     }
 
 
@@ -1122,12 +1123,12 @@ def with_changes(saved: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Mapp
     if not saved:
         raise InvalidPolicy("saved", [], "must begin with a result of save()")
     state, *changes = saved
-    for at, each in enumerate(changes, 1):
+    for at, change in enumerate(changes, 1):
         limit = "must be the change since the one before it: save(since=...)"
-        if each.get(SINCE) != _saved_changes_print(state):
-            raise InvalidPolicy(f"saved[{at}].since", each.get(SINCE), limit)
+        if change.get(SINCE) != _saved_changes_print(state):
+            raise InvalidPolicy(f"saved[{at}].since", change.get(SINCE), limit)
         try:
-            state = patch(state, each[CHANGE])
+            state = patch(state, change[CHANGE])
         except (KeyError, TypeError, ValueError) as exc:
             raise InvalidPolicy(f"saved[{at}]", type(exc).__name__, limit) from exc
     return state

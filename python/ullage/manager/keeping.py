@@ -36,7 +36,7 @@ from ullage.policy import Policy
 if TYPE_CHECKING:
     from ullage.levels.cost import AuditedRequest, SessionCosts
     from ullage.levels.view import StageReport
-    from ullage.manager.journal import Added, Found, Journal
+    from ullage.manager.journal import Added, Journal, ReadJournal
     from ullage.manager.outside import Log, Outside
     from ullage.manager.questions import Explanation, RequestRecord
     from ullage.manager.values import Request
@@ -90,8 +90,8 @@ def _answer_after(machine: Machine, history: int) -> Mapping[str, Any]:
     """The answer to the request that was made when so many messages had been added; empty: there is none."""
     if history >= len(machine.history):
         return {}
-    found = message_of(machine.history[history]) or {}
-    return found if found.get("role") == "assistant" else {}
+    message = message_of(machine.history[history]) or {}
+    return message if message.get("role") == "assistant" else {}
 
 
 def _other(
@@ -164,9 +164,9 @@ class Accessors:
         )
         if size.tokens != machine.window.context:
             size = size._replace(tokens=machine.window.context, why="a setting")
-        requests = [(each.number, each.tokens, each.at_ms) for each in machine.records]
-        found = session_costs(requests, machine.reports, machine.model, size)
-        return replace(found, audit=tuple(_audited(machine)))
+        requests = [(record.number, record.tokens, record.at_ms) for record in machine.records]
+        costs = session_costs(requests, machine.reports, machine.model, size)
+        return replace(costs, audit=tuple(_audited(machine)))
 
     def explain(self, request: int | None = None) -> Explanation:
         """What is in a request by category, and what left until then: when, by which level, why.
@@ -263,7 +263,7 @@ def rewind(machine: Machine, count: int) -> None:
         return
     machine.settle()
     machine.touch()
-    gone = set(_tool_ids(history[count:])) - set(_tool_ids(history[:count]))
+    removed = set(_tool_ids(history[count:])) - set(_tool_ids(history[:count]))
     view = machine.view
     index = next(
         (
@@ -280,21 +280,21 @@ def rewind(machine: Machine, count: int) -> None:
         machine.view = _whole(view, history[:count])
     del history[count:], machine.prints[count:]
     machine.renumber()
-    _forget(machine.view, count, gone)
+    _forget(machine.view, count, removed)
     machine.rewind_levels(count)
     machine.figure = None
 
 
 def _whole(view: View, history: Sequence[Item]) -> View:
     """All that stays, with the decisions about it; what was sent is another list."""
-    made = View(view.weights)
-    made.decisions, made.added_texts, made.whole = view.decisions, view.added_texts, view.whole
-    made.emptied, made.unthought = view.emptied, view.unthought
-    made.uuids, made.times = view.uuids, view.times
+    whole = View(view.weights)
+    whole.decisions, whole.added_texts, whole.whole = view.decisions, view.added_texts, view.whole
+    whole.emptied, whole.unthought = view.emptied, view.unthought
+    whole.uuids, whole.times = view.uuids, view.times
     for place, item in enumerate(history):
-        made.add(item, place)
-    made.rewrites, made.changed_from = view.rewrites + 1, 0
-    return made
+        whole.add(item, place)
+    whole.rewrites, whole.changed_from = view.rewrites + 1, 0
+    return whole
 
 
 def _tool_ids(items: Iterable[Item]) -> Iterator[str]:
@@ -305,12 +305,14 @@ def _tool_ids(items: Iterable[Item]) -> Iterator[str]:
                 yield name
 
 
-def _forget(view: View, count: int, gone: set[str]) -> None:
+def _forget(view: View, count: int, removed: set[str]) -> None:
     """A message that comes in the place of one that went has nothing of it."""
-    view.decisions = {name: each for name, each in view.decisions.items() if name not in gone}
+    view.decisions = {
+        name: decision for name, decision in view.decisions.items() if name not in removed
+    }
     view.added_texts = {at: texts for at, texts in view.added_texts.items() if at < count}
-    view.whole = {name: None for name in view.whole if name not in gone}
-    view.emptied = view.emptied - gone
+    view.whole = {name: None for name in view.whole if name not in removed}
+    view.emptied = view.emptied - removed
     view.unthought = {at for at in view.unthought if at < count}
     view.uuids = {at: name for at, name in view.uuids.items() if at < count}
     view.times = {at: came for at, came in view.times.items() if at < count}
@@ -351,14 +353,14 @@ class History(MutableSequence[Item]):
     def __getitem__(self, at: slice) -> list[Item]: ...
     def __getitem__(self, at: int | slice) -> Item | list[Item]:
         if isinstance(at, slice):
-            return [self[each] for each in range(*at.indices(len(self._items)))]
+            return [self[place] for place in range(*at.indices(len(self._items)))]
         item = self._items[at]
         if item is not None:
             return item
-        found = self._read(at % len(self._items))
-        if found is None:
+        read = self._read(at % len(self._items))
+        if read is None:
             raise LookupError(f"message {at} was let go and cannot be read back")
-        return found
+        return read
 
     @overload
     def __setitem__(self, at: int, item: Item) -> None: ...
@@ -392,7 +394,7 @@ def as_entries(
     """Messages from a position on as entries; one without a uuid is given one, and keeps it."""
     from ullage.transcript.log import iso_of
 
-    made = []
+    entries = []
     for at in range(len(history))[start:]:
         item = history[at]
         if message_of(item) is None:
@@ -401,8 +403,8 @@ def as_entries(
         name = own if isinstance(own, str) else view.uuids.setdefault(at, ids())
         came = {"timestamp": iso_of(view.times[at])} if at in view.times else {}
         envelope = item if "message" in item else {"type": item["role"], "message": item}
-        made.append({"uuid": name, **came, **envelope})
-    return made
+        entries.append({"uuid": name, **came, **envelope})
+    return entries
 
 
 # What a conversation need not hold in memory any more; it goes on as it would have.
@@ -440,7 +442,7 @@ class Lighter:
         shown = {source for source in view.sources if isinstance(source, int)}
         inside = {*shown, *(int(key) for key in view.sources if str(key).isdecimal()), count - 1}
         writer.forget(machine, shown)
-        view.bases = {key: each for key, each in view.bases.items() if key in shown}
+        view.bases = {key: base for key, base in view.bases.items() if key in shown}
         if read is None:
             return
         if not isinstance(machine.history, History):
@@ -498,16 +500,16 @@ class Keeping(Accessors):
         from ullage.manager.journal import change_of, dump
 
         self._name(range(len(self.machine.history)))
-        found = {**dump(self.machine, history=history), **self._beside()}
-        return found if since is None else change_of(since, found)
+        state = {**dump(self.machine, history=history), **self._other_state()}
+        return state if since is None else change_of(since, state)
 
-    def _beside(self) -> dict[str, Any]:
+    def _other_state(self) -> dict[str, Any]:
         """The state of what is not in the machine: the last step before a request leaves, and the notes."""
-        found: dict[str, Any] = {"outgoing": self._writer.dump(self.machine)}
+        state: dict[str, Any] = {"outgoing": self._writer.dump(self.machine)}
         notes = getattr(self.host.memory, "dump", None)
-        return {**found, "memory": notes()} if callable(notes) else found
+        return {**state, "memory": notes()} if callable(notes) else state
 
-    def _load_beside(self, stored: Mapping[str, Any]) -> None:
+    def _load_other_state(self, stored: Mapping[str, Any]) -> None:
         self._writer.load(self.machine, stored.get("outgoing") or {})
         load_notes = getattr(self.host.memory, "load", None)
         if callable(load_notes) and isinstance(stored.get("memory"), Mapping):
@@ -540,11 +542,11 @@ class Keeping(Accessors):
         from ullage.manager.journal import load, with_changes
 
         state = with_changes(saved)
-        made = cls._of_state(state, policy, outside)
-        load(made.machine, state, history)
-        made._load_beside(state)
-        made._commit("restore")
-        return made
+        manager = cls._of_state(state, policy, outside)
+        load(manager.machine, state, history)
+        manager._load_other_state(state)
+        manager._commit("restore")
+        return manager
 
     @classmethod
     def _of_state(
@@ -555,12 +557,12 @@ class Keeping(Accessors):
         if not isinstance(saved.get("policy"), Mapping) or "model" not in saved:
             raise InvalidPolicy("saved", type(saved).__name__, "must be the result of save()")
         rules = policy if policy is not None else policy_of(saved["policy"])
-        known = {name: saved[name] for name in ("model", "source", "provider")}
-        known.update(saved.get("stated_window") or {})
-        known["thinking"] = saved.get("thinking")
+        saved_arguments = {name: saved[name] for name in ("model", "source", "provider")}
+        saved_arguments.update(saved.get("stated_window") or {})
+        saved_arguments["thinking"] = saved.get("thinking")
         make: Any = cls
-        made: Self = make(policy=rules, **{**known, **outside})
-        return made
+        manager: Self = make(policy=rules, **{**saved_arguments, **outside})
+        return manager
 
     # ---- a log of its own --------------------------------------------------------------------
 
@@ -588,44 +590,44 @@ class Keeping(Accessors):
         owned, clock = isinstance(path, str | PathLike), outside.get("clock") or now_in_ms
         log = opened_log(path, clock, create=False) if isinstance(path, str | PathLike) else path
         try:
-            found = read_journal(log)
-            made = cls._begun(log, policy, outside) if not found.state else None
-            if made is None:
-                made = cls._of_log(log, found, policy, outside)
-            if made._journal is not None:
-                made._journal.owned = owned
+            read = read_journal(log)
+            manager = cls._begun(log, policy, outside) if not read.state else None
+            if manager is None:
+                manager = cls._of_log(log, read, policy, outside)
+            if manager._journal is not None:
+                manager._journal.owned = owned
         except BaseException:
             if owned:
                 log.close()
             raise
-        return made
+        return manager
 
     @classmethod
     def _of_log(
         cls,
         log: TranscriptLog,
-        found: Found,
+        read: ReadJournal,
         policy: Policy | str | None,
         outside: Mapping[str, Any],
     ) -> Self:
         from ullage.manager.journal import load_account, ms_of, set_state, uuids_of
 
-        made = cls._of_state(found.state, policy, outside)
-        machine, journal = made.machine, made._new_journal(log)
-        set_state(machine, found.state, [each.item for each in found.history])
-        machine.view.uuids = uuids_of(found.history)
-        account = {"reports": found.reports, "records": found.records, "let_go": found.let_go}
+        manager = cls._of_state(read.state, policy, outside)
+        machine, journal = manager.machine, manager._new_journal(log)
+        set_state(machine, read.state, [added.item for added in read.history])
+        machine.view.uuids = uuids_of(read.history)
+        account = {"reports": read.reports, "records": read.records, "let_go": read.let_go}
         load_account(machine, account)
         trim_account(machine)
-        made._load_beside(found.state)
-        for each in found.later:
-            at_ms = ms_of(each.timestamp)
-            made._add_again(each.item, at_ms=at_ms, uuid=each.uuid, answer=each.answer)
-        places = (each.offset for each in (*found.history, *found.later))
-        journal.goes_on(machine, found.state, places)
-        made._use(journal)
-        made._commit("resume", journal.without(found.torn, "an unfinished write"))
-        return made
+        manager._load_other_state(read.state)
+        for added in read.later:
+            at_ms = ms_of(added.timestamp)
+            manager._add_again(added.item, at_ms=at_ms, uuid=added.uuid, answer=added.answer)
+        places = (added.offset for added in (*read.history, *read.later))
+        journal.goes_on(machine, read.state, places)
+        manager._use(journal)
+        manager._commit("resume", journal.without(read.unfinished, "an unfinished write"))
+        return manager
 
     @classmethod
     def _begun(
@@ -640,13 +642,13 @@ class Keeping(Accessors):
             )
         entries = log.resume().entries
         make: Any = cls
-        made: Self = make(policy=policy, **outside)
+        manager: Self = make(policy=policy, **outside)
         for entry in entries:
-            made.machine.add(entry)
-        journal = made._new_journal(log)
-        journal.begin(made.machine, made._beside(), base=True)
-        made._use(journal)
-        return made
+            manager.machine.add(entry)
+        journal = manager._new_journal(log)
+        journal.begin(manager.machine, manager._other_state(), base=True)
+        manager._use(journal)
+        return manager
 
     def _new_journal(self, log: TranscriptLog, *, owned: bool = False) -> Journal:
         from ullage.manager.journal import Journal
@@ -677,7 +679,7 @@ class Keeping(Accessors):
                     hint="ContextManager.resume(path) continues it",
                 )
             journal = self._new_journal(opened, owned=owned)
-            journal.begin(self.machine, self._beside())
+            journal.begin(self.machine, self._other_state())
             self._use(journal)
         except BaseException:
             if owned:
@@ -720,8 +722,8 @@ class Keeping(Accessors):
             journal.reports, journal.records = len(machine.reports), len(machine.records)
 
     def _read(self, at: int) -> Item | None:
-        found = self._added(at)
-        return None if found is None else found.item
+        added = self._added(at)
+        return None if added is None else added.item
 
     def _added(self, at: int) -> Added | None:
         """What the log records about a message of the history."""
@@ -740,12 +742,12 @@ class Keeping(Accessors):
         for at in positions:
             if not isinstance(history, History) or history.held(at):
                 continue
-            found = self._added(at)
-            if found is None or found.item is None:
+            added = self._added(at)
+            if added is None or added.item is None:
                 continue
-            if not isinstance(found.item.get("uuid"), str):
-                view.uuids.setdefault(at, found.uuid)
-            came = None if "timestamp" in found.item else ms_of(found.timestamp)
+            if not isinstance(added.item.get("uuid"), str):
+                view.uuids.setdefault(at, added.uuid)
+            came = None if "timestamp" in added.item else ms_of(added.timestamp)
             if came is not None:
                 view.times.setdefault(at, came)
 
@@ -755,9 +757,9 @@ class Keeping(Accessors):
         """Write what has changed; if that fails, nothing has."""
         if self._journal is None:
             return
-        made = self._sent if self._sent is not self._recorded else None
+        request = self._sent if self._sent is not self._recorded else None
         try:
-            self._journal.commit(self.machine, self._beside(), what, more, made)
+            self._journal.commit(self.machine, self._other_state(), what, more, request)
             self._recorded = self._sent
         except BaseException:
             self._sent = self._recorded
@@ -782,7 +784,7 @@ class Keeping(Accessors):
         elif careful:
             from ullage.manager.journal import state_of
 
-            before = {**state_of(machine), **self._beside()}
+            before = {**state_of(machine), **self._other_state()}
         counts = len(machine.reports), machine.account.held, _marks(machine)
         failure: BaseException | None = None
         try:
@@ -815,7 +817,7 @@ class Keeping(Accessors):
         del machine.reports[reports:]
         machine.records = machine.records[:records]
         machine.view.uuids = {at: name for at, name in view.uuids.items() if at < messages}
-        self._load_beside(state)
+        self._load_other_state(state)
         for at in range(state["count"], messages):
             answer = journal is not None and at in journal.answers
             self._add_again(
@@ -872,15 +874,15 @@ class Keeping(Accessors):
         """
         from ullage.manager.journal import load
 
-        given = {**self._outside, **outside}
-        own = given.pop("policy", None)
+        arguments = {**self._outside, **outside}
+        own = arguments.pop("policy", None)
         saved = self.save(history=True)
-        made = type(self)._of_state(saved, own if policy is None else policy, given)
-        load(made.machine, saved, None)
-        made._writer.load(made.machine, saved["outgoing"])
+        fork = type(self)._of_state(saved, own if policy is None else policy, arguments)
+        load(fork.machine, saved, None)
+        fork._writer.load(fork.machine, saved["outgoing"])
         if log is not None:
-            made._keep_in(log)
-        return made
+            fork._keep_in(log)
+        return fork
 
     def __deepcopy__(self, memo: Any) -> Self:
         del memo

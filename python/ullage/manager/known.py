@@ -58,20 +58,20 @@ _OBJECT: Final = "give a mapping; observe takes an SDK's response object too"
 # ---- arguments -------------------------------------------------------------------------------
 
 
-def check_arguments(given: Mapping[str, Any]) -> None:
+def check_arguments(arguments: Mapping[str, Any]) -> None:
     """Refuse arguments of the wrong type, before anything is made of them.
 
     Raises:
         InvalidPolicy: Names the argument, and in its hint what makes one.
     """
     for name, (fits, limit, hint) in _ARGUMENTS.items():
-        value = given.get(name)
+        value = arguments.get(name)
         if value is not None and not fits(value):
             got = value if isinstance(value, str | int | float) else type(value).__name__
             raise InvalidPolicy(name, got, limit, hint=hint)
-    if not isinstance(given["model"], str):
+    if not isinstance(arguments["model"], str):
         hint = "such as 'claude-opus-4-5'; with context_window= any name will do"
-        raise InvalidPolicy("model", given["model"], "must be the name of a model", hint=hint)
+        raise InvalidPolicy("model", arguments["model"], "must be the name of a model", hint=hint)
 
 
 def _is_text(value: object) -> bool:
@@ -165,28 +165,28 @@ _ARGUMENTS: Final[Mapping[str, tuple[Callable[[Any], bool], str, str]]] = {
 # ---- the form --------------------------------------------------------------------------------
 
 
-def first_form(given: Mapping[str, Any], row: Model) -> str:
+def first_form(arguments: Mapping[str, Any], row: Model) -> str:
     """The form of a manager that is given none: the tools', else the one in which the model is most often asked.
 
     `thinking` and `context_management` are Anthropic's parameters.
     """
-    if not form_is_open(given):
-        return tools_show(given["tools"]) or "anthropic"
-    return form_by_name(given["model"], row.provider if row.known else "")
+    if not form_is_open(arguments):
+        return tools_show(arguments["tools"]) or "anthropic"
+    return form_by_name(arguments["model"], row.provider if row.known else "")
 
 
-def form_is_open(given: Mapping[str, Any]) -> bool:
+def form_is_open(arguments: Mapping[str, Any]) -> bool:
     """Whether nothing but the messages shows the form."""
-    stated = given["thinking"] is not None or given["context_management"] is not None
-    return not (stated or tools_show(given["tools"]))
+    stated = arguments["thinking"] is not None or arguments["context_management"] is not None
+    return not (stated or tools_show(arguments["tools"]))
 
 
-def shown_form(items: Iterable[Any], known: Provider) -> Provider | None:
-    """The form that the first of these shows which shows one; `known`, if that is among those it can be; `None`: none does."""
+def shown_form(items: Iterable[Any], current: Provider) -> Provider | None:
+    """The form that the first of these shows which shows one; `current`, if that is among those it can be; `None`: none does."""
     for item in items:
         forms = forms_of(camel_cased(as_json(item)) if type(item) is not dict else item)
         if forms:
-            return known if known.name in forms else provider_of(forms[0])
+            return current if current.name in forms else provider_of(forms[0])
     return None
 
 
@@ -261,13 +261,15 @@ def check_answer(item: Any, provider: Provider) -> None:
             hint="what others say goes to add",
         )
     if role is None and provider.speakers_only:
-        raise InvalidMessage("is not a response of the model", got=_told(item), hint=_hint(item))
+        raise InvalidMessage(
+            "is not a response of the model", got=_reasons_of(item), hint=_hint(item)
+        )
 
 
 def no_answer(body: Any) -> InvalidMessage:
     """The error for a response without any item."""
     reason = "the response holds no message of the model"
-    return InvalidMessage(reason, got=_told(body), hint=_hint(body))
+    return InvalidMessage(reason, got=_reasons_of(body), hint=_hint(body))
 
 
 def _is_entry(item: Item) -> bool:
@@ -284,7 +286,7 @@ def _hint(item: Any) -> str:
         return _OBJECT
     choices = item.get("choices")
     if isinstance(choices, list):
-        whole = any(isinstance(each, Mapping) and each.get("message") for each in choices)
+        whole = any(isinstance(choice, Mapping) and choice.get("message") for choice in choices)
         return _WHOLE if whole else _PIECE
     if item.get("output") or item.get("candidates"):
         return _WHOLE
@@ -298,17 +300,17 @@ def _hint(item: Any) -> str:
     return "give what the provider answered, or a mapping with role and content"
 
 
-def _told(body: Any) -> str:
+def _reasons_of(body: Any) -> str:
     if not isinstance(body, Mapping):
         return type(body).__name__
     reasons = [
-        each.get("finishReason") or each.get("finish_reason")
+        part.get("finishReason") or part.get("finish_reason")
         for name in ("candidates", "choices")
-        for each in body.get(name) or ()
-        if isinstance(each, Mapping)
+        for part in body.get(name) or ()
+        if isinstance(part, Mapping)
     ]
-    said = ", ".join(str(reason) for reason in reasons if reason)
-    return said or f"keys {', '.join(sorted(map(str, body))[:6]) or 'none'}"
+    listed = ", ".join(str(reason) for reason in reasons if reason)
+    return listed or f"keys {', '.join(sorted(map(str, body))[:6]) or 'none'}"
 
 
 # A flow in the background of a conversation: the summaries that a context collapse will need (COL-1).
@@ -440,7 +442,7 @@ class Host:
         options: Further fields of `compaction.job.Job`.
         listeners: Called with every event.
         ahead: Writes summaries in advance; `None`: none are.
-        beside: Has summaries of spans written that a context collapse will need.
+        background: Has summaries of spans written that a context collapse will need.
         logged: The conversation is in a log that holds what the history holds.
     """
 
@@ -454,7 +456,7 @@ class Host:
     options: dict[str, Any] = field(default_factory=dict)
     listeners: tuple[Listener, ...] = ()
     ahead: Ahead | None = None
-    beside: BackgroundFlow = field(default_factory=BackgroundFlow)
+    background: BackgroundFlow = field(default_factory=BackgroundFlow)
     logged: bool = False
 
     @property
@@ -465,14 +467,14 @@ class Host:
 
 def overhead_of(system: Any, tools: Sequence[Any], model: Model) -> dict[str, int]:
     """Estimated tokens of a system prompt and of tool definitions, which may be objects of an SDK."""
-    weights, given = weights_for(model), as_json(list(tools))
-    return {"system": _count(system, weights), "tools": _count(given or None, weights)}
+    weights, definitions = weights_for(model), as_json(list(tools))
+    return {"system": _count(system, weights), "tools": _count(definitions or None, weights)}
 
 
 def names_of(tools: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     """Names of tool definitions: as they are read, or in OpenAI's form."""
     functions = (tool.get("function") for tool in tools)
-    inner = (each.get("name") for each in functions if isinstance(each, Mapping))
+    inner = (function.get("name") for function in functions if isinstance(function, Mapping))
     return frozenset(filter(None, [*(tool.get("name") for tool in tools), *inner]))
 
 

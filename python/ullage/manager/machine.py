@@ -165,17 +165,17 @@ class CallIds:
         calls: Ids of calls, each with the id of its response.
         answered: Ids that a result names.
         waiting: Ids of calls that no later result names, in order.
-        given: By the id of its own that a call got here, the one it came with.
+        came_as: By the id of its own that a call got here, the one it came with.
 
     Args:
-        given: Of messages that were renamed before, as the attribute; `None`: there are none.
+        came_as: Of messages that were renamed before, as the attribute; `None`: there are none.
     """
 
-    def __init__(self, given: Mapping[str, str] | None = None) -> None:
+    def __init__(self, came_as: Mapping[str, str] | None = None) -> None:
         self.calls: dict[str, str | None] = {}
         self.answered: set[str] = set()
         self.waiting: dict[str, None] = {}
-        self.given: dict[str, str] = dict(given or ())
+        self.came_as: dict[str, str] = dict(came_as or ())
         self._newest: dict[
             str, str
         ] = {}  # by the id that it came with, the newest call that was renamed
@@ -185,11 +185,11 @@ class CallIds:
 
     def of_all(self, items: Iterable[Item]) -> list[Item]:
         """Messages in order, each `own` and taken in."""
-        found = []
+        own = []
         for item in items:
-            found.append(self.own(item))
-            self.take(found[-1])
-        return found
+            own.append(self.own(item))
+            self.take(own[-1])
+        return own
 
     def own(self, item: Item) -> Item:
         """The message, its calls and results under ids of their own; the same object where they are already."""
@@ -197,8 +197,8 @@ class CallIds:
         content = None if message is None else message.get("content")
         if message is None or not isinstance(content, list):
             return item
-        taken: list[str] = []  # by calls and results of this message
-        blocks = [self._block(block, message.get("id"), taken) for block in content]
+        names_here: list[str] = []  # by calls and results of this message
+        blocks = [self._block(block, message.get("id"), names_here) for block in content]
         if all(new is old for new, old in zip(blocks, content, strict=True)):
             return item
         changed = {**message, "content": blocks}
@@ -239,7 +239,7 @@ class CallIds:
             return
         self.calls[name] = response if isinstance(response, str) else None
         self.waiting[name] = None
-        came = self.given.get(name, name)
+        came = self.came_as.get(name, name)
         if came is not name:
             self._newest[came] = name
         self._open.setdefault(came, []).append(name)
@@ -247,43 +247,43 @@ class CallIds:
     def _answered(self, name: str) -> None:
         self.answered.add(name)
         self.waiting.pop(name, None)
-        waiting = self._open.get(self.given.get(name, name))
+        waiting = self._open.get(self.came_as.get(name, name))
         if waiting and name in waiting:
             waiting.remove(name)
 
-    def _block(self, block: Any, response: Any, taken: list[str]) -> Any:
+    def _block(self, block: Any, response: Any, names_here: list[str]) -> Any:
         kind = block.get("type") if isinstance(block, Mapping) else None
         key = _ID.get(kind) if isinstance(kind, str) else None
         came = block.get(key) if key is not None else None
         if not isinstance(came, str):
             return block
         name = (
-            self._of_result(came, taken)
+            self._of_result(came, names_here)
             if kind == "tool_result"
-            else self._of_call(came, response, taken)
+            else self._of_call(came, response, names_here)
         )
-        taken.append(name)
+        names_here.append(name)
         return block if name == came else {**block, key: name}
 
-    def _of_call(self, came: str, response: Any, taken: list[str]) -> str:
+    def _of_call(self, came: str, response: Any, names_here: list[str]) -> str:
         newest = self._newest.get(came, came)
-        if newest not in taken:
+        if newest not in names_here:
             if newest not in self.calls:
                 return newest
             if response is not None and self.calls[newest] == response:
                 return newest  # the same answer once more, not another call
-        used = (self.calls, taken)
-        name = next(each for each in _others(came) if not any(each in names for names in used))
-        self.given[name] = came
+        used = (self.calls, names_here)
+        name = next(other for other in _others(came) if not any(other in names for names in used))
+        self.came_as[name] = came
         return name
 
-    def _of_result(self, came: str, taken: list[str]) -> str:
+    def _of_result(self, came: str, names_here: list[str]) -> str:
         """The first open call of the newest answer that came with this id, else the newest one of them."""
         for name in self._open.get(came, ()):
-            if name not in taken:
+            if name not in names_here:
                 return name
         newest = self._newest.get(came, came)
-        return came if newest in self.answered or newest in taken else newest
+        return came if newest in self.answered or newest in names_here else newest
 
 
 def _others(name: str) -> Iterator[str]:
@@ -306,26 +306,26 @@ def _ids(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield kind, block[key]
 
 
-def as_given(message: Item, given: Mapping[str, str]) -> Item:
+def as_given(message: Item, came_as: Mapping[str, str]) -> Item:
     """The message with the ids that its calls and results came with; the same object where they are there.
 
     Args:
         message: Of the internal view, bare.
-        given: See `CallIds`.
+        came_as: See `CallIds`.
     """
     content = message.get("content")
-    if not given or not isinstance(content, list):
+    if not came_as or not isinstance(content, list):
         return message
-    blocks = [_block_as_given(block, given) for block in content]
+    blocks = [_block_as_given(block, came_as) for block in content]
     if all(new is old for new, old in zip(blocks, content, strict=True)):
         return message
     return {**message, "content": blocks}
 
 
-def _block_as_given(block: Any, given: Mapping[str, str]) -> Any:
+def _block_as_given(block: Any, came_as: Mapping[str, str]) -> Any:
     kind = block.get("type") if isinstance(block, Mapping) else None
     key = _ID.get(kind) if isinstance(kind, str) else None
-    came = given.get(block.get(key)) if key is not None else None
+    came = came_as.get(block.get(key)) if key is not None else None
     return block if came is None else {**block, key: came}
 
 
@@ -422,24 +422,28 @@ def named(sums: Sequence[int]) -> dict[str, int]:
 
 def _row(view: View, index: int) -> Row:
     message = view.ledger.message(index)
-    made = isinstance(view.sources[index], str) or message.flags & _SUMMARY
-    if made:
+    by_level = isinstance(view.sources[index], str) or message.flags & _SUMMARY
+    if by_level:
         name = "host text" if is_standing(view.originals[index]) else "summaries"
         return ((_AT[name], message.tokens),)
     own = _AT[_OF_ROLE.get(message.role, "other")]
-    found: dict[int, int] = {}
-    rest = message.tokens
+    tokens_by_category: dict[int, int] = {}
+    left = message.tokens
     for block in view.ledger.blocks(index):
         at = _AT[_category(view, block)] if block.kind != BlockKind.TEXT else own
-        found[at] = found.get(at, 0) + block.tokens
-        rest -= block.tokens
-    if message.role == Role.USER and own in found and (host := _host_tokens(view, index)):
-        found[own] -= host
-        found[_AT["host text"]] = host
+        tokens_by_category[at] = tokens_by_category.get(at, 0) + block.tokens
+        left -= block.tokens
+    if (
+        message.role == Role.USER
+        and own in tokens_by_category
+        and (host := _host_tokens(view, index))
+    ):
+        tokens_by_category[own] -= host
+        tokens_by_category[_AT["host text"]] = host
     # What frames a message counts to what most of it is.
-    main = max(found, key=lambda at: (found[at], -at), default=own)
-    found[main] = found.get(main, 0) + rest
-    return tuple(found.items())
+    main = max(tokens_by_category, key=lambda at: (tokens_by_category[at], -at), default=own)
+    tokens_by_category[main] = tokens_by_category.get(main, 0) + left
+    return tuple(tokens_by_category.items())
 
 
 def _host_tokens(view: View, index: int) -> int:
@@ -502,7 +506,7 @@ class Account:
 
     def settle(self, view: View, tally: Tally) -> None:
         """Add up what is noted, as the view is now."""
-        self._summed += [(each, tally.sums(view, shown)) for each, shown in self._noted]
+        self._summed += [(noted, tally.sums(view, shown)) for noted, shown in self._noted]
         self._noted.clear()
 
     def records(self, view: View, tally: Tally) -> list[RequestRecord]:
@@ -512,7 +516,7 @@ class Account:
             return self._read
         from ullage.manager.questions import RequestRecord
 
-        self._read += [RequestRecord(*each, named(sums)) for each, sums in self._summed]
+        self._read += [RequestRecord(*fields, named(sums)) for fields, sums in self._summed]
         self._summed.clear()
         return self._read
 
@@ -526,9 +530,9 @@ class Account:
         more = max(0, self.held - keep)
         self.held -= more
         for held in (self._read, self._summed, self._noted):
-            gone = min(more, len(held))
-            del held[:gone]
-            more -= gone
+            surplus = min(more, len(held))
+            del held[:surplus]
+            more -= surplus
 
 
 S = TypeVar("S")
@@ -569,7 +573,7 @@ class Machine:
     let_go: tuple[int, int] = (0, 0)  # reports that are no longer kept; request of the newest
     prints: list[str] = field(default_factory=list)  # of messages, taken when the state is saved
     figure: Figure | None = None
-    rest: Rest | None = None  # until when no level has anything to do; not saved
+    resting_until: Rest | None = None  # until when no level has anything to do; not saved
     looks: int = 0  # how often levels may have changed their states; not saved
     told_of_usage: bool = False  # the warning about usage that cannot be true was given
     skipped_from: int | None = None  # first message of requests that were made without the levels
@@ -709,16 +713,16 @@ class Machine:
 
         item = given_as_json(item, provider)
         (check_answer if answers else check_item)(item, provider)
-        found = read_item(item, provider, position=len(self.history), open_calls=self._open_calls)
-        made = [{**message, **about} if about else message for message in found]
-        for message in made:
+        read = read_item(item, provider, position=len(self.history), open_calls=self._open_calls)
+        messages = [{**message, **about} if about else message for message in read]
+        for message in messages:
             self.add(message, at_ms=at_ms)
-        return made
+        return messages
 
     def _open_calls(self) -> list[tuple[str, str]]:
         ledger = self.view.ledger
-        found = ((name, ledger.find_call(name)) for name in self.call_ids.waiting)
-        shown = ((name, ledger.blocks(at[0])[at[1]]) for name, at in found if at is not None)
+        places = ((name, ledger.find_call(name)) for name in self.call_ids.waiting)
+        shown = ((name, ledger.blocks(at[0])[at[1]]) for name, at in places if at is not None)
         return [(name, ledger.string(block.name)) for name, block in shown]
 
     def add(self, message: Item, *, at_ms: int | None = None, uuid: str = "") -> None:
@@ -750,13 +754,13 @@ class Machine:
         Returns:
             False: it is not plain, or a decision is laid over one of its ids; nothing has changed.
         """
-        view, history, known = self.view, self.history, self.call_ids
+        view, history, call_ids = self.view, self.history, self.call_ids
         provider = self.provider
         own = "" if provider.internal else provider.carrier or provider.name
-        found = view.ledger.append_plain(message, known.calls, known.answered, own)
-        if found is None:
+        plain = view.ledger.append_plain(message, call_ids.calls, call_ids.answered, own)
+        if plain is None:
             return False
-        answer, names, longest, chars = found
+        answer, names, longest, chars = plain
         place = len(history)
         if not view.is_bare(place, names):
             view.ledger.truncate(len(view.messages))
@@ -771,11 +775,11 @@ class Machine:
             view.times[place] = at_ms
         history.append(message)
         if answer:
-            known.note_calls(names, message.get("id"))
+            call_ids.note_calls(names, message.get("id"))
             if provider.internal:
                 view.plain.add(place)
         else:
-            known.note_results(names)
+            call_ids.note_results(names)
             if provider.internal and all(map(takes_id, names)):
                 view.plain.add(place)
         return True
@@ -787,11 +791,11 @@ class Machine:
         if not items:
             raise no_answer(body)
         piece = {"id": about["id"]} if "id" in about else {}
-        taken: list[Item] = []
+        added: list[Item] = []
         for number, item in enumerate(items, 1):
-            told = about if number == len(items) else piece
-            taken += self.take(item, told, at_ms=at_ms, answers=True)
-        newest = taken[-1] if taken else {}
+            with_about = about if number == len(items) else piece
+            added += self.take(item, with_about, at_ms=at_ms, answers=True)
+        newest = added[-1] if added else {}
         # First what the provider left out: its figure is judged without that.
         if self.watched or "context_management" in (message_of(body) or body):
             context, seen = self._own_context(), given_as_json(body, self.provider)
@@ -830,7 +834,7 @@ class Machine:
 
     def renumber(self) -> None:
         """After messages were dropped, recompute the used call ids from those that are left."""
-        self.call_ids = CallIds(self.call_ids.given)
+        self.call_ids = CallIds(self.call_ids.came_as)
         self.call_ids.of_all(self.history)
 
     def _correct(self, response: Item, before: int) -> None:
@@ -882,11 +886,11 @@ class Machine:
         anchor = self.view.anchor()
         if anchor is None:
             return self.correction.apply(int(self.view.ledger.tokens()) + self.overhead_tokens)
-        rest = int(self.view.ledger.anchored(0, ANY).estimated) - self.view.freed()
-        found = self.correction.apply(abs(rest))
-        if rest < 0:
-            found = Estimate(-found.tokens, -found.high, -found.low)
-        return Estimate(*(max(0, anchor.usage + each) for each in found))
+        remaining = int(self.view.ledger.anchored(0, ANY).estimated) - self.view.freed()
+        estimate = self.correction.apply(abs(remaining))
+        if remaining < 0:
+            estimate = Estimate(-estimate.tokens, -estimate.high, -estimate.low)
+        return Estimate(*(max(0, anchor.usage + part) for part in estimate))
 
     @property
     def tokens(self) -> int:
@@ -904,19 +908,19 @@ class Machine:
         if anchor is None:
             rough = ledger.tokens() + sum(self.overhead.values())
             return rough, correct(rough)
-        found, freed = ledger.anchored(0, ANY), view.freed_since(anchor)
-        rest = found.estimated - freed
-        grown = correct(rest) if rest >= 0 else -correct(-rest)
-        return max(0, found.total - freed), max(0, anchor.usage + grown)
+        count, freed = ledger.anchored(0, ANY), view.freed_since(anchor)
+        remaining = count.estimated - freed
+        grown = correct(remaining) if remaining >= 0 else -correct(-remaining)
+        return max(0, count.total - freed), max(0, anchor.usage + grown)
 
     def usage(self) -> Usage:
         """How full the window is now."""
         self.account.settle(self.view, self.tally)
-        found = self.estimate()
+        estimate = self.estimate()
         anchored = self.view.anchor() is not None
         by_category = self.tally.look(self.view)
         return Usage(
-            found.tokens, self.window.context, anchored, found.low, found.high, by_category
+            estimate.tokens, self.window.context, anchored, estimate.low, estimate.high, by_category
         )
 
     # ---- marks ---------------------------------------------------------------------------
@@ -939,8 +943,8 @@ class Machine:
         from ullage.levels.cost import cost_of, is_cold
 
         number = self.requests + 1
-        newest = takewhile(lambda each: each.request == number, reversed(self.reports))
-        earlier = [each.first_changed for each in newest if each.first_changed is not None]
+        newest = takewhile(lambda latest: latest.request == number, reversed(self.reports))
+        earlier = [latest.first_changed for latest in newest if latest.first_changed is not None]
         return cost_of(
             report,
             self.view,
@@ -970,7 +974,7 @@ class Machine:
     def records(self, records: list[RequestRecord]) -> None:
         self.account.replace(records)
 
-    def made(self, messages: int, tokens: int, now_ms: int | None) -> int:
+    def request_made(self, messages: int, tokens: int, now_ms: int | None) -> int:
         """One more request was made; returns its number."""
         number, tracking = self.requests + 1, self.tracking
         # Where answers are only added, each request but this one has had its answer.
@@ -994,7 +998,7 @@ class Machine:
 
     def touch(self) -> None:
         """A level looks, or the host changes what it looks at: its marks and its state may not be what they were."""
-        self.rest = None
+        self.resting_until = None
         self.looks += 1
 
     # ---- what levels are given ---------------------------------------------------------------
@@ -1030,7 +1034,7 @@ class Machine:
             store=host.offload,
             summarizer=host.summarizer,
             line_summarizer=host.line_summarizer,
-            background=host.beside,
+            background=host.background,
             compactor=compactor,
             count=lambda: self.tokens,
             goal=goal or Goal(),

@@ -151,8 +151,8 @@ class ContextManager(WholeLists):
         cache: bool = True,
         levels: Sequence[Level] = pipeline.ORDER,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name not in ("self", "log")}
-        check_arguments({**given, "log": log})
+        arguments = {name: value for name, value in locals().items() if name not in ("self", "log")}
+        check_arguments({**arguments, "log": log})
         stated = {"context_window": context_window, "max_output_tokens": max_output_tokens}
         row = (table or ModelTable.builtin()).stated(model, **stated)
         rules = policy_given(policy)
@@ -160,8 +160,8 @@ class ContextManager(WholeLists):
             hint = "pass memory=SessionMemory(folder, policy=policy.session_memory)"
             limit = "needs notes to keep: memory= is not given"
             raise InvalidPolicy("session_memory.enabled", True, limit, hint=hint)
-        form = provider_of(provider or first_form(given, row), writable=True)
-        self._form_is_open = provider is None and form_is_open(given)
+        form = provider_of(provider or first_form(arguments, row), writable=True)
+        self._form_is_open = provider is None and form_is_open(arguments)
         if context_management is not None:
             rules = context_edits.policy_for(rules, context_management, row, form)
         asked = read_thinking(thinking, provider=form)
@@ -178,11 +178,13 @@ class ContextManager(WholeLists):
             tools=names_of(self._writer.definitions),
             thinking=asked,
             levels=pipeline.checked(levels),
-            stated_window={name: given for name, given in stated.items() if given is not None},
+            stated_window={name: value for name, value in stated.items() if value is not None},
         )
         warn_without_trigger(self.machine.window, self.machine.overhead_tokens)
         named = ("summarizer", "line_summarizer", "fallback")
-        writers: Any = {name: _writer(given[name]) for name in named if given[name] is not None}
+        writers: Any = {
+            name: _writer(arguments[name]) for name in named if arguments[name] is not None
+        }
         if hasattr(writers.get("summarizer"), "following"):
             writers["summarizer"] = self._followed_by(writers["summarizer"])
         self.host = Host(
@@ -192,7 +194,7 @@ class ContextManager(WholeLists):
             hooks=hooks,
             providers=providers or Providers(),
             listeners=tuple(listeners),
-            options={name: given[name] for name in _OF_JOBS},
+            options={name: arguments[name] for name in _OF_JOBS},
             ahead=None if summarizer is None else _ahead(tuple(listeners)),
         )
         if memory is not None and hasattr(memory, "listen"):
@@ -201,7 +203,7 @@ class ContextManager(WholeLists):
         self._marks = Marks(levels)
         if context_management is not None:
             self.machine.state(context_edits.ContextEdits).config = dict(context_management)
-        self._outside, self._followed = given, Followed()
+        self._outside, self._followed = arguments, Followed()
         self._clock, self._ids = clock or now_in_ms, new_uuid
         if log is not None:
             self._keep_in(log)
@@ -280,8 +282,8 @@ class ContextManager(WholeLists):
         Raises:
             InvalidPolicy: There is no pin of this name.
         """
-        kept = unpin(self.machine.pins.values(), name)
-        self.machine.pins = {pin.name: pin for pin in kept}
+        remaining = unpin(self.machine.pins.values(), name)
+        self.machine.pins = {pin.name: pin for pin in remaining}
         self._commit("unpin")
 
     # ---- output ------------------------------------------------------------------------------
@@ -300,7 +302,7 @@ class ContextManager(WholeLists):
         """
         self._exclusive.enter("prepare")
         try:
-            self.host.beside.stop_task()
+            self.host.background.stop_task()
             request = self._at_rest(now_ms)
             if request is None:
                 with self._whole("prepare", careful=cancel is not None):
@@ -495,9 +497,9 @@ class ContextManager(WholeLists):
         """
         from ullage.manager.questions import answer
 
-        told = answer(self.machine, self.host, name, given)
+        tool_answer = answer(self.machine, self.host, name, given)
         self._commit("answer")
-        return told
+        return tool_answer
 
     # ---- inside ------------------------------------------------------------------------------
 
@@ -557,10 +559,10 @@ class ContextManager(WholeLists):
         return f"ContextManager({machine.model.name!r}, {size}, ≈{machine.tokens:_} tokens)"
 
 
-def _writer(given: WriterLike) -> Writer:
+def _writer(summarizer: WriterLike) -> Writer:
     from ullage.summarizers.lines import writer_of
 
-    return writer_of(given)
+    return writer_of(summarizer)
 
 
 def _ahead(listeners: tuple[Listener, ...]) -> Ahead:

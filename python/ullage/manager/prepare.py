@@ -93,7 +93,7 @@ def write_ahead(machine: Machine, host: Host, *, asynchronous: bool) -> None:
     from ullage.levels.collapse import asks_outside
 
     if asks_outside(host.summarizer) and not machine.state(Collapse).running:
-        host.beside.start(stage_ahead(machine, host), host, in_loop=asynchronous)
+        host.background.start(stage_ahead(machine, host), host, in_loop=asynchronous)
 
 
 def expand(machine: Machine, writer: RequestWriter, collapse_id: str) -> Flow[StageReport]:
@@ -129,20 +129,20 @@ def recover(machine: Machine, host: Host, writer: RequestWriter, error: Any) -> 
     """
     from ullage.providers.errors import classify
 
-    found = classify(error, provider=machine.provider)
-    if found.is_overflow:
+    classified = classify(error, provider=machine.provider)
+    if classified.is_overflow:
         writer.note_imported(machine)
     if machine.recovered != machine.requests:
         machine.recovered, machine.steps_tried = machine.requests, []
-    if found.kind == "output_budget":
-        smaller = _smaller_output(found)
+    if classified.kind == "output_budget":
+        smaller = _smaller_output(classified)
         if smaller is not None and OUTPUT not in machine.steps_tried:
             machine.steps_tried.append(OUTPUT)
-            return Recovery(found.kind, max_tokens=smaller)
-    if not found.is_overflow:
-        return Recovery(found.kind)
-    machine.learn(found.learned_limit)
-    goal = _goal(machine, found)
+            return Recovery(classified.kind, max_tokens=smaller)
+    if not classified.is_overflow:
+        return Recovery(classified.kind)
+    machine.learn(classified.learned_limit)
+    goal = _goal(machine, classified)
     compactor = Autocompaction(machine, host)
     context = machine.context(host, None, goal=Goal(goal, refused=True), compactor=compactor)
     before = context.estimated()
@@ -156,7 +156,7 @@ def recover(machine: Machine, host: Host, writer: RequestWriter, error: Any) -> 
         now = context.estimated()
         if now < before and now <= goal:
             freed, reports = before - now, tuple(context.reports)
-            return Recovery(found.kind, name, freed, found.learned_limit, reports)
+            return Recovery(classified.kind, name, freed, classified.learned_limit, reports)
     floor = context.estimated()
     hint = "start a new conversation or a model with more room"
     if not machine.window.compaction:
@@ -164,24 +164,26 @@ def recover(machine: Machine, host: Host, writer: RequestWriter, error: Any) -> 
     raise ContextTooLarge(floor, min(goal, machine.window.prompt), hint=hint)
 
 
-def _smaller_output(found: Classified) -> int | None:
+def _smaller_output(classified: Classified) -> int | None:
     """The most output that the error leaves room for; `None`: it does not say, or that is none."""
-    if found.output_limit_tokens is not None:
-        return found.output_limit_tokens
-    if found.used_tokens is None or found.limit_tokens is None:
+    if classified.output_limit_tokens is not None:
+        return classified.output_limit_tokens
+    if classified.used_tokens is None or classified.limit_tokens is None:
         return None
-    left = found.limit_tokens - found.used_tokens
+    left = classified.limit_tokens - classified.used_tokens
     return left if left > 0 else None
 
 
-def _goal(machine: Machine, found: Classified) -> int:
+def _goal(machine: Machine, classified: Classified) -> int:
     """Estimated tokens to get below: what was refused less the gap, or a share of it."""
     estimated = machine.estimated()
     enough = estimated * ENOUGH_PERCENT // 100
-    if found.gap_tokens and found.used_tokens:
+    if classified.gap_tokens and classified.used_tokens:
         # The gap is in the provider's tokens; our estimate of the same request may be larger or smaller.
-        return min(enough, estimated - -(-found.gap_tokens * estimated // found.used_tokens))
-    return enough if found.learned_limit is None else min(enough, found.learned_limit)
+        return min(
+            enough, estimated - -(-classified.gap_tokens * estimated // classified.used_tokens)
+        )
+    return enough if classified.learned_limit is None else min(enough, classified.learned_limit)
 
 
 # Whether any level has anything to do for the next request: one look at the marks that they have stated, instead of asking each.
@@ -216,22 +218,22 @@ class Marks:
         view = machine.view
         if self._edits != view.edits or not machine.requests:
             return False
-        rest = self._rest(machine, host)
+        until = self._until(machine, host)
         fill, self.tokens = machine.sizes()
-        if not rest.least_fill <= fill < rest.fill or self.tokens >= rest.tokens:
+        if not until.least_fill <= fill < until.fill or self.tokens >= until.tokens:
             return False
-        if rest.pause_ms < NEVER.pause_ms and self._paused(machine, rest.pause_ms, now_ms):
+        if until.pause_ms < NEVER.pause_ms and self._paused(machine, until.pause_ms, now_ms):
             return False
-        return _results_pass(machine, rest)
+        return _results_pass(machine, until)
 
-    def _rest(self, machine: Machine, host: Host) -> Rest:
+    def _until(self, machine: Machine, host: Host) -> Rest:
         rules = machine.policy, machine.window, machine.model, machine.tools, machine.thinking, host
-        known = machine.rest
+        until = machine.resting_until
         # They are mostly the same objects, of which none is looked into.
-        if known is None or rules != self._rules:
-            known = machine.rest = _resting(machine, host)
+        if until is None or rules != self._rules:
+            until = machine.resting_until = _resting(machine, host)
             self._rules = rules
-        return known
+        return until
 
     @staticmethod
     def _paused(machine: Machine, pause_ms: int, now_ms: int | None) -> bool:
@@ -248,19 +250,19 @@ def _resting(machine: Machine, host: Host) -> Rest:
     return fits.both(pipeline.resting(machine.levels, context))
 
 
-def _results_pass(machine: Machine, rest: Rest) -> bool:
+def _results_pass(machine: Machine, until: Rest) -> bool:
     """Whether no new result is empty, or longer than a mark allows; then the model is shown them whole."""
     view, shown, chars = machine.view, list[str](), 0
-    fits = view.fresh_longest <= rest.result_chars and view.fresh_chars <= rest.message_chars
+    fits = view.fresh_longest <= until.result_chars and view.fresh_chars <= until.message_chars
     # Mostly all that is new came plainly.
     plain = fits and view.closely <= view.sent
     if plain:
         shown = view.fresh
     for name, _, _, _, _, length, _, flags in () if plain else view.ledger.results(view.sent):
         chars += length
-        if length > rest.result_chars or chars > rest.message_chars:
+        if length > until.result_chars or chars > until.message_chars:
             return False
-        if flags & NESTED_MEDIA and view.images() > rest.images:
+        if flags & NESTED_MEDIA and view.images() > until.images:
             return False
         if name in view.whole or name in view.decisions or is_replaced(length, flags):
             continue
@@ -292,15 +294,19 @@ def look_ahead(
     if ahead is None or percent == 0 or not _wanted(host):
         return
     ahead.drop_outdated(machine.view.messages)
-    found = decided(machine)
+    decision = decided(machine)
     if machine.tracking.model_rests(machine.policy.auto):
         return
-    if ahead.busy or found.code != "below" or found.tokens * 100 < found.limit_tokens * percent:
+    if (
+        ahead.busy
+        or decision.code != "below"
+        or decision.tokens * 100 < decision.limit_tokens * percent
+    ):
         return
     job = job_for(machine, host, list(machine.view.messages), "auto")
     from ullage.observe.events import BackgroundStarted
 
-    event = BackgroundStarted(tokens=found.tokens, trigger_tokens=found.limit_tokens)
+    event = BackgroundStarted(tokens=decision.tokens, trigger_tokens=decision.limit_tokens)
     for listener in host.listeners:
         with suppress(Exception):
             listener(event)
@@ -316,7 +322,7 @@ def _wanted(host: Any) -> bool:
     return not (local or host.summarizer == "extractive" or host.memory is not None or before)
 
 
-def taken(machine: Machine, host: Any) -> Flow[Prewritten | None]:
+def take_prewritten(machine: Machine, host: Any) -> Flow[Prewritten | None]:
     """The summary that was written ahead, if it still fits; one that is being written is waited for."""
     if host.ahead is None:
         return None
@@ -324,8 +330,8 @@ def taken(machine: Machine, host: Any) -> Flow[Prewritten | None]:
     while host.ahead.running and left > 0:
         yield Call(host.ahead.wait, (SLICE_SECONDS,))
         left -= SLICE_SECONDS
-    found: Prewritten | None = host.ahead.take(machine.view.messages)
-    return found
+    prewritten: Prewritten | None = host.ahead.take(machine.view.messages)
+    return prewritten
 
 
 class Autocompaction:
@@ -370,7 +376,7 @@ class Autocompaction:
         self.result = None
         if why == "summary" and machine.tokens < machine.trigger():
             why = "the provider's cache has run out"
-        ready = None if instructions else (yield from taken(machine, host))
+        ready = None if instructions else (yield from take_prewritten(machine, host))
         base = list(machine.view.messages)
         job = job_for(machine, host, base, "auto", instructions=instructions)
         rests = job.fallback is not None and machine.tracking.model_rests(machine.policy.auto)
@@ -519,26 +525,26 @@ def compact(
 
 
 def _asked(machine: Machine, asked: Asked) -> dict[str, Any]:
-    given: dict[str, Any] = {"instructions": asked.instructions, "direction": asked.direction}
+    arguments: dict[str, Any] = {"instructions": asked.instructions, "direction": asked.direction}
     if asked.keep is not None:
-        given["keep"] = asked.keep
+        arguments["keep"] = asked.keep
     if asked.target_tokens is not None:
-        given["target_tokens"] = asked.target_tokens
+        arguments["target_tokens"] = asked.target_tokens
     if asked.at is not None:
-        given["at"] = _place_of(machine, asked.at)
-    return given
+        arguments["at"] = _place_of(machine, asked.at)
+    return arguments
 
 
 def _place_of(machine: Machine, at: int | str) -> int | str:
     """A position in the view; the view's messages have no uuids of their own."""
     view = machine.view
     if isinstance(at, str):
-        found = next((place for place in range(len(view)) if view.uuid_at(place) == at), None)
-        if found is None:
+        place_found = next((place for place in range(len(view)) if view.uuid_at(place) == at), None)
+        if place_found is None:
             raise InvalidPolicy(
                 "at", at, "must be the uuid of a message in the context, or its position"
             )
-        return found
+        return place_found
     return at + len(view) if at < 0 else at
 
 
@@ -656,8 +662,8 @@ def _installed(
 
 def _parts(result: CompactionResult, base: Sequence[Any], key: str) -> list[int | Made]:
     """The new context: the kept messages of `base`, by position, and what was made."""
-    kept = [at for at in result.report.kept if isinstance(at, int)]
-    order = [*range(len(result.head)), *kept]
+    kept_places = [at for at in result.report.kept if isinstance(at, int)]
+    order = [*range(len(result.head)), *kept_places]
     parts: list[int | Made] = []
     for message in result.messages:
         here = next((at for at, place in enumerate(order) if message is base[place]), None)

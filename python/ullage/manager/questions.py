@@ -46,8 +46,8 @@ class RequestRecord:
     @classmethod
     def load(cls, stored: Sequence[object]) -> Self:
         """What `dump` gave."""
-        given: Any = stored
-        return cls(*given)
+        fields: Any = stored
+        return cls(*fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +114,18 @@ def explain(
     Raises:
         InvalidPolicy: There was no such request, or it is remembered no more.
     """
-    known = {record.number: record for record in records}
+    by_number = {record.number: record for record in records}
     if number is None:
-        return Explanation(None, *now, tuple(reports), known, let_go[0])
-    record = known.get(number)
+        return Explanation(None, *now, tuple(reports), by_number, let_go[0])
+    record = by_number.get(number)
     if record is None or number < let_go[1]:
-        first, last = max(min(known, default=0), let_go[1]), max(known, default=0)
+        first, last = max(min(by_number, default=0), let_go[1]), max(by_number, default=0)
         raise InvalidPolicy(
-            "request", number, f"must be one of the {len(known)} requests that are remembered",
-            hint=f"{first} to {last}" if known else "prepare() makes the first",
+            "request", number, f"must be one of the {len(by_number)} requests that are remembered",
+            hint=f"{first} to {last}" if by_number else "prepare() makes the first",
         )  # fmt: skip
     left = tuple(report for report in reports if report.request <= number)
-    return Explanation(record, record.tokens, record.by_category, left, known, let_go[0])
+    return Explanation(record, record.tokens, record.by_category, left, by_number, let_go[0])
 
 
 def recall_of(machine: Machine, host: Host) -> Recall:
@@ -139,7 +139,7 @@ def recall_of(machine: Machine, host: Host) -> Recall:
     return Recall(archive, listing=lambda: left(archive, view.sources, view.messages))
 
 
-def answer(machine: Machine, host: Host, name: str, given: Any) -> ToolAnswer:
+def answer(machine: Machine, host: Host, name: str, arguments: Any) -> ToolAnswer:
     """The answer to a call of one of the library's tools.
 
     Raises:
@@ -148,26 +148,26 @@ def answer(machine: Machine, host: Host, name: str, given: Any) -> ToolAnswer:
     act = _TOOLS.get(name)
     if act is None:
         raise InvalidPolicy("tool", name, f"must be one of {', '.join(_TOOLS)}")
-    return act(machine, host, given)
+    return act(machine, host, arguments)
 
 
-def _recall(machine: Machine, host: Host, given: Any) -> ToolAnswer:
-    return recall_of(machine, host).call(given)
+def _recall(machine: Machine, host: Host, arguments: Any) -> ToolAnswer:
+    return recall_of(machine, host).call(arguments)
 
 
-def _snip(machine: Machine, host: Host, given: Any) -> ToolAnswer:
+def _snip(machine: Machine, host: Host, arguments: Any) -> ToolAnswer:
     del host
-    return turn_snip.answer(given, machine.view, machine.state(TurnSnip))
+    return turn_snip.answer(arguments, machine.view, machine.state(TurnSnip))
 
 
-def _compact(machine: Machine, host: Host, given: Any) -> ToolAnswer:
+def _compact(machine: Machine, host: Host, arguments: Any) -> ToolAnswer:
     del host
     state, possible = machine.state(Offers), machine.window.compaction
-    return offers.ask(given, machine.view, machine.policy, state, possible=possible)
+    return offers.ask(arguments, machine.view, machine.policy, state, possible=possible)
 
 
-def _usage(machine: Machine, host: Host, given: Any) -> ToolAnswer:
-    del host, given
+def _usage(machine: Machine, host: Host, arguments: Any) -> ToolAnswer:
+    del host, arguments
     usage = machine.usage()
     lines = [f"{usage.tokens:,} of {usage.window_tokens:,} tokens ({usage.percent} %)."]
     lines += [f"{name}: {tokens:,}" for name, tokens in usage.by_category.items()]

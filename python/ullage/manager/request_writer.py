@@ -88,7 +88,7 @@ class RequestWriter:
         # The last message that a level changed; how far was looked for that, and for marks of the host.
         self._stable, self._looked, self._read = -1, 0, 0
         self._model, self._provider = model, provider_of(provider)
-        self._system, self._given = system, tools
+        self._system, self._given_tools = system, tools
         self._tools = read_tools(tools, self._provider)
         # The manager handles the window itself, which may differ from the table's (A24).
         self._options: dict[str, Any] = {
@@ -117,13 +117,13 @@ class RequestWriter:
     @property
     def system(self) -> SystemPrompt | None:
         """The system prompt."""
-        found: SystemPrompt | None = self._system
-        return found
+        prompt: SystemPrompt | None = self._system
+        return prompt
 
     @property
     def tools(self) -> Sequence[Any]:
         """The host's tool definitions, as given."""
-        return self._given
+        return self._given_tools
 
     @property
     def definitions(self) -> list[dict[str, Any]]:
@@ -132,17 +132,17 @@ class RequestWriter:
 
     def of_other(self, machine: Machine, **changed: Any) -> RequestWriter:
         """A writer that goes on from this one with another system prompt, other tools, or the machine's present model and form."""
-        given = {"system": self._system, "tools": self._given, **changed}
+        arguments = {"system": self._system, "tools": self._given_tools, **changed}
         thinking = self._options.get("thinking")
-        made = RequestWriter(
+        writer = RequestWriter(
             model=machine.model.name,
             provider=machine.provider,
             thinking=thinking,
             cache=self._cache,
-            **given,
+            **arguments,
         )
-        made.load(machine, self.dump(machine))
-        return made
+        writer.load(machine, self.dump(machine))
+        return writer
 
     def request(
         self,
@@ -173,7 +173,7 @@ class RequestWriter:
         return Request(
             written.messages,
             count,
-            number=machine.made(count, tokens, now_ms),
+            number=machine.request_made(count, tokens, now_ms),
             tokens=tokens,
             reports=reports,
             compaction=compaction,
@@ -203,11 +203,11 @@ class RequestWriter:
             return None
         if not self._marks.form:
             head = self._system, self._tools, as_sent(machine.history[0])
-            found = marks_for(self._provider, model, head)
-            if found is None:
+            marks = marks_for(self._provider, model, head)
+            if marks is None:
                 self._cache = False
                 return None
-            self._marks = found
+            self._marks = marks
         if self._marks.key:
             return self._marks
         view = machine.view
@@ -222,8 +222,8 @@ class RequestWriter:
         return self._marks
 
     def _parts(self, tools: Sequence[Any]) -> Mapping[str, Any]:
-        given = anthropic.to_provider((), system=self._system, tools=tools).parts
-        return {name: given[name] for name in ("system", "tools") if given.get(name)}
+        parts = anthropic.to_provider((), system=self._system, tools=tools).parts
+        return {name: parts[name] for name in ("system", "tools") if parts.get(name)}
 
     def _repaired(self, machine: Machine) -> tuple[Repaired, list[Loss]]:
         """The view in Anthropic's form, legal; the view's own list if nothing had to change."""
@@ -284,8 +284,8 @@ class RequestWriter:
         shown, _ = self._shown(view)
         if not self._provider.internal or self._own_list is not (shown is view.messages):
             return
-        made = [machine.history[at] for at in sorted(stay)]
-        history = [message for item in made if (message := as_sent(item)) is not None]
+        staying = [machine.history[at] for at in sorted(stay)]
+        history = [message for item in staying if (message := as_sent(item)) is not None]
         self._repairer = Repairer.load(
             self._repairer.dump(), shown, history=history, **self._options
         )

@@ -204,10 +204,10 @@ class Request:
                 done, self._whole = self._whole(), None
                 self.repairs, self.losses = done.repairs, done.losses
                 return getattr(self, name)
-            made = _EMPTY.get(name)
-            if made is None:
+            empty = _EMPTY.get(name)
+            if empty is None:
                 raise AttributeError(name, name=name, obj=self)
-            setattr(self, name, made())
+            setattr(self, name, empty())
             return getattr(self, name)
 
     @property

@@ -101,7 +101,7 @@ class Followed:
         """
         ends: list[int] = []
         for at in range(len(prints)):
-            following = next((each for each in origin[at + 1 :] if each is not None), None)
+            following = next((place for place in origin[at + 1 :] if place is not None), None)
             own = origin[at]
             if own is None or own == following:
                 ends.append(end if following is None else self.start(following))
@@ -150,7 +150,9 @@ class Followed:
             for at in range(len(prints)):
                 end += uneven.get(at, 1)
                 ends.append(end)
-            return cls(prints, ends, int(stored["asked"]), [int(each) for each in stored["mark"]])
+            return cls(
+                prints, ends, int(stored["asked"]), [int(number) for number in stored["mark"]]
+            )
         except (KeyError, TypeError, ValueError) as exc:
             raise InvalidPolicy(
                 "saved.followed", type(exc).__name__, f"cannot be read: {exc}"
@@ -211,12 +213,12 @@ class WholeLists(Keeping):
             (True, [0], 'kept')
         """
         with self._exclusive("view"):
-            self.host.beside.stop_task()
+            self.host.background.stop_task()
             self._meet(system, tools, model)
             with self._whole("prepare", careful=False):
-                made: ListView = self._run(self._follow(messages))
+                list_view: ListView = self._run(self._follow(messages))
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
-        return made
+        return list_view
 
     def changed_view(
         self,
@@ -242,12 +244,12 @@ class WholeLists(Keeping):
             ContextTooLarge, InvalidMessage, ManagerBusy: See `view`.
         """
         with self._exclusive("changed_view"):
-            self.host.beside.stop_task()
+            self.host.background.stop_task()
             self._meet(system, tools, model)
             with self._whole("prepare", careful=False):
-                made: ListView | None = self._run(self._follow_changed(messages, unchanged))
+                list_view: ListView | None = self._run(self._follow_changed(messages, unchanged))
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
-        return made
+        return list_view
 
     async def aview(
         self,
@@ -261,9 +263,9 @@ class WholeLists(Keeping):
         with self._exclusive("aview"):
             self._meet(system, tools, model)
             with self._whole("prepare"):
-                made: ListView = await self._arun(self._follow(messages))
+                list_view: ListView = await self._arun(self._follow(messages))
             prepare.write_ahead(self.machine, self.host, asynchronous=True)
-        return made
+        return list_view
 
     def view_kept(self, view: ListView) -> None:
         """The framework has put the newest view in place of its own list, which the next call hands over."""
@@ -282,9 +284,13 @@ class WholeLists(Keeping):
         from ullage.manager.journal import state_of
 
         state, view = state_of(self.machine), self.machine.view
-        held = [each for each in state["view"]["decisions"] if view.ledger.find_result(each[0])]
+        held = [
+            decision
+            for decision in state["view"]["decisions"]
+            if view.ledger.find_result(decision[0])
+        ]
         shown = {**state["view"], "decisions": held}
-        return {"version": VERSION, **state, "view": shown, **self._beside()}
+        return {"version": VERSION, **state, "view": shown, **self._other_state()}
 
     def load_view_state(self, stored: Mapping[str, Any], messages: Sequence[Item]) -> bool:
         """Put a state of `view_state` into this manager, which is still empty.
@@ -316,15 +322,15 @@ class WholeLists(Keeping):
         if len(held) != stored.get("count"):
             raise InvalidPolicy("stored.count", stored.get("count"), f"must be {len(held)}")
         set_state(self.machine, stored, held)
-        self._load_beside(stored)
+        self._load_other_state(stored)
         self._note_point()
         return True
 
-    def _beside(self) -> dict[str, Any]:
-        return {**super()._beside(), "followed": self._followed.dump()}
+    def _other_state(self) -> dict[str, Any]:
+        return {**super()._other_state(), "followed": self._followed.dump()}
 
-    def _load_beside(self, stored: Mapping[str, Any]) -> None:
-        super()._load_beside(stored)
+    def _load_other_state(self, stored: Mapping[str, Any]) -> None:
+        super()._load_other_state(stored)
         points = self._followed.points
         self._followed = Followed.load(stored.get("followed") or {})
         count = len(self._followed.prints)
@@ -344,43 +350,43 @@ class WholeLists(Keeping):
             log: The fork's own log: a path, or an open and empty log. `None`: it has none.
             **outside: What should differ from this manager, with the constructor's names.
         """
-        made = super().fork(policy=policy, log=log, **outside)
-        made._followed = Followed.load(self._followed.dump())
-        made._followed.points = list(self._followed.points)
-        return made
+        fork = super().fork(policy=policy, log=log, **outside)
+        fork._followed = Followed.load(self._followed.dump())
+        fork._followed.points = list(self._followed.points)
+        return fork
 
     # ---- inside ------------------------------------------------------------------------------
 
-    def _follow(self, given: Sequence[Item]) -> Flow[ListView]:
+    def _follow(self, items: Sequence[Item]) -> Flow[ListView]:
         """Take what is new, and write the list."""
-        reports, request = yield from self._take(given)
-        return self._written(given, reports, request)
+        reports, request = yield from self._take(items)
+        return self._written(items, reports, request)
 
-    def _follow_changed(self, given: Sequence[Item], unchanged: int) -> Flow[ListView | None]:
+    def _follow_changed(self, items: Sequence[Item], unchanged: int) -> Flow[ListView | None]:
         """Take what is new, and write the list if it is another one."""
-        reports, request = yield from self._take(given, unchanged)
+        reports, request = yield from self._take(items, unchanged)
         untouched = self.machine.view.is_untouched(len(self.machine.history))
-        return None if untouched and not reports else self._written(given, reports, request)
+        return None if untouched and not reports else self._written(items, reports, request)
 
     def _take(
-        self, given: Sequence[Item], unchanged: int = 0
+        self, items: Sequence[Item], unchanged: int = 0
     ) -> Flow[tuple[list[StageReport], Request | None]]:
         """Take what is new, with a request before each response that had none, and one for the whole."""
         if self._form_is_open:
-            self._look_at_form(given)
-        known = self._followed.prints[:unchanged]
-        prints = [*known, *(print_of(item) for item in given[len(known) :])]
-        self._find(given, prints)
+            self._look_at_form(items)
+        known_prints = self._followed.prints[:unchanged]
+        prints = [*known_prints, *(print_of(item) for item in items[len(known_prints) :])]
+        self._find(items, prints)
         followed, reports = self._followed, list[StageReport]()
         request: Request | None = None
-        for at in range(len(followed.prints), len(given)):
-            answers = _speaks(given[at])
-            if answers and at and not _speaks(given[at - 1]) and self._followed.asked != at:
+        for at in range(len(followed.prints), len(items)):
+            answers = _speaks(items[at])
+            if answers and at and not _speaks(items[at - 1]) and self._followed.asked != at:
                 reports += yield from self._past_request()
-            last = answers and (at + 1 == len(given) or not _speaks(given[at + 1]))
-            (self.observe if last else self.add)(given[at])
-            self._took(prints[at])
-        if self._followed.asked != len(given) or self._followed.mark != self._mark():
+            last = answers and (at + 1 == len(items) or not _speaks(items[at + 1]))
+            (self.observe if last else self.add)(items[at])
+            self._note_taken(prints[at])
+        if self._followed.asked != len(items) or self._followed.mark != self._mark():
             request = yield from self._request()
             reports += request.reports
         return reports, request
@@ -418,9 +424,9 @@ class WholeLists(Keeping):
         from ullage.manager.journal import state_of
 
         if self._journal is None:
-            self._followed.note({**state_of(self.machine), **self._beside()})
+            self._followed.note({**state_of(self.machine), **self._other_state()})
 
-    def _took(self, fingerprint: str) -> None:
+    def _note_taken(self, fingerprint: str) -> None:
         self._followed.prints.append(fingerprint)
         self._followed.ends.append(len(self.machine.history))
 
@@ -432,7 +438,7 @@ class WholeLists(Keeping):
         return [*counts, machine.overhead_tokens, machine.window.context]
 
     def _written(
-        self, given: Sequence[Item], reports: Sequence[StageReport], request: Request | None
+        self, items: Sequence[Item], reports: Sequence[StageReport], request: Request | None
     ) -> ListView:
         from ullage.manager.written_back import (
             ListView,
@@ -444,16 +450,16 @@ class WholeLists(Keeping):
         )
 
         machine, form = self.machine, self.machine.provider
-        names = machine.call_ids.given
-        written = written_back(machine.view, given, self._followed, form, names)
+        names = machine.call_ids.came_as
+        written = written_back(machine.view, items, self._followed, form, names)
         written = legal_again(written, form, machine.model.name, self._writer.system)
         if names and form.by_place:
-            written = named_as_given(written, given, names)
-        written = standing(written, given)
+            written = named_as_given(written, items, names)
+        written = standing(written, items)
         return ListView(
-            [each.message for each in written],
-            [each.origin for each in written],
-            plan_of(written, len(given)),
+            [line.message for line in written],
+            [line.origin for line in written],
+            plan_of(written, len(items)),
             tuple(reports),
             machine.tokens,
             () if request is None else tuple(request.tools),
@@ -461,26 +467,26 @@ class WholeLists(Keeping):
 
     # ---- back to what is the same ------------------------------------------------------------
 
-    def _find(self, given: Sequence[Item], prints: Sequence[str]) -> None:
+    def _find(self, items: Sequence[Item], prints: Sequence[str]) -> None:
         """Go back to the last known message that the list still has."""
         followed, history = self._followed, self.machine.history
         fits = bisect_right(followed.ends, len(history))
         followed.cut(fits)  # the manager was rewound
         same = followed.same(prints)
         if same == len(followed.prints):
-            same = self._adopt(given, prints)
+            same = self._adopt(items, prints)
         followed = self._followed
         if same < len(followed.prints) or followed.start(same) != len(history):
             self._return_to(same)
 
-    def _adopt(self, given: Sequence[Item], prints: Sequence[str]) -> int:
+    def _adopt(self, items: Sequence[Item], prints: Sequence[str]) -> int:
         """Know what was added or observed since the last view, as far as the list goes on with it."""
         from ullage.providers.native_lists import read_item
 
         history, followed = self.machine.history, self._followed
-        while (at := len(followed.prints)) < len(given) and followed.start(at) < len(history):
+        while (at := len(followed.prints)) < len(items) and followed.start(at) < len(history):
             start = followed.start(at)
-            read = read_item(given[at], self.machine.provider, position=start, open_calls=list)
+            read = read_item(items[at], self.machine.provider, position=start, open_calls=list)
             end = start + len(read)
             if normal_form(history[start:end]) != normal_form(read):
                 break
@@ -491,17 +497,19 @@ class WholeLists(Keeping):
     def _return_to(self, count: int) -> None:
         """Go back to the state in which the first `count` messages were known, or an earlier one from which they are taken again."""
         followed = self._followed
-        point = next((each for each in reversed(followed.points) if each[0] <= count), None)
+        point = next(
+            (candidate for candidate in reversed(followed.points) if candidate[0] <= count), None
+        )
         asks = self.host.summarizer is not None
         if self._journal is not None or (point is None and asks):
             self.rewind(followed.start(count))
             followed.cut(count)
             return
         state = self._empty_state() if point is None else point[1]
-        machine, kept = self.machine, int(state["requests"])
+        machine, requests = self.machine, int(state["requests"])
         counts = (
-            sum(report.request <= kept for report in machine.reports),
-            sum(record.number <= kept for record in machine.records),
+            sum(report.request <= requests for report in machine.reports),
+            sum(record.number <= requests for record in machine.records),
         )
         followed.cut(0 if point is None else point[0])
         self._go_back(state, state["count"], counts)
@@ -514,7 +522,7 @@ class WholeLists(Keeping):
         make: Any = type(self)
         fresh: Self = make(**self._outside)
         learned = {"learned_limit": self.machine.learned_limit}
-        return {**state_of(fresh.machine), **fresh._beside(), **learned}
+        return {**state_of(fresh.machine), **fresh._other_state(), **learned}
 
     # ---- what differs from call to call -----------------------------------------------------
 
@@ -533,7 +541,7 @@ class WholeLists(Keeping):
         except InvalidPolicy:
             self.machine.provider, self._form_is_open = before, True
             raise
-        self._outside["provider"], self.machine.rest = form, None
+        self._outside["provider"], self.machine.resting_until = form, None
         self._marks.forget()
 
     def _meet(self, system: Any, tools: Any, model: str | None) -> None:
@@ -544,13 +552,15 @@ class WholeLists(Keeping):
             self.machine.change_model(row)
             self._outside["model"] = model
         writer = self._writer
-        given = {"system": system, "tools": None if tools is None else CountedTools(tools)}
-        changed = {name: value for name, value in given.items() if value is not None}
-        if model is None and all(getattr(writer, name) == each for name, each in changed.items()):
+        arguments = {"system": system, "tools": None if tools is None else CountedTools(tools)}
+        changed = {name: value for name, value in arguments.items() if value is not None}
+        if model is None and all(
+            getattr(writer, name) == wanted for name, wanted in changed.items()
+        ):
             return
         self._outside.update(changed)
-        self._writer = made = writer.of_other(self.machine, **changed)
-        self.machine.change_overhead(made.system, made.tools, made.definitions)
+        self._writer = writer_then = writer.of_other(self.machine, **changed)
+        self.machine.change_overhead(writer_then.system, writer_then.tools, writer_then.definitions)
 
 
 def _speaks(item: Item) -> bool:

@@ -65,12 +65,12 @@ class Written(NamedTuple):
 
     message: Item
     origin: int | None  # of which given message it is made
-    kept: bool  # as it was given
+    same: bool  # as it was given
 
 
 def written_back(
     view: View,
-    given: Sequence[Item],
+    items: Sequence[Item],
     followed: Followed,
     form: Provider,
     names: Mapping[str, str],
@@ -79,7 +79,7 @@ def written_back(
 
     Args:
         view: Of the conversation.
-        given: The list.
+        items: The list.
         followed: What is known of it.
         form: Of its messages.
         names: Ids of calls that came with another one; see `CallIds.given`.
@@ -87,20 +87,20 @@ def written_back(
     owners = [
         followed.owner(source) if isinstance(source, int) else None for source in view.sources
     ]
-    made: list[Written] = []
+    written: list[Written] = []
     for owner, group in groupby(range(len(owners)), key=owners.__getitem__):
         at = list(group)
-        if owner is not None and len(at) == 1 and _is_given(view, at[0], owner, given, followed):
-            made.append(Written(given[owner], owner, True))
+        if owner is not None and len(at) == 1 and _is_given(view, at[0], owner, items, followed):
+            written.append(Written(items[owner], owner, True))
         else:
-            made += _of_owner(view, at, owner, given, followed, form, names)
-    return made
+            written += _of_owner(view, at, owner, items, followed, form, names)
+    return written
 
 
-def _is_given(view: View, at: int, owner: int, given: Sequence[Item], followed: Followed) -> bool:
+def _is_given(view: View, at: int, owner: int, items: Sequence[Item], followed: Followed) -> bool:
     """Whether a message of the view is the very object that was given, and all that became of it: most are, in a list that is handed over again."""
     original = view.originals[at]
-    shown = view.shown[at] is original and given[owner] is original
+    shown = view.shown[at] is original and items[owner] is original
     whole = followed.ends[owner] - followed.start(owner) == 1
     return shown and whole and as_sent(original) is original
 
@@ -109,33 +109,33 @@ def _of_owner(
     view: View,
     at: list[int],
     owner: int | None,
-    given: Sequence[Item],
+    items: Sequence[Item],
     followed: Followed,
     form: Provider,
     names: Mapping[str, str],
 ) -> Iterator[Written]:
-    messages = [view.messages[each] for each in at]
+    messages = [view.messages[place] for place in at]
     if owner is None:
-        made = _translated(messages, view, form, names)
-        yield from (Written(message, None, False) for message in made)
+        messages_written = _translated(messages, view, form, names)
+        yield from (Written(message, None, False) for message in messages_written)
         return
     whole = len(at) == followed.ends[owner] - followed.start(owner)
-    kept = whole and all(view.shown[each] is view.originals[each] for each in at)
+    same = whole and all(view.shown[place] is view.originals[place] for place in at)
     if form.internal:
-        for each in at:
-            mine = kept and _says_the_same(given[owner], view.originals[each])
-            as_it_is = mine and as_sent(given[owner]) is given[owner]
-            yield Written(given[owner] if as_it_is else view.messages[each], owner, mine)
-    elif kept:
-        yield Written(given[owner], owner, True)
+        for place in at:
+            mine = same and _says_the_same(items[owner], view.originals[place])
+            as_it_is = mine and as_sent(items[owner]) is items[owner]
+            yield Written(items[owner] if as_it_is else view.messages[place], owner, mine)
+    elif same:
+        yield Written(items[owner], owner, True)
     else:
-        made = _translated(messages, view, form, names)
-        yield from (Written(message, owner, False) for message in made)
+        messages_written = _translated(messages, view, form, names)
+        yield from (Written(message, owner, False) for message in messages_written)
 
 
-def _says_the_same(given: Item, taken: Item) -> bool:
+def _says_the_same(theirs: Item, ours: Item) -> bool:
     """Whether a message was taken as it is: a second call under a used id is given another."""
-    one, other = message_of(given) or {}, message_of(taken) or {}
+    one, other = message_of(theirs) or {}, message_of(ours) or {}
     return one is other or one.get("content") == other.get("content")
 
 
@@ -160,8 +160,8 @@ def _calls_before(messages: Sequence[Item], view: View) -> list[Item]:
     calls = []
     for name in (str(block.get("tool_use_id")) for block in _blocks(messages, "tool_result")):
         place = view.ledger.find_call(name)
-        found = () if place is None else _blocks([view.messages[place[0]]], "tool_use")
-        calls += [block for block in found if block.get("id") == name][:1]
+        blocks_before = () if place is None else _blocks([view.messages[place[0]]], "tool_use")
+        calls += [block for block in blocks_before if block.get("id") == name][:1]
     if not calls:
         return []
     return [{"role": "user", "content": "."}, {"role": "assistant", "content": calls}]
@@ -185,7 +185,7 @@ def legal_again(
     from ullage.legality.repairs import repair
     from ullage.requests.to_request import rules_model
 
-    messages = [each.message for each in written]
+    messages = [line.message for line in written]
     if not messages:
         return []
     # A list that ends with the model's words gets the user's next message from its framework.
@@ -198,17 +198,17 @@ def legal_again(
 
 
 def named_as_given(
-    written: Sequence[Written], given: Sequence[Item], names: Mapping[str, str]
+    written: Sequence[Written], items: Sequence[Item], names: Mapping[str, str]
 ) -> list[Written]:
     """The messages under the ids that stand in the list, for whoever pairs calls and results by their place; what says the same as there is as it was given."""
-    made = []
-    for each in written:
-        if not each.kept and (message := as_given(each.message, names)) is not each.message:
-            at = each.origin
-            same = at is not None and _says_the_same(given[at], message)
-            each = Written(given[at] if same and at is not None else message, at, same)
-        made.append(each)
-    return made
+    named = []
+    for line in written:
+        if not line.same and (message := as_given(line.message, names)) is not line.message:
+            at = line.origin
+            same = at is not None and _says_the_same(items[at], message)
+            line = Written(items[at] if same and at is not None else message, at, same)
+        named.append(line)
+    return named
 
 
 def _speaks_last(message: Item, form: Provider) -> bool:
@@ -218,52 +218,54 @@ def _speaks_last(message: Item, form: Provider) -> bool:
 
 def aligned(before: Sequence[Written], after: Sequence[Item]) -> list[Written]:
     """Messages after a repair, each with the origin of the one that it stands in place of."""
-    places = {id(each.message): at for at, each in enumerate(before)}
-    made: list[Written] = []
+    places = {id(line.message): at for at, line in enumerate(before)}
+    aligned_lines: list[Written] = []
     following = 0
     for at, message in enumerate(after):
         place = places.get(id(message))
         if place is not None:
-            made.append(before[place])
+            aligned_lines.append(before[place])
             following = place + 1
             continue
-        rest = next((places[id(each)] for each in after[at:] if id(each) in places), len(before))
-        fits = following < rest and before[following].message.get("role") == message.get("role")
-        made.append(Written(message, before[following].origin if fits else None, False))
+        resumes = next((places[id(line)] for line in after[at:] if id(line) in places), len(before))
+        fits = following < resumes and before[following].message.get("role") == message.get("role")
+        aligned_lines.append(Written(message, before[following].origin if fits else None, False))
         following += fits
-    return made
+    return aligned_lines
 
 
-def standing(written: Sequence[Written], given: Sequence[Item]) -> list[Written]:
+def standing(written: Sequence[Written], items: Sequence[Item]) -> list[Written]:
     """What the list already says as it is to be sent, since the newest view was kept, as given."""
-    made: list[Written] = []
-    taken = {each.origin for each in written}
+    standing_lines: list[Written] = []
+    origins = {line.origin for line in written}
     following = 0
-    for each in written:
-        place = following if each.origin is None else each.origin
-        free = not each.kept and place < len(given) and (each.origin == place or place not in taken)
-        if free and given[place] == each.message:
-            each = Written(given[place], place, True)
-        made.append(each)
-        following = following if each.origin is None else each.origin + 1
-    return made
+    for line in written:
+        place = following if line.origin is None else line.origin
+        free = (
+            not line.same and place < len(items) and (line.origin == place or place not in origins)
+        )
+        if free and items[place] == line.message:
+            line = Written(items[place], place, True)
+        standing_lines.append(line)
+        following = following if line.origin is None else line.origin + 1
+    return standing_lines
 
 
-def plan_of(written: Sequence[Written], given: int) -> tuple[PlanStep, ...]:
+def plan_of(written: Sequence[Written], count: int) -> tuple[PlanStep, ...]:
     """What became of each of so many given messages, in order, and what was put between them."""
     steps: list[PlanStep] = []
     seen: set[int] = set()
     following = 0
-    for at, each in enumerate(written):
-        if each.origin is None:
+    for at, line in enumerate(written):
+        if line.origin is None:
             steps.append(PlanStep("inserted", None, at))
             continue
-        if each.origin != following:
-            steps += _removed(range(following, each.origin), seen)
-        following = max(following, each.origin + 1)
-        seen.add(each.origin)
-        steps.append(PlanStep("kept" if each.kept else "replaced", each.origin, at))
-    return (*steps, *_removed(range(following, given), seen))
+        if line.origin != following:
+            steps += _removed(range(following, line.origin), seen)
+        following = max(following, line.origin + 1)
+        seen.add(line.origin)
+        steps.append(PlanStep("kept" if line.same else "replaced", line.origin, at))
+    return (*steps, *_removed(range(following, count), seen))
 
 
 def _removed(places: range, seen: set[int]) -> list[PlanStep]:

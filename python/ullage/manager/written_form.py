@@ -59,7 +59,7 @@ class WrittenForm:
         self._tools: Sequence[Any] = ()
         self._ledger: Any = None
         self._version = self._end = self._count = self._lossy = self.same = 0
-        self._known: list[_Part] = []
+        self._written_parts: list[_Part] = []
         self._keys: set[str | None] = set()
         self.items: list[Any] = []
         self.parts: Mapping[str, Any] = {}
@@ -89,14 +89,14 @@ class WrittenForm:
     def _back_to(self, start: int) -> dict[int, _Part]:
         """Take back the parts from the one that holds a message on; by their first message, as they may fit again."""
         spare = {}
-        while self._known and self._end > start:
+        while self._written_parts and self._end > start:
             part = self._pop()
-            if self._known:  # the first holds the system prompt of some forms
+            if self._written_parts:  # the first holds the system prompt of some forms
                 spare[id(part.messages[0])] = part
         return spare
 
     def _pop(self) -> _Part:
-        part = self._known.pop()
+        part = self._written_parts.pop()
         self._end -= len(part.messages)
         self._count -= len(part.items)
         self._lossy -= part.lossy
@@ -107,9 +107,11 @@ class WrittenForm:
 
     def _goes_on(self, messages: Sequence[Item], spare: Mapping[int, _Part]) -> bool:
         """Write the next part; False: it takes writing all."""
-        if self._known and not (self._known[-1].closed and _answers(messages[self._end])):
+        if self._written_parts and not (
+            self._written_parts[-1].closed and _answers(messages[self._end])
+        ):
             self._pop()
-        if not self._known:
+        if not self._written_parts:
             return False
         at = self._end
         part = spare.get(id(messages[at]))
@@ -145,16 +147,16 @@ class WrittenForm:
         """Whether what is new needs stand-ins for definitions that the body has not, as Converse does with the first call."""
         if self._tools:
             return False
-        known, new = (_at(each, self._provider.tools_at) for each in (self.parts, parts))
-        return any(each not in known for each in new)
+        present, new = (_at(part, self._provider.tools_at) for part in (self.parts, parts))
+        return any(part not in present for part in new)
 
     def _begin(self, messages: Sequence[Item]) -> None:
         """Write all as one part."""
-        self._known, self._end, self._count, self._lossy, self.same = [], 0, 0, 0, 0
+        self._written_parts, self._end, self._count, self._lossy, self.same = [], 0, 0, 0, 0
         self._keys = {""}
         done = self.whole(messages, self._tools)
         self.items = list(done.messages)
-        self.parts = {name: each for name, each in done.parts.items() if each is not done.messages}
+        self.parts = {name: part for name, part in done.parts.items() if part is not done.messages}
         self._writer = Continued(self._provider, self._model, self.parts)
         self._take(self._part(messages, done.messages, done))
 
@@ -170,7 +172,7 @@ class WrittenForm:
         return _Part(messages, items, keys, bool(done.losses))
 
     def _take(self, part: _Part) -> None:
-        self._known.append(part)
+        self._written_parts.append(part)
         self._end += len(part.messages)
         self._count += len(part.items)
         self._lossy += part.lossy
@@ -216,12 +218,12 @@ def _stands(part: _Part, messages: Sequence[Item], at: int) -> bool:
 def _until(messages: Sequence[Item], at: int, spare: Mapping[int, _Part]) -> int:
     """Where the next part that may fit again begins; the end, if none does."""
     later = range(at + 1, len(messages)) if spare else ()
-    found = (
-        each
-        for each in later
-        if (part := spare.get(id(messages[each]))) and _stands(part, messages, each)
+    places = (
+        item
+        for item in later
+        if (part := spare.get(id(messages[item]))) and _stands(part, messages, item)
     )
-    return next(found, len(messages))
+    return next(places, len(messages))
 
 
 def _at(parts: Any, way: Iterable[str]) -> Sequence[Any]:
@@ -292,9 +294,9 @@ def _answered(content: Any, calls: list[str], spoken: str, joined: bool) -> int 
 
     `joined`: other blocks may follow the results of all; `None`: neither.
     """
-    said = not calls and spoken != "user"
+    says_only = not calls and spoken != "user"
     if type(content) is str:
-        return 0 if said and content.strip() else None
+        return 0 if says_only and content.strip() else None
     if type(content) is not list or not content:
         return None
     names: list[Any] = []
@@ -312,7 +314,7 @@ def _answered(content: Any, calls: list[str], spoken: str, joined: bool) -> int 
     others = content[len(names) :]
     if not others:
         return len(names)
-    fine = all(map(_is_shown, others)) and (said or names)
+    fine = all(map(_is_shown, others)) and (says_only or names)
     return len(names) if fine and len(names) == len(calls) else None
 
 

@@ -626,3 +626,20 @@ def _index_of_call(messages: list[dict[str, Any]], call: Any) -> int | None:
         ):
             return at
     return None
+
+
+_TEXT_KEYS: Final = {"type", "text"}
+
+
+def is_bare_text(part: Any, kind: str = "text") -> bool:
+    """Whether a part of a content is a text of this type, and nothing besides."""
+    if type(part) is not dict or part.keys() != _TEXT_KEYS or part["type"] != kind:
+        return False
+    return type(part["text"]) is str and part["text"] != USER_FILLER
+
+
+def own_data(value: Item, form: str, keys: set[str] | None = None) -> Mapping[str, Any] | None:
+    """What a form attached, if it is just that, and no other form attached anything. `keys`: `None`: any."""
+    carried = value.get(FOREIGN)
+    data = carried.get(form) if type(carried) is dict and len(carried) == 1 else None
+    return data if type(data) is dict and (keys is None or data.keys() == keys) else None

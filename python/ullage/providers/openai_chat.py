@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from ullage.facts.sections import readable
 from ullage.messages import THINKING, Block, Item
@@ -35,16 +35,20 @@ from ullage.providers._common import (
     definable,
     foreign,
     from_url,
+    is_bare_text,
     is_text,
     map_ids,
     map_names,
     name_out,
     note_foreign,
     note_keys,
+    own_data,
     placed,
     reverse,
     to_url,
 )
+from ullage.providers.registry import ChatRules, Provider
+from ullage.providers.sdk_objects import is_json, without_nulls
 
 # How servers that speak Chat Completions differ from OpenAI, and what each difference does.
 
@@ -818,3 +822,240 @@ def from_provider(
         tools=None if tools is None else [_tool_in(tool) for tool in tools],
         losses=reader.losses.all(),
     )
+
+
+# Plain messages, which most of a conversation is made of: text, reasoning, calls and results that are text. What is not recognised here
+# is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
+
+
+_FORM: Final = "openai_chat"
+_NOTHING: Final[Mapping[str, Any]] = {}
+_WORDS: Final = {"role", "content"}
+_ANSWER_KEYS: Final = frozenset(("role", "content", "tool_calls"))
+_REASONING: Final = ("reasoning_content", "reasoning")
+_RESULT: Final = {"role", "tool_call_id", "content"}
+_CALL: Final = {"id", "type", "function"}
+_FUNCTION: Final = {"name", "arguments"}
+_TEXT: Final = {"type", "text"}
+_IMAGE: Final = {"type", "image_url"}
+_MEDIA: Final = {"type", "source"}
+_THOUGHT: Final = {"type", "thinking", FOREIGN}
+_USE: Final = {"type", "id", "name", "input"}
+_ANSWER: Final = {"type", "tool_use_id", "content"}
+
+
+def read_plain(item: Item, *_: object) -> Item | None:
+    """One message in the internal view; `None`: it takes the longer way."""
+    if type(item) is not dict:
+        return None
+    message: dict[str, Any] = without_nulls(item)
+    role, content = message.get("role"), message.get("content")
+    if role == "assistant":
+        return _answer_in(message, content)
+    if role == "user":
+        text = _shown_in(content)
+        plain = text is not None and message.keys() == _WORDS and content != USER_FILLER
+        return {"role": "user", "content": text} if plain else None
+    text = _said_in(content)
+    if text is None:
+        return None
+    if role == "tool":
+        call = message.get("tool_call_id")
+        if type(call) is not str or call.startswith("unknown_"):
+            return None
+        block: Block = {"type": "tool_result", "tool_use_id": call, "content": text}
+        if message.keys() != _RESULT:
+            extra = {key: message[key] for key in message if key not in _RESULT}
+            if FOREIGN in extra or not extra or not is_json(extra):
+                return None
+            block[FOREIGN] = {_FORM: {"message": extra}}
+        return {"role": "user", "content": [block]}
+    return None
+
+
+def _shown_in(content: Any) -> str | list[Block] | None:
+    """What the user says: a string, or texts and images."""
+    if type(content) is not list:
+        return content if type(content) is str else None
+    blocks: list[Block] = []
+    for part in content:
+        image = part.get("image_url") if type(part) is dict and part.keys() == _IMAGE else None
+        if is_bare_text(part):
+            blocks.append({"type": "text", "text": part["text"]})
+        elif type(image) is dict and image.keys() == {"url"} and type(image["url"]) is str:
+            if part["type"] != "image_url":
+                return None
+            blocks.append({"type": "image", "source": from_url(image["url"])})
+        else:
+            return None
+    return blocks or None
+
+
+def _said_in(content: Any) -> str | list[Block] | None:
+    """A string, or the texts of a list that holds nothing else."""
+    if type(content) is str:
+        return content
+    fine = type(content) is list and content and all(map(is_bare_text, content))
+    return [{"type": "text", "text": part["text"]} for part in content] if fine else None
+
+
+def _answer_in(message: dict[str, Any], content: Any) -> Item | None:
+    calls = message.get("tool_calls") or ()
+    blocks: list[Block] = []
+    extra: dict[str, Any] = {}
+    if not _ANSWER_KEYS.issuperset(message):
+        field = next((name for name in _REASONING if type(message.get(name)) is str), "")
+        if field:
+            carried = {FOREIGN: {_FORM: {"field": field}}}
+            blocks.append({"type": "thinking", "thinking": message[field], **carried})
+        extra = {key: message[key] for key in message if key not in _ANSWER_KEYS and key != field}
+        if FOREIGN in extra or not is_json(extra):
+            return None
+    if type(content) is str:
+        if content and (calls or blocks):
+            blocks.append({"type": "text", "text": content})
+    elif content is not None or "content" not in message or not (calls or blocks):
+        return None
+    if type(calls) is not list and calls != ():
+        return None
+    for call in calls:
+        block = _call_in(call)
+        if block is None:
+            return None
+        blocks.append(block)
+    said_content = blocks if calls or blocks else content
+    answer = {"role": "assistant", "content": said_content}
+    return {**answer, FOREIGN: {_FORM: {"message": extra}}} if extra else answer
+
+
+def _call_in(call: Any) -> Block | None:
+    if type(call) is not dict or call.get("type") != "function":
+        return None
+    name, function = call.get("id"), call.get("function")
+    if type(name) is not str or type(function) is not dict or function.keys() != _FUNCTION:
+        return None
+    if type(function["name"]) is not str or type(function["arguments"]) is not str:
+        return None
+    arguments, carried = arguments_in(function["arguments"])
+    if len(call) > len(_CALL):
+        extra = {key: call[key] for key in call if key not in _CALL}
+        if not is_json(extra):
+            return None
+        carried = {"call": extra, **carried}
+    block = {"type": "tool_use", "id": name, "name": function["name"], "input": arguments}
+    return {**block, FOREIGN: {_FORM: carried}} if carried else block
+
+
+def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:
+    """What `to_provider` writes of whole rounds that are not the first; `None`: it takes the longer way.
+
+    Args:
+        messages: Answers, each with its results or followed by the user's words; names of tools are the provider's.
+        provider: Whose rules for ids of calls hold.
+    """
+    written: list[Item] = []
+    rules = provider.chat
+    for message in messages:
+        role, content = message["role"], message["content"]
+        if role == "assistant":
+            item_out = _answer_out(message, content, rules)
+            if item_out is None:
+                return None
+            written.append(item_out)
+        elif FOREIGN in message:
+            return None
+        elif type(content) is str or content[0]["type"] != "tool_result":
+            text = _shown_out(content)
+            # Mistral's servers want an answer between results and words.
+            joins = bool(written) and written[-1]["role"] == "tool" and provider.name != _FORM
+            if text is None or joins:
+                return None
+            written.append({"role": role, "content": text})
+        else:
+            for block in content:
+                text = _said_in(block.get("content"))
+                call, extra = block["tool_use_id"], {}
+                if text is None or not _is_id(call, rules):
+                    return None
+                if block.keys() != _ANSWER:
+                    own = (
+                        own_data(block, _FORM, {"message"})
+                        if len(block) == 4 and FOREIGN in block
+                        else None
+                    )
+                    if own is None:
+                        return None
+                    extra = own["message"]
+                written.append({**extra, "role": "tool", "tool_call_id": call, "content": text})
+    return written
+
+
+def _shown_out(content: Any) -> str | list[dict[str, Any]] | None:
+    if type(content) is str:
+        return content
+    parts: list[dict[str, Any]] = []
+    for block in content:
+        if is_bare_text(block):
+            parts.append({"type": "text", "text": block["text"]})
+            continue
+        url = to_url(block.get("source")) if block.keys() == _MEDIA else None
+        if url is None or block["type"] != "image":
+            return None
+        parts.append({"type": "image_url", "image_url": {"url": url}})
+    return parts
+
+
+def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any] | None:
+    text: Any = None
+    extra: Any = {}
+    calls: list[dict[str, Any]] = []
+    thought: dict[str, Any] = {}
+    if FOREIGN in message:
+        extra = own_data(message, _FORM, {"message"})
+        if extra is None:
+            return None
+        extra = extra["message"]
+    if type(content) is str:
+        return {**extra, "role": "assistant", "content": content}
+    for block in content:
+        kind = block.get("type")
+        if kind == "tool_use":
+            call_out = _call_out(block, rules)
+            if call_out is None:
+                return None
+            calls.append(call_out)
+        elif kind == "thinking":
+            own = None if thought or block.keys() != _THOUGHT else own_data(block, _FORM, {"field"})
+            if own is None:
+                return None
+            thought = {own["field"]: block["thinking"]}
+        elif text is not None or block.keys() != _TEXT:
+            return None
+        else:
+            text = block["text"]
+    if text is None and not calls:
+        return None
+    written = {**extra, "role": "assistant", "content": text, **thought}
+    return {**written, "tool_calls": calls} if calls else written
+
+
+def _call_out(block: Block, rules: ChatRules) -> dict[str, Any] | None:
+    own: Any = {}
+    if len(block) == 5:
+        own = own_data(block, _FORM) if FOREIGN in block else None
+        if own is None or not own.keys() <= {"call", "arguments"}:
+            return None
+    elif block.keys() != _USE:
+        return None
+    if not _is_id(block["id"], rules):
+        return None
+    function = {"name": block["name"], "arguments": arguments_out(block, own)}
+    extra = own.get("call", _NOTHING)
+    return {**extra, "id": block["id"], "type": "function", "function": function}
+
+
+def _is_id(name: str, rules: ChatRules) -> bool:
+    """Whether a server takes an id as it is."""
+    if rules.exact_ids:
+        return len(name) == rules.max_id_chars and name.isascii() and name.isalnum()
+    return 0 < len(name) <= rules.max_id_chars

@@ -13,7 +13,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from ullage.messages import Block, Item
 from ullage.providers._common import (
@@ -34,18 +34,22 @@ from ullage.providers._common import (
     foreign,
     from_url,
     is_anthropic_only,
+    is_bare_text,
     is_text,
     map_ids,
     map_names,
     name_out,
     note_foreign,
     note_keys,
+    own_data,
     place_result,
     placed,
     result_text,
     reverse,
     to_url,
 )
+from ullage.providers.registry import Provider
+from ullage.providers.sdk_objects import is_json, without_nulls
 
 # Reads items of the Responses API into the internal view.
 #
@@ -605,3 +609,253 @@ def from_provider(
         tools=None if tools is None else [_tool_in(tool) for tool in tools],
         losses=reader.losses.all(),
     )
+
+
+# Plain messages, which most of a conversation is made of: text, reasoning, calls and results that are text. What is not recognised here
+# is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
+
+
+_FORM: Final = "openai_responses"
+_PLAIN_MAX_ID_CHARS: Final = 64
+_SIDES: Final = ("user", "assistant")
+_WORDS: Final = {"role", "content"}
+_MESSAGE: Final = {"type", "role", "content"}
+_PLAIN_CALL: Final = {"type", "call_id", "name", "arguments"}
+_PLAIN_OUTPUT: Final = {"type", "call_id", "output"}
+_TEXT: Final = {"type", "text"}
+_IMAGE: Final = {"type", "image_url"}
+_MEDIA: Final = {"type", "source"}
+_THOUGHT: Final = {"type", "thinking", FOREIGN}
+_USE: Final = {"type", "id", "name", "input"}
+_ANSWER: Final = {"type", "tool_use_id", "content"}
+
+
+def read_plain(native: Item, *_: object) -> Item | None:
+    """One item in the internal view; `None`: it takes the longer way."""
+    if type(native) is not dict:
+        return None
+    item: dict[str, Any] = without_nulls(native)
+    if item.keys() == _WORDS:
+        role, content = item["role"], item["content"]
+        if type(content) is list and role == "user":
+            shown = _shown_in(content)
+            head = {FOREIGN: {_FORM: {"head": dict[str, Any]()}}}
+            return None if shown is None else {"role": role, "content": shown, **head}
+        plain = type(content) is str and role in _SIDES
+        return {"role": role, "content": content} if plain else None
+    kind, call = item.get("type"), item.get("call_id")
+    if kind == "message" and item.get("role") == "user":
+        shown = _shown_in(item.get("content")) if item.keys() == _MESSAGE else None
+        return None if shown is None else {"role": "user", "content": shown}
+    if kind == "message":
+        return _plain_message_in(item)
+    if kind == "reasoning":
+        return _reasoning_in(item)
+    if type(call) is not str or call.startswith("unknown_"):
+        return None
+    if kind == "function_call_output":
+        text = _plain_output_in(item.get("output"))
+        if text is None or item.keys() != _PLAIN_OUTPUT:
+            return None
+        block = {"type": "tool_result", "tool_use_id": call, "content": text}
+        return {"role": "user", "content": [block]}
+    return _call_in(item, call) if kind == "function_call" else None
+
+
+def _shown_in(content: Any) -> list[Block] | None:
+    """Texts and images of the user's."""
+    blocks: list[Block] = []
+    for part in content if type(content) is list else ():
+        if is_bare_text(part, "input_text"):
+            blocks.append({"type": "text", "text": part["text"]})
+        elif type(part) is dict and part.keys() == _IMAGE and part["type"] == "input_image":
+            if type(part["image_url"]) is not str:
+                return None
+            blocks.append({"type": "image", "source": from_url(part["image_url"])})
+        else:
+            return None
+    return blocks or None
+
+
+def _plain_output_in(output: Any) -> str | list[Block] | None:
+    if type(output) is str:
+        return output
+    if type(output) is not list or not all(is_bare_text(part, "input_text") for part in output):
+        return None
+    return [{"type": "text", "text": part["text"]} for part in output]
+
+
+def _plain_message_in(item: dict[str, Any]) -> Item | None:
+    content = item.get("content")
+    if item.get("role") != "assistant":
+        return None
+    if type(content) is str:
+        if item.keys() != _MESSAGE:
+            return None
+        return {"role": "assistant", "content": [{"type": "text", "text": content}]}
+    if type(content) is not list or len(content) != 1 or not _is_sent(item):
+        return None
+    part = without_nulls(content[0])
+    if type(part) is not dict or part.get("type") != "output_text" or FOREIGN in part:
+        return None
+    if type(part.get("text")) is not str or "id" not in item:
+        return None
+    extra = {key: part[key] for key in part if key not in _TEXT}
+    data = {"part": extra} if extra else {}
+    data["head"] = {key: item[key] for key in item if key not in _WORDS}
+    block = {"type": "text", "text": part["text"], FOREIGN: {_FORM: data}}
+    return {"role": "assistant", "content": [block]}
+
+
+def _reasoning_in(item: dict[str, Any]) -> Item | None:
+    """The summary is the readable part; the item itself is sent back unchanged."""
+    summary = item.get("summary")
+    if type(summary) is not list or item.get("content") or not _is_sent(item):
+        return None
+    if "message" in item or "role" in item:
+        return None
+    texts = [str(part.get("text", "")) for part in summary if type(part) is dict]
+    carried = {FOREIGN: {_FORM: {"item": dict(item)}}}
+    block = {"type": "thinking", "thinking": "\n\n".join(texts), **carried}
+    return {"role": "assistant", "content": [block]}
+
+
+def _is_sent(value: dict[str, Any]) -> bool:
+    """Whether it is JSON for sure, and only this form's."""
+    return FOREIGN not in value and is_json(value)
+
+
+def _call_in(item: dict[str, Any], call: str) -> Item | None:
+    name, arguments = item.get("name"), item.get("arguments")
+    if type(name) is not str or not name or type(arguments) is not str or "role" in item:
+        return None
+    arguments_read, data = arguments_in(arguments)
+    extra = {key: item[key] for key in item if key not in _PLAIN_CALL}
+    if "content" in extra or FOREIGN in extra or "message" in extra:
+        return None
+    if extra:
+        data = {**data, "item": extra}
+    block: Block = {"type": "tool_use", "id": call, "name": name, "input": arguments_read}
+    if data:
+        block[FOREIGN] = {_FORM: data}
+    return {"role": "assistant", "content": [block]}
+
+
+def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:
+    """What `to_provider` writes of whole rounds that are not the first; `None`: it takes the longer way.
+
+    Args:
+        messages: Answers, each with its results or followed by the user's words; names of tools are the provider's.
+        provider: Whose form; one has it.
+    """
+    del provider
+    written: list[Item] = []
+    thought = (
+        False  # the newest item is reasoning, which the server takes only with what follows it
+    )
+    for message in messages:
+        role, content = message["role"], message["content"]
+        if thought and role != "assistant":
+            return None
+        if role == "user" and type(content) is list and content[0].get("type") != "tool_result":
+            shown = _shown_out(message, content)
+            if shown is None:
+                return None
+            written.append(shown)
+            continue
+        if FOREIGN in message:
+            return None
+        if type(content) is str:
+            written.append({"role": role, "content": content})
+            thought = False
+            continue
+        for block in content:
+            thought = role == "assistant" and block.get("type") == "thinking"
+            item_out = _said_out(block) if role == "assistant" else _output_out(block)
+            if item_out is None:
+                return None
+            written.append(item_out)
+    return None if thought else written
+
+
+def _shown_out(message: Item, content: list[Block]) -> Mapping[str, Any] | None:
+    head: Any = {"type": "message"}
+    if FOREIGN in message:
+        own = own_data(message, _FORM, {"head"})
+        head = {}
+        if own is None or own["head"] != head:
+            return None
+    parts: list[dict[str, Any]] = []
+    for block in content:
+        if is_bare_text(block):
+            parts.append({"type": "input_text", "text": block["text"]})
+            continue
+        url = to_url(block.get("source")) if block.keys() == _MEDIA else None
+        if url is None or block["type"] != "image":
+            return None
+        parts.append({"type": "input_image", "image_url": url})
+    return {**head, "role": "user", "content": parts}
+
+
+def shared(items: Sequence[Item]) -> Iterator[str]:
+    """As the rules' own, of what was written here: ids of items, and of the calls that are items of their own."""
+    for item in items:
+        name = item.get("id")
+        if name and isinstance(name, str):
+            yield f"id {name}"
+        if item.get("type") == "function_call":
+            yield f"function_call {item['call_id']}"
+
+
+def _said_out(block: Block) -> Mapping[str, Any] | None:
+    kind = block.get("type")
+    if kind == "tool_use":
+        return _call_out(block)
+    if kind == "thinking":
+        own = own_data(block, _FORM)
+        item = None if own is None or own.keys() != {"item"} else own["item"]
+        return dict(item) if item and block.keys() == _THOUGHT and _is_whole(item) else None
+    if block.keys() == _TEXT:
+        return {"type": "message", "role": "assistant", "content": block["text"]}
+    own = own_data(block, _FORM) if len(block) == 3 else None
+    if own is None or "head" not in own or not own.keys() <= {"head", "part"}:
+        return None
+    part = {**own.get("part", {}), "type": "output_text", "text": block["text"]}
+    head = own["head"]
+    return {**head, "role": "assistant", "content": [part]} if head.get("id") else None
+
+
+def _is_whole(item: Any) -> bool:
+    return (
+        type(item) is dict
+        and item.get("type") == "reasoning"
+        and bool(item.get("encrypted_content"))
+    )
+
+
+def _call_out(block: Block) -> dict[str, Any] | None:
+    own: Any = {}
+    if len(block) == 5:
+        own = own_data(block, _FORM)
+        if own is None or not own.keys() <= {"arguments", "item"}:
+            return None
+    elif block.keys() != _USE:
+        return None
+    if not 0 < len(block["id"]) <= _PLAIN_MAX_ID_CHARS:
+        return None
+    arguments = arguments_out(block, own)
+    written = {"type": "function_call", "call_id": block["id"], "name": block["name"]}
+    return {**own.get("item", {}), **written, "arguments": arguments}
+
+
+def _output_out(block: Block) -> dict[str, Any] | None:
+    if block.keys() != _ANSWER:
+        return None
+    call, content = block["tool_use_id"], block["content"]
+    if type(content) is list and all(map(is_bare_text, content)):
+        content = [{"type": "input_text", "text": part["text"]} for part in content]
+    elif type(content) is not str:
+        return None
+    if not 0 < len(call) <= _PLAIN_MAX_ID_CHARS:
+        return None
+    return {"type": "function_call_output", "call_id": call, "output": content}

@@ -35,7 +35,7 @@ class Form(Protocol):
 
 
 class PlainForm(Protocol):
-    """What a form's module for plain messages has."""
+    """What a form's module has for plain messages."""
 
     def read_plain(
         self, item: Item, position: int, open_calls: Callable[[], Sequence[tuple[str, str]]], /
@@ -101,7 +101,7 @@ class Provider:
         edits: Which part of `context_management` the API supports: Anthropic's `edits`, only `compaction`, or nothing.
         chat: How its chat differs from OpenAI's; of no meaning to forms that are no chat.
         camel_case: Its SDK's objects spell names in snake_case, the API in camelCase.
-        plain: Module with a quick `read_plain` and `write_plain` of plain messages; empty: `form` alone.
+        plain: Module with a quick `read_plain` and `write_plain` of plain messages; empty: there is none.
         carrier: Under which form's name its data travel in the internal view; empty: its own.
     """
 
@@ -149,9 +149,7 @@ class Provider:
     @property
     def plain_form(self) -> PlainForm | None:
         """The quick reader and writer of plain messages, where the form has them."""
-        if not self.plain:
-            return None
-        return cast("PlainForm", loaded(self.plain))
+        return cast("PlainForm", loaded(self.plain)) if self.plain else None
 
     def user_message(self, text: str) -> dict[str, Any]:
         """A user's message with this text."""
@@ -197,7 +195,7 @@ _CHAT: Final = Provider(
     repair=f"{_LEGALITY}.chat",
     vendor="openai",
     read_as_is=True,
-    plain="ullage.providers._plain_chat",
+    plain="ullage.providers.openai_chat",
 )
 
 _ROWS: Final = (
@@ -248,7 +246,7 @@ _ROWS: Final = (
         guess_types=("reasoning", "compaction", "item_reference", "mcp_list_tools"),
         guess_ends=("_call", "_call_output", "_approval_request", "_approval_response"),
         edits="compaction",
-        plain="ullage.providers._plain_responses",
+        plain="ullage.providers.openai_responses",
     ),
     Provider(
         name="gemini",
@@ -264,7 +262,7 @@ _ROWS: Final = (
         speakers_only=False,
         item_key="parts",
         camel_case=True,
-        plain="ullage.providers._plain_gemini",
+        plain="ullage.providers.gemini",
     ),
     Provider(
         name="bedrock",
@@ -278,7 +276,7 @@ _ROWS: Final = (
         answer=("output", "message"),
         untyped=True,
         claude_thinking=True,
-        plain="ullage.providers._plain_bedrock",
+        plain="ullage.providers.bedrock",
     ),
     replace(
         _CHAT,

@@ -66,7 +66,7 @@ def script_of(session: Session) -> SessionScript:
     Args:
         session: An opened session; Claude Code's files are read again from the start.
     """
-    entries, cuts = _said(session)
+    entries, cuts = _history_of(session)
     view = to_messages(entries)
     ledger = core.Ledger(None, entries)
     by_uuid = {entry.get("uuid"): at for at, entry in enumerate(entries)}
@@ -95,7 +95,7 @@ def _sendable(message: dict[str, Any]) -> dict[str, Any] | None:
     return written[0] if written else None
 
 
-def _said(session: Session) -> tuple[list[Item], list[int]]:
+def _history_of(session: Session) -> tuple[list[Item], list[int]]:
     """Entries of the user and the model, in order, and their number before each compaction."""
     if session.transcript is not None and session.conversation is not None:
         removed = session.conversation.report.removed
@@ -239,8 +239,8 @@ def replay_session(
     played = _unmanaged(script, row)
     if policy is not None:
         # A script holds the internal view.
-        given: Any = {"provider": "anthropic", "store": MemoryStore(), **outside}
-        manager = ContextManager(model=row.name, policy=policy, table=models, **given)
+        options: Any = {"provider": "anthropic", "store": MemoryStore(), **outside}
+        manager = ContextManager(model=row.name, policy=policy, table=models, **options)
         manager.machine.overhead["system"] = script.overhead_tokens
         manager.machine.set_window(row)
         working = manager.machine.window.context
@@ -305,7 +305,7 @@ def costs_by_size(
             costs.append(cost_at_size(script, policy, model, size, needed, models))
         step()
     costs.append(cost_at_size(script, policy, model, whole, needed, models))
-    return tuple(each for each in costs if each is not None)
+    return tuple(cost for cost in costs if cost is not None)
 
 
 def cost_at_size(
@@ -334,22 +334,24 @@ def sum_of_costs(sessions: Iterable[Sequence[SizeCost]]) -> tuple[SizeCost, ...]
 
     One that was not played at a size counts with the next smaller one, or its smallest.
     """
-    played = [each for each in sessions if each]
-    wholes = {each[-1].tokens for each in played}
-    sizes = sorted({one.tokens for each in played for one in each[:-1]} | {max(wholes, default=0)})
+    played = [costs for costs in sessions if costs]
+    wholes = {costs[-1].tokens for costs in played}
+    sizes = sorted(
+        {one.tokens for costs in played for one in costs[:-1]} | {max(wholes, default=0)}
+    )
     return tuple(
-        _sum_at(size, [_nearest(each, size) for each in played]) for size in sizes if played
+        _sum_at(size, [_nearest(costs, size) for costs in played]) for size in sizes if played
     )
 
 
 def _nearest(costs: Sequence[SizeCost], size: int) -> SizeCost:
     """The largest size that is not above, or the smallest."""
-    return next((each for each in reversed(costs) if each.tokens <= size), costs[0])
+    return next((cost for cost in reversed(costs) if cost.tokens <= size), costs[0])
 
 
 def _sum_at(size: int, costs: Sequence[SizeCost]) -> SizeCost:
-    nanousd, largest = sum(each.nanousd for each in costs), max(each.largest for each in costs)
-    names = sum(each.names for each in costs), sum(each.held_names for each in costs)
+    nanousd, largest = sum(cost.nanousd for cost in costs), max(cost.largest for cost in costs)
+    names = sum(cost.names for cost in costs), sum(cost.held_names for cost in costs)
     return SizeCost(size, nanousd, largest, *names)
 
 
@@ -360,11 +362,11 @@ def frontier_plot(costs: Sequence[SizeCost], unmanaged_nanousd: int) -> str:
         costs: At least one.
         unmanaged_nanousd: What the session costs without management: the right end of the axis.
     """
-    most = max(unmanaged_nanousd, *(each.nanousd for each in costs)) or 1
-    low = min(0.9, min(each.share for each in costs) // 0.1 / 10)
+    most = max(unmanaged_nanousd, *(cost.nanousd for cost in costs)) or 1
+    low = min(0.9, min(cost.share for cost in costs) // 0.1 / 10)
     at = [
-        (60 + 560 * each.nanousd / most, 250 - 220 * (each.share - low) / (1 - low))
-        for each in costs
+        (60 + 560 * cost.nanousd / most, 250 - 220 * (cost.share - low) / (1 - low))
+        for cost in costs
     ]
     label = '<text x="{:.0f}" y="{:.0f}" text-anchor="{}">{}</text>'.format
     line = "L".join(f"{x:.0f} {y:.0f}" for x, y in at)
@@ -378,7 +380,7 @@ def frontier_plot(costs: Sequence[SizeCost], unmanaged_nanousd: int) -> str:
         label(340, 292, "middle", "dollars of the prompts; up: names of the next 20 calls still held"),
         f'<path d="M{line}" fill="none" stroke="#2a78a8" stroke-width="2"/>',
         *(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="4" fill="#2a78a8"/>' for x, y in at),
-        *(label(x + 6, y + 16, "start", f"{each.tokens // 1000:,} K") for each, (x, y) in zip(costs, at, strict=True)),
+        *(label(x + 6, y + 16, "start", f"{cost.tokens // 1000:,} K") for cost, (x, y) in zip(costs, at, strict=True)),
         "</svg>",
     ])  # fmt: skip
 
@@ -402,14 +404,14 @@ _TELLING = re.compile(
 _COMMAND = re.compile(r"(?:^|&&|\|\||;|\|)\s*((?:[a-z][\w.-]*)(?: [a-z][\w:-]+)?)")
 
 
-def names_of_call(given: Any) -> set[str]:
+def names_of_call(arguments: Any) -> set[str]:
     """Paths, symbols, ids, commands, options and names of errors in the parameters of a call."""
-    found = {name for text in _strings(given) for name in names_in(text)}
-    if isinstance(given, dict):
-        command = given.get("command") or given.get("cmd")
+    names = {name for text in _strings(arguments) for name in names_in(text)}
+    if isinstance(arguments, dict):
+        command = arguments.get("command") or arguments.get("cmd")
         line = " ".join(map(str, command)) if isinstance(command, list) else str(command or "")
-        found |= {name for name in _COMMAND.findall(line) if " " in name}
-    return {name for name in found if len(name) >= 4}
+        names |= {name for name in _COMMAND.findall(line) if " " in name}
+    return {name for name in names if len(name) >= 4}
 
 
 def names_in(text: str) -> set[str]:
@@ -449,10 +451,10 @@ class NeededNames:
         """Those that the messages up to here hold."""
         if at not in self._needed:
             messages, text = self.script.messages, _texts(self.script.messages[: at + 1])
-            calls = (block for each in messages[at + 1 :] for block in _blocks(each))
-            uses = [each.get("input") for each in calls if each.get("type") == "tool_use"]
-            found = set[str]().union(*map(names_of_call, uses[:NEXT_CALLS]))
-            self._needed[at] = {name for name in found if name in text}
+            calls = (block for later in messages[at + 1 :] for block in _blocks(later))
+            uses = [call.get("input") for call in calls if call.get("type") == "tool_use"]
+            names = set[str]().union(*map(names_of_call, uses[:NEXT_CALLS]))
+            self._needed[at] = {name for name in names if name in text}
         return self._needed[at]
 
 
@@ -463,7 +465,7 @@ def _blocks(message: Mapping[str, Any]) -> list[Any]:
 
 def _texts(messages: Sequence[Mapping[str, Any]]) -> str:
     """What messages show, without thinking and media."""
-    return "\n".join(_shown(block) for each in messages for block in _blocks(each))
+    return "\n".join(_shown(block) for message in messages for block in _blocks(message))
 
 
 def _shown(block: Mapping[str, Any]) -> str:
@@ -537,8 +539,8 @@ def _turn(
     ledger, first = view.ledger, request.rewritten_from
     size, again = int(ledger.tokens()), 0
     if first is not None:  # what a level made, and what has come since, was never sent
-        known = set(map(id, sent.messages))
-        places = (at for at in range(first, len(view)) if id(view.messages[at]) in known)
+        shown_ids = set(map(id, sent.messages))
+        places = (at for at in range(first, len(view)) if id(view.messages[at]) in shown_ids)
         again = sum(int(ledger.tokens(at, at + 1)) for at in places)
     same = sent.tokens if first is None else min(size, int(ledger.tokens(0, first)))
     read = same + overhead if request.number > 1 else 0

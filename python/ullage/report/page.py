@@ -117,14 +117,14 @@ def sampled(turns: Sequence[ReplayedTurn]) -> list[int]:
     """Positions of the requests that are drawn: first, last, those where a level acted with the one before, and evenly others."""
     if len(turns) <= MOST_POINTS:
         return list(range(len(turns)))
-    kept = {0, len(turns) - 1}
+    shown = {0, len(turns) - 1}
     step = len(turns) / (MOST_POINTS / 2)
-    kept.update(int(number * step) for number in range(MOST_POINTS // 2))
+    shown.update(int(number * step) for number in range(MOST_POINTS // 2))
     acted = [at for at, turn in enumerate(turns) if any(freed for _, _, freed in turn.acted)]
     heaviest = sorted(acted, key=lambda at: -sum(freed for _, _, freed in turns[at].acted))
     for at in heaviest[: MOST_POINTS // 4]:
-        kept.update((max(0, at - 1), at))
-    return sorted(kept)
+        shown.update((max(0, at - 1), at))
+    return sorted(shown)
 
 
 def fill_chart(
@@ -169,7 +169,7 @@ def fill_chart(
 def _step(most: int) -> int:
     """A round number of which two to five lie below the most."""
     unit = 10 ** max(0, len(str(most)) - 2)
-    return next((unit * each for each in (1, 2, 5, 10, 20) if unit * each * 5 >= most), most)
+    return next((unit * factor for factor in (1, 2, 5, 10, 20) if unit * factor * 5 >= most), most)
 
 
 def _scale(most: float, start: float, stop: float) -> Callable[[float], float]:
@@ -182,7 +182,7 @@ def _areas(
     x: Callable[[float], float],
     y: Callable[[float], float],
 ) -> tuple[Area, ...]:
-    found: list[Area] = []
+    areas: list[Area] = []
     below = [0] * len(points)
     for name in CATEGORIES:
         above = [
@@ -191,9 +191,9 @@ def _areas(
         if above != below:
             upper = [(x(at), y(high)) for at, high in zip(points, above, strict=True)]
             lower = [(x(at), y(low)) for at, low in zip(points, below, strict=True)]
-            found.append(Area(name, _path([*_wide(upper), *reversed(_wide(lower))]) + "Z"))
+            areas.append(Area(name, _path([*_wide(upper), *reversed(_wide(lower))]) + "Z"))
         below = above
-    return tuple(found)
+    return tuple(areas)
 
 
 def _wide(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -202,20 +202,20 @@ def _wide(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _path(points: Iterable[tuple[float, float]]) -> str:
-    found = " ".join(f"{x:g},{y:g}" for x, y in points)
-    return f"M{found}" if found else ""
+    points_text = " ".join(f"{x:g},{y:g}" for x, y in points)
+    return f"M{points_text}" if points_text else ""
 
 
 def _levels(marks: Sequence[Mark], y: Callable[[float], float], top: int) -> tuple[MarkLine, ...]:
     """From the largest down, each label below the one before."""
-    found: list[MarkLine] = []
+    lines: list[MarkLine] = []
     lowest = top - 18.0
     for mark in marks:
         at = y(mark.tokens)
         label = max(at - 4, lowest + 16)
         lowest = label
-        found.append(MarkLine(mark.name, mark.tokens, at, label))
-    return tuple(found)
+        lines.append(MarkLine(mark.name, mark.tokens, at, label))
+    return tuple(lines)
 
 
 def _charts_acted(turn: ReplayedTurn, x: float) -> Acted:
@@ -318,10 +318,10 @@ def treemap(sizes: Mapping[str, int], *, width: int, height: int) -> list[Tile]:
 
 
 def _treemap_largest(sizes: Mapping[str, int]) -> list[tuple[str, int]]:
-    found = sorted((part for part in sizes.items() if part[1] > 0), key=lambda part: -part[1])
-    rest = sum(size for _, size in found[MOST_TILES:])
-    shown = found[:MOST_TILES]
-    return [*shown, (f"{len(found) - MOST_TILES:,} {THE_REST}", rest)] if rest else shown
+    parts = sorted((part for part in sizes.items() if part[1] > 0), key=lambda part: -part[1])
+    remaining = sum(size for _, size in parts[MOST_TILES:])
+    shown = parts[:MOST_TILES]
+    return [*shown, (f"{len(parts) - MOST_TILES:,} {THE_REST}", remaining)] if remaining else shown
 
 
 def _tile(name: str, size: int, x: float, y: float, width: float, height: float) -> Tile:
@@ -400,9 +400,9 @@ def report_page(sessions: Sequence[SessionFigures]) -> str:
         raise InvalidPolicy("sessions", 0, "must be at least 1")
     style, script = _asset("page.css"), _asset("page.js")
     page = _environment().get_template("page.html.j2").render(
-        sessions=[_session(each) for each in sessions],
+        sessions=[_session(session) for session in sessions],
         together=together(sessions),
-        most_dollars=max(max(run.nanousd for run in each.runs) for each in sessions) or 1,
+        most_dollars=max(max(run.nanousd for run in session.runs) for session in sessions) or 1,
         style=style,
         script=script,
         policy=_policy(style, script),
@@ -450,14 +450,14 @@ def _environment() -> Any:
         jinja = import_module("jinja2")
     except ModuleNotFoundError as exc:
         raise MissingExtra("jinja2", "report") from exc
-    made = jinja.Environment(
+    environment = jinja.Environment(
         loader=jinja.PackageLoader("ullage.report", "assets"),
         autoescape=True,
         undefined=jinja.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(
+    environment.filters.update(
         count=_count,
         dollars=_dollars,
         share=_share,
@@ -466,7 +466,7 @@ def _environment() -> Any:
         label=_label,
         visible=visible,
     )
-    return made
+    return environment
 
 
 def _asset(name: str) -> str:
@@ -504,7 +504,7 @@ def _session(figures: SessionFigures) -> dict[str, Any]:
         "maps": _maps(figures),
         "categories": list(dict.fromkeys(name for turn in turns for name in turn.by_category)),
         "points": [_point(figures, at) for at in points] if drawn else [],
-        "levels": sorted({each.level for each in figures.removals}),
+        "levels": sorted({removal.level for removal in figures.removals}),
         "removals": figures.removals[:MOST_REMOVALS],
         "more_removals": max(0, len(figures.removals) - MOST_REMOVALS),
         "largest": {run.name: _largest(run) for run in figures.runs},
@@ -515,20 +515,20 @@ def _session(figures: SessionFigures) -> dict[str, Any]:
 
 def together(sessions: Sequence[SessionFigures]) -> tuple[SizeCost, ...]:
     """What several sessions cost at each working size; empty for one alone."""
-    return sum_of_costs(each.sizes for each in sessions) if len(sessions) > 1 else ()
+    return sum_of_costs(session.sizes for session in sessions) if len(sessions) > 1 else ()
 
 
 def _sizes(figures: SessionFigures) -> dict[str, Any] | None:
     """What the session costs at several working sizes; `None`: it never reached the smallest of them."""
     sizes = figures.sizes
-    if len({each.nanousd for each in sizes}) < 2:
+    if len({cost.nanousd for cost in sizes}) < 2:
         return None
-    best = min(sizes, key=lambda each: each.nanousd)
+    best = min(sizes, key=lambda cost: cost.nanousd)
     return {
         "rows": sizes,
         "best": best,
         "plot": frontier_plot(sizes, figures.unmanaged.nanousd),
-        "most": max(figures.unmanaged.nanousd, *(each.nanousd for each in sizes)) or 1,
+        "most": max(figures.unmanaged.nanousd, *(cost.nanousd for cost in sizes)) or 1,
     }
 
 
@@ -559,21 +559,21 @@ def _maps(figures: SessionFigures) -> list[dict[str, Any]]:
     held = figures.holds
     sizes = {
         "category": held.categories,
-        "tool": {each.name: each.tokens for each in held.tools},
-        "file": {each.path: each.tokens for each in held.files},
+        "tool": {item.name: item.tokens for item in held.tools},
+        "file": {item.path: item.tokens for item in held.files},
     }
     return [
         {
             "by": by,
-            "sizes": sorted(found.items(), key=lambda part: -part[1]),
-            "total": sum(found.values()),
+            "sizes": sorted(tokens.items(), key=lambda part: -part[1]),
+            "total": sum(tokens.values()),
             "tiles": [
-                ("wide", 960, 300, treemap(found, width=960, height=300)),
-                ("narrow", 360, 340, treemap(found, width=360, height=340)),
+                ("wide", 960, 300, treemap(tokens, width=960, height=300)),
+                ("narrow", 360, 340, treemap(tokens, width=360, height=340)),
             ],
         }
-        for by, found in sizes.items()
-        if any(found.values())
+        for by, tokens in sizes.items()
+        if any(tokens.values())
     ]
 
 

@@ -92,14 +92,14 @@ class TextBudget:
 
     Args:
         chars: For the whole page.
-        each: For one text.
+        each_chars: For one text.
         redact: Applied to each text and title before it is cut; `None`: nothing is redacted.
     """
 
     def __init__(
-        self, chars: int, each: int = 2_000, redact: Callable[[str], str] | None = None
+        self, chars: int, each_chars: int = 2_000, redact: Callable[[str], str] | None = None
     ) -> None:
-        self._left, self._each, self._redact = chars, each, redact
+        self._left, self._each_chars, self._redact = chars, each_chars, redact
 
     def clean(self, text: str) -> str:
         """The text without what the host wants hidden."""
@@ -108,7 +108,7 @@ class TextBudget:
     def take(self, text: str) -> tuple[str, int]:
         """The beginning of a text that still fits, and how many characters are not shown."""
         clean = self.clean(text)
-        shown = clean[: max(0, min(self._each, self._left))]
+        shown = clean[: max(0, min(self._each_chars, self._left))]
         self._left -= _weight(shown)
         return shown, len(clean) - len(shown)
 
@@ -154,18 +154,18 @@ def _positions(removed: Sequence[Span]) -> Iterator[str]:
 
 def _text(handle: str, archive: Archive, budget: TextBudget) -> RemovedText:
     try:
-        found = archive.resolve(handle)
+        recalled = archive.resolve(handle)
     except UllageError as exc:
         return RemovedText(str(exc), handle, "", 0)
-    shown, omitted = budget.take(found.text)
-    return RemovedText(budget.clean(_title(found)), handle, shown, omitted)
+    shown, omitted = budget.take(recalled.text)
+    return RemovedText(budget.clean(_title(recalled)), handle, shown, omitted)
 
 
-def _title(found: Recalled) -> str:
-    if found.kind != "messages" or not found.items:
-        return found.title
-    role = str(found.items[0].get("role") or "message")
-    lines = (line.strip() for line in found.text.splitlines())
+def _title(recalled: Recalled) -> str:
+    if recalled.kind != "messages" or not recalled.items:
+        return recalled.title
+    role = str(recalled.items[0].get("role") or "message")
+    lines = (line.strip() for line in recalled.text.splitlines())
     first = next((line for line in lines if line and not line.startswith(("---", "["))), "")
     return f"{role}: {first[:100]}" if first else f"{role}: tool calls or results"
 
@@ -198,18 +198,20 @@ class FactCount:
 
 def facts_in(facts: Facts) -> dict[str, list[str]]:
     """The texts of facts that a successor needs verbatim, by kind, each once."""
-    found: dict[str, Iterable[str]] = {
-        "user messages": (each.text for each in facts.inputs),
-        "lasting rules": (each.text for each in facts.standing),
-        "files changed": (each.path for each in facts.files if each.changed),
-        "commits": (each.digest for each in facts.commits),
-        "answers of the user": (each.answer for each in facts.decisions),
-        "open tasks": (each.subject for each in facts.tasks if each.open),
-        "errors not fixed": (each.line for each in facts.failures if each.fixed_index < 0),
+    texts_by_kind: dict[str, Iterable[str]] = {
+        "user messages": (fact.text for fact in facts.inputs),
+        "lasting rules": (fact.text for fact in facts.standing),
+        "files changed": (fact.path for fact in facts.files if fact.changed),
+        "commits": (fact.digest for fact in facts.commits),
+        "answers of the user": (fact.answer for fact in facts.decisions),
+        "open tasks": (fact.subject for fact in facts.tasks if fact.open),
+        "errors not fixed": (fact.line for fact in facts.failures if fact.fixed_index < 0),
         "URLs": facts.urls,
     }
-    texts = {kind: list(dict.fromkeys(filter(None, each))) for kind, each in found.items()}
-    return {kind: each for kind, each in texts.items() if each}
+    texts = {
+        kind: list(dict.fromkeys(filter(None, every))) for kind, every in texts_by_kind.items()
+    }
+    return {kind: listed for kind, listed in texts.items() if listed}
 
 
 def kept_facts(wanted: Mapping[str, Sequence[str]], context: Sequence[Item]) -> list[FactCount]:
@@ -352,8 +354,8 @@ def figures_of(
     runs = [replay_session(script, chosen, model=model, table=models, settings=settings, seen=seen)]
     step()
     other = Policy.ladder() if chosen == Policy.buffered() else Policy.buffered()
-    for each in (None, other):
-        runs.append(replay_session(script, each, model=model, table=models, settings=settings))
+    for compared in (None, other):
+        runs.append(replay_session(script, compared, model=model, table=models, settings=settings))
         step()
     row = models.lookup(model or script.model or DEFAULT_MODEL)
     figures = SessionFigures(
@@ -389,19 +391,19 @@ class _Watcher:
         self.compaction: CompactionFigures | None = None
 
     def __call__(self, manager: ContextManager, request: Request) -> None:
-        said = len(manager.history)
-        when = self.script.times[said - 1] if said else 0
+        messages = len(manager.history)
+        when = self.script.times[messages - 1] if messages else 0
         for report in request.reports:
             if report.freed or report.tool_use_ids or report.removed:
-                found = removal_of(report, self.archive, self.budget, time_ms=when)
-                self.removals.append(found)
+                removal = removal_of(report, self.archive, self.budget, time_ms=when)
+                self.removals.append(removal)
         done = request.compaction
         if done is not None and done.compacted:
             counts = done.report
             self.compaction = _compaction(
                 f"the automatic compaction before request {request.number:,}",
                 (counts.tokens_before, counts.tokens_after),
-                self.script.messages[:said],
+                self.script.messages[:messages],
                 request.messages,
                 done.summary_messages[-1:],
                 self.budget,
@@ -436,8 +438,8 @@ def _compaction(
 ) -> CompactionFigures:
     facts = kept_facts(facts_in(collect(before)), after)
     clean = (
-        dataclasses.replace(each, lost=tuple(budget.clean(text)[:400] for text in each.lost))
-        for each in facts
+        dataclasses.replace(fact, lost=tuple(budget.clean(text)[:400] for text in fact.lost))
+        for fact in facts
     )
     text = "\n\n".join(map(_plain, summary))
     return CompactionFigures(
@@ -473,14 +475,14 @@ def _marks(window: Window, whole: int, session: Session) -> tuple[Mark, ...]:
 
 
 def _own_compactions(script: SessionScript, run: Run) -> tuple[int, ...]:
-    found = (
+    records = (
         next((turn.number for turn in run.turns if turn.message > at), None)
         for at in script.compactions
     )
-    return tuple(number for number in found if number is not None)
+    return tuple(number for number in records if number is not None)
 
 
 def _holds(session: Session, row: Model) -> Inspection:
     weights = weights_for(row.name)
-    beside = session.overhead_tokens(weights)
-    return inspect_messages(session.items, weights=weights, overhead_tokens=beside)
+    overhead = session.overhead_tokens(weights)
+    return inspect_messages(session.items, weights=weights, overhead_tokens=overhead)

@@ -167,14 +167,14 @@ def _says(message: Mapping[str, Any]) -> bool:
 def converse(
     source: RecordSource,
     *,
-    torn: tuple[int, int] | None = None,
+    unfinished: tuple[int, int] | None = None,
     bad: Sequence[tuple[int, str]] = (),
 ) -> Conversation:
     """Replays a source and builds the messages of its context.
 
     Args:
         source: Lines in file order.
-        torn: For the report: an unfinished last line.
+        unfinished: For the report: an unfinished last line.
         bad: For the report: unreadable lines.
     """
     state = replay(source)
@@ -195,7 +195,7 @@ def converse(
             tuple(view.orphans),
             tuple(state.missing),
             tuple(state.ignored),
-            torn,
+            unfinished,
             tuple(bad),
         ),
     )
@@ -208,14 +208,14 @@ def _snipped_parents(state: Replay, source: RecordSource) -> dict[str, str]:
 
 
 def _entries(state: Replay, source: RecordSource) -> Iterable[Item]:
-    kept = _kept_lines(state, source) | _stale(state, source)
+    kept_lines = _kept_lines(state, source) | _stale(state, source)
     for slot in state.context:
         if isinstance(slot, Placeholder):
             yield _stand_in(slot)
             continue
         entry = rendered(source.load(slot.at))
         if entry is not None:
-            entry = _unmeasured(entry) if slot.at in kept else entry
+            entry = _unmeasured(entry) if slot.at in kept_lines else entry
             yield project(entry, state.texts)
         elif slot.uuid:
             state.removed[slot.uuid] = "not shown"

@@ -249,7 +249,7 @@ class Transcript:
     def conversation(self) -> Conversation:
         """What the model was shown last, with where each part came from."""
         source = _Readable(self)
-        return converse(source, torn=self.index.torn, bad=source.bad)
+        return converse(source, unfinished=self.index.torn, bad=source.bad)
 
     def messages(self) -> list[dict[str, Any]]:
         """What the model was shown last, as API messages."""
@@ -352,7 +352,7 @@ class _Readable:
         self._transcript = transcript
         # Grows with what is loaded: the index passes over what lies deeper than Python reads.
         self.bad = list(transcript.index.bad)
-        self._known: dict[str, str] = {}
+        self._shared_texts: dict[str, str] = {}
         self._usage: Any = None
 
     def rows(self) -> Sequence[RecordLine]:
@@ -388,11 +388,11 @@ class _Readable:
         return entry
 
     def _share(self, values: dict[str, Any], keys: tuple[str, ...]) -> None:
-        known = self._known
+        shared = self._shared_texts
         for key in keys:
             text = values.get(key)
             if type(text) is str:
-                values[key] = known.setdefault(text, text)
+                values[key] = shared.setdefault(text, text)
 
 
 def _look(path: str) -> os.stat_result | None:

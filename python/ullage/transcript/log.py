@@ -124,7 +124,7 @@ class LogFile:
     ) -> None:
         self.path = path
         self._write = write
-        self._made = create and not Path(path).exists()
+        self._is_new = create and not Path(path).exists()
         self._file = _open(path, create=create)
         try:
             if lock:
@@ -185,9 +185,9 @@ class LogFile:
         """
         with _reported(self.path):
             os.fsync(self._file.fileno())
-            if self._made:
+            if self._is_new:
                 sync_folder(self.path)
-                self._made = False
+                self._is_new = False
 
     def close(self) -> None:
         """Close the file and release the lock."""
@@ -466,7 +466,7 @@ class TranscriptLog:
         self._durability = durability
         self._ids = ids
         self._clock = clock
-        self._given = dict(envelope or {})
+        self._envelope_fields = dict(envelope or {})
         self._leaf: str | None = None
         self._envelope: dict[str, Any] = {}
         self.one_writer = threading.RLock()
@@ -710,7 +710,7 @@ class TranscriptLog:
             leaf = entry["uuid"]
             carried = {key: entry[key] for key in CARRIED if key in entry}
             break
-        fresh = {**_FRESH, "sessionId": "", "cwd": "", **carried, **self._given}
+        fresh = {**_FRESH, "sessionId": "", "cwd": "", **carried, **self._envelope_fields}
         if not fresh["sessionId"]:
             fresh["sessionId"] = self._ids()
         self._leaf, self._envelope = leaf, fresh
@@ -791,8 +791,8 @@ def _parse(line: bytes) -> Mapping[str, Any]:
 
 def iso_of(milliseconds: int) -> str:
     """A time in milliseconds since the epoch as a transcript writes it."""
-    seconds, rest = divmod(int(milliseconds), 1000)
-    return f"{_second(seconds)}.{rest:03}Z"
+    seconds, thousandths = divmod(int(milliseconds), 1000)
+    return f"{_second(seconds)}.{thousandths:03}Z"
 
 
 @lru_cache(maxsize=1)  # lines that follow each other mostly share it

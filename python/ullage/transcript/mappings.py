@@ -36,11 +36,11 @@ class _Followed(LogCheck):
     def record(self, record: dict[str, Any]) -> None:
         self.boundaries: list[Boundary] = [] if record.get("base") else self.boundaries
         super().record(record)
-        made = any("made" in op for op, _ in self.own)
+        inserted = any("made" in op for op, _ in self.own)
         if self.own or self.new:
-            context = [message_in(each.text) for each in self.shown]
+            context = [message_in(shown.text) for shown in self.shown]
             self.boundaries.append(
-                Boundary(len(self.input), context, "compaction" if made else "pruning")
+                Boundary(len(self.input), context, "compaction" if inserted else "pruning")
             )
 
 
@@ -54,12 +54,12 @@ def recorded(log: bytes, records: bytes | None = None) -> tuple[list[Item], list
     Raises:
         ValueError: `ullage-check` calls something broken, or a text is redacted.
     """
-    found = _Followed(log, records)
-    said: list[Shown] = found.input
-    if found.problems or any(each.text is None for each in (*said, *found.shown)):
-        why = found.problems[0][2] if found.problems else "a text is redacted"
+    followed = _Followed(log, records)
+    sent: list[Shown] = followed.input
+    if followed.problems or any(shown.text is None for shown in (*sent, *followed.shown)):
+        why = followed.problems[0][2] if followed.problems else "a text is redacted"
         raise ValueError(f"the log cannot be read again: {why}")
-    return [message_in(each.text) for each in said], getattr(found, "boundaries", [])
+    return [message_in(shown.text) for shown in sent], getattr(followed, "boundaries", [])
 
 
 # ---- ATIF ----------------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def from_atif(trajectory: Mapping[str, Any]) -> tuple[list[Item], list[Boundary]
             messages += _messages(step)
             continue
         context, start = [*context, *messages[start:]], len(messages)
-        put = [_put(each) for each in (step.get("observation") or {}).get("results", ())]
+        put = [_put(result) for result in (step.get("observation") or {}).get("results", ())]
         put = put or ([{"role": "user", "content": step["message"]}] if step.get("message") else [])
         if managed.get("boundary") == "append":
             context = [*context, *put]
@@ -134,14 +134,14 @@ def _put(result: Mapping[str, Any]) -> Item:
 
 
 def _step(message: Item) -> dict[str, Any]:
-    found = blocks(message)
+    parts = blocks(message)
     step: dict[str, Any] = {"source": _SOURCES.get(str(message.get("role")), "user")}
-    step["message"] = text_of({"content": [each for each in found if each.get("type") == "text"]})
-    thought = [str(each["thinking"]) for each in found if each.get("type") == "thinking"]
+    step["message"] = text_of({"content": [part for part in parts if part.get("type") == "text"]})
+    thought = [str(part["thinking"]) for part in parts if part.get("type") == "thinking"]
     calls = [
-        {"tool_call_id": each["id"], "function_name": each["name"], "arguments": each["input"]}
-        for each in found
-        if each.get("type") == "tool_use"
+        {"tool_call_id": part["id"], "function_name": part["name"], "arguments": part["input"]}
+        for part in parts
+        if part.get("type") == "tool_use"
     ]
     step |= {"reasoning_content": "\n".join(thought)} if thought else {}
     step |= {"tool_calls": calls} if calls else {}
@@ -150,12 +150,12 @@ def _step(message: Item) -> dict[str, Any]:
 
 def _joins(steps: list[dict[str, Any]], message: Item) -> bool:
     """Whether a message is the results of the step before, and is put there."""
-    calls = {each["tool_call_id"] for each in steps[-1].get("tool_calls", ())} if steps else set()
+    calls = {call["tool_call_id"] for call in steps[-1].get("tool_calls", ())} if steps else set()
     answers = results(message)
     if not answers or "observation" in steps[-1] or not answers.keys() <= calls:
         return False
-    given = [{"source_call_id": name, "content": each.get("content")} for name, each in answers.items()]  # fmt: skip
-    held = {**steps[-1], "observation": {"results": given}}
+    answered = [{"source_call_id": name, "content": answer.get("content")} for name, answer in answers.items()]  # fmt: skip
+    held = {**steps[-1], "observation": {"results": answered}}
     if _messages(held)[1:] != [message]:
         held["observation"]["extra"] = {"message": message}
     steps[-1] = held
@@ -177,12 +177,12 @@ def _messages(step: Mapping[str, Any]) -> list[Item]:
     own = {**own, "content": content[0]["text"] if only else content}
     own = (step.get("extra") or {}).get("message") or own
     observed = step.get("observation") or {}
-    given = [
-        {"type": "tool_result", "tool_use_id": each.get("source_call_id"), "content": each.get("content")}
-        for each in observed.get("results", ())
+    results = [
+        {"type": "tool_result", "tool_use_id": result.get("source_call_id"), "content": result.get("content")}
+        for result in observed.get("results", ())
     ]  # fmt: skip
-    answer = (observed.get("extra") or {}).get("message") or {"role": "user", "content": given}
-    return [own, answer] if given else [own]
+    answer = (observed.get("extra") or {}).get("message") or {"role": "user", "content": results}
+    return [own, answer] if results else [own]
 
 
 # ---- OpenTelemetry and Anthropic -----------------------------------------------------------------
@@ -195,12 +195,12 @@ def to_otel(boundary: Boundary) -> dict[str, Any]:
     `compaction`.
     """
     compacted = boundary.kind == "compaction"
-    given = []
+    messages = []
     for at, message in enumerate(boundary.context):
-        parts = [_part(each, compacted and at == 0) for each in blocks(message)]
-        given.append({"role": message.get("role"), "parts": parts})
+        parts = [_part(block, compacted and at == 0) for block in blocks(message)]
+        messages.append({"role": message.get("role"), "parts": parts})
     mark = {"gen_ai.conversation.compacted": True} if compacted else {}
-    return {**mark, "gen_ai.input.messages": given}
+    return {**mark, "gen_ai.input.messages": messages}
 
 
 def _part(block: Mapping[str, Any], summary: bool) -> dict[str, Any]:

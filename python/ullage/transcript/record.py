@@ -21,7 +21,7 @@ from ullage.ullage_check import b64, canonical, hashed, reading, results, typed
 _LEAST = 12
 """Characters of a copy that a record names the place of."""
 
-GIVEN = "ullage-given"
+GIVEN_KEY = "ullage-given"
 """Type of a line that holds a message as it was given, in a file that holds nothing but them and records."""
 
 _CODE = "extractive"
@@ -114,7 +114,10 @@ class Recorder:
         held = {hashed(canonical(check.sent(item))) for item in logged}
         ops = self._ops(rows, history, held, model)
         record = {"type": check.RECORD, "v": 1, **({"base": True} if base else {})}
-        record |= {"input": b64(b"".join(each[: check.SHORT_HASH] for each in new)), "list": ops}
+        record |= {
+            "input": b64(b"".join(hash_bytes[: check.SHORT_HASH] for hash_bytes in new)),
+            "list": ops,
+        }
         record |= {"acts": acts} if acts else {}
         first = len(self._input) - len(new)
         if ops != [[0, len(self._before)], {"in": [first, len(self._input)]}]:
@@ -344,8 +347,8 @@ class _Compaction:
         self.history = [lines[item["uuid"]] for item in held] if log else held
         self.shown = [item for item in result.messages if check.sent(item) is not None]
         self.origin = [places.get(item.get("uuid", id(item))) for item in self.shown]
-        known = {fingerprint(check.sent(line)) for line in log}
-        self.logged = [item for item in self.shown if fingerprint(check.sent(item)) in known]
+        in_log = {fingerprint(check.sent(line)) for line in log}
+        self.logged = [item for item in self.shown if fingerprint(check.sent(item)) in in_log]
         self.acts = [["compact", result.reason, report.tokens_before, report.tokens_after]]
         self.model = "" if report.summarizer == _CODE else report.summarizer
 
@@ -361,7 +364,7 @@ class RecordFile:
     def __init__(self, path: str | os.PathLike[str], *, model: str = "") -> None:
         self.path, self._model = Path(path), model
         self._recorder, self._end = Recorder(), -1
-        self._given: list[bytes] = []
+        self._hashes: list[bytes] = []
         self._held: set[bytes] = set()
         self._lock = threading.Lock()
 
@@ -381,7 +384,8 @@ class RecordFile:
     def add_view(self, given: Sequence[Item], view: Any, **more: Any) -> None:
         """`add`, for a `ListView` that was made of the given list."""
         acts = [
-            [each.stage, each.why, each.tokens_before, each.tokens_after] for each in view.reports
+            [report.stage, report.why, report.tokens_before, report.tokens_after]
+            for report in view.reports
         ]
         self.add(given, view.messages, view.origin, acts=acts, tokens=view.tokens, **more)
 
@@ -420,14 +424,14 @@ class RecordFile:
                 self._held = {
                     hashed(canonical(check.sent(json.loads(line)))) for line in file.lines()
                 }
-            if file.end != self._end or hashes[: len(self._given)] != self._given:
+            if file.end != self._end or hashes[: len(self._hashes)] != self._hashes:
                 self._recorder = self._recorder.again()
             self._end = -1  # until the file holds what the recorder says
             new = {} if elsewhere is not None else dict(zip(hashes, given, strict=True))
             lines = [
-                line_of({"type": GIVEN, "item": check.sent(item)}, at)
-                for at, (each, item) in enumerate(new.items())
-                if each not in self._held
+                line_of({"type": GIVEN_KEY, "item": check.sent(item)}, at)
+                for at, (digest, item) in enumerate(new.items())
+                if digest not in self._held
             ]
             self._recorder.follow(lines, file.lines)
             sources = [
@@ -439,7 +443,7 @@ class RecordFile:
                 logged=elsewhere or (), acts=acts, model=self._model, tokens=tokens, head=head, form=form,
             )  # fmt: skip
             file.append(b"".join([*lines, line_of(self._recorder.sealed(record), 0)]))
-            self._given, self._end = hashes, file.end
+            self._hashes, self._end = hashes, file.end
             self._held |= new.keys()
 
 

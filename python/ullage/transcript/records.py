@@ -36,13 +36,13 @@ class Replacements:
 
 
 def content_replacement(
-    replaced: Mapping[str, str], *, kept: Iterable[str] = (), session_id: str = ""
+    replaced: Mapping[str, str], *, kept_ids: Iterable[str] = (), session_id: str = ""
 ) -> Record:
     """The line that makes decisions of the tool-result budget survive a resume.
 
     Args:
         replaced: Tool use id to the exact text that replaces its result from now on.
-        kept: Tool use ids whose result was sent whole, and so is never replaced later.
+        kept_ids: Tool use ids whose result was sent whole, and so is never replaced later.
         session_id: `""` leaves it to the log.
     """
     items = [
@@ -50,8 +50,8 @@ def content_replacement(
         for tool_use_id, text in replaced.items()
     ]
     record: Record = {"type": CONTENT_REPLACEMENT, "sessionId": session_id, "replacements": items}
-    if kept := list(kept):
-        record["kept"] = kept
+    if kept_ids := list(kept_ids):
+        record["kept"] = kept_ids
     return record
 
 

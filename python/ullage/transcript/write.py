@@ -171,7 +171,7 @@ def write_compaction(
     """
     with log.one_writer:
         group, tail = compaction_lines(
-            log, boundary, summaries, parent=log.leaf, kept=kept, attachments=attachments,
+            log, boundary, summaries, parent=log.leaf, kept_lines=kept, attachments=attachments,
             metadata=metadata,
         )  # fmt: skip
         log.write([*group, *tail])
@@ -185,7 +185,7 @@ def compaction_lines(
     summaries: Sequence[Item],
     *,
     parent: str | None,
-    kept: Kept | None = None,
+    kept_lines: Kept | None = None,
     attachments: Sequence[Item] = (),
     metadata: Sequence[Item] | None = None,
 ) -> tuple[list[StoredEntry], list[StoredEntry]]:
@@ -196,7 +196,7 @@ def compaction_lines(
         boundary: See `write_compaction`.
         summaries: See `write_compaction`.
         parent: Uuid of the entry that the boundary follows; `None`: there is none.
-        kept: See `write_compaction`.
+        kept_lines: See `write_compaction`.
         attachments: See `write_compaction`.
         metadata: See `write_compaction`.
 
@@ -211,7 +211,7 @@ def compaction_lines(
     anchor = str(follow[len(summaries) - 1]["uuid"])
     written = [str(entry["uuid"]) for entry in follow]
     mark["compactMetadata"].update(
-        boundary_links(str(mark["uuid"]), anchor, written, kept or Kept())
+        boundary_links(str(mark["uuid"]), anchor, written, kept_lines or Kept())
     )
     repeated = session_lines(log.transcript(), follow) if metadata is None else metadata
     return [mark, *follow], [log.entry(item, parent=None) for item in repeated]

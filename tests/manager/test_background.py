@@ -100,7 +100,7 @@ def test_spans_are_summarised_in_the_background_of_a_synchronous_conversation_an
     manager = manager_of(writer)
     number = filled(manager, 75)
     assert not manager.prepare().reports
-    until(lambda: manager.host.beside.answered or not manager.host.beside.running)
+    until(lambda: manager.host.background.answered or not manager.host.background.running)
     assert threading.current_thread().name not in writer.threads
     assert not staged(manager)  # only a call of the conversation takes the steps
     filled(manager, 80, number)
@@ -167,7 +167,7 @@ def test_off_and_without_a_model_nothing_is_asked_in_the_background():
         manager = manager_of(writer, **changes)
         filled(manager, 75)
         manager.prepare()
-        assert not manager.host.beside.running
+        assert not manager.host.background.running
 
 
 def test_two_batches_are_not_asked_for_at_once():
@@ -201,7 +201,7 @@ def test_in_an_event_loop_it_is_a_task():
         manager = manager_of(writer)
         number = filled(manager, 75)
         await manager.aprepare()
-        while manager.host.beside.running:  # noqa: ASYNC110
+        while manager.host.background.running:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         assert staged(manager)
         filled(manager, 92, number)
@@ -227,7 +227,7 @@ def test_a_synchronous_call_ends_the_task_that_its_loop_could_not_go_on_with():
         begun = time.monotonic()
         assert "- Read /src/part_0.py" in words(manager.prepare())
         assert time.monotonic() - begun < WAIT / 2
-        assert not manager.host.beside._in_loop
+        assert not manager.host.background._in_loop
 
     asyncio.run(main())
 
