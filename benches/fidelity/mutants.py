@@ -17,19 +17,23 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import os
+import pickle
 import random
 import runpy
 import sys
 import types
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benches.peers.compare import TookTooLong, at_most
+from benches.peers.compare import at_most
 
 from ullage import _reference
+from ullage.exceptions import ContextTooLarge
 from ullage.legality import anthropic, chat, check as ledgers, params as documents, rules
 
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "legality" / "test_rules_vectors.py"
@@ -171,35 +175,43 @@ def well(vector: Any, judged_well: Any) -> bool:
 
 # ---- faults for the laws -----------------------------------------------------------------------
 
-COMPACTION = tuple(
-    f"ullage.compaction.{name}"
-    for name in "assemble checks cut flow job restore summary_call".split()
+PLACES = tuple(
+    f"ullage.{name}"
+    for name in """compaction.api compaction.assemble compaction.checks compaction.cut compaction.flow compaction.install compaction.restore
+    transcript.record levels.view levels.pins levels.level levels.pipeline manager.journal manager.keeping manager.machine manager.prepare
+    manager.request_writer manager.compactions manager.whole_list manager.written_form legality.pairs legality.repairs""".split()
 )
-OTHER = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}  # fmt: skip
-SECONDS, RANDOM_CASES = 30, 8
+OTHER: dict[type[ast.AST], type[ast.AST]] = {
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn,
+    ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And, ast.Add: ast.Sub, ast.Sub: ast.Add,
+}  # fmt: skip
+SECONDS, RANDOM_CASES, MOST_TURNS = 60, 16, 9
+UNSEEN, MISSED, FOUND = "no result changed", "missed", "found"
 
 
-def changes(node: ast.AST) -> Iterator[tuple[str, object]]:
-    """Which field of a node to set to what."""
-    if isinstance(node, ast.If | ast.IfExp):
-        yield "test", ast.UnaryOp(ast.Not(), node.test)
+def changes(node: ast.AST) -> Iterator[tuple[str, object, ast.AST]]:
+    """Which field of a node to set to what, and where that is in the file."""
+    if isinstance(node, ast.If | ast.IfExp | ast.While):
+        yield "test", ast.UnaryOp(ast.Not(), node.test), node.test
     elif isinstance(node, ast.Compare) and type(node.ops[0]) in OTHER:
-        yield "ops", [OTHER[type(node.ops[0])](), *node.ops[1:]]
+        yield "ops", [OTHER[type(node.ops[0])](), *node.ops[1:]], node
+    elif isinstance(node, ast.BoolOp | ast.BinOp) and type(node.op) in OTHER:
+        yield "op", OTHER[type(node.op)](), node
     elif isinstance(node, ast.Slice):
         for side in ("lower", "upper"):
             if (at := getattr(node, side)) is not None:
-                yield side, ast.BinOp(at, ast.Add(), ast.Constant(1))
-    elif isinstance(node, ast.Constant) and type(node.value) is int:
-        yield "value", node.value + 1
-    for field in ("body", "orelse"):
+                yield side, ast.BinOp(at, ast.Add(), ast.Constant(1)), at
+    elif isinstance(node, ast.Constant) and type(node.value) is int and node.value in (0, 1):
+        yield "value", node.value + 1, node
+    for name in ("body", "orelse"):
         for at, each in enumerate(
-            lines if isinstance(lines := getattr(node, field, 0), list) else ()
+            lines if isinstance(lines := getattr(node, name, 0), list) else ()
         ):
             plain = isinstance(each, ast.AugAssign) or (
                 isinstance(each, ast.Expr) and isinstance(each.value, ast.Call)
             )
             if plain:
-                yield field, [*lines[:at], ast.Pass(), *lines[at + 1 :]]
+                yield name, [*lines[:at], ast.Pass(), *lines[at + 1 :]], each
 
 
 def holders(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
@@ -214,80 +226,148 @@ def holders(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
     return walk(tree, ())
 
 
-def faults(used: set[str]) -> Iterator[Mutant]:
-    """Changes of functions that run, in random order; the rule is the kind of node and its field."""
+def faults(used: set[tuple[str, int]], seed: int) -> Iterator[tuple[Mutant, set[tuple[str, int]]]]:
+    """Changes of lines that run, in random order, with their lines; the rule is the kind of node and its field."""
     found = list[Any]()
-    for name in COMPACTION:
+    for name in PLACES:
         module = importlib.import_module(name)
         path, known = str(module.__file__), functions(module)
         tree = ast.parse(Path(path).read_text("utf-8"))
         for node, holder in holders(tree):
-            if holder in known and holder in used:
-                found += [(name, path, tree, node, known[holder], *one) for one in changes(node)]
-    random.Random(0).shuffle(found)
-    for name, path, tree, node, function, field, new in found:
+            for field, new, place in changes(node) if holder in known else ():
+                span = {(path, line) for line in range(place.lineno, place.end_lineno + 1)} & used  # type: ignore[attr-defined]
+                if span:
+                    found.append((name, path, tree, node, known[holder], field, new, span))
+    random.Random(seed).shuffle(found)
+    for name, path, tree, node, function, field, new, span in found:
         old = getattr(node, field)
         setattr(node, field, new)
         code = compile(ast.fix_missing_locations(tree), path, "exec")
         setattr(node, field, old)
         made = {each.co_qualname: each for each in codes(code)}[function.__qualname__]
         rule = f"{type(node).__name__}.{field}"
-        yield Mutant(name, getattr(node, "lineno", 0), rule, function, made)
+        if generates(made) == generates(function.__code__):
+            yield Mutant(name, min(span)[1], rule, function, made), span
 
 
-def law_faults(count: int) -> None:
+class Observed(NamedTuple):
+    """A case for a compactor, what came of it, and which lines ran."""
+
+    compactor: Any
+    case: Any
+    result: object
+    lines: set[tuple[str, int]]
+
+
+def looked_at(compactor: Any, case: Any) -> object:
+    """All that can be seen from outside: the result or the error, and what is stated of it."""
+    from ullage.testing import laws
+
+    trial = laws.Trial(compactor, case)
+    new = trial.new
+    try:
+        said = list(compactor.stated(trial.before, case.target))
+    except Exception as error:
+        said = [f"{type(error).__name__}: {error}"]
+    return new, type(trial.error), said
+
+
+def in_a_child(work: Callable[[], Any]) -> Any:
+    """What a copy of this process finds; None if it ends otherwise or takes too long."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            with at_most(SECONDS), os.fdopen(writing, "wb") as file:
+                pickle.dump(work(), file)
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as file:
+        data = file.read()
+    os.waitpid(child, 0)
+    return pickle.loads(data) if data else None
+
+
+def followed(compactor: Any, case: Any) -> tuple[object, set[tuple[str, int]]]:
+    """What is looked at, and the lines that run for it."""
+    paths = {str(importlib.import_module(name).__file__) for name in PLACES}
+    lines = set[tuple[str, int]]()
+
+    def line(frame: Any, *_: object) -> Any:
+        lines.add((frame.f_code.co_filename, frame.f_lineno))
+        return line
+
+    sys.settrace(lambda frame, *_: line if frame.f_code.co_filename in paths else None)
+    try:
+        return looked_at(compactor, case), lines
+    finally:
+        sys.settrace(None)
+
+
+def law_faults(count: int, seed: int) -> None:
     """Plants faults into the compaction, and says how many of those that change a result are found."""
-    from benches.peers.laws import OURS
+    from benches.peers.laws import OURS, SESSION
 
     from ullage.testing import laws
 
     chosen = [law for law in laws.LAWS if law.id != "cost-is-linear"]
-    cases = [*(law.example for law in chosen), *islice(laws.cases(3), RANDOM_CASES)]
-
-    def trials() -> Iterator[laws.Trial]:
-        return (laws.Trial(OURS, each) for each in cases)
-
-    def results() -> list[object]:
-        return [(each.new, type(each.error)) for each in trials()]
-
-    def broken() -> bool:
-        return any(laws._broken(OURS, law, trial) for trial in trials() for law in chosen)
-
-    used, said = set[str](), Counter[str]()
-    sys.setprofile(lambda frame, *_: used.add(frame.f_code.co_qualname))
-    right = results()
-    sys.setprofile(None)
-    for fault in faults(used):
-        word = fate(fault, results, right, broken)
+    cases = [
+        *(law.example for law in chosen),
+        *islice(laws.cases(seed + 3, MOST_TURNS), RANDOM_CASES),
+    ]
+    right = [
+        Observed(one, case, *in_a_child(partial(followed, one, case)))
+        for case in cases
+        for one in (OURS, SESSION)
+    ]
+    said, by_law = Counter[str](), Counter[str]()
+    used = set[tuple[str, int]]().union(*(each.lines for each in right))
+    for fault, span in faults(used, seed):
+        tried = [each for each in right if each.lines & span]
+        word, law = in_a_child(partial(fate, fault, tried, chosen)) or (FOUND, "it does not end")
         said[word] += 1
+        by_law[law] += 1
         place = f"{fault.module}:{fault.line} {fault.function.__qualname__} {fault.rule}"
-        print(f"  {word}: {place}", flush=True)
-        if said["found"] + said["missed"] == count:
+        print(f"  {word}: {place} {law}", flush=True)
+        if said[FOUND] + said[MISSED] == count:
             break
-    print(dict(said))
+    print(dict(said), dict(by_law))
 
 
-def fate(fault: Mutant, results: Any, right: list[object], broken: Any) -> str:
-    """`found`, `missed`, or `no result changed`."""
-    kept = fault.function.__code__
+def fate(fault: Mutant, tried: list[Observed], chosen: list[Any]) -> tuple[str, str]:
+    """What becomes of a fault, and by which law."""
+    from ullage.testing import laws
+
     fault.function.__code__ = fault.code
-    try:
-        with at_most(SECONDS):
-            if results() == right:
-                return "no result changed"
-            return "found" if broken() else "missed"
-    except TookTooLong:
-        return "found"
-    finally:
-        fault.function.__code__ = kept
+    other = list[Observed]()
+    for each in tried:
+        now: Any = looked_at(each.compactor, each.case)
+        if now[1] not in (type(None), OverflowError, ContextTooLarge):
+            return FOUND, "it crashes"
+        other += [each] if now != each.result else []
+        if len(other) == 3:
+            break
+    if not other:
+        return UNSEEN, ""
+    for each in [*other, *tried]:
+        trial = laws.Trial(each.compactor, each.case)
+        for law in chosen:
+            try:
+                if law.applies(each.compactor) and laws._broken(each.compactor, law, trial):
+                    return FOUND, law.id
+            except Exception:
+                return FOUND, law.id
+    return MISSED, f"{other[0].compactor.name} [{other[0].case}]"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--laws", type=int, default=0, help="faults for the laws to find")
+    parser.add_argument("--seed", type=int, default=0, help="of the faults and the cases")
     given = parser.parse_args()
     if given.laws:
-        law_faults(given.laws)
+        law_faults(given.laws, given.seed)
         return 0
     tests = runpy.run_path(str(TESTS))
     for module in (anthropic, chat, documents, ledgers):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import copy
 import importlib
 import json
 import logging
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,15 @@ from benches.peers.frameworks import _to_chat, _to_framework
 from benches.peers.more_libraries import llama_memory
 
 import ullage
-from ullage import Policy, compact, estimate_tokens
+from ullage import ContextManager, Policy, compact, estimate_tokens
+from ullage._engine import NAME as ENGINE
+from ullage.compaction import CompactionResult
+from ullage.manager import Request
 from ullage.policy import SummaryPolicy
 from ullage.testing import laws
 from ullage.testing.laws import Compactor
+from ullage.transcript.record import compaction_record
+from ullage.ullage_check import RECORD, LogCheck, canonical, sent, text_of
 
 MODEL = "gpt-4o"
 SECONDS = 120
@@ -79,7 +85,157 @@ def by_a_model(messages: Messages, target: int) -> Messages:
     return list(result.messages)
 
 
-OURS = Compactor("ullage compact", by_code, size=tokens, failing=by_a_model)
+def stated(messages: Messages, target: int) -> Iterator[str]:
+    """What is wrong with the report and the record of a compaction."""
+    before = copy.deepcopy(messages)
+    result = compact(messages, model=MODEL, target_tokens=target, trigger="auto")
+    report, places = result.report, {id(item): at for at, item in enumerate(messages)}
+    if messages != before:
+        yield "what was given has changed"
+    there = [places[id(item)] for item in result.messages if id(item) in places]
+    if sorted([*report.kept, *report.removed]) != list(range(len(messages))):
+        yield "kept and removed are not each message once"
+    if not {*there} <= {*report.kept} or (
+        result.compacted and {*report.kept} - {*there} and not shortened(result)
+    ):
+        yield f"kept are {there}, and not {report.kept}"
+    for name, stated, found in (
+        ("before", report.tokens_before, tokens(messages)),
+        ("after", report.tokens_after, tokens(result.messages)),
+        ("in the summary", report.summary_tokens, tokens(result.summary_messages)),
+    ):
+        if abs(stated - found) > ROUNDED:
+            yield f"{stated} tokens {name} are stated, and there are {found}"
+    for item in result.messages:
+        yield from miscounted(item, messages)
+    said = re.search(r"(\d+) messages were kept verbatim after", text_of(result.messages[0]))
+    if said and int(said[1]) != len(report.kept):
+        yield f"the summary says {said[1]} were kept, not {len(report.kept)}"
+    if result.compacted != (report.tokens_after < report.tokens_before):
+        yield f"{result.outcome} from {report.tokens_before} to {report.tokens_after} tokens"
+    record = compaction_record(messages, result)
+    found = LogCheck(lines(messages), lines([record]))
+    yield from (f"its record: {kind}: {words}" for kind, _, words in found.problems)
+    if found.requests != [[canonical(sent(item)) for item in result.messages]]:
+        yield "its record is of another request"
+
+
+def miscounted(item: Any, messages: Messages) -> Iterator[str]:
+    """A result that was cut, where the characters that it calls left out are not as many."""
+    text = str(item.get("content"))
+    cut = re.fullmatch(r"(?s)(.*)\n\[… (\d+) characters left out to fit …\]\n(.*)", text)
+    for was in messages if cut and item["role"] == "tool" else ():
+        if was.get("tool_call_id") == item["tool_call_id"]:
+            if len(cut[1]) + int(cut[2]) + len(cut[3]) != len(was["content"]):
+                yield f"{cut[2]} characters left out of {len(was['content'])} leave {len(cut[1] + cut[3])}"
+            if not was["content"].startswith(cut[1]) or not was["content"].endswith(cut[3]):
+                yield "what is left of a result is not its beginning and its end"
+
+
+ROUNDED = 4
+"""Tokens; parts that are counted one by one can be more or less than the whole."""
+
+
+def shortened(result: CompactionResult) -> bool:
+    return len(result.kept) == len(result.report.kept)
+
+
+def lines(entries: Iterable[Any]) -> bytes:
+    return "".join(f"{canonical(each)}\n" for each in entries).encode()
+
+
+OURS = Compactor("ullage compact", by_code, size=tokens, failing=by_a_model, stated=stated)
+
+
+def played(messages: Messages, window: int, folder: Path) -> list[Request]:
+    """The requests of a session that goes on message by message."""
+    asked = [said["role"] == "assistant" for said in messages[1:]] + [True]
+    (log := folder / LOG).unlink(missing_ok=True)
+    with ContextManager(log=log, record=True, context_window=window, **SESSION_OPTIONS) as manager:
+        requests = []
+        for message, now in zip(messages, asked, strict=True):
+            manager.add(message)
+            requests += [manager.prepare()] if now and message["role"] == "user" else []
+        requests += [] if requests and messages[-1]["role"] == "user" else [manager.prepare()]
+    return requests
+
+
+def in_session(messages: Messages, target: int) -> Messages:
+    """The newest request of a session whose window is twice the target."""
+    requests = played(messages, max(target * 2, LEAST_WINDOW), Path(tempfile.gettempdir()))
+    return [dict(each) for each in requests[-1].messages]
+
+
+LEAST_WINDOW = 2_000
+
+
+def recorded(messages: Messages, target: int) -> Iterator[str]:
+    """What is wrong with such a session: its log by the checker, its sizes, and what is sent after a resume."""
+    window = max(target * 2, LEAST_WINDOW)
+    folder = Path(tempfile.gettempdir())
+    requests = played(messages, window, folder)
+    log = (folder / LOG).read_bytes()
+    found = LogCheck(log)
+    yield from (f"its record: {kind}: {words}" for kind, _, words in found.problems)
+    if found.requests != [[canonical(sent(item)) for item in each.messages] for each in requests]:
+        yield "its records are of other requests"
+    yield from resumed(folder / LOG, window, requests[-1])
+    for request in requests:
+        yield from misled(list(request.messages), folder / LOG) if request.compaction else ()
+    records = [json.loads(line) for line in log.splitlines() if RECORD.encode() in line[:30]]
+    for number, (request, record) in enumerate(zip(requests, records, strict=True), 1):
+        there = estimate_tokens(list(request.messages), model=SESSION_MODEL)
+        if abs(request.tokens - there) > ROUNDED:
+            yield f"request {number} has {there} tokens, not {request.tokens}"
+        if record["size"][2] != request.tokens or request.tokens * 4 > window * 3:
+            yield f"request {number} has {request.tokens} tokens of {window}, recorded are {record['size'][2]}"
+        for name, why, before, after in record.get("acts", ()):
+            if not before > max(after, window // 2):
+                yield f"{name} acts ({why}) from {before} to {after} tokens of {window}"
+
+
+def resumed(log: Path, window: int, newest: Request) -> Iterator[str]:
+    """What is otherwise if the session is opened again from its log."""
+    try:
+        with ContextManager.resume(
+            log, record=True, context_window=window, **SESSION_OPTIONS
+        ) as it:
+            again = it.prepare()
+    except Exception as error:
+        yield f"no resume: {type(error).__name__}: {error}"
+        return
+    if again.messages != newest.messages:
+        yield "another request is sent after a resume"
+
+
+def misled(messages: Messages, log: Path) -> Iterator[str]:
+    """What is wrong in the last words of a new summary: where the rest is, and whether there is something to answer."""
+    summary, last = text_of(messages[0]), messages[-1]
+    if str(log) not in summary:
+        yield "the summary does not say where the rest is"
+    asked = last["role"] == "user" and bool(text_of(last).strip()) and len(messages) > 1
+    if asked and "Answer the user's newest message" not in summary:
+        yield "the summary does not say that the newest message is to be answered"
+
+
+LOG = f"laws-{os.getpid()}.jsonl"
+"""One name in all runs: summaries say it."""
+
+SESSION_MODEL = "claude-opus-4-5"
+SESSION_OPTIONS: Any = {"model": SESSION_MODEL, "clock": lambda: 1_000}
+SESSION = Compactor(
+    "ullage ContextManager",
+    in_session,
+    form="anthropic",
+    has_target=False,
+    sees_all=True,
+    sealed=True,
+    stated=recorded,
+    notice=laws.NOTICE + "|Images and documents of",
+)
+
+
+OWN = {one.name: one for one in (OURS, SESSION)}
 
 
 # ---- peers that the comparison does not have ---------------------------------------------------
@@ -292,6 +448,15 @@ SEES_ALL = frozenset(
     }
 )  # fmt: skip
 """They make the request out of the whole history each time; the others go on from what they left."""
+AIMS = {
+    "langchain SummarizationMiddleware": 25,
+    "deepagents summarization": 25,
+    "pydantic-ai-harness SlidingWindow": 50,
+    "pydantic-ai-harness Tiered": 50,
+    "agent-framework TruncationStrategy": 50,
+    "llama-index Memory": 70,
+}
+"""Percent of the target that they compact to, by a setting of their own."""
 FAILING = {"langchain SummarizationMiddleware": model_down}
 
 
@@ -312,6 +477,7 @@ def peer(name: str) -> Compactor:
         lambda messages, target: run(make, messages, target),
         form=make().form,
         has_target=name not in NO_TARGET,
+        aims=AIMS.get(name, 100),
         sees_all=name in SEES_ALL,
         notice=laws.NOTICE + r"|\[Tool results:",  # how agent-framework begins such a text
         failing=failing and (lambda messages, target: run(failing, messages, target)),
@@ -326,7 +492,7 @@ def judged(names: Sequence[str], count: int) -> Told:
     found: Told = {}
     for name in names:
         try:
-            one = OURS if name == OURS.name else peer(name)
+            one = OWN[name] if name in OWN else peer(name)
         except ModuleNotFoundError as error:
             print(f"not here: {name}: {error}", file=sys.stderr)
             continue
@@ -341,7 +507,7 @@ def judged(names: Sequence[str], count: int) -> Told:
 
 def everywhere(count: int, also: Sequence[str]) -> tuple[Told, dict[str, str]]:
     """Each contender in the first environment that has it."""
-    names = [OURS.name, *FOREIGN]
+    names = [*OWN, *FOREIGN]
     found, known = judged(names, count), versions(PEERS)
     for python in also:
         lack = [name for name in names if name not in found]
@@ -381,6 +547,26 @@ def write(path: Path, text: str) -> None:
     path.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
+MOST_TURNS, SAMPLE = 8, 25
+"""Of many conversations each is short, and of so many one is asked what takes further runs."""
+
+
+def alone(count: int, seed: int) -> int:
+    """Many conversations for Ullage, one process and engine; 1: a law is broken."""
+    chosen = [law for law in laws.LAWS if law.id != "cost-is-linear"]
+    begun, broken = time.monotonic(), 0
+    for one, part in ((OURS, count * 4 // 5), (SESSION, count // 5)):
+        found, counts = laws.hold(
+            one, part, seed=seed, most_turns=MOST_TURNS, sample=SAMPLE, laws=chosen
+        )
+        broken += len(found)
+        said = {"compactor": one.name, "engine": ENGINE, "seed": seed, "broken": [*map(str, found)]}
+        print(
+            json.dumps({**said, **counts, "seconds": round(time.monotonic() - begun)}), flush=True
+        )
+    return bool(broken)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cases", type=int, default=100, help="made conversations for each")
@@ -389,9 +575,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--write", action="store_true", help="into docs/laws.md and benches/TABLES.md"
     )
     parser.add_argument("--inner", nargs="*", default=None, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--ours", type=int, default=0, help="so many made conversations, of Ullage alone"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="they are made from")
     given = parser.parse_args(argv)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
+    if given.ours:
+        return alone(given.ours, given.seed)
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
         if given.inner is not None:

@@ -13,7 +13,7 @@ import json
 import re
 import sys
 from collections import Counter
-from functools import cache
+from functools import lru_cache
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
@@ -68,10 +68,10 @@ def typed(message: Any) -> str:  # what the user seems to have typed: no tool re
 def results(message: Any) -> dict[str, Any]:  # tool results by the id of their call
     one = message.get("tool_call_id") or (str(message.get("type")).endswith("_output") and message.get("call_id"))
     return {str(b["tool_use_id"]): b for b in blocks(message) if b.get("type") == "tool_result"} | ({str(one): message} if one else {})
-message_in = cache(lambda text: json.loads(text) if text else {})  # what a canonical text says
-words_of = cache(lambda text: reading(message_in(text)))
-signed = cache(lambda text: frozenset(canonical(b) for b in blocks(message_in(text)) if b.get("type") in SIGNED))
-@cache
+message_in = lru_cache(9999)(lambda text: json.loads(text) if text else {})  # what a canonical text says
+words_of = lru_cache(9999)(lambda text: reading(message_in(text)))
+signed = lru_cache(9999)(lambda text: frozenset(canonical(b) for b in blocks(message_in(text)) if b.get("type") in SIGNED))
+@lru_cache(9999)
 def ids(text: str | None) -> list[tuple[bool, str]]:  # of calls (True) and results, in order
     message = message_in(text)
     parts = (message, *blocks(message), *(message.get("tool_calls") or ()))

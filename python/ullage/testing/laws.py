@@ -14,6 +14,7 @@ standard library is needed (and pytest for the plugin).
 from __future__ import annotations
 
 import argparse
+import base64
 import copy
 import importlib
 import json
@@ -22,10 +23,10 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 Messages = list[dict[str, Any]]
@@ -35,6 +36,8 @@ NOTICE = r"(?i)summar|compact|omit|truncat|remov|clear|trim|elided|earlier|previ
 """How a text shows that the compactor wrote it, and that something is no longer there."""
 
 WORDS = "ledger queue shard lease cursor mirror batch retry token branch parser window".split()
+TOOLS = ("read", "shell", "search", "mcp__git-hub__list_files", "Edit", "x")
+
 FACT = re.compile(r"src/\w+_\d+\.py|rule-\d+|Request \d+|Answer \d+|purge-\d+|\bE\d{3,}")
 """Words of generated conversations that cannot be met by chance."""
 
@@ -54,20 +57,26 @@ class Compactor:
         run: From messages (a copy of its own) and a target in tokens to the messages that are left; an error refuses.
         form: Of the messages: `openai_chat`, `anthropic`, `bedrock` or `openai_responses`.
         has_target: False if its own settings decide how much is left.
+        aims: Percent of the target that its settings aim at, where they name a second size to compact to.
         sees_all: True if it gets the whole history each time, False if what it left before, and what is new.
         failing: `run` while the model that it asks fails; None if it asks none.
         size: Tokens of messages as it counts them; None: four characters are one, and so is a tenth more than the target.
         notice: How its own texts are recognised, as a regular expression.
+        sealed: Whether it takes what is signed or no text: thinking and images, in Anthropic's form.
+        stated: What is wrong with what it states of a run of its own: its report, its record; None if it states nothing.
     """
 
     name: str
     run: Run
     form: str = "openai_chat"
     has_target: bool = True
+    aims: int = 100
     sees_all: bool = False
     failing: Run | None = None
     size: Callable[[Messages], int] | None = None
     notice: str = NOTICE
+    sealed: bool = False
+    stated: Callable[[Messages, int], Iterable[str]] | None = None
 
 
 # ---- conversations ---------------------------------------------------------------------------
@@ -104,12 +113,17 @@ def case(said: str, target: int) -> Case:
     )
 
 
-def cases(seed: int) -> Iterator[Case]:
-    """Made conversations without end, the same for the same seed."""
+def cases(seed: int, most_turns: int = 60) -> Iterator[Case]:
+    """Made conversations without end, the same for the same seed.
+
+    Args:
+        seed: They are made from.
+        most_turns: In one of them, or one more.
+    """
     rng = random.Random(seed)  # noqa: S311 - no secret
     while True:
         turns = [Turn("user", 0, (rng.randint(3, 120),))]
-        for number in range(1, rng.choice((3, 6, 12, 24, 60))):
+        for number in range(1, min(rng.choice((3, 6, 12, 24, 60)), most_turns)):
             kind = rng.choice(("tools", "tools", "assistant", "user"))
             most = rng.choice((20, 100, 600)) if kind == "tools" else 120
             count = rng.choice((1, 1, 2, 3)) if kind == "tools" else 1
@@ -127,12 +141,14 @@ def _said(turn: Turn, which: int = 0) -> str:
     """The words of a turn; fewer words are the beginning of more."""
     rng = random.Random(f"{turn.number} {which} {turn.kind}")  # noqa: S311 - no secret
     words = [rng.choice(WORDS) for _ in range(turn.words[which])]
+    said = ". ".join(" ".join(words[at : at + 12]) for at in range(0, len(words), 12))
     n = turn.number
     if turn.kind == "user":
         rule = f" Never touch rule-{n}." if n % 3 == 0 else ""
-        return f"Request {n}: {' '.join(words)}.{rule}"
+        pasted = f"\n```\nE{n}50 in {words[0]}\n{' '.join(words[:3])}\n```" if n % 5 == 4 else ""
+        return f"Request {n}: {said}.{rule}{pasted}"
     if turn.kind == "assistant":
-        return f"Answer {n}: {' '.join(words)}."
+        return f"Answer {n}: {said}."
     lines = [" ".join(words[at : at + 8]) for at in range(0, len(words), 8)]
     lines += [_order(n)] if n % 3 == 1 else []
     return "\n".join(lines + ([f"Error: E{n}00 in src/{words[0]}_{n}.py"] if n % 4 == 2 else []))
@@ -146,7 +162,7 @@ def _calls(turn: Turn) -> Iterator[tuple[str, str, dict[str, str], str]]:
     for which in range(len(turn.words)):
         n = turn.number
         given = {"path": f"src/{WORDS[n % len(WORDS)]}_{n}{which}.py"}
-        yield f"call_{n}_{which}", ("read", "shell", "search")[n % 3], given, _said(turn, which)
+        yield f"call_{n}_{which}", TOOLS[n % len(TOOLS)], given, _said(turn, which)
 
 
 def chat(turns: Sequence[Turn]) -> Messages:
@@ -172,17 +188,27 @@ def chat(turns: Sequence[Turn]) -> Messages:
     return found
 
 
-def anthropic(turns: Sequence[Turn]) -> Messages:
-    """The messages in Anthropic's form."""
+def anthropic(turns: Sequence[Turn], sealed: bool = False) -> Messages:
+    """The messages in Anthropic's form, with thinking and images or without."""
     found: Messages = []
     for turn in turns:
+        n = turn.number
         if turn.kind != "tools":
-            found.append({"role": turn.kind, "content": _said(turn)})
+            content: Any = _said(turn)
+            if sealed and turn.kind == "user" and n % 4 == 3:
+                head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x20\0\0\0"  # 32 wide, n high
+                data = base64.b64encode(head + bytes([n % 99 + 1, 8, 2, 0, 0, 0])).decode()
+                source = {"type": "base64", "media_type": "image/png", "data": data}
+                content = [{"type": "image", "source": source}, {"type": "text", "text": content}]
+            found.append({"role": turn.kind, "content": content})
             continue
-        made = [
+        made: Messages = [
             {"type": "tool_use", "id": name, "name": tool, "input": given}
             for name, tool, given, _ in _calls(turn)
         ]
+        if sealed and n % 2:
+            thought = f"Thought {n}: {WORDS[n % len(WORDS)]}."
+            made.insert(0, {"type": "thinking", "thinking": thought, "signature": f"signed{n}=="})
         told = [
             {"type": "tool_result", "tool_use_id": name, "content": text}
             for name, _, _, text in _calls(turn)
@@ -191,10 +217,10 @@ def anthropic(turns: Sequence[Turn]) -> Messages:
     return found
 
 
-def messages_of(turns: Sequence[Turn], form: str) -> Messages:
+def messages_of(turns: Sequence[Turn], form: str, sealed: bool = False) -> Messages:
     """The messages in a form."""
     if form in ("openai_chat", "anthropic"):
-        return (chat if form == "openai_chat" else anthropic)(turns)
+        return chat(turns) if form == "openai_chat" else anthropic(turns, sealed)
     from ullage import outgoing
 
     sent = outgoing(anthropic(turns), provider=form)
@@ -205,7 +231,7 @@ def messages_of(turns: Sequence[Turn], form: str) -> Messages:
 
 
 class Part(NamedTuple):
-    """What a message holds: a text, a call (the id, the tool and its input as text) or a result."""
+    """What a message holds: a text, a call (the id, the tool and its input as text), a result, or what is sealed (the name is all of it)."""
 
     kind: str
     role: str
@@ -242,6 +268,8 @@ def _block(block: Any, role: str) -> Iterator[Part]:
     elif told:
         name = str(told.get("tool_use_id") or told.get("toolUseId"))
         yield Part("result", "tool", name, _text(told.get("content")))
+    elif block.get("type") in ("thinking", "image"):
+        yield Part("sealed", role, json.dumps(block, sort_keys=True), "")
     elif block.get("text"):
         yield Part("text", role, "", block["text"])
 
@@ -278,7 +306,7 @@ class Trial:
     error: Exception | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.before = messages_of(self.case.turns, self.compactor.form)
+        self.before = messages_of(self.case.turns, self.compactor.form, self.compactor.sealed)
 
     def run(self, messages: Messages, target: int | None = None) -> Messages | None:
         """What is left; None: refused."""
@@ -322,7 +350,7 @@ Check = Callable[[Trial], str | None]
 
 
 class Law(NamedTuple):
-    """A law: its id, the sentence, the public issue in which breaking it hurt, and that issue's case."""
+    """A law: its id, the sentence, the public issue in which breaking it hurt, that issue's case, and whether it takes further runs."""
 
     id: str
     says: str
@@ -330,6 +358,7 @@ class Law(NamedTuple):
     example: Case
     check: Check
     needs: str = ""
+    runs_again: bool = False
 
     @property
     def url(self) -> str:
@@ -339,21 +368,26 @@ class Law(NamedTuple):
 
     def applies(self, compactor: Compactor) -> bool:
         """Whether it can be asked of it."""
-        return {"target": compactor.has_target, "model": compactor.failing is not None}.get(
-            self.needs, True
-        )
+        has = {
+            "target": compactor.has_target,
+            "model": compactor.failing,
+            "report": compactor.stated,
+        }
+        return bool(has.get(self.needs, True))
 
 
 LAWS: list[Law] = []
 """All laws, in order."""
 
 
-def law(issue: str, said: str, target: int, needs: str = "") -> Callable[[Check], Check]:
+def law(
+    issue: str, said: str, target: int, needs: str = "", runs_again: bool = False
+) -> Callable[[Check], Check]:
     """Adds a check to the laws."""
 
     def add(check: Check) -> Check:
         name, says = check.__name__.replace("_", "-"), (check.__doc__ or "").split("\n")[0]
-        LAWS.append(Law(name, says, issue, case(said, target), check, needs))
+        LAWS.append(Law(name, says, issue, case(said, target), check, needs, runs_again))
         return check
 
     return add
@@ -402,6 +436,8 @@ def nothing_invented(trial: Trial) -> str | None:
     for part in trial.new:
         if part.kind == "call" and part != calls.get(part.name) and not trial.noticed(part.text):
             return f"{_shown(part)} was never made"
+        if part.kind == "sealed" and part not in trial.old:
+            return f"what is sealed was changed: {part.name[:60]}"
         if part.kind == "result" and part.name not in known:
             return f"{_shown(part)} was never there"
         within = known[part.name].text if part.kind == "result" else source
@@ -430,17 +466,18 @@ def user_not_lost_in_silence(trial: Trial) -> str | None:
 
 
 @law(
-    "anthropics/claude-code#51182",
+    "openclaw/openclaw#35522",
     "user 30, tools 300, assistant 300, user 300, assistant 300, user 25",
     300,
 )
 def newest_input_last(trial: Trial) -> str | None:
     """What the model has to answer next stands last; of results that it has not seen a text may say there that they were removed."""
-    last, newest = trial.old[-1], trial.new[-1] if trial.new else None
+    last, shown = trial.old[-1], [part for part in trial.new if part.kind != "sealed"]
+    newest = shown[-1] if shown else None
     told = newest is not None and last.kind == "result" and trial.noticed(newest.text)
     if last.role == "assistant" or told or (newest and _key(newest) == _key(last)):
         return None
-    return f"last is {_shown(trial.new[-1]) if trial.new else 'nothing'}, not {_shown(last)}"
+    return f"last is {_shown(newest) if newest else 'nothing'}, not {_shown(last)}"
 
 
 @law(
@@ -450,14 +487,26 @@ def target_kept_or_refused(trial: Trial) -> str | None:
     """What is left is within the target, or an error says why not."""
     if trial.after is None:
         fits = trial.size(trial.before) <= trial.case.target * 0.8
-        crash = isinstance(trial.error, CRASHES) or fits
+        # An error may name the smallest target that can be met.
+        least = getattr(trial.error, "floor_tokens", None)
+        error, less = trial.error, trial.case.target * 2 // 3
+        wrong = trial.run(trial.before, less) is not None
+        if least is not None:
+            wrong |= least <= trial.case.target or trial.run(trial.before, least) is None
+        trial.error = error
+        crash = isinstance(trial.error, CRASHES) or fits or wrong
         return f"raised {type(trial.error).__name__}: {trial.error}"[:160] if crash else None
     most = trial.case.target if trial.compactor.size else int(trial.case.target * 1.1) + 16
     left = trial.size(trial.after)
     return f"{left} tokens are left, the target is {trial.case.target}" if left > most else None
 
 
-@law("google/adk-js#473", "user 30, tools 400, assistant 45, user 45, tools 400, user 25", 600)
+@law(
+    "arcee-ai/nac#147",
+    "user 30, tools 400, assistant 45, user 45, tools 400, user 25",
+    600,
+    runs_again=True,
+)
 def idempotent(trial: Trial) -> str | None:
     """What was left is left as it is if it is asked for again."""
     again = trial.run(trial.after or [])
@@ -471,6 +520,7 @@ def idempotent(trial: Trial) -> str | None:
     "user 30, tools 300, assistant 45, user 45, tools 300, user 25",
     300,
     "target",
+    runs_again=True,
 )
 def monotone(trial: Trial) -> str | None:
     """What stands there for a target, whole or shortened, also stands there for one twice as large."""
@@ -525,6 +575,7 @@ def data_is_no_instruction(trial: Trial) -> str | None:
     "user 30, tools 400, assistant 45, user 45, tools 400, user 25",
     600,
     "model",
+    runs_again=True,
 )
 def failure_changes_nothing(trial: Trial) -> str | None:
     """If its model fails, there is an error, or the conversation as it was, or a result that keeps the laws without the model."""
@@ -546,6 +597,7 @@ def failure_changes_nothing(trial: Trial) -> str | None:
     "oguzbilgic/kern-ai#295",
     "user 6, tools 200, assistant 9, user 9, tools 200, assistant 5, user 5",
     450,
+    runs_again=True,
 )
 def prefix_is_stable(trial: Trial) -> str | None:
     """Between compactions nothing in front changes: of four turns of a twentieth of the target not each one rewrites it."""
@@ -566,14 +618,92 @@ def prefix_is_stable(trial: Trial) -> str | None:
 
 
 @law(
-    "NousResearch/hermes-agent#8687",
+    "MervinPraison/PraisonAI#1808",
     "user 30, tools 300, assistant 45, user 45, tools 300, user 25",
     450,
+    runs_again=True,
 )
 def equal_input_equal_output(trial: Trial) -> str | None:
     """The same conversation and target give the same result."""
     again = trial.run(trial.before)
     return "refused the second time" if again is None else _difference(trial.new, parts(again))
+
+
+@law(
+    "anthropics/claude-code#67500",
+    "user 30, tools 300, user 12, assistant 45, user 45, tools 300, user 25",
+    450,
+)
+def rules_stay(trial: Trial) -> str | None:
+    """A rule that the user gave stays verbatim."""
+    now = "\n".join(part.text for part in trial.new if part.kind == "text")
+    for part in trial.old:
+        for rule in re.findall(r"Never touch rule-\d+", part.text if part.role == "user" else ""):
+            if not re.search(rf"{rule}\b", now):
+                return f"“{rule}” is no longer there"
+    return None
+
+
+@law(
+    "earendil-works/pi#2608",
+    "user 30, assistant 45, user 30, tools 200, assistant 45, user 25",
+    300,
+)
+def newest_is_kept_first(trial: Trial) -> str | None:
+    """No older text is kept whole while a newer one of the same role is removed, and no older result that is as large as a newer one that is shortened."""
+    now = set(trial.new)
+    for role in ("user", "assistant"):
+        said = [part for part in trial.old if part.kind == "text" and part.role == role]
+        whole = [part in now for part in said]
+        lost = [part for part, kept in zip(said, whole, strict=True) if not kept]
+        if True in whole and lost and said.index(lost[-1]) > whole.index(True):
+            return f"{_shown(lost[-1])} was removed, {_shown(said[whole.index(True)])} was kept"
+    results = [part for part in trial.old if part.kind == "result"]
+    for older, newer in combinations(results, 2):
+        if older in now and newer not in now and len(older.text) >= len(newer.text):
+            return f"{_shown(newer)} was shortened, {_shown(older)} was kept"
+    return None
+
+
+@law(
+    "yologdev/yoagent#150",
+    "user 30, tools 300, assistant 45, user 45, tools 300, user 25",
+    600,
+    "target",
+)
+def target_is_used(trial: Trial) -> str | None:
+    """Where something is removed, a third of the target is used, and what was removed last would not leave another third free."""
+    left, target = trial.size(trial.after or []), trial.case.target * trial.compactor.aims // 100
+    if trial.after is None or not trial.changed:
+        return None
+    if left * 3 < min(target, trial.size(trial.before)):
+        return f"{left} tokens are left, though {target} may be"
+    now, lost = set(trial.new), list[Messages]()
+    for message in trial.before:
+        is_result = all(part.kind == "result" for part in _parts(message))
+        if is_result and lost:
+            lost[-1].append(message)
+        else:
+            lost.append([message])
+    lost = [step for step in lost if not now.issuperset(parts(step))]
+    if lost and trial.size(lost[-1]) + target // 3 < target - left:
+        return f"{left} of {target} tokens are used, and {_shown(parts(lost[-1])[0])} was removed"
+    return None
+
+
+@law(
+    "bastani-inc/atomic#2052",
+    "user 30, tools 300, assistant 45, user 45, tools 300, user 25",
+    450,
+    "report",
+    runs_again=True,
+)
+def report_is_true(trial: Trial) -> str | None:
+    """What it states of itself is so: sizes, what was kept and what was removed, and where each line comes from."""
+    stated = trial.compactor.stated
+    return (
+        next(iter(stated(copy.deepcopy(trial.before), trial.case.target)), None) if stated else None
+    )
 
 
 LONG, TIMES_LONGER, MOST_TIMES = 75, 8, 20
@@ -656,6 +786,8 @@ def hold(
     count: int = 200,
     *,
     seed: int = 0,
+    most_turns: int = 60,
+    sample: int = 1,
     laws: Sequence[Law] = (),
     until: Callable[[], bool] = lambda: False,
 ) -> tuple[list[Finding], Counter[str]]:
@@ -665,6 +797,8 @@ def hold(
         compactor: What is held to them.
         count: Made conversations, after the cases of the issues.
         seed: They are made from.
+        most_turns: In one of them, or one more.
+        sample: Laws that take further runs are asked of every so manieth conversation.
         laws: Which; none named: all that apply.
         until: Ends it early.
 
@@ -673,12 +807,13 @@ def hold(
     """
     open_laws = [each for each in laws or LAWS if each.applies(compactor)]
     findings, counts = list[Finding](), Counter[str]()
-    made = cases(seed)
+    made = cases(seed, most_turns)
     for number in range(len(LAWS) + count):
         tried = LAWS[number].example if number < len(LAWS) else next(made)
         trial = Trial(compactor, tried)
         counts += Counter(tried=1, refused=trial.after is None, changed=trial.changed)
-        for each in [law for law in open_laws if _broken(compactor, law, trial)]:
+        asked = [each for each in open_laws if number % sample == 0 or not each.runs_again]
+        for each in [law for law in asked if _broken(compactor, law, trial)]:
             open_laws.remove(each)
             small = smaller(tried, partial(_still, compactor, each))
             words = _still(compactor, each, small) or "not each time"
