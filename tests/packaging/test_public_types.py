@@ -85,6 +85,7 @@ LATE = {
     "Hooks": ullage.Hooks,
     "Journal": ullage.manager.journal.Journal,
     "KeptNotes": ullage.compaction.job.KeptNotes,
+    "Report": ullage.legality.Report,
     "ListView": ullage.manager.ListView,
     "Listener": ullage.observe.Listener,
     "OffloadStore": ullage.recall.store.OffloadStore,

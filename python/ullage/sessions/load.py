@@ -13,7 +13,6 @@ from ullage._engine import core
 from ullage.counting.calibration import Weights
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError
-from ullage.legality import Originals, Report
 from ullage.messages import BOUNDARY, COPY_OF, Item, SystemPrompt, message_of
 from ullage.providers.registry import AnyProvider
 from ullage.transcript import Conversation, Transcript, resume
@@ -21,6 +20,7 @@ from ullage.transcript.conversation import FilePin
 from ullage.transcript.formats import OpenedFile, read_recognised, recognised
 
 if TYPE_CHECKING:
+    from ullage.legality import Originals, Report
     from ullage.requests.to_request import Outgoing
 
 
@@ -315,6 +315,8 @@ def _whole(value: Any) -> int:
 
 def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
     """Thinking with what stood before it when it was made: after each boundary that is something else."""
+    from ullage.legality import Originals
+
     cuts = [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
     copies = {line.get("uuid"): line.get(COPY_OF) for line in lines if COPY_OF in line}
     originals, seen = Originals(), set[str]()
