@@ -52,11 +52,8 @@ def ours(before: Sequence[Message], size: int) -> list[Message]:
     for _ in range(TRIES):
         try:
             left = _compacted(before, target)
-        except ContextTooLarge as error:
-            if most or error.floor_tokens <= target:
-                break
-            target = error.floor_tokens  # in its own tokens, which for some scripts are more
-            continue
+        except ContextTooLarge:
+            break
         got = size_of(left)
         if most < got <= size:
             best, most = left, got

@@ -76,7 +76,7 @@ def test_a_summary_by_a_model_is_repaired_from_the_ledger():
     wrong = model_summary("- rename module lantern_1\n  - rename module lantern_3")
     summary = compact(items, keep=0, summarizer=lambda _: wrong).summary_messages[0]["content"]
     kept = summary.split("## Kept by code")[1]
-    assert "- [x] #1 rename module lantern_1 (completed)" in kept
+    assert "- [x] #1 rename module lantern_1 (completed by call u3)" in kept
     assert "- [ ] #4 rename module lantern_4 (pending)" in kept
     # Its own line about it says neither its number nor its state.
     assert "- [ ] #3 rename module lantern_3 (pending)" in kept

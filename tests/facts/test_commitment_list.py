@@ -88,7 +88,7 @@ def test_work_names_the_call_that_did_it_or_failed_at_it():
     kept = commitments_of(compact([*talk, user("go on"), said("I read. " * 400)], keep=0).messages)
     told = {i.text: (str(i.state), i.call, i.error) for i in kept.items if str(i.kind) == "todo"}
     assert told["TODO: drop quay_3."] == ("failed", "b", "Error: quay_3 is locked")
-    assert told["TODO: rename harbor_7 in the map."] == ("done", "", "")
+    assert told["TODO: rename harbor_7 in the map."] == ("done", "a", "")
 
 
 def test_a_task_names_the_call_that_closed_it_or_failed_at_it():

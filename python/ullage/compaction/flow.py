@@ -319,8 +319,6 @@ class _Tries:
         )
         if more is not None or not full:  # or it says all that there is to say
             return more
-        if self.low and not self.high and result is not self.fits:
-            return None  # a larger limit said no more
         self.low = max(self.low, accepted.limit)
         grown = size * (state.measure(accepted.text) + left) // max(state.measure(accepted.text), 1)
         limit = (self.low + self.high) // 2 if self.high else max(grown * 98 // 100, self.low + 1)

@@ -58,7 +58,6 @@ from ullage.facts.tallies import (
     FactTally,
     NameTally,
     Tried,
-    WordsOfAll,
     acts,
     home_of,
     read_outcome,
@@ -577,11 +576,6 @@ class Collector:
             statements = [*statements[:-1], replace(statements[-1], closing=True)]
         shown = self._shown.ranked() if ranked else ()
         inputs, standing = self._inputs, list({rule.text: rule for rule in self._standing}.values())
-        if standing:  # small talk in the form of a rule binds nobody
-            said = WordsOfAll([entry.text for entry in inputs])
-            standing = [
-                r for r in standing if r.origin is Origin.HOST or not said.are_common(r.text)
-            ]
         if ranked:
             inputs, standing = superseded(inputs, standing)
         return Facts(

@@ -579,7 +579,7 @@ _CONSTRAINT = (
     r"keep (?:it|them|the|all|every|to|using|everything|names?|tests?|api)|stick (?:to|with)|stay (?:with|on|within|compatible)|"
     r"compatible with|has priority|no new)\b|^no \w|"
     # preferences
-    r"\b(?:prefer\w{0,8}|i(?:['’]d| would) (?:like|rather|want)|(?<!remembered )(?<!thought )(?<!forgot )i (?:want|like|need|expect|hate|dislike)|instead of|rather than|"
+    r"\b(?:prefer\w{0,8}|i(?:['’]d| would) (?:like|rather|want)|i (?:want|like|need|expect|hate|dislike)|instead of|rather than|"
     r"favou?r|please use|use (?:the|only|a|an|our|my)?\s?\S{1,60} (?:for|instead|as|when|everywhere)|"
     r"(?:answer|reply|respond|write|comment|speak|talk)\b[^.\n]{0,40}\b(?:in|with|using)|call (?:me|it))\b|"
     r"\b(?:muss|müssen|darf|dürfen|soll|sollen|nicht|kein\w{0,2}|nur|bitte|debes?|no \w{2,20}(?:es|as)|solo|sólo|doit|doivent|"
@@ -818,7 +818,7 @@ _PLAIN_SWAP = re.compile(
 _REVISES = SearchedPatterns(
     (
         (
-            r"\b(?:changed? (?:my|our) minds?|on second thoughts?|thought (?:again|better|it over)|reconsidered|after all|scratch|strike|forget|disregard|ignore (?:that|what|my)|make (?:that|it)|instead|"
+            r"\b(?:changed? (?:my|our) minds?|on second thoughts?|after all|scratch|strike|forget|disregard|ignore (?:that|what|my)|make (?:that|it)|instead|"
             r"any ?more|no longer|misspoke|i meant|(?:i|that) was (?:wrong|a mistake)|change of plans?|turns out|let['’]?s (?:go with|make it|use)|better(?:,| use| to)|"
             r"(?:has |have |was |were |is |are )?(?:moved|changed|renamed|switched|bumped|raised|lowered|extended|postponed|become|becomes|updated) to|"
             r"now (?:is|are|lives?|runs?|called|named|at|on|in)|(?:is|are|we['’]?re|lives?|runs?) (?:\w+ ){0,3}?(?:at |on |in |called |named )?\S+ now|"

@@ -6,9 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
-from itertools import pairwise
-from math import log
+from functools import lru_cache
 from typing import NamedTuple
 
 from ullage._engine import core
@@ -570,88 +568,3 @@ def telling(text: str) -> tuple[frozenset[str], frozenset[str]]:
     names = frozenset(word for word in found if _NAME.search(word))
     words = (word[:STEM] for word in found - names if word not in _COMMON and len(word) >= 4)
     return names, frozenset(words)
-
-
-# Which words of a conversation few of its messages hold.
-
-
-_PIECE = re.compile(r"[^\W_]+(?:[-'’.:/][^\W_]+)*")
-_WIDE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
-"""Scripts that put no blanks between words, or few."""
-NUMBER_WEIGHT, NAME_WEIGHT = 2.0, 1.7
-"""Of a word with a digit, and of one with a capital inside a sentence: they name something."""
-
-
-class WordsOfAll:
-    """The words of several texts: how much each text says that few of the others say.
-
-    Args:
-        texts: The messages of one conversation.
-    """
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self._read = {text: _content_words(text) for text in texts}
-        self._counts = Counter(word for text in texts for word in self._read[text])
-        self._texts = len(texts)
-
-    def _words(self, text: str) -> dict[str, float]:
-        return self._read.get(text) or _content_words(text)
-
-    def worth(self, text: str) -> float:
-        """How much a text says: words that few of the others hold, numbers and names."""
-        most = self._texts + 1
-        words = self._words(text).items()
-        return sum(weight * log(most / max(self._counts[word], 1)) for word, weight in words)
-
-    def are_common(self, text: str) -> bool:
-        """Whether many other sentences have the words and the form of a text, as small talk does, also where it is worded as a rule; a sentence that is repeated is one."""
-        sentences, said, beside = self._said
-        if len(sentences) < LEAST_SENTENCES:
-            return False
-        words, most = self._words(text), max(len(sentences) // COMMON_PART, FEW)
-        common = sum(weight for word, weight in words.items() if said[word] > most)
-        pairs = list(pairwise(words))
-        formed = sum(beside[pair] > 1 for pair in pairs)
-        return (
-            common >= COMMON_WORDS * sum(words.values()) and formed >= COMMON_FORM * len(pairs) > 0
-        )
-
-    @cached_property
-    def _said(self) -> tuple[set[str], Counter[str], Counter[tuple[str, str]]]:
-        """The different sentences, and in how many of them each word stands, and each two words in this order."""
-        found = {each.strip() for text in self._read for each in _SENTENCES.split(text[:MOST_READ])}
-        words = [_content_words(each) for each in found]
-        pairs = Counter(pair for each in words for pair in pairwise(each))
-        return found, Counter(word for each in words for word in each), pairs
-
-
-LEAST_SENTENCES, COMMON_PART, FEW = 24, 25, 2
-"""Sentences from which some can be common; a word is that more than one in so many holds, and two words side by side that more than one holds."""
-COMMON_WORDS, COMMON_FORM = 0.8, 0.6
-"""Shares from which a text says nothing of its own, and says it in the form of many others."""
-
-
-def _content_words(text: str) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for match in _PIECE.finditer(text[:MOST_READ]):
-        word = match[0]
-        inside = match.start() > 1 and text[match.start() - 2] not in ".!?:\n"
-        if _SIGN.search(word):
-            weight = NUMBER_WEIGHT
-        elif inside and word[0].isupper():
-            weight = NAME_WEIGHT
-        else:
-            weight = min(len(word), LONG_WORD) / LONG_WORD
-        if _WIDE.search(word):
-            found.update({word[at : at + 2]: weight / 2 for at in range(len(word) - 1)})
-        else:
-            found[word.lower()] = weight
-    return found
-
-
-_SENTENCES = re.compile(r"(?<=[.!?])\s+|(?<=[。！？।؟])|\n+")
-_SIGN = re.compile(r"[\d/]|\w[.:]\w")
-LONG_WORD = 6
-"""Letters from which a word says as much as any: in each language what is said often is short."""
-MOST_READ = 4_000
-"""Characters of one text."""

@@ -131,7 +131,6 @@ def todos_of(index: int, given: Sequence[tuple[str, str]]) -> list[WorkItem]:
 # ---- rows of a summary --------------------------------------------------------------------------
 
 _CALL = r"call (?P<call>\S{1,200}) (?:succeeded|failed: `(?P<error>.+)`)"
-"""Only an older summary names a call that succeeded: it says nothing to a reader."""
 _TASK = re.compile(
     rf"^- \[[ x]\] (?:#(?P<id>\w{{1,20}}) )?(?P<text>.+?) \((?P<status>[\w -]{{1,40}}?)(?: by call (?P<by>\S{{1,200}})|; {_CALL})?\)$"
 )
@@ -150,8 +149,9 @@ def task_row(task: Task, subject: str) -> str:
         subject: What it is about, in one line.
     """
     number = f"#{task.id} " if task.board else ""
-    failed = f"; {_failed(task)}" if task.error and task.open else ""
-    return f"- [{' ' if task.open else 'x'}] {number}{subject} ({task.status}{failed})"
+    suffix = _told(task)
+    suffix = f" {suffix}" if suffix.startswith("by ") else f"; {suffix}" if suffix else ""
+    return f"- [{' ' if task.open else 'x'}] {number}{subject} ({task.status}{suffix})"
 
 
 def work_row(work: WorkItem, text: str) -> str:
@@ -161,12 +161,19 @@ def work_row(work: WorkItem, text: str) -> str:
         work: The work.
         text: The same in one line.
     """
-    failed = f" ({_failed(work)})" if work.state is WorkState.FAILED and work.error else ""
-    return f"- {_HEADS.get(work.state, 'Said to be open')}: {text}{failed}"
+    suffix = _told(work)
+    return (
+        f"- {_HEADS.get(work.state, 'Said to be open')}: {text}{f' ({suffix})' if suffix else ''}"
+    )
 
 
-def _failed(work: Task | WorkItem) -> str:
-    return f"call {work.call} failed: `{work.error.replace('`', chr(39))}`"
+def _told(work: Task | WorkItem) -> str:
+    if not work.call:
+        return ""
+    if work.state in (WorkState.DONE, WorkState.WITHDRAWN):
+        return f"by call {work.call}"
+    error = work.error.replace("`", "'")
+    return f"call {work.call} failed: `{error}`" if error else f"call {work.call} succeeded"
 
 
 def read_tasks(section: str, index: int) -> list[Task]:

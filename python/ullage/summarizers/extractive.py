@@ -223,7 +223,7 @@ def failure_line(failure: FailedCall) -> str:
 def current_work(facts: Facts) -> list[Unit]:
     """Section 8: the calls since the newest request, with outcomes, and the newest words."""
     since = facts.inputs[-1].index if facts.inputs else -1
-    steps = [step for step in facts.steps if step.action not in _SAID_ELSEWHERE]
+    steps = [step for step in facts.steps if step.action is not Action.POLL]
     recent = [step for step in steps if step.index > since]
     if len(recent) < 6:
         recent = steps[-6:]
@@ -239,16 +239,6 @@ def current_work(facts: Facts) -> list[Unit]:
         Unit(f"- Said: {one_line(s.text, 300)}", 2 * (len(said) - at)) for at, s in enumerate(said)
     )
     return units
-
-
-_SAID_ELSEWHERE = (
-    Action.POLL,
-    Action.TODO,
-    Action.TASK_CREATE,
-    Action.TASK_UPDATE,
-    Action.FIND_TOOL,
-)
-"""Section 7 lists the tasks."""
 
 
 def _result(ok: bool | None, action: Action, line: str) -> str:
@@ -785,7 +775,7 @@ def _not_said_again(
     old: dict[int, list[Unit]], new: dict[int, list[Unit]]
 ) -> dict[int, list[Unit]]:
     """Lines of the previous summary that no new line repeats."""
-    told = {f"{unit.lead} {unit.text}".lstrip() for units in new.values() for unit in units}
+    told = {unit.text for units in new.values() for unit in units}
     return {n: [unit for unit in units if unit.text not in told] for n, units in old.items()}
 
 

@@ -9,10 +9,12 @@ and what is left out is named by its number.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from math import log
 from typing import NamedTuple
 
 from ullage.facts.collector import findings
@@ -22,11 +24,9 @@ from ullage.facts.rules import (
     SearchedPatterns,
     commitments_among,
     rules_in,
-    rules_of,
     typed_sentences,
 )
 from ullage.facts.sections import user_message
-from ullage.facts.tallies import WordsOfAll
 from ullage.facts.words import Kind
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
 
@@ -146,11 +146,6 @@ class Sentences:
     def rules(self) -> tuple[str, ...]:
         """The sentences that bind, the weightiest first."""
         return binding(self.text)
-
-    @cached_property
-    def strict(self) -> bool:
-        """Whether a sentence is a rule by its words alone."""
-        return bool(rules_of(self.text))
 
     @cached_property
     def cost(self) -> int:
@@ -299,7 +294,7 @@ class _Row:
     asked: bool = True
     shown: bool = True
     tokens: int = 0
-    times: int = 1  # that it was said; 0: a newer one says it
+    times: int = 1  # that it was said
     quoted: bool = True  # the correction is quoted, since it does not stand here itself
     known: ReadTexts = field(default_factory=ReadTexts)
     corrects: tuple[str, ...] = ()  # its sentences that replace a value of an older message
@@ -332,11 +327,6 @@ class _Row:
     @cached_property
     def rules(self) -> tuple[str, ...]:
         return self._read.rules
-
-    @property
-    def strict(self) -> bool:
-        """Whether it surely binds, and so gives way last."""
-        return bool(self.rules) and self._read.strict
 
     @cached_property
     def _read(self) -> Sentences:
@@ -391,7 +381,7 @@ def user_messages(
     shown = [row for row in rows if row.shown]
     missing = _missing(shown)
     lines = [row.written() for row in shown]
-    return "\n".join([_named(missing, tokens), *lines] if missing and shown else lines)
+    return "\n".join([_named(missing), *lines] if missing and shown else lines)
 
 
 def _rows(inputs: Sequence[UserInput], known: ReadTexts | None) -> list[_Row]:
@@ -414,14 +404,13 @@ def _missing(shown: Sequence[_Row]) -> list[Span]:
     return [(before + 1, number - 1) for before, number in gaps if number - before > 1]
 
 
-MOST_NAMED, TOKENS_FOR_A_SPAN = 6, 40
-"""Runs of numbers that are named; the newest, where there are more, or where the room is too small."""
+MOST_NAMED = 6
+"""Runs of numbers that are named; the newest, where there are more."""
 
 
-def _named(spans: list[Span], tokens: int) -> str:
-    most = min(MOST_NAMED, tokens // TOKENS_FOR_A_SPAN)
-    told = [f"u{a}" if a == b else f"u{a}-u{b}" for a, b in spans[len(spans) - most :]]
-    told = told if len(spans) <= most else ["…", *told]
+def _named(spans: list[Span]) -> str:
+    told = [f"u{a}" if a == b else f"u{a}-u{b}" for a, b in spans[-MOST_NAMED:]]
+    told = told if len(spans) <= MOST_NAMED else ["…", *told]
     count = sum(b - a + 1 for a, b in spans)
     return f"({count} message{'s' * (count != 1)} left out for room: {', '.join(told)})"
 
@@ -485,9 +474,7 @@ class _Fit:
         self._each([row for row in older if row.entry.corrected], self._left)
         older = self._by_content(older)
         long = [row for row in older if row.low or row.tokens > SHORT_TOKENS]
-        self._each(
-            [row for row in self._without_rules(long) if not self._is_meant(row)], self._left
-        )
+        self._each(self._without_rules(long), self._left)
         self._shorten(self._rows, LEAST_TOKENS)
         self._each(self._without_rules(older), self._left)
         if newest.low and any(row.shown for row in older):
@@ -498,24 +485,11 @@ class _Fit:
         last = [row for row in self._rows if row.shown][-1:]
         self._each(last, self._unasked)
         self._each(last, self._cut)
-        self._fill(older[::-1])
-
-    def _fill(self, rows: list[_Row]) -> None:
-        """Those that say most stand again where there is room after all."""
-        for row in rows:
-            told_elsewhere = row.shown or not row.times or row.entry.corrected
-            if told_elsewhere or says_nothing(row.entry.text):
-                continue
-            row.shown = True
-            self._weigh(row)
-            if self._over > 0:
-                row.shown = False
-                self._weigh(row)
 
     def _once(self) -> None:
         """All but the newest of equal messages go, even where some of them would have room."""
         for row in _told_again(self._rows) if self._over > 0 else ():
-            row.shown, row.times = False, 0
+            row.shown = False
             self._standing -= 1
             self._weigh(row)
         for row in self._rows:
@@ -524,34 +498,18 @@ class _Fit:
 
     def _without_rules(self, rows: list[_Row]) -> list[_Row]:
         correcting = self._correcting()
-        return [row for row in rows if not self._binds(row) and row.number not in correcting]
-
-    def _binds(self, row: _Row) -> bool:
-        return row.strict and self._is_meant(row)
-
-    def _is_meant(self, row: _Row) -> bool:
-        """Whether a message has a rule, and not only as the form of small talk."""
-        return bool(row.rules) and not self._words.are_common(row.entry.text)
-
-    @cached_property
-    def _words(self) -> WordsOfAll:
-        return WordsOfAll([row.entry.text for row in self._rows])
+        return [row for row in rows if not row.rules and row.number not in correcting]
 
     def _by_content(self, rows: list[_Row]) -> list[_Row]:
         """The rows that say least for their length first."""
         if self._over <= 0:
             return rows
-        worth = [self._worth(row) for row in rows]
+        found = _content([row.entry.text for row in rows])
+        worth = [
+            each * (LOW_WEIGHT if row.low else 1) for each, row in zip(found, rows, strict=True)
+        ]
         order = sorted(range(len(rows)), key=lambda at: (self._wanted(rows[at])[0], worth[at], at))
         return [rows[at] for at in order]
-
-    def _worth(self, row: _Row) -> float:
-        words = row.entry.text
-        weight = RULE_WEIGHT if self._is_meant(row) else LOW_WEIGHT if row.low else 1
-        age = (row.number - self._rows[0].number) / max(
-            self._rows[-1].number - self._rows[0].number, 1
-        )
-        return self._words.worth(words) / (cost(words) + ROW_TOKENS) * weight * (1 + NEWEST * age)
 
     def _each(self, rows: list[_Row], give_up: Callable[[_Row], None]) -> None:
         for row in rows:
@@ -642,9 +600,47 @@ def _told_again(rows: Sequence[_Row]) -> list[_Row]:
     return again[::-1]
 
 
+_PIECE = re.compile(r"[^\W_]+(?:[-'’.:/][^\W_]+)*")
+_WIDE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+"""Scripts that put no blanks between words, or few."""
+NUMBER_WEIGHT, NAME_WEIGHT, LOW_WEIGHT = 2.0, 1.7, 0.8
+"""Of a word with a digit, of one with a capital inside a sentence (they name something), and of a message with nothing of the kind."""
+
+
+def _content(texts: Sequence[str]) -> list[float]:
+    """How much each text says for its length: words that few of the others hold, numbers and names."""
+    words = [_content_words(text) for text in texts]
+    counts = Counter(word for each in words for word in each)
+    return [
+        sum(weight * log((len(texts) + 1) / counts[word]) for word, weight in each.items())
+        / (cost(text) + ROW_TOKENS)
+        for text, each in zip(texts, words, strict=True)
+    ]
+
+
 ROW_TOKENS = 4
 """Of the number before a message."""
-NEWEST = 0.25
-"""How much more the newest message is worth than the oldest."""
-RULE_WEIGHT, LOW_WEIGHT = 1.5, 0.65
-"""Of a message that may be meant as a rule, and of one with no rule, number, path, negation, question or request."""
+
+
+def _content_words(text: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for match in _PIECE.finditer(text[:MOST_READ]):
+        word = match[0]
+        inside = match.start() > 1 and text[match.start() - 2] not in ".!?:\n"
+        if _SIGN.search(word):
+            weight = NUMBER_WEIGHT
+        elif inside and word[0].isupper():
+            weight = NAME_WEIGHT
+        else:
+            weight = min(len(word), LONG_WORD) / LONG_WORD
+        if _WIDE.search(word):
+            found.update({word[at : at + 2]: weight / 2 for at in range(len(word) - 1)})
+        else:
+            found[word.lower()] = weight
+    return found
+
+
+_SIGN = re.compile(r"[\d/]|\w[.:]\w")
+LONG_WORD = 6
+"""Letters from which a word says as much as any: in each language what is said often is short."""
+MOST_READ = 4_000
