@@ -177,9 +177,9 @@ def well(vector: Any, judged_well: Any) -> bool:
 
 PLACES = tuple(
     f"ullage.{name}"
-    for name in """compaction.api compaction.assemble compaction.checks compaction.cut compaction.flow compaction.install compaction.restore
+    for name in """compaction.api compaction.assemble compaction.cut compaction.flow compaction.restore compaction.summary_call
     transcript.record levels.view levels.pins levels.level levels.pipeline manager.journal manager.keeping manager.machine manager.prepare
-    manager.request_writer manager.compactions manager.whole_list manager.written_form legality.pairs legality.repairs""".split()
+    manager.request_writer manager.whole_list manager.written_form legality.pairs legality.repairs""".split()
 )
 OTHER: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from benches.fidelity.mutants import PLACES
 
 import ullage
 
@@ -75,3 +78,21 @@ def test_no_class_name_stands_twice() -> None:
 @pytest.mark.parametrize("name", ["util", "utils", "helpers", "misc", "common", "base"])
 def test_no_file_is_named_for_nothing(name: str) -> None:
     assert [each for each in _files() if Path(each).stem == name] == []
+
+
+def test_the_maps_of_rooms_name_files_that_are_there() -> None:
+    rows, gone = 0, []
+    for room in PACKAGE.rglob("__init__.py"):
+        for row in re.findall(
+            r"^((?:[a-z_]+(?:, )?)+) {2,}\S", room.read_text("utf-8"), re.MULTILINE
+        ):
+            for name in row.split(", "):
+                rows += 1
+                if not (room.parent / f"{name}.py").exists() and not (room.parent / name).is_dir():
+                    gone.append(f"{room.parent.name}/{name}")
+    assert rows > 10  # else this test no longer knows how they are written
+    assert gone == []
+
+
+def test_faults_are_planted_into_files_that_are_there() -> None:
+    assert [place for place in PLACES if find_spec(place) is None] == []

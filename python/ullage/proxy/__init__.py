@@ -1,15 +1,15 @@
 """A local gateway between a client that nobody changes and its provider: `ullage proxy`.
 
 ```text
-gateway          the listening server; one request from its head to its answer, bounded; the pages
+gateway          the listening server; one request from its head to its answer, bounded; calls of the known APIs: answered here, made
+                 to fit, repeated once, or passed on
 proxy_settings   every setting of the gateway
 upstream         which path means which API; the connection to the provider, relayed byte for byte
-known_calls      calls of the known APIs: answered here, made to fit, repeated once, or passed on
 client_calls     one such call: its bytes, and what they say
 client_list      its conversation: the line that it continues, and the client's own compaction, where it asks for one
 fitter           runs the levels on it, and keeps what they decided over a restart
 compaction_answers  answers a client's own compaction in the wire form that it expects
-accounts, pages  what the page and the metrics show
+pages            what the page and the metrics show
 ```
 
 Needs the extra `proxy`. What is assumed about clients and providers is listed in `docs/protocols.md`.

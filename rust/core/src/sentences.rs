@@ -1,7 +1,7 @@
 //! The sentences of a text: parts between line breaks, and blanks after a full stop, question or exclamation mark. Which of some
 //! texts stand in another.
 //!
-//! Twin of `_reference/sentences.py`. Blanks are Python's.
+//! Twin of `_reference/text.py`. Blanks are Python's.
 
 use crate::outcome::is_blank;
 use memchr::memmem;

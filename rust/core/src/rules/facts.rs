@@ -1,6 +1,6 @@
 //! What the rules must know and the messages do not say.
 
-/// Facts of one request; `ullage/_reference/rules/facts.py` says what each means.
+/// Facts of one request; `ullage/_reference/rules.py` says what each means.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "described once, in the twin")]
 #[expect(
