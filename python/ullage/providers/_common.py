@@ -628,14 +628,51 @@ def _index_of_call(messages: list[dict[str, Any]], call: Any) -> int | None:
     return None
 
 
-_TEXT_KEYS: Final = {"type", "text"}
+# Keys of blocks in the internal view, of which a form's quick way knows what they mean, and no others.
+BARE_TEXT: Final = {"type", "text"}
+BARE_CALL: Final = {"type", "id", "name", "input"}
+BARE_MEDIA: Final = {"type", "source"}
+_BASE64: Final = {"type", "media_type", "data"}
 
 
 def is_bare_text(part: Any, kind: str = "text") -> bool:
     """Whether a part of a content is a text of this type, and nothing besides."""
-    if type(part) is not dict or part.keys() != _TEXT_KEYS or part["type"] != kind:
+    if type(part) is not dict or part.keys() != BARE_TEXT or part["type"] != kind:
         return False
     return type(part["text"]) is str and part["text"] != USER_FILLER
+
+
+def base64_image(block: Block) -> tuple[str, str] | None:
+    """Media type and data of an image in base64 that has nothing besides; `None`: it is something else."""
+    source = block.get("source")
+    if block.keys() != BARE_MEDIA or block["type"] != "image":
+        return None
+    if type(source) is not dict or source.keys() != _BASE64 or source["type"] != "base64":
+        return None
+    media, data = source["media_type"], source["data"]
+    return (media, data) if type(media) is str and type(data) is str else None
+
+
+def input_parts(
+    content: Iterable[Block], text_type: str, image: Callable[[str], dict[str, Any]]
+) -> list[dict[str, Any]] | None:
+    """Texts and images of the user's as OpenAI's forms have them; `None`: there is something else.
+
+    Args:
+        content: Blocks of the internal view.
+        text_type: What the form calls a text.
+        image: The form's part for an image with this URL.
+    """
+    parts: list[dict[str, Any]] = []
+    for block in content:
+        if is_bare_text(block):
+            parts.append({"type": text_type, "text": block["text"]})
+            continue
+        url = to_url(block.get("source")) if block.keys() == BARE_MEDIA else None
+        if url is None or block["type"] != "image":
+            return None
+        parts.append(image(url))
+    return parts
 
 
 def own_data(value: Item, form: str, keys: set[str] | None = None) -> Mapping[str, Any] | None:

@@ -24,12 +24,15 @@ from ullage._lazy import orjson
 from ullage.facts.sections import readable
 from ullage.messages import THINKING, Block, Item
 from ullage.providers._common import (
+    BARE_CALL,
+    BARE_TEXT,
     FOREIGN,
     USER_FILLER,
     Internal,
     Losses,
     Shaped,
     as_text,
+    base64_image,
     blocks_of,
     call_ids,
     carrying,
@@ -559,11 +562,8 @@ _CALL: Final = {"toolUseId", "name", "input"}
 _RESULT_IN: Final = {"toolUseId", "content", "status"}
 _REASONING: Final = {"text", "signature"}
 _IMAGE: Final = {"format", "source"}
-_TEXT: Final = {"type", "text"}
 _THOUGHT: Final = {"type", "thinking", "signature"}
-_USE: Final = {"type", "id", "name", "input"}
 _RESULT: Final = {"type", "tool_use_id", "content", "is_error"}
-_SOURCE: Final = {"type", "media_type", "data"}
 
 
 def read_plain(item: Item, *_: object) -> Item | None:
@@ -678,13 +678,13 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
 
 
 def _text_out(block: Block) -> dict[str, Any] | None:
-    return {"text": block["text"]} if block.keys() == _TEXT else None
+    return {"text": block["text"]} if block.keys() == BARE_TEXT else None
 
 
 def _said_out(block: Block) -> dict[str, Any] | None:
     kind = block["type"]
     if kind == "tool_use":
-        if block.keys() != _USE or type(block["input"]) is not dict:
+        if block.keys() != BARE_CALL or type(block["input"]) is not dict:
             return None
         if not IDS.fullmatch(block["id"]):
             return None
@@ -737,12 +737,9 @@ def _inner_out(block: Any) -> dict[str, Any] | None:
 
 
 def _image_out(block: Block) -> dict[str, Any] | None:
-    source = block.get("source")
-    if len(block) != 2 or type(source) is not dict or source.keys() != _SOURCE:
+    if (image := base64_image(block)) is None:
         return None
-    media, held = source["media_type"], source["data"]
-    if source["type"] != "base64" or type(media) is not str or type(held) is not str:
-        return None
+    media, held = image
     kind = media.removeprefix("image/")
     if kind == media or kind not in IMAGES or not held.isascii():
         return None

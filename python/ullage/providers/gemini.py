@@ -20,6 +20,8 @@ from typing import Any, Final
 from ullage.facts.sections import readable
 from ullage.messages import Block, Item
 from ullage.providers._common import (
+    BARE_CALL,
+    BARE_TEXT,
     FOREIGN,
     USER_FILLER,
     Internal,
@@ -27,6 +29,7 @@ from ullage.providers._common import (
     Shaped,
     as_text,
     bare,
+    base64_image,
     blocks_of,
     carrying,
     carrying_rest,
@@ -573,11 +576,8 @@ _PLAIN_CALL: Final = {"id", "name", "args"}
 _RESPONSE: Final = {"id", "name", "response"}
 _MEDIA: Final = {"mimeType", "data"}
 _SIGNED: Final = {"thought", "thoughtSignature"}
-_TEXT: Final = {"type", "text"}
 _THOUGHT: Final = {"type", "thinking", FOREIGN}
-_USE: Final = {"type", "id", "name", "input"}
 _RESULT: Final = {"type", "tool_use_id", "content", "is_error"}
-_SOURCE: Final = {"type", "media_type", "data"}
 _EXACT: Final = ({"output"}, {"error"})
 
 _OpenCalls = Callable[[], Sequence[tuple[str, str]]]
@@ -763,14 +763,14 @@ def _said_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] 
             return None
     kind, part = block["type"], attached.get("part", {})
     if kind == "tool_use":
-        if not block.keys() - {FOREIGN} == _USE or not attached.keys() <= {"part", "no_id"}:
+        if not block.keys() - {FOREIGN} == BARE_CALL or not attached.keys() <= {"part", "no_id"}:
             return None
         if type(block["input"]) is not dict or "thought" in part:
             return None
         call: dict[str, Any] = {} if attached.get("no_id") else {"id": block["id"]}
         calls[block["id"]] = call = {**call, "name": block["name"]}
         return {**part, "functionCall": {**call, "args": block["input"]}}
-    if kind == "text" and attached.keys() <= {"part"} and block.keys() - {FOREIGN} == _TEXT:
+    if kind == "text" and attached.keys() <= {"part"} and block.keys() - {FOREIGN} == BARE_TEXT:
         return {"text": block["text"], **part}
     if kind == "thinking" and attached.keys() == {"part", "text"} and block.keys() == _THOUGHT:
         return {"text": block["thinking"], **part} if attached["text"] else None
@@ -780,16 +780,11 @@ def _said_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] 
 def _shown_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
     kind = block.get("type")
     if kind == "text":
-        return {"text": block["text"]} if block.keys() == _TEXT else None
+        return {"text": block["text"]} if block.keys() == BARE_TEXT else None
     if kind == "tool_result":
         return _result_out(block, calls)
-    source = block.get("source")
-    if kind != "image" or len(block) != 2 or type(source) is not dict or source.keys() != _SOURCE:
-        return None
-    media, held = source["media_type"], source["data"]
-    if source["type"] != "base64" or type(media) is not str or not media.startswith("image/"):
-        return None
-    return {"inlineData": {"mimeType": media, "data": held}} if type(held) is str else None
+    media, held = base64_image(block) or ("", "")
+    return {"inlineData": {"mimeType": media, "data": held}} if media.startswith("image/") else None
 
 
 def _result_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] | None:

@@ -19,6 +19,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from ullage.facts.sections import readable
 from ullage.messages import THINKING, Block, Item
 from ullage.providers._common import (
+    BARE_CALL,
+    BARE_TEXT,
     FOREIGN,
     USER_FILLER,
     Internal,
@@ -35,6 +37,7 @@ from ullage.providers._common import (
     definable,
     foreign,
     from_url,
+    input_parts,
     is_bare_text,
     is_text,
     map_ids,
@@ -836,11 +839,8 @@ _REASONING: Final = ("reasoning_content", "reasoning")
 _RESULT: Final = {"role", "tool_call_id", "content"}
 _CALL: Final = {"id", "type", "function"}
 _FUNCTION: Final = {"name", "arguments"}
-_TEXT: Final = {"type", "text"}
 _IMAGE: Final = {"type", "image_url"}
-_MEDIA: Final = {"type", "source"}
 _THOUGHT: Final = {"type", "thinking", FOREIGN}
-_USE: Final = {"type", "id", "name", "input"}
 _ANSWER: Final = {"type", "tool_use_id", "content"}
 
 
@@ -991,18 +991,11 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
 
 
 def _shown_out(content: Any) -> str | list[dict[str, Any]] | None:
-    if type(content) is str:
-        return content
-    parts: list[dict[str, Any]] = []
-    for block in content:
-        if is_bare_text(block):
-            parts.append({"type": "text", "text": block["text"]})
-            continue
-        url = to_url(block.get("source")) if block.keys() == _MEDIA else None
-        if url is None or block["type"] != "image":
-            return None
-        parts.append({"type": "image_url", "image_url": {"url": url}})
-    return parts
+    return content if type(content) is str else input_parts(content, "text", _image_out)
+
+
+def _image_out(url: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any] | None:
@@ -1029,7 +1022,7 @@ def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any]
             if own is None:
                 return None
             thought = {own["field"]: block["thinking"]}
-        elif text is not None or block.keys() != _TEXT:
+        elif text is not None or block.keys() != BARE_TEXT:
             return None
         else:
             text = block["text"]
@@ -1045,7 +1038,7 @@ def _call_out(block: Block, rules: ChatRules) -> dict[str, Any] | None:
         own = own_data(block, _FORM) if FOREIGN in block else None
         if own is None or not own.keys() <= {"call", "arguments"}:
             return None
-    elif block.keys() != _USE:
+    elif block.keys() != BARE_CALL:
         return None
     if not _is_id(block["id"], rules):
         return None

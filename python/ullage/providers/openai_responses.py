@@ -17,6 +17,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from ullage.messages import Block, Item
 from ullage.providers._common import (
+    BARE_CALL,
+    BARE_TEXT,
     FOREIGN,
     Internal,
     Losses,
@@ -33,6 +35,7 @@ from ullage.providers._common import (
     dumps,
     foreign,
     from_url,
+    input_parts,
     is_anthropic_only,
     is_bare_text,
     is_text,
@@ -622,11 +625,8 @@ _WORDS: Final = {"role", "content"}
 _MESSAGE: Final = {"type", "role", "content"}
 _PLAIN_CALL: Final = {"type", "call_id", "name", "arguments"}
 _PLAIN_OUTPUT: Final = {"type", "call_id", "output"}
-_TEXT: Final = {"type", "text"}
 _IMAGE: Final = {"type", "image_url"}
-_MEDIA: Final = {"type", "source"}
 _THOUGHT: Final = {"type", "thinking", FOREIGN}
-_USE: Final = {"type", "id", "name", "input"}
 _ANSWER: Final = {"type", "tool_use_id", "content"}
 
 
@@ -700,7 +700,7 @@ def _plain_message_in(item: dict[str, Any]) -> Item | None:
         return None
     if type(part.get("text")) is not str or "id" not in item:
         return None
-    extra = {key: part[key] for key in part if key not in _TEXT}
+    extra = {key: part[key] for key in part if key not in BARE_TEXT}
     data = {"part": extra} if extra else {}
     data["head"] = {key: item[key] for key in item if key not in _WORDS}
     block = {"type": "text", "text": part["text"], FOREIGN: {_FORM: data}}
@@ -750,9 +750,8 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
     """
     del provider
     written: list[Item] = []
-    thought = (
-        False  # the newest item is reasoning, which the server takes only with what follows it
-    )
+    # Whether the newest item is reasoning, which the server takes only with what follows it.
+    thought = False
     for message in messages:
         role, content = message["role"], message["content"]
         if thought and role != "assistant":
@@ -785,16 +784,12 @@ def _shown_out(message: Item, content: list[Block]) -> Mapping[str, Any] | None:
         head = {}
         if own is None or own["head"] != head:
             return None
-    parts: list[dict[str, Any]] = []
-    for block in content:
-        if is_bare_text(block):
-            parts.append({"type": "input_text", "text": block["text"]})
-            continue
-        url = to_url(block.get("source")) if block.keys() == _MEDIA else None
-        if url is None or block["type"] != "image":
-            return None
-        parts.append({"type": "input_image", "image_url": url})
-    return {**head, "role": "user", "content": parts}
+    parts = input_parts(content, "input_text", _image_out)
+    return None if parts is None else {**head, "role": "user", "content": parts}
+
+
+def _image_out(url: str) -> dict[str, Any]:
+    return {"type": "input_image", "image_url": url}
 
 
 def shared(items: Sequence[Item]) -> Iterator[str]:
@@ -815,7 +810,7 @@ def _said_out(block: Block) -> Mapping[str, Any] | None:
         own = own_data(block, _FORM)
         item = None if own is None or own.keys() != {"item"} else own["item"]
         return dict(item) if item and block.keys() == _THOUGHT and _is_whole(item) else None
-    if block.keys() == _TEXT:
+    if block.keys() == BARE_TEXT:
         return {"type": "message", "role": "assistant", "content": block["text"]}
     own = own_data(block, _FORM) if len(block) == 3 else None
     if own is None or "head" not in own or not own.keys() <= {"head", "part"}:
@@ -839,7 +834,7 @@ def _call_out(block: Block) -> dict[str, Any] | None:
         own = own_data(block, _FORM)
         if own is None or not own.keys() <= {"arguments", "item"}:
             return None
-    elif block.keys() != _USE:
+    elif block.keys() != BARE_CALL:
         return None
     if not 0 < len(block["id"]) <= _PLAIN_MAX_ID_CHARS:
         return None
