@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 _CHUNK = 400  # characters per event
+
+Items = list[dict[str, Any]]
 
 
 @dataclass
@@ -512,20 +514,50 @@ def _thoughts(content: Any) -> Iterable[Mapping[str, Any] | None]:
         yield block if thinks and block.get("signature") else None
 
 
+def _answered(
+    server: ScriptedServer,
+    recorded: Recorded,
+    form: str,
+    refused: Failure | None,
+    items: Callable[[dict[str, Any]], Items],
+    answer: Callable[[ScriptedServer, dict[str, Any], Answer, int], dict[str, Any]],
+    stream: Callable[[dict[str, Any]], Iterable[Event]],
+    *,
+    streams: bool | None = None,
+) -> Reply:
+    """What every API does: it refuses, fails as the script says, or answers, whole or as a stream.
+
+    Args:
+        server: Whose script gives the answer.
+        recorded: The request.
+        form: Of errors.
+        refused: What is wrong with the request.
+        items: The conversation in a body.
+        answer: The body of the answer, from the server, the request's body, the script's answer and the prompt's tokens.
+        stream: The events that add up to that body.
+        streams: Whether a stream was asked for; `None`: the request's body says it.
+    """
+    if refused is not None:
+        return refuse(refused, form)
+    body = recorded.json
+    tokens = count_tokens(body)
+    scripted = server.answer(recorded, items(body), tokens)
+    if scripted.failure is not None:
+        return refuse(scripted.failure, form)
+    answered = answer(server, body, scripted, tokens)
+    streams = body.get("stream") is True if streams is None else streams
+    return Reply(events=list(stream(answered))) if streams else Reply(body=answered)
+
+
+def _messages(body: dict[str, Any]) -> Items:
+    items: Items = body["messages"]
+    return items
+
+
 def create_message(server: ScriptedServer, recorded: Recorded) -> Reply:
     """`POST /v1/messages`."""
     refused = refusal(server, recorded, "anthropic", ("model", "max_tokens", "messages"))
-    if refused is not None:
-        return refuse(refused, "anthropic")
-    body = recorded.json
-    tokens = count_tokens(body)
-    reply = server.answer(recorded, body["messages"], tokens)
-    if reply.failure is not None:
-        return refuse(reply.failure, "anthropic")
-    message = _message(server, body, reply, tokens)
-    return (
-        Reply(events=list(events(message))) if body.get("stream") is True else Reply(body=message)
-    )
+    return _answered(server, recorded, "anthropic", refused, _messages, _message, events)
 
 
 def count_message(server: ScriptedServer, recorded: Recorded) -> Reply:
@@ -634,14 +666,16 @@ def generate_content(server: ScriptedServer, recorded: Recorded) -> Reply:
     if refused is None and server.enforce:
         refused = _forged(server, recorded.json["contents"])
         recorded.rules = ("G04",) if refused else ()
-    if refused is not None:
-        return refuse(refused, "gemini")
-    tokens = count_tokens(recorded.json)
-    reply = server.answer(recorded, recorded.json["contents"], tokens)
-    if reply.failure is not None:
-        return refuse(reply.failure, "gemini")
-    body = _response(server, model, reply, tokens)
-    return Reply(events=[Event("", body)]) if method.startswith("stream") else Reply(body=body)
+    return _answered(
+        server,
+        recorded,
+        "gemini",
+        refused,
+        lambda body: body["contents"],
+        lambda _server, _body, reply, tokens: _response(server, model, reply, tokens),
+        lambda body: [Event("", body)],
+        streams=method.startswith("stream"),
+    )
 
 
 def _forged(server: ScriptedServer, contents: list[Any]) -> Failure | None:
@@ -707,19 +741,11 @@ _REASONS = {
 def chat(server: ScriptedServer, recorded: Recorded) -> Reply:
     """`POST /v1/chat/completions`."""
     refused = refusal(server, recorded, server.dialect, ("model", "messages"))
-    if refused is not None:
-        return refuse(refused, "openai")
-    body = recorded.json
-    tokens = count_tokens(body)
-    reply = server.answer(recorded, body["messages"], tokens)
-    if reply.failure is not None:
-        return refuse(reply.failure, "openai")
-    answer = completion(server, body, reply, tokens)
-    return (
-        Reply(events=list(chat_events(body, answer)))
-        if body.get("stream") is True
-        else Reply(body=answer)
-    )
+
+    def stream(answer: dict[str, Any]) -> Iterator[Event]:
+        return chat_events(recorded.json, answer)
+
+    return _answered(server, recorded, "openai", refused, _messages, completion, stream)
 
 
 def completion(
@@ -790,26 +816,13 @@ def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"tool_calls": [{"index": index, **call}]}
 
 
-Items = list[dict[str, Any]]
 _CUT = ("max_tokens", "model_context_window_exceeded")
 
 
 def responses(server: ScriptedServer, recorded: Recorded) -> Reply:
     """`POST /v1/responses`, each request whole: nothing is stored, so `previous_response_id` has no effect."""
     refused = refusal(server, recorded, "openai_responses", ("model", "input"))
-    if refused is not None:
-        return refuse(refused, "openai")
-    body = recorded.json
-    tokens = count_tokens(body)
-    reply = server.answer(recorded, items_of(body), tokens)
-    if reply.failure is not None:
-        return refuse(reply.failure, "openai")
-    answer = response(server, body, reply, tokens)
-    return (
-        Reply(events=list(response_events(answer)))
-        if body.get("stream") is True
-        else Reply(body=answer)
-    )
+    return _answered(server, recorded, "openai", refused, items_of, response, response_events)
 
 
 def count_input(server: ScriptedServer, recorded: Recorded) -> Reply:
