@@ -318,7 +318,7 @@ def session_costs(
     report = next(acted, None)
     before, before_ms = 0, None
     for number, tokens, at_ms in requests:
-        again = removed = 0
+        again = 0
         while report is not None and report.request <= number:
             freed[report.stage] = freed.get(report.stage, 0) + report.freed
             if report.request == number and report.cost is not None:
@@ -337,10 +337,10 @@ def session_costs(
             if not cold
             else (tokens + removed) * more
         )
-        for stage, level_tokens in freed.items():
-            saved[stage] = saved.get(stage, 0) + level_tokens * (more if cold else cheap)
+        for stage, tokens_freed in freed.items():
+            saved[stage] = saved.get(stage, 0) + tokens_freed * (more if cold else cheap)
         before, before_ms = tokens + removed, at_ms
-    dollars = {stage: level_tokens / 1e9 for stage, level_tokens in saved.items()}
+    dollars = {stage: nanousd / 1e9 for stage, nanousd in saved.items()}
     priced = model.prices is not None
     return SessionCosts(len(requests), paid / 1e9, plain / 1e9, dollars, size, priced)
 
