@@ -15,182 +15,23 @@ from collections.abc import (
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import replace
-from math import inf
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
 
-from ullage.counting.models import Model
-from ullage.counting.window import Window
 from ullage.exceptions import InvalidPolicy, LogConflict, ManagerBusy, UllageError
 from ullage.facts.words import blocks_of
-from ullage.levels.fold import tokens_of
-from ullage.levels.pins import Pin
 from ullage.levels.view import View
 from ullage.manager.known import Host
-from ullage.manager.machine import Machine, decided, now_in_ms, opened_log
+from ullage.manager.machine import Machine, now_in_ms, opened_log
 from ullage.manager.request_writer import RequestWriter
-from ullage.manager.values import Decided, Usage
 from ullage.messages import Item, message_of
 from ullage.policy import Policy
 
 if TYPE_CHECKING:
-    from ullage.levels.cost import AuditedRequest, SessionCosts
-    from ullage.levels.view import StageReport
     from ullage.manager.journal import Added, Journal, ReadJournal
     from ullage.manager.outside import Log, Outside
-    from ullage.manager.questions import Explanation, RequestRecord
     from ullage.manager.values import Request
     from ullage.transcript.log import TranscriptLog
-
-
-# What a host may ask of its conversation at any moment; nothing changes by it.
-
-
-def _audited(machine: Machine) -> Iterator[AuditedRequest]:
-    """The remembered requests whose answers report their use of the cache."""
-    from ullage.levels.cost import AuditedRequest, life_ms
-    from ullage.observe.cache_monitor import CacheForecast, cache_use, is_lost
-
-    life = life_ms(machine.model, machine.stated_policy)
-    cache = machine.model.cache
-    forecast = CacheForecast(life / 1000 or inf, cache.min_tokens, steps=not cache.breakpoints)
-    changed: dict[int, StageReport] = {}
-    for report in machine.reports:
-        if report.first_changed is not None:
-            first = changed.setdefault(report.request, report)
-            if report.first_changed < (first.first_changed or 0):
-                changed[report.request] = report
-    before: Mapping[str, object] = {}
-    cached, last = 0, None
-    for record in machine.records:
-        answer = _answer_after(machine, record.history)
-        usage = answer.get("usage")
-        if not isinstance(usage, Mapping) or not usage.keys() & _REPORTS_CACHE:
-            continue
-        seconds = 0.0
-        if last is not None and last.at_ms and record.at_ms:
-            seconds = (record.at_ms - last.at_ms) / 1000
-        by = changed.get(record.number)
-        same = None if by is None or by.cost is None else by.cost.cached_tokens
-        expected = forecast.expect(record.tokens, same_tokens=same, idle_seconds=seconds)
-        use, cause = cache_use(usage, steps=forecast.steps), ""
-        if is_lost(cached, use.read):
-            cause = by.stage if by else _other(before, answer, last, record)
-            if not cause:
-                cause = "expired" if seconds > forecast.ttl_seconds else "unknown"
-        yield AuditedRequest(record.number, *expected, use.read, use.written, cause)
-        forecast.learn(usage)
-        before, last, cached = answer, record, use.read + use.written
-
-
-_REPORTS_CACHE = {"cache_read_input_tokens", "cache_creation_input_tokens"}
-
-
-def _answer_after(machine: Machine, history: int) -> Mapping[str, Any]:
-    """The answer to the request that was made when so many messages had been added; empty: there is none."""
-    if history >= len(machine.history):
-        return {}
-    message = message_of(machine.history[history]) or {}
-    return message if message.get("role") == "assistant" else {}
-
-
-def _other(
-    before: Mapping[str, Any],
-    answer: Mapping[str, Any],
-    last: RequestRecord | None,
-    now: RequestRecord,
-) -> str:
-    """What else of the prompt has changed since the last request; empty: nothing that is remembered."""
-    if before.get("model") != answer.get("model"):
-        return "model"
-    parts = ("system", "tools")
-    sizes = {} if last is None else last.by_category
-    return next((part for part in parts if sizes.get(part) != now.by_category.get(part)), "")
-
-
-class Accessors:
-    """What a context manager answers at any moment.
-
-    Attributes:
-        machine: The conversation.
-    """
-
-    machine: Machine
-
-    @property
-    def policy(self) -> Policy:
-        """Every threshold."""
-        return self.machine.policy
-
-    @property
-    def model(self) -> Model:
-        """The model's row; its window is what was learned of it."""
-        return self.machine.model
-
-    @property
-    def window(self) -> Window:
-        """All marks of the window."""
-        return self.machine.window
-
-    @property
-    def history(self) -> MutableSequence[Item]:
-        """All that was added, as it was added; with a log, what no request shows any more is read from there."""
-        return self.machine.history
-
-    @property
-    def messages(self) -> list[Item]:
-        """The request as it stands, before the levels look at it again."""
-        return list(self.machine.view.messages)
-
-    def usage(self) -> Usage:
-        """How full the window is now."""
-        return self.machine.usage()
-
-    def decide(self) -> Decided:
-        """Whether an automatic compaction is due; a pure look that may be taken at any moment."""
-        return decided(self.machine)
-
-    def costs(self) -> SessionCosts:
-        """What the remembered requests' prompts have cost, what they would have without any level, and which level saved what.
-
-        By estimate, from the model's prices: each prompt is read from the provider's cache as far as it begins as the last one did,
-        unless its shortest life has passed in between. Answers and summaries by a model are not in it.
-        """
-        from ullage.levels.cost import session_costs, working_size
-
-        machine = self.machine
-        size = working_size(
-            machine.model, machine.stated_policy, overhead_tokens=machine.overhead_tokens
-        )
-        if size.tokens != machine.window.context:
-            size = size._replace(tokens=machine.window.context, why="a setting")
-        requests = [(record.number, record.tokens, record.at_ms) for record in machine.records]
-        costs = session_costs(requests, machine.reports, machine.model, size)
-        return replace(costs, audit=tuple(_audited(machine)))
-
-    def explain(self, request: int | None = None) -> Explanation:
-        """What is in a request by category, and what left until then: when, by which level, why.
-
-        The newest 256 requests and reports are remembered, at times up to 511; a log holds all of them.
-
-        Args:
-            request: Its number; `None`: the next one, as things stand.
-
-        Raises:
-            InvalidPolicy: There was no such request, or it is remembered no more.
-        """
-        from ullage.manager.questions import explain
-
-        machine, usage = self.machine, self.machine.usage()
-        now = usage.tokens, usage.by_category
-        return explain(request, machine.records, machine.reports, now, machine.let_go)
-
-    def pins(self) -> dict[str, tuple[Pin, int]]:
-        """All pins by name, each with what it costs in tokens."""
-        weights = self.machine.view.weights
-        return {
-            name: (pin, tokens_of(pin.text, weights)) for name, pin in self.machine.pins.items()
-        }
 
 
 # One call at a time prepares a conversation's request; a second one is refused by name.
@@ -472,9 +313,10 @@ def trim_account(machine: Machine) -> None:
 _UNLOCKED = nullcontext()
 
 
-class Keeping(Accessors):
+class Keeping:
     """Saves, logs and restores a conversation; see `ContextManager`."""
 
+    machine: Machine
     host: Host
     _writer: RequestWriter
     _outside: dict[str, Any]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableSequence, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ullage.compaction.effects_runner import Providers, arun_flow, run_flow
-from ullage.counting.models import ModelTable
-from ullage.counting.window import WindowSettings, warn_without_trigger
+from ullage.counting.models import Model, ModelTable
+from ullage.counting.window import Window, WindowSettings, warn_without_trigger
 from ullage.effects import CancelToken, Flow
 from ullage.exceptions import InvalidPolicy
 from ullage.levels import context_edits, pipeline
+from ullage.levels.fold import tokens_of
 from ullage.levels.level import Level
-from ullage.levels.pins import pin_of, unpin
+from ullage.levels.pins import Pin, pin_of, unpin
 from ullage.levels.view import StageReport
 from ullage.manager import prepare
 from ullage.manager.keeping import ExclusiveGuard, Lighter, too_many_told
@@ -24,10 +25,10 @@ from ullage.manager.known import (
     names_of,
     overhead_of,
 )
-from ullage.manager.machine import Machine, new_uuid, now_in_ms
+from ullage.manager.machine import Machine, decided, new_uuid, now_in_ms
 from ullage.manager.prepare import Marks
 from ullage.manager.request_writer import RequestWriter
-from ullage.manager.values import Recovery, Request
+from ullage.manager.values import Decided, Recovery, Request, Usage
 from ullage.manager.whole_list import Followed, WholeLists
 from ullage.messages import Item, SDKObject, SystemPrompt, Tools
 from ullage.policy import KeepPolicy, Policy
@@ -39,7 +40,9 @@ if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
     from ullage.compaction.job import Direction, KeptNotes
     from ullage.compaction.prefetch import Ahead
+    from ullage.levels.cost import SessionCosts
     from ullage.manager.outside import Log
+    from ullage.manager.questions import Explanation
     from ullage.observe.events import Listener
     from ullage.observe.hooks import Hooks
     from ullage.recall import Recall
@@ -475,6 +478,73 @@ class ContextManager(WholeLists):
         self._name(range(len(self.machine.history)))
         with self._whole("expand", careful=False):
             return self._run(prepare.expand(self.machine, self._writer, collapse_id))
+
+    # ---- what may be asked at any moment -----------------------------------------------------
+
+    @property
+    def policy(self) -> Policy:
+        """Every threshold."""
+        return self.machine.policy
+
+    @property
+    def model(self) -> Model:
+        """The model's row; its window is what was learned of it."""
+        return self.machine.model
+
+    @property
+    def window(self) -> Window:
+        """All marks of the window."""
+        return self.machine.window
+
+    @property
+    def history(self) -> MutableSequence[Item]:
+        """All that was added, as it was added; with a log, what no request shows any more is read from there."""
+        return self.machine.history
+
+    @property
+    def messages(self) -> list[Item]:
+        """The request as it stands, before the levels look at it again."""
+        return list(self.machine.view.messages)
+
+    def usage(self) -> Usage:
+        """How full the window is now."""
+        return self.machine.usage()
+
+    def decide(self) -> Decided:
+        """Whether an automatic compaction is due; a pure look that may be taken at any moment."""
+        return decided(self.machine)
+
+    def costs(self) -> SessionCosts:
+        """What the remembered requests' prompts have cost, what they would have without any level, and which level saved what.
+
+        By estimate, from the model's prices: each prompt is read from the provider's cache as far as it begins as the last one did,
+        unless its shortest life has passed in between. Answers and summaries by a model are not in it.
+        """
+        from ullage.manager.questions import costs_of
+
+        return costs_of(self.machine)
+
+    def explain(self, request: int | None = None) -> Explanation:
+        """What is in a request by category, and what left until then: when, by which level, why.
+
+        The newest 256 requests and reports are remembered, at times up to 511; a log holds all of them.
+
+        Args:
+            request: Its number; `None`: the next one, as things stand.
+
+        Raises:
+            InvalidPolicy: There was no such request, or it is remembered no more.
+        """
+        from ullage.manager.questions import explain
+
+        return explain(self.machine, request)
+
+    def pins(self) -> dict[str, tuple[Pin, int]]:
+        """All pins by name, each with what it costs in tokens."""
+        weights = self.machine.view.weights
+        return {
+            name: (pin, tokens_of(pin.text, weights)) for name, pin in self.machine.pins.items()
+        }
 
     # ---- tools for the model -----------------------------------------------------------------
 

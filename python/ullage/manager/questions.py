@@ -1,18 +1,22 @@
-"""What may be asked about one conversation: by the host, why a request is what it is (BEY-3); by the model, through the library's tools."""
+"""What may be asked about one conversation: by the host, why a request is what it is (BEY-3) and what all of them cost; by the model, through the library's tools."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Self
 
 from ullage.exceptions import InvalidPolicy
 from ullage.levels import offers, turn_snip
+from ullage.levels.cost import AuditedRequest, SessionCosts, life_ms, session_costs, working_size
 from ullage.levels.offers import COMPACT_TOOL, CONTEXT_TOOL, Offers
 from ullage.levels.turn_snip import SNIP_TOOL, TurnSnip
 from ullage.levels.view import StageReport
 from ullage.manager.known import Host
 from ullage.manager.machine import Machine
+from ullage.messages import message_of
+from ullage.observe.cache_monitor import CacheForecast, cache_use, is_lost
 from ullage.recall import RECALL_TOOL, Archive, Recall, left
 from ullage.recall.text import ToolAnswer
 
@@ -95,37 +99,108 @@ def _span(span: Sequence[int]) -> str:
     return str(span[0]) if span[1] - span[0] == 1 else f"{span[0]} to {span[1] - 1}"
 
 
-def explain(
-    number: int | None,
-    records: Iterable[RequestRecord],
-    reports: Iterable[StageReport],
-    now: tuple[int, Mapping[str, int]],
-    let_go: tuple[int, int] = (0, 0),
-) -> Explanation:
-    """The account of a request.
+def explain(machine: Machine, number: int | None) -> Explanation:
+    """The account of a request; see `ContextManager.explain`.
 
     Args:
+        machine: The conversation.
         number: Which one, from 1; `None`: the next.
-        records: Of the requests that are remembered.
-        reports: Of all levels, as far as they are remembered.
-        now: Tokens and categories of the next.
-        let_go: Reports that are remembered no more, and the request of the newest of them.
 
     Raises:
         InvalidPolicy: There was no such request, or it is remembered no more.
     """
-    by_number = {record.number: record for record in records}
+    by_number = {record.number: record for record in machine.records}
+    earlier, newest_of_these = machine.let_go
     if number is None:
-        return Explanation(None, *now, tuple(reports), by_number, let_go[0])
+        usage = machine.usage()
+        reports = tuple(machine.reports)
+        return Explanation(None, usage.tokens, usage.by_category, reports, by_number, earlier)
     record = by_number.get(number)
-    if record is None or number < let_go[1]:
-        first, last = max(min(by_number, default=0), let_go[1]), max(by_number, default=0)
+    if record is None or number < newest_of_these:
+        first, last = max(min(by_number, default=0), newest_of_these), max(by_number, default=0)
         raise InvalidPolicy(
             "request", number, f"must be one of the {len(by_number)} requests that are remembered",
             hint=f"{first} to {last}" if by_number else "prepare() makes the first",
         )  # fmt: skip
-    left = tuple(report for report in reports if report.request <= number)
-    return Explanation(record, record.tokens, record.by_category, left, by_number, let_go[0])
+    left = tuple(report for report in machine.reports if report.request <= number)
+    return Explanation(record, record.tokens, record.by_category, left, by_number, earlier)
+
+
+# What the remembered requests have cost, each next to what its answer says of the provider's cache.
+
+
+def costs_of(machine: Machine) -> SessionCosts:
+    """See `ContextManager.costs`."""
+    size = working_size(
+        machine.model, machine.stated_policy, overhead_tokens=machine.overhead_tokens
+    )
+    if size.tokens != machine.window.context:
+        size = size._replace(tokens=machine.window.context, why="a setting")
+    requests = [(record.number, record.tokens, record.at_ms) for record in machine.records]
+    costs = session_costs(requests, machine.reports, machine.model, size)
+    return replace(costs, audit=tuple(_audited(machine)))
+
+
+def _audited(machine: Machine) -> Iterator[AuditedRequest]:
+    """The remembered requests whose answers report their use of the cache."""
+    life = life_ms(machine.model, machine.stated_policy)
+    cache = machine.model.cache
+    forecast = CacheForecast(life / 1000 or inf, cache.min_tokens, steps=not cache.breakpoints)
+    changed: dict[int, StageReport] = {}
+    for report in machine.reports:
+        if report.first_changed is not None:
+            first = changed.setdefault(report.request, report)
+            if report.first_changed < (first.first_changed or 0):
+                changed[report.request] = report
+    before: Mapping[str, object] = {}
+    cached, last = 0, None
+    for record in machine.records:
+        answer = _answer_after(machine, record.history)
+        usage = answer.get("usage")
+        if not isinstance(usage, Mapping) or not usage.keys() & _REPORTS_CACHE:
+            continue
+        seconds = 0.0
+        if last is not None and last.at_ms and record.at_ms:
+            seconds = (record.at_ms - last.at_ms) / 1000
+        by = changed.get(record.number)
+        same = None if by is None or by.cost is None else by.cost.cached_tokens
+        expected = forecast.expect(record.tokens, same_tokens=same, idle_seconds=seconds)
+        use, cause = cache_use(usage, steps=forecast.steps), ""
+        if is_lost(cached, use.read):
+            cause = by.stage if by else _other(before, answer, last, record)
+            if not cause:
+                cause = "expired" if seconds > forecast.ttl_seconds else "unknown"
+        yield AuditedRequest(record.number, *expected, use.read, use.written, cause)
+        forecast.learn(usage)
+        before, last, cached = answer, record, use.read + use.written
+
+
+_REPORTS_CACHE = {"cache_read_input_tokens", "cache_creation_input_tokens"}
+
+
+def _answer_after(machine: Machine, history: int) -> Mapping[str, Any]:
+    """The answer to the request that was made when so many messages had been added; empty: there is none."""
+    if history >= len(machine.history):
+        return {}
+    message = message_of(machine.history[history]) or {}
+    return message if message.get("role") == "assistant" else {}
+
+
+def _other(
+    before: Mapping[str, Any],
+    answer: Mapping[str, Any],
+    last: RequestRecord | None,
+    now: RequestRecord,
+) -> str:
+    """What else of the prompt has changed since the last request; empty: nothing that is remembered."""
+    if before.get("model") != answer.get("model"):
+        return "model"
+    parts = ("system", "tools")
+    sizes = {} if last is None else last.by_category
+    return next((part for part in parts if sizes.get(part) != now.by_category.get(part)), "")
+
+
+# The library's tools, as the model calls them.
 
 
 def recall_of(machine: Machine, host: Host) -> Recall:
