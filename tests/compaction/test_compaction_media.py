@@ -79,6 +79,15 @@ def test_it_goes_on_through_the_next_compaction_too(form):
     assert IMAGE in sent(second)
 
 
+def test_what_is_said_of_carried_images_is_not_the_newest_message_of_the_user():
+    """A session's second compaction took the heading over the images for the user's words."""
+    first = compact(asked(IMAGE, HUGE), keep=0)
+    second = compact([*first.messages, *work()[1:]], keep=0)
+    summary = second.summary_messages[0]["content"][0]["text"]
+    assert "Images and documents" not in summary
+    assert summary.count(asked()[0]["content"][0]["text"]) >= 1
+
+
 def test_an_input_that_is_kept_keeps_its_image_itself():
     messages = [*work(), *asked(IMAGE)[:1]]
     result = compact(messages, keep=0)
@@ -96,7 +105,7 @@ def test_what_is_too_large_is_named():
     result = compact(entries(asked(HUGE, IMAGE)), keep=0, transcript_path="/t.jsonl")
     assert IMAGE in sent(result)
     assert HUGE not in sent(result)
-    assert "1 more of that message" in sent(result)[-1]["text"]
+    assert "too large to repeat: 1;" in sent(result)[-1]["text"]
     assert "u0 in /t.jsonl" in sent(result)[-1]["text"]
 
 

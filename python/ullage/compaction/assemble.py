@@ -41,7 +41,13 @@ from ullage.facts.sections import (
     quoted,
     user_message,
 )
-from ullage.facts.words import is_host_only, is_standing, summary_text as text_of_summary, text_of
+from ullage.facts.words import (
+    CARRIED_MEDIA,
+    is_host_only,
+    is_standing,
+    summary_text as text_of_summary,
+    text_of,
+)
 from ullage.facts.work import read_tasks, read_work
 from ullage.legality.thinking import turn_end, unbound
 from ullage.levels.pins import missing_pins, write_pins
@@ -183,12 +189,12 @@ def with_media(state: State, text: str) -> str | list[dict[str, Any]]:
             room -= size
     parts = [{"type": "text", "text": text}]
     if carried:
-        heading = "Images and documents of the user's newest message, as they were sent:"
+        heading = f"{CARRIED_MEDIA}, as they were sent:"
         parts += [{"type": "text", "text": heading}, *carried]
     if left_out := len(media) - len(carried):
         holder = uuid_of(state.source.context[place]) or f"message {state.source.ids[place]}"
         file = f" in {state.job.transcript_path}" if state.job.transcript_path else ""
-        note = f"{left_out} more of that message are too large to repeat: ask for them, or look up {holder}{file}."
+        note = f"{CARRIED_MEDIA} that are too large to repeat: {left_out}; ask for them, or look up {holder}{file}."
         parts.append({"type": "text", "text": note})
     return parts if len(parts) > 1 else text
 

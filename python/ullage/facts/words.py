@@ -666,6 +666,10 @@ def _texts(item: Any) -> list[str]:
     return [text for text in texts if text and not text.isspace()]
 
 
+CARRIED_MEDIA = "Images and documents of the user's newest message"
+"""How the texts begin that name media which a summary message carries on."""
+
+
 def own_words(item: Any) -> Words:
     """The user's words in a user message, block by block: without host text, expansions of commands and a summary."""
     texts = _texts(item)
@@ -673,7 +677,8 @@ def own_words(item: Any) -> Words:
         return _NO_WORDS if _is_summary_text(texts[0]) else words_of(texts[0])
     summary, parts, expanded = summary_text(item), list[Words](), False
     for text in texts:
-        words = _NO_WORDS if expanded or text == summary else words_of(text)
+        ours = text == summary or (summary and text.startswith(CARRIED_MEDIA))
+        words = _NO_WORDS if expanded or ours else words_of(text)
         expanded = is_command(text)
         parts.append(words)
     return _joined(parts)
