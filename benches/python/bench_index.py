@@ -64,15 +64,15 @@ def plain(path: Path) -> tuple[int, int, int]:
     said = [line for line in objects if isinstance(line.get("message"), dict) or "content" in line]
     ledger = _reference.Ledger(None, said)
     found = [ledger.message(at) for at in range(len(ledger))]
-    return len(objects), ledger.rough(), sum(message.block_count for message in found)
+    return len(objects), ledger.tokens(), sum(message.block_count for message in found)
 
 
 def check(path: Path) -> None:
     """The answer first. Lines without a message have no digest."""
     found = index(path)
     digests = [digest for at in range(len(found)) if (digest := found.line(at).message)]
-    rough = sum(digest.rough for digest in digests)
-    assert (len(found), rough, sum(d.block_count for d in digests)) == plain(path)
+    tokens = sum(digest.tokens for digest in digests)
+    assert (len(found), tokens, sum(d.block_count for d in digests)) == plain(path)
     assert (found.bad, found.torn, found.size) == ([], None, path.stat().st_size)
 
 

@@ -62,7 +62,7 @@ def ledger_facts(ledger):
             for block in ledger.blocks(at)
         ]
         found.append((message[:6], strings, message[8:], blocks))
-    return found, ledger.tokens(), ledger.rough(), ledger.anchor()
+    return found, ledger.tokens(), ledger.anchor()
 
 
 # ---- whole files -----------------------------------------------------------------------------

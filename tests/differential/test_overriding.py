@@ -156,7 +156,6 @@ def counted(engine: Any, item: Any) -> Any:
         tuple(ledger.message(0)),
         [tuple(block) for block in ledger.blocks(0)],
         ledger.tokens(),
-        ledger.rough(),
         ledger.find_call(Text("t")),
         ledger.media_indices(),
         engine.media_indices([item]),

@@ -53,13 +53,13 @@ def test_ranges_are_slices(engine: Any) -> None:
     assert len(ledger) == 4
     assert [ledger.tokens(), ledger.tokens(1), ledger.tokens(1, 3)] == [4321, 4320, 320]
     assert [ledger.tokens(-1), ledger.tokens(0, -1), ledger.tokens(2, 1)] == [4000, 321, 0]
-    assert [ledger.rough(0, 99), ledger.rough(99), ledger.rough(-99)] == [4321, 0, 4321]
+    assert [ledger.tokens(0, 99), ledger.tokens(99), ledger.tokens(-99)] == [4321, 0, 4321]
 
 
 @pytest.mark.parametrize("index", [3, -4, 10**6])
 def test_index_errors(engine: Any, index: int) -> None:
     ledger = engine.Ledger(None, [user()] * 3)
-    for ask in (ledger.message, ledger.blocks, ledger.invalidate):
+    for ask in (ledger.message, ledger.blocks):
         with pytest.raises(IndexError, match=f"index {index} is outside of 3 messages"):
             ask(index)
     with pytest.raises(IndexError):
@@ -81,7 +81,6 @@ def test_finding(engine: Any) -> None:
         entry(said([call("a")]), uuid="u1"),
     ]
     ledger = engine.Ledger(None, items)
-    assert (ledger.find_uuid("u1"), ledger.find_uuid("u2"), ledger.find_uuid("u3")) == (2, 1, None)
     assert (ledger.find_call("a"), ledger.find_call("b"), ledger.find_call("c")) == (
         (2, 0),
         (0, 1),
@@ -89,7 +88,7 @@ def test_finding(engine: Any) -> None:
     )
     assert (ledger.find_result("a"), ledger.find_result("b")) == ((1, 0), (1, 1))
     assert ledger.find_result("u1") is None
-    assert ledger.find_uuid("") is None
+    assert ledger.find_call("") is None
 
 
 def test_open_calls(engine: Any) -> None:
@@ -103,14 +102,14 @@ def test_open_calls(engine: Any) -> None:
 
 
 def test_boundaries(engine: Any) -> None:
-    ledger = engine.Ledger()
-    assert ledger.last_boundary() is None
-    ledger.extend([BOUNDARY, user(), BOUNDARY, user()])
-    assert ledger.last_boundary() == 2
-    ledger.replace(2, user())
-    assert ledger.last_boundary() == 0
-    ledger.truncate(0)
-    assert ledger.last_boundary() is None
+    ledger = engine.Ledger(None, [user(words(9))])
+    assert ledger.anchored().total == 9, "no boundary: all counts"
+    ledger.extend([BOUNDARY, user(words(20)), BOUNDARY, user(words(300))])
+    assert ledger.anchored().total == 300
+    ledger.replace(3, user(words(1)))
+    assert ledger.anchored().total == 321
+    ledger.truncate(1)
+    assert ledger.anchored().total == 9
 
 
 # ---- changes ---------------------------------------------------------------------------------
@@ -197,17 +196,17 @@ def strings_of(ledger: Any, digest: Any) -> Any:
 
 def answers(ledger: Any) -> list[Any]:
     """All that a ledger says of its messages."""
-    found: list[Any] = [len(ledger), ledger.tokens(), ledger.rough(), ledger.anchored()]
+    found: list[Any] = [len(ledger), ledger.tokens(), ledger.anchored()]
     for index in range(len(ledger)):
         message = ledger.message(index)
         response, uuid = ledger.string(message.response_id), ledger.string(message.uuid)
         found.append(message._replace(response_id=response, uuid=uuid))
         found.extend(strings_of(ledger, block) for block in ledger.blocks(index))
-        found += [ledger.tokens(index), ledger.find_uuid(uuid)]
+        found += [ledger.tokens(index)]
         found += [ledger.keep_window(index, min_tokens=5, max_tokens=9, min_text_messages=2)]
     ids = ("a", "b", "c")
     found += [ledger.find_call(name) for name in ids] + [ledger.find_result(name) for name in ids]
-    found += [ledger.rounds(), ledger.open_calls(), ledger.last_boundary(), ledger.truncate_head(3)]
+    found += [ledger.rounds(), ledger.open_calls(), ledger.truncate_head(3)]
     return found
 
 
@@ -308,14 +307,13 @@ def test_sync_knows_appended_items(engine: Any) -> None:
     assert ledger.sync([third, second]) == 0
 
 
-def test_an_edit_in_place_needs_invalidate(engine: Any) -> None:
+def test_an_edit_in_place_needs_replace(engine: Any) -> None:
     items = [user(words(1)), user(words(2)), user(words(3))]
     ledger = engine.Ledger(None, items)
     items[1]["content"] = words(50)
     assert (ledger.sync(items), ledger.tokens()) == (0, 6)
-    ledger.invalidate(1)
-    assert (ledger.tokens(), ledger.version) == (6, 0)
-    assert (ledger.sync(items), ledger.tokens(), ledger.version) == (1, 54, 1)
+    ledger.replace(1, items[1])
+    assert (ledger.tokens(), ledger.version) == (54, 1)
     assert ledger.changed_since(0) == 1
     assert ledger.sync(items) == 0
 

@@ -34,8 +34,6 @@ from ullage._reference.text import (
     contained,
     estimate_text,
     features,
-    padded,
     rough_text,
-    rough_tokens,
     split_sentences,
 )

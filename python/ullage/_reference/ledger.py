@@ -49,14 +49,12 @@ class Digests:
         self.messages: list[MessageDigest] = []
         self.blocks: list[BlockDigest] = []
         self.token_sums = [0]
-        self.rough_sums = [0]
         self.text_sums = [0]
         # The highest string number that the messages up to each need.
         self.tops = [0]
         self.boundaries: list[int] = []
         self.usages: list[int] = []
         self.compactions: list[int] = []  # messages with the provider's own compaction
-        self.uuids: dict[int, list[int]] = defaultdict(list)
         self.pieces: dict[int, list[int]] = defaultdict(list)
         self.calls: dict[int, list[Position]] = defaultdict(list)
         self.results: dict[int, list[Position]] = defaultdict(list)
@@ -70,7 +68,6 @@ class Digests:
         message = message._replace(first_block=len(self.blocks))
         self.messages.append(message)
         self.token_sums.append(self.token_sums[-1] + message.tokens)
-        self.rough_sums.append(self.rough_sums[-1] + message.rough)
         has_text = bool(message.flags & F.HAS_TEXT)
         self.text_sums.append(self.text_sums[-1] + has_text)
         numbers = (max(block.id, block.name) for block in blocks)
@@ -90,8 +87,6 @@ class Digests:
     def _lists_of(self, message: MessageDigest, blocks: Sequence[BlockDigest]) -> list[list[int]]:
         """The lists that hold this message's index."""
         lists = []
-        if message.uuid:
-            lists.append(self.uuids[message.uuid])
         if message.response_id:
             lists.append(self.pieces[message.response_id])
         if message.flags & F.BOUNDARY:
@@ -106,7 +101,7 @@ class Digests:
         message = self.messages.pop()
         blocks = self.blocks[message.first_block :]
         del self.blocks[message.first_block :]
-        for sums in (self.token_sums, self.rough_sums, self.text_sums, self.tops):
+        for sums in (self.token_sums, self.text_sums, self.tops):
             sums.pop()
         for block in blocks:
             if block.id and block.kind in CALLS:
@@ -131,7 +126,7 @@ class Digests:
         needed = self.tops[-1] + 1
         if len(self.strings) - needed > max(needed, SPARE_STRINGS):
             self.strings.rollback(needed)
-            for positions in (self.uuids, self.pieces, self.calls, self.results):
+            for positions in (self.pieces, self.calls, self.results):
                 for number in [number for number in positions if number >= needed]:
                     del positions[number]
 
@@ -322,7 +317,6 @@ class Ledger:
         self._weights = weights
         self._digests = Digests()
         self._held: list[Any] = []
-        self._stale: set[int] = set()
         self._version = 0
         self._edits: list[tuple[int, int]] = []
         self._lock = RLock()
@@ -368,7 +362,6 @@ class Ledger:
                 self._digests.push(digest)
             self._digests.trim()
             self._held[index] = item
-            self._stale.discard(index)
             self._edited(index)
 
     def truncate(self, length: int) -> None:
@@ -377,12 +370,7 @@ class Ledger:
                 self._digests.take(length)
                 self._digests.trim()
                 del self._held[length:]
-                self._stale = {index for index in self._stale if index < length}
                 self._edited(length)
-
-    def invalidate(self, index: int) -> None:
-        with self._lock:
-            self._stale.add(self._index(index))
 
     def sync(self, items: list[Item]) -> int:
         if not isinstance(items, list):
@@ -390,11 +378,7 @@ class Ledger:
         with self._lock:
             head, tail = self._unchanged(items)
             old_end, new_end = len(self._held) - tail, len(items) - tail
-            places = {
-                id(self._held[index]): index
-                for index in range(head, old_end)
-                if index not in self._stale
-            }
+            places = {id(self._held[index]): index for index in range(head, old_end)}
             wanted = [index for index in range(head, new_end) if id(items[index]) not in places]
             fresh = dict(
                 zip(wanted, self._read_all([items[i] for i in wanted], wanted), strict=True)
@@ -408,18 +392,16 @@ class Ledger:
             if head < len(self._held):
                 self._edited(head)
                 self._digests.trim()
-            self._held, self._stale = list(items), set()
+            self._held = list(items)
             return len(wanted)
 
     def _unchanged(self, items: list[Item]) -> tuple[int, int]:
         """How many items at the head and at the tail are the same objects as last time."""
         held, shorter = self._held, min(len(self._held), len(items))
         head = tail = 0
-        while head < shorter and items[head] is held[head] and head not in self._stale:
+        while head < shorter and items[head] is held[head]:
             head += 1
         while tail < shorter - head and items[-1 - tail] is held[-1 - tail]:
-            if len(held) - 1 - tail in self._stale:
-                break
             tail += 1
         return head, tail
 
@@ -469,10 +451,6 @@ class Ledger:
         start, stop = self._range(start, stop)
         return self._digests.token_sums[stop] - self._digests.token_sums[start]
 
-    def rough(self, start: int = 0, stop: int | None = None) -> int:
-        start, stop = self._range(start, stop)
-        return self._digests.rough_sums[stop] - self._digests.rough_sums[start]
-
     def message(self, index: int) -> MessageDigest:
         return self._digests.messages[self._index(index)]
 
@@ -487,13 +465,6 @@ class Ledger:
 
     def rounds(self, start: int = 0, stop: int | None = None) -> list[int]:
         return rounds(self._digests, *self._range(start, stop))
-
-    def last_boundary(self) -> int | None:
-        return self._digests.last_boundary()
-
-    def find_uuid(self, uuid: str) -> int | None:
-        place = self._digests.uuids.get(self._number(uuid))
-        return place[-1] if place else None
 
     def find_call(self, tool_use_id: str) -> Position | None:
         place = self._digests.calls.get(self._number(tool_use_id))

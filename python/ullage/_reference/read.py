@@ -357,7 +357,7 @@ _SPELLED: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 # Adds up what one block, or one message's own fields, cost: rough and calibrated.
 #
-# The twin of `rust/core/src/digest/meter.rs`.
+# The twin of `rust/core/src/read/meter.rs`.
 
 
 Weights = text_module.Weights

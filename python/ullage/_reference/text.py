@@ -239,12 +239,6 @@ def rough_tokens(chars: int, chars_per_token: int = 4) -> int:
     return (chars + chars_per_token // 2) // chars_per_token
 
 
-def padded(tokens: int) -> int:
-    """The padded variant: 4/3, rounded up."""
-    _integer("tokens", tokens, 0, MAX_COUNT)
-    return tokens + (tokens + 2) // 3
-
-
 def rough_text(text: str, chars_per_token: int = 4) -> int:
     """TOK-1 of a text, in code points."""
     return rough_tokens(len(_string(text)), chars_per_token)

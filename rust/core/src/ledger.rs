@@ -35,7 +35,6 @@ pub struct Ledger {
     calls: Places,
     results: Places,
     responses: Places,
-    uuids: Places,
     boundaries: Vec<u32>,
     usages: Vec<u32>,
     // Messages with the provider's own compaction.
@@ -106,14 +105,13 @@ impl Ledger {
 
     /// Digests an item and adds it.
     ///
-    ///
     /// ```
     /// use ullage_core::json::Json;
     /// use ullage_core::ledger::Ledger;
     ///
     /// let mut ledger = Ledger::default();
     /// ledger.read(Json(br#"{"role": "user", "content": "twelve chars"}"#), None)?;
-    /// assert_eq!((ledger.len(), ledger.rough(0, 1)), (1, 3));
+    /// assert_eq!((ledger.len(), ledger.tokens(0, 1)), (1, 3));
     /// assert!(ledger.read(Json(b"[]"), None).is_err());
     /// assert_eq!(ledger.len(), 1, "as it was before");
     /// # Ok::<(), ullage_core::error::Error>(())
@@ -259,12 +257,7 @@ impl Ledger {
         let needed = self.sums.last().map_or(0, |sums| sums.top) as usize + 1;
         if self.strings.len() - needed > needed.max(SPARE_STRINGS) {
             self.strings.rollback(needed);
-            for places in [
-                &mut self.calls,
-                &mut self.results,
-                &mut self.responses,
-                &mut self.uuids,
-            ] {
+            for places in [&mut self.calls, &mut self.results, &mut self.responses] {
                 places.trim(needed);
             }
         }
@@ -273,7 +266,6 @@ impl Ledger {
     /// Enters a message into the maps.
     fn enter(&mut self, index: usize) {
         let (message, at) = (self.messages[index], saturate_len(index));
-        self.uuids.add(message.uuid, (at, 0));
         if message.role == Role::Assistant {
             self.responses.add(message.response_id, (at, 0));
         }
@@ -302,7 +294,6 @@ impl Ledger {
     /// Takes a message out of the maps.
     fn leave(&mut self, index: usize) {
         let (message, at) = (self.messages[index], saturate_len(index));
-        self.uuids.remove(message.uuid, (at, 0));
         if message.role == Role::Assistant {
             self.responses.remove(message.response_id, (at, 0));
         }

@@ -290,12 +290,5 @@ pub fn rough_tokens(chars: u64, chars_per_token: u64) -> Option<u64> {
     chars.saturating_add(half).checked_div(chars_per_token)
 }
 
-/// The padded variant: 4/3, rounded up.
-#[must_use]
-pub fn padded(tokens: u64) -> u64 {
-    // ceil(4n/3) without overflow: n + ceil(n/3).
-    tokens.saturating_add(tokens.div_ceil(3))
-}
-
 #[cfg(test)]
 mod tests;

@@ -230,12 +230,6 @@ impl Ledger {
         }
     }
 
-    fn invalidate(&self, index: &Bound<'_, PyAny>) -> PyResult<()> {
-        let at = self.place(index)?;
-        self.lock(index.py()).invalidate(at);
-        Ok(())
-    }
-
     fn sync(&self, items: &Bound<'_, PyAny>) -> PyResult<usize> {
         let (py, Ok(list)) = (items.py(), items.cast::<PyList>()) else {
             let kind = items.get_type().name()?;
@@ -273,20 +267,6 @@ impl Ledger {
         Ok(self.ask(py, |core| {
             let (start, stop) = clamped(core, wanted);
             core.tokens(start, stop)
-        }))
-    }
-
-    #[pyo3(signature = (start=Given::Unset, stop=None), text_signature = "($self, start=0, stop=None)")]
-    fn rough(
-        &self,
-        py: Python<'_>,
-        start: Given<'_, '_>,
-        stop: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<u64> {
-        let wanted = range(start, stop)?;
-        Ok(self.ask(py, |core| {
-            let (start, stop) = clamped(core, wanted);
-            core.rough(start, stop)
         }))
     }
 
@@ -336,18 +316,6 @@ impl Ledger {
             let (start, stop) = clamped(core, wanted);
             rounds(core, start, stop)
         }))
-    }
-
-    fn last_boundary(&self, py: Python<'_>) -> Option<u32> {
-        self.ask(py, Core::last_boundary)
-    }
-
-    fn find_uuid(&self, uuid: &Bound<'_, PyString>) -> Option<u32> {
-        with_text(uuid, |text| {
-            with_utf8(text, |uuid_bytes| {
-                self.ask(uuid.py(), |core| core.find_uuid(uuid_bytes))
-            })
-        })
     }
 
     fn find_call(&self, tool_use_id: &Bound<'_, PyString>) -> Option<Place> {

@@ -135,28 +135,10 @@ impl Weights {
     }
 }
 
-#[pyfunction]
-#[pyo3(
-    signature = (chars, chars_per_token=None),
-    text_signature = "(chars, chars_per_token=4)"
-)]
-fn rough_tokens(
-    chars: &Bound<'_, PyAny>,
-    chars_per_token: Option<&Bound<'_, PyAny>>,
-) -> PyResult<u64> {
-    let chars = integer("chars", chars, 0, MAX_COUNT)?;
-    rough(chars, chars_per_token)
-}
-
 fn rough(chars: u64, per_token: Option<&Bound<'_, PyAny>>) -> PyResult<u64> {
     let given = per_token.map(|given| integer("chars_per_token", given, 1, MAX_COUNT));
     // The range excludes the only divisor without an answer.
     Ok(core::rough_tokens(chars, given.transpose()?.unwrap_or(4)).unwrap_or(0))
-}
-
-#[pyfunction]
-fn padded(tokens: &Bound<'_, PyAny>) -> PyResult<u64> {
-    integer("tokens", tokens, 0, MAX_COUNT).map(core::padded)
 }
 
 #[pyfunction]
@@ -293,8 +275,6 @@ fn word(value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Weights>()?;
     m.add("FEATURE_NAMES", PyTuple::new(m.py(), core::feature::NAMES)?)?;
-    m.add_function(wrap_pyfunction!(rough_tokens, m)?)?;
-    m.add_function(wrap_pyfunction!(padded, m)?)?;
     m.add_function(wrap_pyfunction!(rough_text, m)?)?;
     m.add_function(wrap_pyfunction!(features, m)?)?;
     m.add_function(wrap_pyfunction!(json_features, m)?)?;

@@ -23,13 +23,6 @@ impl Ledger {
         self.responses.of(response_id)
     }
 
-    /// The newest message with this uuid.
-    #[must_use]
-    pub fn find_uuid(&self, uuid: &[u8]) -> Option<u32> {
-        let number = self.strings.find(uuid).filter(|number| *number != 0)?;
-        self.uuids.of(number).last().map(|place| place.0)
-    }
-
     /// The newest call with this id.
     #[must_use]
     pub fn find_call(&self, id: &[u8]) -> Option<Place> {

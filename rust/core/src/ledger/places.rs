@@ -1,4 +1,4 @@
-//! Where the strings of one purpose stand: calls, results, pieces of a response, uuids.
+//! Where the strings of one purpose stand: calls, results, pieces of a response.
 
 use hashbrown::HashMap;
 

@@ -7,7 +7,6 @@ use crate::digest::{BlockDigest, MessageDigest, message_flag};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     tokens: u64,
-    rough: u64,
     texts: u32,
     /// The highest string number that any of them needs.
     pub(super) top: u32,
@@ -20,7 +19,6 @@ impl Sums {
         let tops = blocks.iter().map(|block| block.id.max(block.name));
         Self {
             tokens: self.tokens + u64::from(message.tokens),
-            rough: self.rough + u64::from(message.rough),
             texts: self.texts + u32::from(message.has(message_flag::HAS_TEXT)),
             top: tops.fold(top, u32::max),
         }
@@ -34,18 +32,11 @@ impl Ledger {
         before.map_or(Sums::default(), |at| self.sums[at])
     }
 
-    /// Calibrated tokens of messages `start` to `stop` (exclusive), clamped to what is there.
+    /// Tokens of messages `start` to `stop` (exclusive), clamped to what is there.
     #[must_use]
     pub fn tokens(&self, start: usize, stop: usize) -> u64 {
         let (start, stop) = (self.upto(start), self.upto(stop));
         stop.tokens.saturating_sub(start.tokens)
-    }
-
-    /// Rough tokens of messages `start` to `stop` (exclusive).
-    #[must_use]
-    pub fn rough(&self, start: usize, stop: usize) -> u64 {
-        let (start, stop) = (self.upto(start), self.upto(stop));
-        stop.rough.saturating_sub(start.rough)
     }
 
     /// How many messages from `start` on have text.

@@ -15,7 +15,6 @@ fn rounding_is_half_up() {
     assert_eq!(rough_tokens(5, 3), Some(2));
     assert_eq!(rough_tokens(4, 3), Some(1));
     assert_eq!(rough_tokens(1, 0), None);
-    assert_eq!([0, 1, 2, 3, 4].map(padded), [0, 2, 3, 4, 6]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::list::{begins_with, soon};
 use crate::value::PyValue;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use ullage_core::digest::{BlockDigest, MessageDigest};
 use ullage_core::error::Error;
@@ -24,20 +24,13 @@ pub(super) struct State {
     pub(super) core: Core,
     // Strong references: an address that is in use again can not pass for an old item.
     held: Vec<Py<PyAny>>,
-    stale: HashSet<usize>,
 }
 
 impl State {
     /// Digests without their items, for which `none` stands: a sync reads all of them.
     pub(super) fn of(core: Core, none: &Bound<'_, PyAny>) -> Self {
-        Self {
-            held: vec![none; core.len()]
-                .into_iter()
-                .map(|none| none.clone().unbind())
-                .collect(),
-            core,
-            stale: HashSet::new(),
-        }
+        let held = (0..core.len()).map(|_| none.clone().unbind()).collect();
+        Self { core, held }
     }
 
     /// Appends all items or none; the new length. Whoever passes them holds them too: none ends in here.
@@ -72,19 +65,13 @@ impl State {
         for (message, blocks) in self.take(length) {
             self.core.replace(at, message, &blocks);
         }
-        self.stale.remove(&at);
         Ok(std::mem::replace(&mut self.held[at], item.clone().unbind()))
     }
 
     /// Forgets the items from `length` on, and returns them.
     pub(super) fn truncate(&mut self, length: usize) -> Vec<Py<PyAny>> {
         self.core.truncate(length);
-        self.stale.retain(|at| *at < length);
         self.held.split_off(length.min(self.held.len()))
-    }
-
-    pub(super) fn invalidate(&mut self, at: usize) {
-        self.stale.insert(at);
     }
 
     /// Digests all items or none, at the end of the ledger.
@@ -116,13 +103,10 @@ impl State {
     fn unchanged(&self, items: &[Bound<'_, PyAny>]) -> (usize, usize) {
         let (known, shorter) = (&self.held, self.held.len().min(items.len()));
         let same = |old: usize, new: usize| known[old].as_ptr() == items[new].as_ptr();
-        let fresh = |at: usize| self.stale.is_empty() || !self.stale.contains(&at);
-        let head = (0..shorter)
-            .take_while(|&at| same(at, at) && fresh(at))
-            .count();
+        let head = (0..shorter).take_while(|&at| same(at, at)).count();
         let tail = (1..=shorter - head)
             .map(|back| (known.len() - back, items.len() - back))
-            .take_while(|&(old, new)| same(old, new) && fresh(old))
+            .take_while(|&(old, new)| same(old, new))
             .count();
         (head, tail)
     }
@@ -133,7 +117,7 @@ impl State {
         list: &Bound<'_, PyList>,
         weights: Option<&Weights>,
     ) -> Result<(usize, Vec<Py<PyAny>>), Unread> {
-        if self.stale.is_empty() && begins_with(list, &self.held) {
+        if begins_with(list, &self.held) {
             let before = self.held.len();
             let added = self.append(soon(list, before), weights);
             return added
@@ -144,8 +128,9 @@ impl State {
         let items = &items[..];
         let (head, tail) = self.unchanged(items);
         let (old_end, new_end) = (self.held.len() - tail, items.len() - tail);
-        let usable = (head..old_end).filter(|at| !self.stale.contains(at));
-        let known: HashMap<_, _> = usable.map(|at| (self.held[at].as_ptr(), at)).collect();
+        let known: HashMap<_, _> = (head..old_end)
+            .map(|at| (self.held[at].as_ptr(), at))
+            .collect();
         let old_place = |at: usize| known.get(&items[at].as_ptr()).copied();
         let wanted: Vec<usize> = (head..new_end)
             .filter(|&at| old_place(at).is_none())
@@ -161,7 +146,6 @@ impl State {
         }
         let kept = items[head..].iter().map(|item| item.clone().unbind());
         let dropped = self.held.splice(head.., kept).collect();
-        self.stale.clear();
         Ok((wanted.len(), dropped))
     }
 
