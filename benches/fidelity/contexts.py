@@ -52,8 +52,11 @@ def ours(before: Sequence[Message], size: int) -> list[Message]:
     for _ in range(TRIES):
         try:
             left = _compacted(before, target)
-        except ContextTooLarge:
-            break
+        except ContextTooLarge as error:
+            if most or error.floor_tokens <= target:
+                break
+            target = error.floor_tokens  # in its own tokens, which for some scripts are more
+            continue
         got = size_of(left)
         if most < got <= size:
             best, most = left, got

@@ -91,3 +91,13 @@ def test_a_draft_goes_in_capitals_with_attributes_and_inside_the_summary(text):
 def test_markup_of_the_work_keeps_its_form():
     about = f"{NINE}\nThe page has <SUMMARY class='x'>."
     assert strip_draft(f"<summary>\n{about}\n</summary>") == about
+
+
+def test_sections_of_older_summaries_are_read_without_their_analysis():
+    analysis = "Analysis:\nLet me think.\n1. Primary Request and Intent: a draft of it\n"
+    body = NINE.replace("7. Pending Tasks:", "7. Pending Tasks (from todo list):")
+    text = f"This session is being continued from a previous conversation that ran out of context.\n{analysis}\nSummary:\n{body}"
+    sections = dict(parse_summary(text).sections)
+    assert sections[7].strip() == "real text 7 about it"
+    assert "real text 7" not in sections[6]
+    assert "draft" not in sections[1]

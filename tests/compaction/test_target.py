@@ -402,3 +402,35 @@ def test_every_warning_is_a_sentence_on_a_screen():
         warning_text("cannot_shrink:host_text=5,summary=9")
         == "what has to stay: host text 5, summary 9"
     )
+
+
+def test_a_kept_result_is_shortened_no_more_than_the_target_asks():
+    sizes = enumerate((2, 30, 290))
+    items = [user("stone " * 70), *(call for n, size in sizes for call in called(n, "row " * size))]
+    target = estimate_tokens(items, model=MODEL) * 94 // 100
+    result = compact(items, model=MODEL, target_tokens=target, overhead_tokens=0)
+    assert target * 9 // 10 <= result.report.messages_after <= target
+
+
+def called(number: int, output: str) -> list[dict]:
+    use = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": "ls"}}
+    result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": output}
+    return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+
+
+def test_a_large_newest_round_leaves_the_summary_the_room_of_the_target():
+    talk = [m for n in range(200) for m in (user(f"Look at part {n}."), said(words(120)))]
+    items = [*talk, user("read it"), *called(0, words(34_000))]
+    report = compact(items, model=MODEL, target_tokens=140_000, overhead_tokens=0).report
+    assert report.messages_after > 110_000  # the round stays
+    assert report.summary_tokens > 2_000  # of which 400 would be left without it
+
+
+@pytest.mark.parametrize("target", [250, 300, 400])
+def test_a_message_without_the_ends_of_sentences_stands_whole_once(target):
+    request = " ".join(f"part{n * 7919 % 997}" for n in range(60))
+    items = [user(request), *(each for n in range(20) for each in called(n, words(200)))]
+    result = compact(items, model=MODEL, target_tokens=target, overhead_tokens=0, keep=0)
+    text = str(result.summary_messages[0]["content"])
+    assert text.count(request) == 1
+    assert "left out …]" not in text.replace("characters left out …]", "")

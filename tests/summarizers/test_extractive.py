@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.kit import user
@@ -229,3 +231,21 @@ def test_figures_and_decisions_of_the_assistant_stay_through_summaries():
         items = [{"role": "user", "content": text, "isCompactSummary": True}, user("More"), said("Yes.")]  # fmt: skip
     assert "79644 rows" in text
     assert "cobalt parser" in text
+
+
+def test_current_work_does_not_list_what_section_7_lists(sections):
+    items = [user("Go."), call("TodoWrite", 1, todos=[{"content": "do it", "status": "pending"}]), answer(1, "ok")]  # fmt: skip
+    work = parse_sections(render(collect([*items, call("Bash", 2, command="make"), answer(2, "ok")])))  # fmt: skip
+    assert "TodoWrite" not in work[8]
+    assert "make" in work[8]
+    assert "do it" in work[7]
+
+
+def test_newest_words_are_not_cut_for_less_than_the_mark_is_worth():
+    words = " ".join(f"The parser of form {n} reads tabs and blanks now." for n in range(20))
+    talk = [m for n in range(40) for m in (user(f"Look at part {n} of the harbour in town {n}."), said(f"Part {n} is sound, says {n}."))]  # fmt: skip
+    facts = collect([*talk, user("Go."), said(words)])
+    for tokens in range(620, 1200, 10):
+        step = parse_sections(render(facts, tokens=tokens))[9]
+        missing = re.search(r"\[… (\d+) characters left out", step)
+        assert missing is None or int(missing[1]) > 160

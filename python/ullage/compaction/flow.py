@@ -319,6 +319,8 @@ class _Tries:
         )
         if more is not None or not full:  # or it says all that there is to say
             return more
+        if self.low and not self.high and result is not self.fits:
+            return None  # a larger limit said no more
         self.low = max(self.low, accepted.limit)
         grown = size * (state.measure(accepted.text) + left) // max(state.measure(accepted.text), 1)
         limit = (self.low + self.high) // 2 if self.high else max(grown * 98 // 100, self.low + 1)
@@ -349,7 +351,7 @@ class _Tries:
 
     def _with_more_kept(self, state: State, left: int) -> State | None:
         """The same with more of the newest messages, where the policy decides how many stay."""
-        if state.job.keep is not None or state.job.direction != "full" or state.shortened:
+        if state.job.keep is not None or state.job.direction != "full":
             return None
         share = state.kept_tokens - state.facts.standing_tokens + left
         if state.target is not None:
@@ -357,7 +359,7 @@ class _Tries:
             needed = needed_tokens(state.facts.removed)
             share = min(share, kept_share(2 * state.target, needed))
         more = with_more_kept(state, share)
-        if more is None:
+        if more is None or more.kept_tokens <= state.kept_tokens:
             return None
         self.low = self.high = 0
         return replace(more, summary_limit=None)

@@ -660,7 +660,8 @@ class _Call:
         state = self._state
         if self._local:
             limit = min(limit, self._most_copied())
-            limit = min(limit, max(self._room(), LEAST_OUTPUT_TOKENS))
+            if state.target is None:  # which says itself how much may be after it
+                limit = min(limit, max(self._room(), LEAST_OUTPUT_TOKENS))
         if state.summary_limit is not None:
             limit = min(limit, state.summary_limit)
         elif state.summary_room is not None:

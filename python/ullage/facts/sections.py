@@ -54,7 +54,7 @@ NOTES_OPENING = "[Notes of this session, kept while it went on]"
 _KEYS = tuple(tuple(re.findall(r"[a-z]+", heading.lower())) for heading in HEADINGS)
 _LINE = pattern(
     r"^[ \t]{0,8}(?:#{1,6}[ \t]{0,3})?(?:\*\*|__)?[ \t]{0,3}(?:(?P<number>\d{1,2})[.)][ \t]{0,3})?(?:\*\*|__)?"
-    r"(?P<title>[A-Za-z][A-Za-z ,/&-]{3,60}?)[ \t]{0,3}(?:\*\*|__)?[ \t]{0,3}(?::(?:\*\*|__)?|$)(?P<rest>.*)$"
+    r"(?P<title>[A-Za-z][A-Za-z ,/&-]{3,60}?)(?: \([^()\n]{1,40}\))?[ \t]{0,3}(?:\*\*|__)?[ \t]{0,3}(?::(?:\*\*|__)?|$)(?P<rest>.*)$"
 )
 _DRAFT, _DRAFT_END = "<analysis>", "</analysis>"
 _HANDED_OVER = pattern(r"</analysis>\s{0,200}<summary>")
@@ -63,6 +63,11 @@ _SUMMARY, _SUMMARY_END = "<summary>", "</summary>"
 _DRAFT_VARIANT = pattern(r"<(/?)(analysis)(?:\s[^<>]{0,200})?>", re.IGNORECASE)
 _SUMMARY_VARIANT = pattern(r"<(/?)(summary)(?:\s[^<>]{0,200})?>", re.IGNORECASE)
 _INNER_DRAFT = pattern(r"^[ \t]{0,40}<analysis>.*?</analysis>", re.MULTILINE | re.DOTALL)
+
+_DRAFT_IN_WORDS = pattern(
+    r"^Analysis:[ \t]*\n(?:(?!Summary:[ \t]*$)[^\n]*\n)*Summary:[ \t]*$", re.MULTILINE
+)
+"""How older versions of Claude Code stored both parts of a response."""
 
 MOST_BLOCKS = 8
 """Maximum blocks of a response that are tried as the summary, in case a draft names the tag often."""
@@ -167,6 +172,7 @@ def parse_summary(text: str) -> Previous:
     body = text.rpartition(f"\n{CLOSING}")[0] or _without_client_words(text)
     if not text.lstrip().startswith(OPENING):
         body = strip_draft(body)  # Ullage's has none, and may quote such tags
+        body = _DRAFT_IN_WORDS.sub("", body, count=1)
     written, _, by_code = body.partition(f"\n{KEPT_HEADING}\n")
     parsed = _parse_notes(written) if holds_notes(text) else parse_sections(written)
     inputs, remaining = _kept_by_code(by_code)

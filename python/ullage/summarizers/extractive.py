@@ -223,7 +223,7 @@ def failure_line(failure: FailedCall) -> str:
 def current_work(facts: Facts) -> list[Unit]:
     """Section 8: the calls since the newest request, with outcomes, and the newest words."""
     since = facts.inputs[-1].index if facts.inputs else -1
-    steps = [step for step in facts.steps if step.action is not Action.POLL]
+    steps = [step for step in facts.steps if step.action not in _SAID_ELSEWHERE]
     recent = [step for step in steps if step.index > since]
     if len(recent) < 6:
         recent = steps[-6:]
@@ -239,6 +239,16 @@ def current_work(facts: Facts) -> list[Unit]:
         Unit(f"- Said: {one_line(s.text, 300)}", 2 * (len(said) - at)) for at, s in enumerate(said)
     )
     return units
+
+
+_SAID_ELSEWHERE = (
+    Action.POLL,
+    Action.TODO,
+    Action.TASK_CREATE,
+    Action.TASK_UPDATE,
+    Action.FIND_TOOL,
+)
+"""Section 7 lists the tasks; the others do no work."""
 
 
 def _result(ok: bool | None, action: Action, line: str) -> str:
@@ -266,7 +276,10 @@ def next_step(facts: Facts, tokens: int) -> str:
     )
     if cost(asked) + 45 > tokens:
         asked = ""  # section 6 ends with it
-    room = max(tokens - cost(asked) - 25, 20)
+    whole = f"{asked}{lead}:\n{quoted(last.text)}"
+    if cost(whole) <= tokens:
+        return whole
+    room = max(tokens - (cost(whole) - cost(last.text)), 20)
     return f"{asked}{lead}:\n{quoted(shorten(last.text, room))}"
 
 
@@ -400,6 +413,9 @@ NAMES_PERCENT, MOST_NAMES_PERCENT = 22, 25
 NEWEST_PERCENT = (28, 12)
 """Of the room that the assistant's newest words may take before the sections share the rest; and in a small one."""
 
+LEAST_CUT_TOKENS = 40
+"""For less the newest words are not cut: the mark takes a third of it."""
+
 NEWEST_TOKENS = 120
 """Of the newest user input, where it stands whole elsewhere."""
 
@@ -520,6 +536,8 @@ def _rendered(
     newest = room * NEWEST_PERCENT[frame.small] // 100
     aside = {6: first.tokens, 1: first.rules, NAMES: demands.get(NAMES, 0)}
     aside[9] = min(demands.get(9, 0), newest)
+    if demands.get(9, 0) - aside[9] <= LEAST_CUT_TOKENS:
+        aside[9] = demands.get(9, 0)
     given = _allotted(demands, aside, essential, room)
     body = {
         n: _section(n, facts, new.get(n, []), old.get(n, []), given.get(n, 0))
@@ -775,7 +793,7 @@ def _not_said_again(
     old: dict[int, list[Unit]], new: dict[int, list[Unit]]
 ) -> dict[int, list[Unit]]:
     """Lines of the previous summary that no new line repeats."""
-    told = {unit.text for units in new.values() for unit in units}
+    told = {f"{unit.lead} {unit.text}".lstrip() for units in new.values() for unit in units}
     return {n: [unit for unit in units if unit.text not in told] for n, units in old.items()}
 
 

@@ -691,9 +691,11 @@ def told_first(
 
 
 def _once(told: list[Statement]) -> list[Statement]:
-    """Each text once, at its newest place."""
-    newest = {" ".join(said.text.split()): said for said in told}
-    return sorted(newest.values(), key=lambda said: said.index)
+    """Each text once, at its newest place; not those of a word or two that come again and again, or of no word that says something."""
+    rows = [" ".join(said.text.split()) for said in told]
+    often, newest = Counter(rows), dict(zip(rows, told, strict=True))
+    kept = (said for row, said in newest.items() if len(_word_pairs(row)) > (often[row] > 1))
+    return sorted(kept, key=lambda said: said.index)
 
 
 def _agents(facts: Facts) -> list[Dated]:

@@ -538,7 +538,8 @@ class _Fit:
 
     def _cut(self, row: _Row) -> None:
         room = max(row.tokens - self._over - GAP_TOKENS, LEAST_TOKENS)
-        row.text = shorten(row.text, room) if not row.rules else trimmed(row.text, room, row.rules)
+        words = row.entry.text  # not a text that has been cut already, with its marks
+        row.text = shorten(words, room) if not row.rules else trimmed(words, room, row.rules)
 
     def _shorten(self, rows: list[_Row], smallest: int) -> None:
         """The longest first, all down to one size, but not below what each says while that fits; words of the focus keep twice as much."""
