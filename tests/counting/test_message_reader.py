@@ -53,7 +53,7 @@ def items() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("item", items(), ids=repr)
 def test_every_part_reads_the_same_message(item: dict[str, Any]) -> None:
     expected = messages.message_of(item)
-    assert originals.said_in(item) == (expected or {})
+    assert originals.message_in(item) == (expected or {})
     spoken = expected is not None and isinstance(expected["role"], str)
     assert [message for _, message in bare([item])] == ([expected] if spoken else [])
     if expected is not None:

@@ -197,7 +197,6 @@ PUBLIC_NAMES = {
     "counting/calibration.py": {"known"},
     "counting/models.py": {"known"},
     "exceptions.py": {"found"},
-    "legality/check.py": {"found"},
     "levels/level.py": {"Rest", "rest"},
     "levels/view.py": {"Made", "given"},
     "manager/manager.py": {"given"},
@@ -207,14 +206,7 @@ PUBLIC_NAMES = {
     "observe/cache_monitor.py": {"rest"},
     "recall/tool.py": {"given"},
     "report/session_figures.py": {"kept"},
-    "sessions/find.py": {"found", "known"},
-    "stores/stored_log.py": {"torn"},
     "testing/generator.py": {"made"},
-    "transcript/conversation.py": {"kept", "torn"},
-    "transcript/log.py": {"torn"},
-    "transcript/record.py": {"given"},
-    "transcript/records.py": {"kept"},
-    "transcript/write.py": {"Kept", "kept"},
 }
 """Arguments and fields that programs of others may name."""
 

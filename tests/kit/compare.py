@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from ullage._engine.digests import Violation
-from ullage.legality.originals import Place, blocks_of, hashed, said_in, thought_key
+from ullage.legality.originals import Place, blocks_of, hashed, message_in, thought_key
 
 __all__ = ["RULES", "Comparison", "compare_requests"]
 
@@ -117,7 +117,7 @@ _Block = tuple[Place, str, Any]
 
 def _blocks(request: Mapping[str, Any]) -> list[_Block]:
     return [
-        (Place(index, position), str(said_in(item).get("role")), block)
+        (Place(index, position), str(message_in(item).get("role")), block)
         for index, item in enumerate(_items(request))
         for position, block in enumerate(_parts(item))
     ]
@@ -130,7 +130,7 @@ def _items(request: Mapping[str, Any]) -> Sequence[Any]:
 
 def _parts(item: Any) -> list[Any]:
     """Blocks of a message, plus the chat form's fields next to them; any other item is one block."""
-    message = said_in(item)
+    message = message_in(item)
     if "content" not in message:
         return [item]
     beside = {key: message[key] for key in _BESIDE if key in message}
@@ -174,7 +174,7 @@ def _summary_call(
         if not _same(previous.get(name), following.get(name)):
             yield _warn("C07", _REQUEST, f"{name} is not that of the conversation")
     added = _items(following)[len(_items(previous)) :]
-    if changed or [said_in(item).get("role") for item in added] != ["user"]:
+    if changed or [message_in(item).get("role") for item in added] != ["user"]:
         yield _warn("C07", _REQUEST, "it is not the conversation and one user message more")
 
 

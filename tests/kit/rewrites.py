@@ -11,7 +11,7 @@ from ullage._engine import core
 from ullage._engine.digests import BlockKind, MessageFlag, Violation
 from ullage.exceptions import InvalidMessage
 from ullage.legality.check import Report, validate
-from ullage.legality.originals import Original, blocks_of, hashed, said_in
+from ullage.legality.originals import Original, blocks_of, hashed, message_in
 from ullage.messages import Item
 from ullage.providers.registry import AnyProvider, Provider, provider_of
 
@@ -113,7 +113,7 @@ def _words(before: Items, after: Items) -> Iterator[Violation]:
 
 
 def _texts(item: Any) -> list[str]:
-    if said_in(item).get("role") != "user":
+    if message_in(item).get("role") != "user":
         return []
     texts = (block.get("text") for block in blocks_of(item) if isinstance(block, Mapping))
     return [text for text in texts if isinstance(text, str) and text.strip()]

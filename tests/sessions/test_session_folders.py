@@ -135,7 +135,7 @@ def test_files_that_cannot_be_read_are_rows_with_a_reason(machine):
 def test_names_of_any_kind_are_found(machine, name):
     machine.put("claude-code", claude_lines("s", "/w"), at=f"claude/projects/-w/{name}")
     (row,) = map(listed, found_sessions())
-    assert (row.found.id, row.messages) == (name.removesuffix(".jsonl"), 12)
+    assert (row.session.id, row.messages) == (name.removesuffix(".jsonl"), 12)
 
 
 def test_bytes_in_names_that_no_encoding_has_are_found(machine):

@@ -185,7 +185,7 @@ def test_cut_at_every_byte_nothing_is_lost_and_the_next_record_is_whole(path, ma
         torn = cut - starts[complete] if cut > starts[complete] else 0
         assert Transcript.open(path).index.torn == ((starts[complete], torn) if torn else None)
         with open_log(path, ids=ids("new")) as log:
-            assert log.torn == ((starts[complete], torn) if torn else None)
+            assert log.unfinished == ((starts[complete], torn) if torn else None)
             assert log.leaf == (f"id{complete - 1}" if complete else None)
             log.append(user("next"))
         assert path.read_bytes().startswith(data[:cut])

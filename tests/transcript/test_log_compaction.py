@@ -10,7 +10,7 @@ import pytest
 from ullage.exceptions import InvalidMessage
 from ullage.transcript import (
     BoundaryInfo,
-    Kept,
+    KeptEntries,
     Transcript,
     TranscriptLog,
     records,
@@ -62,12 +62,12 @@ def flat(conversation):
 
 def test_lines_are_in_claude_codes_own_format(log):
     talk(log, 1, 2)
-    last, kept = log.leaf, Kept.of(log.resume().entries[-2:])
+    last, kept = log.leaf, KeptEntries.of(log.resume().entries[-2:])
     info = BoundaryInfo(
         "manual", 1000, post_tokens=50, messages_summarized=6, discovered_tools=["WebFetch"]
     )
     boundary, first, second, extra = write_compaction(
-        log, info, [summary("one"), summary("two")], kept=kept, attachments=[note("today")]
+        log, info, [summary("one"), summary("two")], kept_entries=kept, attachments=[note("today")]
     )
     assert boundary["type"] == "system"
     assert boundary["subtype"] == "compact_boundary"
@@ -103,7 +103,7 @@ def test_resume_gives_the_bytes_of_the_view_in_memory_again_and_again(log, befor
             log,
             BoundaryInfo("auto", 9),
             [summary(f"summary {turn}")],
-            kept=Kept.of(part, before_summary=before_summary),
+            kept_entries=KeptEntries.of(part, before_summary=before_summary),
             attachments=[note(f"day {turn}")],
         )
         in_memory = [*context, *group]
@@ -138,8 +138,10 @@ def test_crash_at_any_byte_leaves_the_log_before_or_after(log, tmp_path):
     talk(log, 1, 2)
     log.append(records.session_metadata("tag", tag="blue"))
     size, before = path.stat().st_size, log.resume().messages
-    kept = Kept.of(log.resume().entries[-2:])
-    write_compaction(log, BoundaryInfo(), [summary("s")], kept=kept, attachments=[note("x")])
+    kept = KeptEntries.of(log.resume().entries[-2:])
+    write_compaction(
+        log, BoundaryInfo(), [summary("s")], kept_entries=kept, attachments=[note("x")]
+    )
     data, after = path.read_bytes(), log.resume().messages
     assert before != after
     seen = set()
@@ -159,7 +161,7 @@ def test_crash_at_any_byte_leaves_the_log_before_or_after(log, tmp_path):
 
 def test_kept_entries_must_be_in_the_log(log):
     with pytest.raises(InvalidMessage, match="message 1, uuid"):
-        Kept.of([{"uuid": "a"}, {"role": "user", "content": "x"}])
+        KeptEntries.of([{"uuid": "a"}, {"role": "user", "content": "x"}])
 
 
 def test_no_summary_no_compaction(log, tmp_path):

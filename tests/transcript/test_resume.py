@@ -436,7 +436,7 @@ def test_budget_decisions_are_replayed_and_cleared_stays_cleared():
     c = resume([*HISTORY, replacement])
     assert c.messages[4]["content"] == [result("t1", "<persisted-output>")]
     assert c.replaced == {"t1": "<persisted-output>"}
-    assert c.kept == {"t7"}
+    assert c.whole == {"t7"}
     later = records.content_replacement({"t1": "other bytes"})
     assert resume([*HISTORY, replacement, later]).replaced == {"t1": "<persisted-output>"}
     for order in itertools.permutations([replacement, records.microcompact(["t1"])]):
@@ -616,7 +616,7 @@ def test_unreadable_lines_are_reported_and_cost_nothing_else(tmp_path):
     conversation = resume(path)
     assert conversation.sources == [("u1",), ("a1",)]
     assert [number for number, _ in conversation.report.bad] == [2, 3]
-    assert conversation.report.torn == (path.stat().st_size - 8, 8)
+    assert conversation.report.unfinished == (path.stat().st_size - 8, 8)
     found = formats.read(path)
     assert [entry["uuid"] for entry in found.entries] == ["u1", "a1"]
     assert [warning.line for warning in found.warnings] == [2, 3, 5]

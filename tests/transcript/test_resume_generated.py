@@ -53,7 +53,7 @@ def test_made_sessions_are_rebuilt(layout, seed, tmp_path):
     path = file.write(tmp_path, torn=True)
     from_file = resume(path)
     assert json.dumps(from_file.messages) == json.dumps(expected)
-    assert from_file.report.torn is not None
+    assert from_file.report.unfinished is not None
     assert from_file.report.bad == ()
     assert from_file.sources == from_list.sources
 

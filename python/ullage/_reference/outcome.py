@@ -153,11 +153,11 @@ _OF_PORTS = re.compile(r"ort|istening|istens|erving|unning|localhost|127\.0\.0\.
 
 def telling_lines(text: str) -> list[tuple[str, int]]:
     """The lines in order, each with `KEYED`, `PORT` or both."""
-    lines = ((line, _told_by(line)) for line in valid_text(stored_text(text)).split("\n"))
+    lines = ((line, _reasons(line)) for line in valid_text(stored_text(text)).split("\n"))
     return [(line, reason) for line, reason in lines if reason]
 
 
-def _told_by(line: str) -> int:
+def _reasons(line: str) -> int:
     if not MIN_CHARS <= len(line) <= MAX_CHARS:
         return 0
     ascii_only = line.isascii()

@@ -92,14 +92,14 @@ def _dollars(rows: Sequence[ListedSession]) -> float:
 
 def _list_data(row: ListedSession) -> dict[str, Any]:
     return {
-        "id": row.found.id,
-        "tool": row.found.tool,
-        "path": str(row.found.path),
+        "id": row.session.id,
+        "tool": row.session.tool,
+        "path": str(row.session.path),
         "title": row.title,
         "cwd": row.cwd,
         "model": row.model or None,
-        "modified": row.found.when,
-        "bytes": row.found.size,
+        "modified": row.session.when,
+        "bytes": row.session.size,
         "messages": row.messages,
         "tokens": row.tokens,
         "window_tokens": row.window_tokens,
@@ -128,14 +128,14 @@ def _show(out: Output, rows: list[ListedSession], count: int) -> None:
 
 
 def _cells(row: ListedSession) -> tuple[str, ...]:
-    head = (_short_id(row.found.id), row.found.tool, age(row.found.modified))
+    head = (_short_id(row.session.id), row.session.tool, age(row.session.modified))
     if row.problem:
         return (
             *head,
             "–",
             "–",
             "–",
-            home_relative(str(row.found.path)),
+            home_relative(str(row.session.path)),
             f"cannot be read: {row.problem}",
         )
     cost = "–" if row.dollars is None else f"${row.dollars:,.2f}"
@@ -290,7 +290,7 @@ def _lines(row: ListedSession, newest: list[tuple[str, str]]) -> list[str]:
     cost = "" if row.dollars is None else f"  ${row.dollars:,.2f}"
     fill = f"{tokens(row.tokens)} of {tokens(row.window_tokens)} tokens ({share(row.tokens, row.window_tokens)})"
     return [
-        row.title or row.found.id,
+        row.title or row.session.id,
         f"{bar(row.tokens, row.window_tokens):<{BAR_CELLS}}  {fill}",
         f"{row.messages:,} messages  {due}{cost}  {row.model}",
         *(f"{who:>{_WHO_CELLS}}  {text}" for who, text in newest),

@@ -26,7 +26,7 @@ from ullage.summarizers.lines import writer_of
 from ullage.transcript import Transcript
 from ullage.transcript.log import TranscriptLog
 from ullage.transcript.records import RecordLine
-from ullage.transcript.write import BoundaryInfo, Kept, compaction_lines, session_lines
+from ullage.transcript.write import BoundaryInfo, KeptEntries, compaction_lines, session_lines
 
 
 def compact(items: Sequence[Item], **options: Unpack[ListOptions]) -> CompactionResult:
@@ -372,7 +372,9 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
         _info(draft),
         [_fresh(item) for item in draft.summary_messages],
         parent=log.leaf,
-        kept_lines=Kept(tuple(str(name) for name in kept_ids), before_summary=_before(draft)),
+        kept_entries=KeptEntries(
+            tuple(str(name) for name in kept_ids), before_summary=_before(draft)
+        ),
         attachments=[_fresh(item) for item in (*draft.attachments, *draft.hook_results)],
         metadata=(),
     )

@@ -59,7 +59,7 @@ from ullage.summarizers.extractive import render as extractive_render
 from ullage.summarizers.lines import shown
 from ullage.transcript import records
 from ullage.transcript.render import render
-from ullage.transcript.write import BoundaryInfo, Kept, boundary_links
+from ullage.transcript.write import BoundaryInfo, KeptEntries, boundary_links
 
 # Boundary, summary and attachments as entries of a transcript, made before anything is written.
 #
@@ -125,7 +125,7 @@ class BoundaryEntries:
         return entries
 
     def boundary(
-        self, info: BoundaryInfo, summary: Item, follow: Sequence[Item], kept_entries: Kept
+        self, info: BoundaryInfo, summary: Item, follow: Sequence[Item], kept_entries: KeptEntries
     ) -> StoredEntry:
         """The boundary: what was done, and what belongs to it."""
         anchor = str(summary["uuid"])
@@ -572,7 +572,9 @@ def _assemble(
     return CompactionResult(
         outcome=Outcome.COMPACTED,
         messages=(*state.source.head, *ordered),
-        boundary=make.boundary(_info(state, 0), {"uuid": stable_uuid("summary", text)}, (), Kept()),
+        boundary=make.boundary(
+            _info(state, 0), {"uuid": stable_uuid("summary", text)}, (), KeptEntries()
+        ),
         summary_messages=summary,
         kept=kept_items,
         attachments=files,
@@ -695,10 +697,10 @@ def _info(state: State, after: int) -> BoundaryInfo:
     )
 
 
-def _kept_ids(state: State) -> Kept:
+def _kept_ids(state: State) -> KeptEntries:
     first, last = state.kept_range()
     names = [name for name in state.source.ids[first:last] if isinstance(name, str)]
-    return Kept(tuple(names), before_summary=state.cut.start > 0)
+    return KeptEntries(tuple(names), before_summary=state.cut.start > 0)
 
 
 # ---- the account -----------------------------------------------------------------------------

@@ -121,8 +121,8 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
 def _without_thinking(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     draft = Draft(messages)
     drop_thinking(draft)
-    repaired_rest = repair(draft.build() if draft.repairs else messages, request)
-    return replace(repaired_rest, repairs=(*draft.repairs, *repaired_rest.repairs))
+    repaired = repair(draft.build() if draft.repairs else messages, request)
+    return replace(repaired, repairs=(*draft.repairs, *repaired.repairs))
 
 
 def _with_originals(messages: Sequence[Any], request: RepairRequest) -> RepairRequest:

@@ -33,7 +33,7 @@ from ullage.legality.internal import (
     pair,
     pairs,
     ranked,
-    with_given,
+    with_same_objects,
 )
 from ullage.legality.repairs import RepairRequest, run_steps, steps
 from ullage.messages import same_items
@@ -330,7 +330,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         ("B01 B04", lambda d: _paired(d, request)),
     )
     done = run_steps(messages, work=Draft(messages), plan=plan, check=request.report, report=report)
-    return with_given(done, messages)
+    return with_same_objects(done, messages)
 
 
 def _fixed_points(request: RepairRequest) -> int:

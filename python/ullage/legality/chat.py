@@ -121,7 +121,7 @@ def name_calls(work: Lines, rules: ChatRules) -> None:
     for line in work.lines:
         if line.get("role") == TOOL:
             open_calls = waiting.get(str(line.get("tool_call_id")))
-            name = open_calls.take() if open_calls else None
+            name = open_calls.pop() if open_calls else None
             if name is not None and name != line.get("tool_call_id"):
                 line.put(tool_call_id=name)
             continue

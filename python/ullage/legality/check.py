@@ -87,12 +87,12 @@ class Report:
         return "\n".join(describe(violation) for violation in self.violations)
 
 
-def describe(found: Violation) -> str:
+def describe(violation: Violation) -> str:
     """One finding as a line: rule, place, what is wrong, what to do, source."""
-    rule = rules().get(found.rule)
-    place = "request" if found.message < 0 else f"message {found.message}"
-    place += "" if found.block < 0 else f", block {found.block}"
-    line = f"{found.rule} {found.severity}, {place}: {found.detail}"
+    rule = rules().get(violation.rule)
+    place = "request" if violation.message < 0 else f"message {violation.message}"
+    place += "" if violation.block < 0 else f", block {violation.block}"
+    line = f"{violation.rule} {violation.severity}, {place}: {violation.detail}"
     return line if rule is None else f"{line} -> {rule.advice} [{rule.source}]"
 
 
@@ -214,7 +214,7 @@ def validate(
 
     Example:
         >>> report = validate([{"role": "assistant", "content": "hello"}])
-        >>> [found.rule for found in report.errors]
+        >>> [violation.rule for violation in report.errors]
         ['A11']
     """
     check_list(messages)

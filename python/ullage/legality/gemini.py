@@ -23,7 +23,7 @@ from ullage.legality.internal import (
     pair,
     pairs,
     ranked,
-    with_given,
+    with_same_objects,
 )
 from ullage.legality.repairs import RepairRequest, run_steps, steps
 from ullage.messages import same_items
@@ -217,7 +217,7 @@ def repair(contents: Sequence[Any], request: RepairRequest) -> Repaired:
         ("G01", _no_contents),
     )
     done = run_steps(contents, work=Lines(contents), plan=plan, check=request.report, report=report)
-    return with_given(done, contents)
+    return with_same_objects(done, contents)
 
 
 def _readable(work: Lines) -> None:

@@ -13,10 +13,10 @@ from ullage.legality.originals import (
     Original,
     Originals,
     PrefixHash,
-    as_made,
+    bare_thinking,
     foreign_compaction,
-    run_as_made,
-    said_in,
+    message_in,
+    run_unchanged,
     thought_key,
 )
 from ullage.legality.params import (
@@ -85,7 +85,7 @@ class Track:
 
     def observe(self, response: Any) -> None:
         """A response to the newest request, before it is fed as a part of the list."""
-        message = said_in(response)
+        message = message_in(response)
         mark = _mark(response, message)
         if mark not in self._learned and message.get("role") == ASSISTANT:
             self._learn(response, mark, self._sent.feed(response) if self.bound else ())
@@ -93,7 +93,7 @@ class Track:
     def learn(self, items: Iterable[Any]) -> None:
         """As `feed` of these and `restart` where nothing is hashed: all that stays of them is what the model made."""
         for item in items:
-            message = said_in(item)
+            message = message_in(item)
             role = str(message.get("role", ""))
             mark = _mark(item, message) if role == ASSISTANT else 0
             if mark and mark not in self._learned:
@@ -111,7 +111,7 @@ class Track:
         while start > 0 and not _begins_turn(items, start):
             start -= 1
         for item in items[: max(0, start)]:
-            message = said_in(item)
+            message = message_in(item)
             if message.get("role") == ASSISTANT and _mark(item, message) not in self._learned:
                 return 0
         return max(0, start)
@@ -124,7 +124,7 @@ class Track:
 
     def feed(self, item: Any) -> None:
         """The next message of the list."""
-        message = said_in(item)
+        message = message_in(item)
         role = str(message.get("role", ""))
         self._answering = self._answering and role in (ASSISTANT, "")
         thoughts = list(self._list.feed(item)) if self.bound else []
@@ -179,7 +179,7 @@ class Track:
         originals = self.originals
         previous = ""
         for item in history:
-            message = said_in(item)
+            message = message_in(item)
             role = str(message.get("role", ""))
             if role == ASSISTANT:
                 self._note(item, _mark(item, message), previous == ASSISTANT)
@@ -207,7 +207,7 @@ class Track:
             if _kind(block) in _WATCHED:
                 self._odd = self._odd or not by_model
                 recorded = originals.blocks.get(thought_key(block) or "")
-                altered = recorded is not None and recorded != as_made(block)
+                altered = recorded is not None and recorded != bare_thinking(block)
                 self._broken = self._broken or altered or foreign_compaction(block, originals)
 
 
@@ -223,7 +223,7 @@ def _blocks(message: Mapping[str, Any]) -> list[Any]:
 
 def _begins_turn(items: Sequence[Any], at: int) -> bool:
     """Whether the user speaks there, between two answers and without results."""
-    before, message, after = (said_in(item) for item in items[at - 1 : at + 2])
+    before, message, after = (message_in(item) for item in items[at - 1 : at + 2])
     if message.get("role") != USER or before.get("role") != ASSISTANT:
         return False
     results = any(_kind(block) == "tool_result" for block in _blocks(message))
@@ -291,7 +291,7 @@ class _Turn:
         """A message of somebody else."""
         if self._run:
             # Now: what is learned later may lengthen a step.
-            self._broken = self._broken or not _as_made(self._run, originals, steps)
+            self._broken = self._broken or not _is_unchanged(self._run, originals, steps)
             self._run = []
         if by_user:
             answers = any(_kind(block) == "tool_result" for block in blocks)
@@ -301,11 +301,11 @@ class _Turn:
     def fine(self, originals: Originals, steps: _Steps) -> bool:
         if self._role == USER and not self._answered:
             return True
-        return not self._broken and (not self._run or _as_made(self._run, originals, steps))
+        return not self._broken and (not self._run or _is_unchanged(self._run, originals, steps))
 
 
-def _as_made(run: Sequence[tuple[Any, int]], originals: Originals, steps: _Steps) -> bool:
-    return steps.stands(run) or run_as_made([item for item, _ in run], originals)
+def _is_unchanged(run: Sequence[tuple[Any, int]], originals: Originals, steps: _Steps) -> bool:
+    return steps.stands(run) or run_unchanged([item for item, _ in run], originals)
 
 
 # The engine's own, where no fact says otherwise (`Facts.body_limit`, `Facts.page_limit`).

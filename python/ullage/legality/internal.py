@@ -163,7 +163,7 @@ def same_objects(written: Sequence[Any], items: Sequence[Any], as_read: Sequence
     ]
 
 
-def with_given(done: Repaired, items: Sequence[Any]) -> Repaired:
+def with_same_objects(done: Repaired, items: Sequence[Any]) -> Repaired:
     """The repaired list, with items that came out as they went in as the objects that were given."""
     if not done.repairs:
         return done

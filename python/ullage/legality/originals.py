@@ -16,7 +16,7 @@ from ullage._lazy import hashlib, orjson
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 
 # Other keys of a thinking block are added by clients and are not part of what the model sealed.
-_MADE_KEYS = ("type", "thinking", "signature", "data")
+_THINKING_KEYS = ("type", "thinking", "signature", "data")
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -27,14 +27,14 @@ class Place(NamedTuple):
     block: int
 
 
-def said_in(item: Any) -> Mapping[str, Any]:
+def message_in(item: Any) -> Mapping[str, Any]:
     """The message of an item; empty if it has none."""
     return message_of(item) or _NOTHING
 
 
 def blocks_of(item: object) -> list[Any]:
     """Content blocks; a string content is one text block."""
-    return as_blocks(said_in(item).get("content"))
+    return as_blocks(message_in(item).get("content"))
 
 
 def thought_key(block: Any) -> str | None:
@@ -53,9 +53,9 @@ def sealed(block: Mapping[str, Any]) -> bool:
     return isinstance(seal, str) and bool(seal)
 
 
-def as_made(block: Mapping[str, Any]) -> dict[str, Any]:
+def bare_thinking(block: Mapping[str, Any]) -> dict[str, Any]:
     """A thinking block without anything that the API did not put there."""
-    return {key: value for key, value in block.items() if key in _MADE_KEYS}
+    return {key: value for key, value in block.items() if key in _THINKING_KEYS}
 
 
 def _bytes(value: Any) -> bytes:
@@ -95,7 +95,7 @@ class PrefixHash:
 
     def feed(self, item: Any) -> Iterator[tuple[int, str, bytes]]:
         """Takes a message; each thinking block in it with the hash of what stands before it."""
-        message = said_in(item)
+        message = message_in(item)
         if not message:
             return
         self._running.update(b"\1" + str(message.get("role")).encode(errors="replace"))
@@ -216,7 +216,7 @@ class Originals:
     def _read(self, messages: Sequence[Any], start: int) -> None:
         previous = ""
         for item in messages[start:]:
-            message = said_in(item)
+            message = message_in(item)
             role = str(message.get("role", ""))
             if role == "assistant":
                 self.learn(item, goes_on=previous == "assistant")
@@ -231,7 +231,7 @@ class Originals:
         if not goes_on or not self.steps:
             self.steps.append([])
             self.layout.append([])
-        content = said_in(item).get("content")
+        content = message_in(item).get("content")
         return self._step(content if type(content) is list else as_blocks(content))
 
     def _step(self, blocks: Iterable[Any]) -> bool:
@@ -245,7 +245,7 @@ class Originals:
                 if not sealed(block):
                     new = False
                     continue
-                block = as_made(block)
+                block = bare_thinking(block)
                 self.steps[-1].append(key)
                 self.blocks.setdefault(key, block)
             elif is_mapping and block.get("type") == "compaction":
@@ -315,7 +315,7 @@ def _altered(messages: Sequence[Any], originals: Originals) -> Iterator[Violatio
     for index, item in enumerate(messages):
         for position, block in enumerate(blocks_of(item)):
             recorded = originals.blocks.get(thought_key(block) or "")
-            if recorded is not None and recorded != as_made(block):
+            if recorded is not None and recorded != bare_thinking(block):
                 yield Violation("A13", "error", index, position, "thinking is not as it came")
 
 
@@ -323,7 +323,7 @@ def current_turn(messages: Sequence[Any]) -> int:
     """First message of the current turn: after the last user turn without any tool result."""
     end, answered = -1, False  # of the user turn that is being looked at, backwards
     for index in range(len(messages) - 1, -1, -1):
-        role = said_in(messages[index]).get("role")
+        role = message_in(messages[index]).get("role")
         if role == "user":
             end = index if end < 0 else end
             answered = answered or answers(messages[index])
@@ -344,13 +344,13 @@ def answers(item: Any) -> bool:
 
 def _current_turn(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
     for start, stop in _assistant_runs(messages, current_turn(messages)):
-        if not run_as_made(messages[start:stop], originals):
+        if not run_unchanged(messages[start:stop], originals):
             yield Violation(
                 "A13", "error", start, -1, "thinking of the current turn is not as it came"
             )
 
 
-def run_as_made(run: Iterable[Any], originals: Originals) -> bool:
+def run_unchanged(run: Iterable[Any], originals: Originals) -> bool:
     """Whether neighbouring assistant messages hold the thinking that came with what they hold."""
     thinking: list[dict[str, Any]] = []
     steps: set[int] = set()
@@ -361,7 +361,7 @@ def run_as_made(run: Iterable[Any], originals: Originals) -> bool:
         else:
             step = originals.step_of.get(key)
             if key not in originals.refused:
-                thinking.append(as_made(block))
+                thinking.append(bare_thinking(block))
         if step is not None:
             steps.add(step)
     keys = (key for step in sorted(steps) for key in originals.steps[step])
@@ -371,7 +371,7 @@ def run_as_made(run: Iterable[Any], originals: Originals) -> bool:
 def _assistant_runs(messages: Sequence[Any], start: int) -> Iterator[tuple[int, int]]:
     first = -1
     for index in range(start, len(messages)):
-        role = said_in(messages[index]).get("role")
+        role = message_in(messages[index]).get("role")
         if role is None:  # an envelope without a message is not on the wire
             continue
         assistant = role == "assistant"

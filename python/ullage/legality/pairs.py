@@ -88,7 +88,7 @@ class OpenCalls(Generic[T]):
             self._turns.append((turn, deque()))
         self._turns[-1][1].append(call)
 
-    def take(self) -> T | None:
+    def pop(self) -> T | None:
         """The call that the next result answers, which waits no longer; `None`: none waits."""
         if not self._turns:
             return None
@@ -149,7 +149,7 @@ def _match(draft: Draft) -> _Pairs:
                 pairs.calls.append(call)
                 waiting.setdefault(_key(name), OpenCalls()).add(turn, call)
             elif answer is not _NO_ID and slot.role == USER:
-                matched = waiting[_key(answer)].take() if _key(answer) in waiting else None
+                matched = waiting[_key(answer)].pop() if _key(answer) in waiting else None
                 if matched is not None:
                     pairs.answer(matched, slot, block)
                 else:

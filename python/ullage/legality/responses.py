@@ -342,7 +342,7 @@ def _match(work: Lines) -> dict[int, ChatLine]:
             calls.setdefault(key, OpenCalls()).add(turn, line)
         elif output_of(kind):
             key, answered = _key(output_of(kind), line), True
-            call = calls[key].take() if key in calls else None
+            call = calls[key].pop() if key in calls else None
             if call is not None:
                 outputs[id(call)] = line
                 if id(call) in renamed:
@@ -350,7 +350,7 @@ def _match(work: Lines) -> dict[int, ChatLine]:
             elif key not in times:
                 early.setdefault(key, line)
     for key, waiting in calls.items():
-        if key in early and times[key] == 1 and (call := waiting.take()):
+        if key in early and times[key] == 1 and (call := waiting.pop()):
             outputs[id(call)] = early[key]
     return outputs
 

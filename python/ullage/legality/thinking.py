@@ -53,16 +53,16 @@ def restore_turn(draft: Draft, originals: Originals) -> bool:
     start = current_turn(items)
     done = _restore_blocks(draft, originals)
     for run in _runs(draft.slots[start:]):
-        blocks_made = _blocks_as_made(run, originals)
-        if blocks_made is None:
+        original_blocks = _original_blocks(run, originals)
+        if original_blocks is None:
             continue
         have = [block for slot in run for block in slot.blocks]
-        if have == blocks_made or [b for b in have if thought_key(b) is None] != [
-            b for b in blocks_made if thought_key(b) is None
+        if have == original_blocks or [b for b in have if thought_key(b) is None] != [
+            b for b in original_blocks if thought_key(b) is None
         ]:
             continue
         draft.note("A13", run[0], "put thinking of the open turn back as it came")
-        _spread(run, blocks_made)
+        _spread(run, original_blocks)
         done = True
     return done
 
@@ -89,15 +89,15 @@ def _runs(slots: Sequence[Slot]) -> list[list[Slot]]:
     return runs
 
 
-def _blocks_as_made(run: Sequence[Slot], originals: Originals) -> list[Any] | None:
+def _original_blocks(run: Sequence[Slot], originals: Originals) -> list[Any] | None:
     blocks = [block for slot in run for block in slot.blocks]
     steps = sorted({step for block in blocks if (step := originals.step(block)) is not None})
     return [block for step in steps for block in originals.layout[step]] if steps else None
 
 
-def _spread(run: Sequence[Slot], blocks_made: Sequence[Any]) -> None:
+def _spread(run: Sequence[Slot], original_blocks: Sequence[Any]) -> None:
     """Gives the whole sequence back to the messages that hold its parts."""
-    unplaced = list(blocks_made)
+    unplaced = list(original_blocks)
     for slot in run[:-1]:
         count = sum(thought_key(block) is None for block in slot.blocks)
         part: list[Any] = []

@@ -38,7 +38,7 @@ from ullage.transcript.index import Transcript
 from ullage.transcript.log import TranscriptLog, iso_of, line_of
 from ullage.transcript.records import snip
 from ullage.transcript.render import rendered
-from ullage.transcript.write import BoundaryInfo, Kept, compaction_lines
+from ullage.transcript.write import BoundaryInfo, KeptEntries, compaction_lines
 
 if TYPE_CHECKING:
     from ullage.transcript.record import Recorder
@@ -842,7 +842,7 @@ class Journal:
         ]
         group, tail = compaction_lines(
             self.log, _info(reports), [_fresh(view.originals[at]) for at in summaries], parent=parent,
-            kept_lines=Kept(tuple(kept_uuids), before_summary=after == len(view)),
+            kept_entries=KeptEntries(tuple(kept_uuids), before_summary=after == len(view)),
             attachments=[_fresh(view.originals[at]) for at in new if at > after],
         )  # fmt: skip
         order = [*summaries, *(at for at in new if at > after)]

@@ -441,17 +441,17 @@ _LEAST_PREFIX = 4
 _SHOWN = 5
 
 
-def find_session(name: str, known: Sequence[FoundSession] | None = None) -> FoundSession:
+def find_session(name: str, sessions: Sequence[FoundSession] | None = None) -> FoundSession:
     """The session with this id, or the only one whose id begins with it.
 
     Args:
         name: An id, or at least four characters of its beginning; `ses_` and the like count.
-        known: Where to look; `None`: all sessions of this machine.
+        sessions: Where to look; `None`: all sessions of this machine.
 
     Raises:
         InvalidPolicy: None or several sessions fit.
     """
-    sessions = found_sessions() if known is None else known
+    sessions = found_sessions() if sessions is None else sessions
     exact = [session for session in sessions if session.id == name]
     if not exact and len(name) < _LEAST_PREFIX:
         hint = "`ullage list` shows the sessions of this machine"
@@ -471,16 +471,16 @@ def find_session(name: str, known: Sequence[FoundSession] | None = None) -> Foun
     )
 
 
-def last_session(known: Sequence[FoundSession] | None = None) -> FoundSession:
+def last_session(sessions: Sequence[FoundSession] | None = None) -> FoundSession:
     """The session that was written to last.
 
     Args:
-        known: Where to look; `None`: all sessions of this machine.
+        sessions: Where to look; `None`: all sessions of this machine.
 
     Raises:
         InvalidPolicy: There is none.
     """
-    sessions = found_sessions() if known is None else known
+    sessions = found_sessions() if sessions is None else sessions
     if not sessions:
         hint = "CLAUDE_CONFIG_DIR, CODEX_HOME and the like name folders elsewhere"
         raise InvalidPolicy("--last", "", "no session was found on this machine", hint=hint)
@@ -535,7 +535,7 @@ class ListedSession:
     """One row.
 
     Attributes:
-        found: Which file, id and tool.
+        session: Which file, id and tool.
         title: As its tool names it, else how the user's first words begin; empty if there are none.
         cwd: Where it ran; empty if the file does not say.
         model: The newest model; empty if none is named.
@@ -544,10 +544,10 @@ class ListedSession:
         window_tokens: The model's context window.
         compact_at_tokens: Where automatic compaction starts by Ullage's defaults.
         dollars: What it cost by the model table's prices; `None`: unknown.
-        problem: Why the file could not be read; then only `found` counts. Empty: it was.
+        problem: Why the file could not be read; then only `session` counts. Empty: it was.
     """
 
-    found: FoundSession
+    session: FoundSession
     title: str = ""
     cwd: str = ""
     model: str = ""
@@ -562,7 +562,7 @@ class ListedSession:
 Sorting: TypeAlias = Literal["age", "tokens", "cost"]
 
 ORDER: dict[Sorting, Callable[[ListedSession], float]] = {
-    "age": lambda row: -row.found.modified,
+    "age": lambda row: -row.session.modified,
     "tokens": lambda row: -row.tokens,
     "cost": lambda row: -float(row.dollars or 0),
 }

@@ -234,7 +234,7 @@ def _warnings(conversation: Conversation) -> tuple[str, ...]:
     report = conversation.report
     strange = Counter(_role(item) for item in conversation.entries if not _has_known_role(item))
     return (
-        *index_warnings(report.bad, report.torn, len(report.missing)),
+        *index_warnings(report.bad, report.unfinished, len(report.missing)),
         *(f"role {role!r}, read as user ({count:,}×)" for role, count in strange.items()),
     )
 

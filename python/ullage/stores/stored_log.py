@@ -81,7 +81,7 @@ class StoredLog:
         return len(self._data)
 
     @property
-    def torn(self) -> tuple[int, int] | None:
+    def unfinished(self) -> tuple[int, int] | None:
         """(offset, length) of an incomplete last line, which only a folder can hold, or `None`."""
         if not self._data or self._data.endswith(b"\n"):
             return None

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ullage.transcript.log import TranscriptLog as TranscriptLog
     from ullage.transcript.write import (
         BoundaryInfo as BoundaryInfo,
-        Kept as Kept,
+        KeptEntries as KeptEntries,
         write_compaction as write_compaction,
     )
 
@@ -30,7 +30,7 @@ _HOMES = {
     "conversation": "Conversation ResumeReport",
     "index": "Transcript context_entries messages_after_boundary resume",
     "log": "TranscriptLog",
-    "write": "BoundaryInfo Kept write_compaction",
+    "write": "BoundaryInfo KeptEntries write_compaction",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -27,7 +27,7 @@ from ullage.transcript.render import project, rendered, to_messages
 # Links between entries: past removed ones, to the nearest entry that remains (SNIP-4).
 
 
-def mended(entries: Sequence[Item], removed: Mapping[str, str]) -> list[Item]:
+def relinked(entries: Sequence[Item], removed: Mapping[str, str]) -> list[Item]:
     """The entries, with parent links to removed entries redirected to the nearest remaining ancestor.
 
     Args:
@@ -65,7 +65,7 @@ class ResumeReport:
     """Uuids that a boundary says were kept and that the file does not hold."""
     ignored: tuple[str, ...] = ()
     """Uuids of boundaries that have no effect, since their group of lines is incomplete."""
-    torn: tuple[int, int] | None = None
+    unfinished: tuple[int, int] | None = None
     """(offset, length) of an unfinished last line."""
     bad: tuple[tuple[int, str], ...] = ()
     """(line number, reason) of lines that could not be read, or not as they should be."""
@@ -74,7 +74,7 @@ class ResumeReport:
         return (
             f"ResumeReport(removed={len(self.removed)}, orphans={len(self.orphans)}, "
             f"missing={len(self.missing)}, ignored={len(self.ignored)}, "
-            f"torn={self.torn}, bad={len(self.bad)})"
+            f"unfinished={self.unfinished}, bad={len(self.bad)})"
         )
 
 
@@ -90,7 +90,7 @@ class Conversation:
             of the context before it); what needed no change is the stored object.
         boundary: The newest compact boundary that counts, or `None`.
         replaced: Tool use id to the text that the tool-result budget put instead of its result.
-        kept: Tool use ids whose result the budget decided to send whole.
+        whole: Tool use ids whose result the budget decided to send whole.
         cleared: Tool use id to the text that microcompaction put instead of its result.
         commits: Collapsed spans in the context, by collapse id.
         snapshot: State of context collapse, or `None`.
@@ -102,7 +102,7 @@ class Conversation:
     entries: list[Item]
     boundary: Item | None = None
     replaced: Mapping[str, str] = field(default_factory=dict)
-    kept: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
     cleared: Mapping[str, str] = field(default_factory=dict)
     commits: Mapping[str, records.CollapseCommit] = field(default_factory=dict)
     snapshot: records.CollapseSnapshot | None = None
@@ -178,7 +178,7 @@ def converse(
         bad: For the report: unreadable lines.
     """
     state = replay(source)
-    entries = mended(list(_entries(state, source)), _snipped_parents(state, source))
+    entries = relinked(list(_entries(state, source)), _snipped_parents(state, source))
     view = to_messages(entries)
     return Conversation(
         view.messages,
@@ -186,7 +186,7 @@ def converse(
         entries,
         boundary=source.load(state.boundary.at) if state.boundary else None,
         replaced=state.replaced,
-        kept=frozenset(state.kept),
+        whole=frozenset(state.whole),
         cleared={key: text for key, text in state.texts.items() if state.replaced.get(key) != text},
         commits=state.commits,
         snapshot=state.snapshot,

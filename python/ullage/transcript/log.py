@@ -49,7 +49,7 @@ class LogBytes(Protocol):
         ...
 
     @property
-    def torn(self) -> tuple[int, int] | None:
+    def unfinished(self) -> tuple[int, int] | None:
         """(offset, length) of an incomplete last line found when opening, or `None`."""
         ...
 
@@ -112,7 +112,7 @@ class LogFile:
 
     Attributes:
         end: Where the next write goes, in bytes.
-        torn: (offset, length) of a last line without line end that is not a JSON object, or `None`.
+        unfinished: (offset, length) of a last line without line end that is not a JSON object, or `None`.
 
     Raises:
         LogConflict: Another writer holds the file.
@@ -140,7 +140,7 @@ class LogFile:
             self.end = os.fstat(self._file.fileno()).st_size
             last = next(self.lines_backwards(), None)
         offset, line, ended = last or (0, b"", True)
-        self.torn = None if ended or _is_object(line) else (offset, len(line))
+        self.unfinished = None if ended or _is_object(line) else (offset, len(line))
         # A line end is written before the next record, which leaves incomplete bytes in the file, as a line
         # of their own that readers report: nothing is cut off that somebody may have read.
         self._repair = b"" if ended else b"\n"
@@ -538,9 +538,9 @@ class TranscriptLog:
         return session
 
     @property
-    def torn(self) -> tuple[int, int] | None:
+    def unfinished(self) -> tuple[int, int] | None:
         """(offset, length) of an incomplete last line found when opening, or `None`."""
-        return self._file.torn
+        return self._file.unfinished
 
     def __repr__(self) -> str:
         return f"TranscriptLog({self.name}, {self._file.end} bytes)"

@@ -21,8 +21,8 @@ from ullage.ullage_check import b64, canonical, hashed, reading, results, typed
 _LEAST = 12
 """Characters of a copy that a record names the place of."""
 
-GIVEN_KEY = "ullage-given"
-"""Type of a line that holds a message as it was given, in a file that holds nothing but them and records."""
+MESSAGE_LINE = "ullage-given"
+"""Type of a line that holds a message, in a file that holds nothing but them and records."""
 
 _CODE = "extractive"
 """The summarizer that asks no model."""
@@ -381,17 +381,17 @@ class RecordFile:
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
         return cls(place / f"{hashed(name).hex()}.jsonl", model=model)
 
-    def add_view(self, given: Sequence[Item], view: Any, **more: Any) -> None:
-        """`add`, for a `ListView` that was made of the given list."""
+    def add_view(self, messages: Sequence[Item], view: Any, **more: Any) -> None:
+        """`add`, for a `ListView` that was made of these messages."""
         acts = [
             [report.stage, report.why, report.tokens_before, report.tokens_after]
             for report in view.reports
         ]
-        self.add(given, view.messages, view.origin, acts=acts, tokens=view.tokens, **more)
+        self.add(messages, view.messages, view.origin, acts=acts, tokens=view.tokens, **more)
 
     def add(
         self,
-        given: Sequence[Item],
+        messages: Sequence[Item],
         shown: Sequence[Item],
         origin: Sequence[int | None],
         *,
@@ -401,17 +401,17 @@ class RecordFile:
         form: Mapping[str, object] | None = None,
         elsewhere: Sequence[Item] | None = None,
     ) -> None:
-        """Append those of the given messages that the file does not hold yet, and the record of what is sent in their place.
+        """Append those messages that the file does not hold yet, and the record of what is sent in their place.
 
         Args:
-            given: The whole conversation; where it is not the one before and more, the record begins from nothing.
+            messages: The whole conversation; where it is not the one before and more, the record begins from nothing.
             shown: What is sent.
-            origin: For each of these the position of the given message that it is made of; `None`: Ullage wrote it.
+            origin: For each of these the position of the message that it is made of; `None`: Ullage wrote it.
             acts: See `Recorder.record`, as of what follows.
             tokens: See there.
             head: See there.
             form: See there.
-            elsewhere: Another file holds what was given; these of what was made too. `None`: this file is to hold all.
+            elsewhere: Another file holds the messages; these of what was made too. `None`: this file is to hold all.
 
         Raises:
             InvalidMessage: JSON cannot hold a message; nothing was written.
@@ -419,7 +419,7 @@ class RecordFile:
             StoreError: It cannot be written; it is as it was.
         """
         with self._lock, closing(LogFile(str(self.path))) as file:
-            hashes = [hashed(canonical(check.sent(item))) for item in given]
+            hashes = [hashed(canonical(check.sent(item))) for item in messages]
             if file.end != self._end:
                 self._held = {
                     hashed(canonical(check.sent(json.loads(line)))) for line in file.lines()
@@ -427,9 +427,9 @@ class RecordFile:
             if file.end != self._end or hashes[: len(self._hashes)] != self._hashes:
                 self._recorder = self._recorder.again()
             self._end = -1  # until the file holds what the recorder says
-            new = {} if elsewhere is not None else dict(zip(hashes, given, strict=True))
+            new = {} if elsewhere is not None else dict(zip(hashes, messages, strict=True))
             lines = [
-                line_of({"type": GIVEN_KEY, "item": check.sent(item)}, at)
+                line_of({"type": MESSAGE_LINE, "item": check.sent(item)}, at)
                 for at, (digest, item) in enumerate(new.items())
                 if digest not in self._held
             ]
@@ -439,7 +439,7 @@ class RecordFile:
                 for place, at in enumerate(origin)
             ]
             record = self._recorder.record(
-                given, shown, shown, sources,
+                messages, shown, shown, sources,
                 logged=elsewhere or (), acts=acts, model=self._model, tokens=tokens, head=head, form=form,
             )  # fmt: skip
             file.append(b"".join([*lines, line_of(self._recorder.sealed(record), 0)]))

@@ -29,10 +29,10 @@ SNAPSHOT_TYPES = (COLLAPSE_SNAPSHOT, "marble-origami-snapshot")
 
 @dataclass(frozen=True, slots=True)
 class Replacements:
-    """Decisions of the tool-result budget: `replaced` by tool use id, `kept` whole for ever."""
+    """Decisions of the tool-result budget: `replaced` by tool use id, `whole`: sent whole for ever."""
 
     replaced: Mapping[str, str]
-    kept: frozenset[str] = frozenset()
+    whole: frozenset[str] = frozenset()
 
 
 def content_replacement(
@@ -366,7 +366,7 @@ class Replay:
     boundary: RecordLine | None = None
     texts: dict[str, str] = field(default_factory=dict)  # tool use id: what stands for its result
     replaced: dict[str, str] = field(default_factory=dict)  # of those, the budget's decisions
-    kept: set[str] = field(default_factory=set)  # the budget's decisions to send whole
+    whole: set[str] = field(default_factory=set)  # the budget's decisions to send whole
     removed: dict[str, str] = field(default_factory=dict)  # uuid: why it is not in the context
     commits: dict[str, CollapseCommit] = field(default_factory=dict)
     snapshot: CollapseSnapshot | None = None
@@ -414,7 +414,7 @@ def _remove(state: Replay, row: RecordLine, reason: str) -> None:
 def _rewound(rows: Sequence[RecordLine], source: RecordSource) -> set[int]:
     """A user's prompt that has a later sibling was rewound, with everything that follows from it."""
     newest: dict[tuple[str, int], RecordLine] = {}
-    taken_back = []
+    undone = []
     linked = {row.parent for row in rows}
     segment = 0
     for row in rows:
@@ -423,9 +423,9 @@ def _rewound(rows: Sequence[RecordLine], source: RecordSource) -> set[int]:
             # Roots are siblings within a segment, but only where entries are linked at all.
             key = (row.parent, 0 if row.parent else segment)
             if (older := newest.get(key)) and (row.parent or older.uuid in linked):
-                taken_back.append(older)
+                undone.append(older)
             newest[key] = row
-    return _below(rows, taken_back, source) if taken_back else set()
+    return _below(rows, undone, source) if undone else set()
 
 
 def _below(
@@ -506,11 +506,11 @@ class _Fold:
         self._places = {row.uuid: row.at for row in spoken if row.uuid}
         for row in rows:
             if row.at not in self._left_out:
-                self._take(row)
+                self._apply(row)
         self._place_waiting()
         self._explain(rows)
 
-    def _take(self, row: RecordLine) -> None:
+    def _apply(self, row: RecordLine) -> None:
         if row.type in _TALK:
             self._talk(row)
         elif handler := _HANDLERS.get(row.subtype if row.type == "system" else row.type):
@@ -579,7 +579,7 @@ class _Fold:
     def _replace(self, row: RecordLine, entry: Item) -> None:
         del row
         decided = parse_content_replacement(entry)
-        self._state.kept |= decided.kept
+        self._state.whole |= decided.whole
         for tool_use_id, text in decided.replaced.items():
             self._state.replaced.setdefault(tool_use_id, text)
             # What was cleared since then stays cleared.

@@ -114,7 +114,7 @@ class BoundaryInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptEntries:
     """Entries that survive verbatim; they stay where they are in the file.
 
     Attributes:
@@ -127,7 +127,7 @@ class Kept:
     before_summary: bool = False
 
     @classmethod
-    def of(cls, items: Iterable[Item], *, before_summary: bool = False) -> Kept:
+    def of(cls, items: Iterable[Item], *, before_summary: bool = False) -> KeptEntries:
         """The uuids of entries in the context.
 
         Raises:
@@ -141,7 +141,7 @@ def write_compaction(
     boundary: BoundaryInfo,
     summaries: Sequence[Item],
     *,
-    kept: Kept | None = None,
+    kept_entries: KeptEntries | None = None,
     attachments: Sequence[Item] = (),
     metadata: Sequence[Item] | None = None,
 ) -> list[StoredEntry]:
@@ -155,7 +155,7 @@ def write_compaction(
         boundary: What the boundary says.
         summaries: Summary messages, bare or as entries; at least one. A message of the assistant among them is
             the provider's own compaction item, which is unchanged.
-        kept: Entries of the log that survive verbatim.
+        kept_entries: Entries of the log that survive verbatim.
         attachments: Entries of type `attachment`, and hook results, in the order of the context.
         metadata: Lines about the session to repeat at the end; `None`: the newest of each type that
             the file holds.
@@ -171,7 +171,7 @@ def write_compaction(
     """
     with log.one_writer:
         group, tail = compaction_lines(
-            log, boundary, summaries, parent=log.leaf, kept_lines=kept, attachments=attachments,
+            log, boundary, summaries, parent=log.leaf, kept_entries=kept_entries, attachments=attachments,
             metadata=metadata,
         )  # fmt: skip
         log.write([*group, *tail])
@@ -185,7 +185,7 @@ def compaction_lines(
     summaries: Sequence[Item],
     *,
     parent: str | None,
-    kept_lines: Kept | None = None,
+    kept_entries: KeptEntries | None = None,
     attachments: Sequence[Item] = (),
     metadata: Sequence[Item] | None = None,
 ) -> tuple[list[StoredEntry], list[StoredEntry]]:
@@ -196,7 +196,7 @@ def compaction_lines(
         boundary: See `write_compaction`.
         summaries: See `write_compaction`.
         parent: Uuid of the entry that the boundary follows; `None`: there is none.
-        kept_lines: See `write_compaction`.
+        kept_entries: See `write_compaction`.
         attachments: See `write_compaction`.
         metadata: See `write_compaction`.
 
@@ -211,7 +211,7 @@ def compaction_lines(
     anchor = str(follow[len(summaries) - 1]["uuid"])
     written = [str(entry["uuid"]) for entry in follow]
     mark["compactMetadata"].update(
-        boundary_links(str(mark["uuid"]), anchor, written, kept_lines or Kept())
+        boundary_links(str(mark["uuid"]), anchor, written, kept_entries or KeptEntries())
     )
     repeated = session_lines(log.transcript(), follow) if metadata is None else metadata
     return [mark, *follow], [log.entry(item, parent=None) for item in repeated]
@@ -279,7 +279,9 @@ def _as_summary(item: Item) -> Item:
     return {**others, **records.compact_summary(message.get("content", ""))}
 
 
-def boundary_links(mark: str, anchor: str, follow: Sequence[str], preserved: Kept) -> StoredEntry:
+def boundary_links(
+    mark: str, anchor: str, follow: Sequence[str], preserved: KeptEntries
+) -> StoredEntry:
     """Metadata that ties a boundary to what belongs to it.
 
     Args:

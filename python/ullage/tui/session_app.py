@@ -512,7 +512,7 @@ class SessionsScreen(Screen[None]):
 
     def on_data_table_row_selected(self, event: DataTable.RowSelected) -> None:
         """Open the session."""
-        self.app.push_screen(SessionScreen(opened_path(self.rows[event.cursor_row].found)))
+        self.app.push_screen(SessionScreen(opened_path(self.rows[event.cursor_row].session)))
 
 
 _NARROW = 100
@@ -532,8 +532,8 @@ def _side(name: str) -> Literal["left", "right"]:
 def _cells(row: ListedSession, names: tuple[str, ...]) -> list[tuple[str, str]]:
     project, most = home_relative(row.cwd), _PROJECT[names]
     texts = {
-        "age": age(row.found.modified),
-        "tool": row.found.tool,
+        "age": age(row.session.modified),
+        "tool": row.session.tool,
         "tokens": f"{row.tokens:,}",
         "fill": f"{100 * row.tokens / row.window_tokens:.0f} %" if row.window_tokens else "–",
         "cost": "–" if row.dollars is None else f"${row.dollars:,.2f}",

@@ -62,7 +62,7 @@ pub fn telling_lines(text: &str) -> Vec<(&str, u8)> {
     while start <= bytes.len() {
         let end = memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |at| start + at);
         let line = &text[start..end];
-        let told = told_by(line);
+        let told = reasons(line);
         if told != 0 {
             found.push((line, told));
         }
@@ -71,7 +71,7 @@ pub fn telling_lines(text: &str) -> Vec<(&str, u8)> {
     found
 }
 
-fn told_by(line: &str) -> u8 {
+fn reasons(line: &str) -> u8 {
     let bytes = line.as_bytes();
     // A character takes at most four bytes.
     if bytes.len() < MIN_CHARS || bytes.len() > 4 * MAX_CHARS {

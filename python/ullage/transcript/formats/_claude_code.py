@@ -39,7 +39,7 @@ def read(source: OpenedFile) -> ReadTranscript:
     name = next((entry["sessionId"] for entry in entries if entry.get("sessionId")), source.stem)
     session = ReadSession(name, entries, metadata=facts, context=conversation.messages)
     warnings = [ReadWarning(line, reason) for line, reason in conversation.report.bad]
-    if conversation.report.torn:
+    if conversation.report.unfinished:
         warnings.append(ReadWarning(len(index) + 1, "unfinished last line, left out"))
     return ReadTranscript("claude_code", source.path, (session,), warnings=tuple(warnings))
 

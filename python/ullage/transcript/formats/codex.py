@@ -51,7 +51,7 @@ def read(source: OpenedFile) -> ReadTranscript:
     rollout = _Rollout(source)
     number, line = 0, _NOTHING
     for number, line in source.lines():
-        rollout.take(number, line)
+        rollout.add(number, line)
     rollout.close()
     if rollout.numbered and "ordinal" not in line:
         hint = "a change by `ullage compact`, `undo` or `edit` repairs it"
@@ -119,7 +119,7 @@ class _Rollout:
         self._response: dict[str, Any] | None = None  # the newest one that has no usage yet
         self._summary: Any = None  # of the compaction that is being read
 
-    def take(self, number: int, line: Mapping[str, Any]) -> None:
+    def add(self, number: int, line: Mapping[str, Any]) -> None:
         payload = line.get("payload")
         if not isinstance(payload, Mapping):
             return

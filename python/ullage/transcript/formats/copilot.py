@@ -26,14 +26,14 @@ def read(source: OpenedFile) -> ReadTranscript:
     for number, line in source.lines():
         data = line.get("data")
         if isinstance(data, Mapping):
-            _take(entries, facts, source, number, line, data)
+            _add(entries, facts, source, number, line, data)
     session = ReadSession(
         entries.session, entries.entries, system=facts.pop("system", None), metadata=facts
     )
     return ReadTranscript("copilot", source.path, (session,), warnings=tuple(source.warnings))
 
 
-def _take(
+def _add(
     entries: EntryList,
     facts: dict[str, Any],
     source: OpenedFile,

@@ -76,7 +76,7 @@ def _recording(source: OpenedFile) -> ReadTranscript:
     records = _records(source, facts)
     entries.session = str(facts.get("sessionId") or source.stem)
     for number, record in enumerate(records, start=1):
-        _take(entries, facts, number, record)
+        _add(entries, facts, number, record)
     about = {"title": facts.get("summary"), "model": facts.get("model")}
     metadata = {key: value for key, value in about.items() if isinstance(value, str)}
     session = ReadSession(entries.session, entries.entries, metadata=metadata)
@@ -105,9 +105,7 @@ def _records(source: OpenedFile, facts: dict[str, Any]) -> list[Mapping[str, Any
     return list(records.values())
 
 
-def _take(
-    entries: EntryList, facts: dict[str, Any], number: int, record: Mapping[str, Any]
-) -> None:
+def _add(entries: EntryList, facts: dict[str, Any], number: int, record: Mapping[str, Any]) -> None:
     kind, stamp = record.get("type"), record.get("timestamp")
     if kind == "user":
         for message in _messages("user", _parts(record.get("content"))):

@@ -50,7 +50,7 @@ def read(source: OpenedFile) -> ReadTranscript:
     facts = {"cwd": info.get("directory"), "title": info.get("title")}
     for number, entry in enumerate(messages or (), start=1):
         if isinstance(entry, Mapping) and isinstance(entry.get("info"), Mapping):
-            _take(entries, facts, number, entry["info"], entry.get("parts") or ())
+            _add(entries, facts, number, entry["info"], entry.get("parts") or ())
         else:
             source.warn(number, "no message, left out")
     metadata = {key: value for key, value in facts.items() if value}
@@ -78,7 +78,7 @@ def _documents(folder: Path, source: OpenedFile) -> Iterator[dict[str, Any]]:
             yield document
 
 
-def _take(
+def _add(
     entries: EntryList, facts: dict[str, Any], number: int, info: Mapping[str, Any], parts: Any
 ) -> None:
     time = info.get("time")

@@ -47,7 +47,7 @@ def read(source: OpenedFile) -> ReadTranscript:
     shown = None if path is None else {entry["id"] for entry in path}
     source.warnings.clear()  # the lines are read again
     for number, line in source.lines():
-        session.take(
+        session.add(
             number, line, aside=shown is not None and _is_linked(line) and line["id"] not in shown
         )
     done = ReadSession(session.list.session, session.list.entries, metadata=session.metadata)
@@ -95,7 +95,7 @@ class _Session:
         }
         source.warnings.clear()  # the lines are read again
 
-    def take(self, number: int, line: Mapping[str, Any], *, aside: bool = False) -> None:
+    def add(self, number: int, line: Mapping[str, Any], *, aside: bool = False) -> None:
         """Reads a line; `aside`: it lies on another branch."""
         self._by_line.append(len(self.list))
         if aside:
