@@ -93,10 +93,10 @@ class Pair:
             model=MODEL, policy=rules, context_window=WINDOW, clock=lambda: self.now, log=log,
             transcript_path="/session.jsonl", session_id="s", **given
         )  # fmt: skip
-        ids = count()
-        made._ids = lambda: f"00000000-0000-4000-8000-{next(ids):012}"
-        if made._journal is not None:
-            made._journal._ids = made._ids
+        ids, keeper = count(), made._keeper
+        keeper._ids = lambda: f"00000000-0000-4000-8000-{next(ids):012}"
+        if keeper._journal is not None:
+            keeper._journal._ids = keeper._ids
         return made
 
     def each(self, act: Any) -> None:

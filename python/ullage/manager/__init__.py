@@ -1,15 +1,17 @@
 """`ContextManager`: one conversation, kept within its model's window.
 
+`ContextManager` inherits nothing. It has these parts, each made once and given the ones that it uses:
+
 ```text
 manager          what a host calls; drives flows, synchronously or with await
-keeping          saved and restored, in a log of its own, forked, rewound; asked at any moment; one call at a time prepares a request
-whole_list       `view`, for frameworks that hand over their whole list: what is known of it; written_back: the list to send
-machine          the conversation as a pure state machine: history, view, states of the levels, counts
-prepare          every level, then the request; compactions: automatic and on request; recovery: after a refusal
-request_writer   the view in the provider's form, repaired; written_form: forms other than Anthropic's
-journal          what is written to a log, and read back
-questions        why a request is what it is, and the library's tools answered
-known            what the host gives: arguments, messages, responses; what cannot be taken is refused
+machine          `Machine`, the conversation as a pure state machine: history, view, states of the levels, counts
+known            `Host`, what is used from outside; what the host gives: arguments, messages, responses, refused where they cannot be taken
+prepare          every level, then the request; `Marks`: whether any has to be asked; compactions, automatic and on request; after a refusal
+request_writer   `RequestWriter`, the view in the provider's form, repaired; written_form: forms other than Anthropic's
+keeping          `Keeper`, the state as one value: saved, in a log, restored if a call fails, rewound; one call at a time prepares a request
+journal          that value as plain JSON: whole, as what has changed, and in lines of a log
+whole_list       `WholeLists`, for frameworks that hand over their whole list: what is known of it; written_back: the list to send
+questions        why a request is what it is and what all have cost, and the library's tools answered
 values           what is handed out: Request, Usage, Decided, Recovery
 ```
 

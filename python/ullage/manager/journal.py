@@ -512,6 +512,22 @@ def policy_of(stored: Mapping[str, Any]) -> Policy:
     return base.change(stored["changes"])
 
 
+def arguments_of(saved: Mapping[str, Any], policy: Policy | str | None) -> dict[str, Any]:
+    """Arguments of a manager that goes on from a state; `policy`: in place of the saved one, if it is not `None`.
+
+    Raises:
+        InvalidPolicy: It is not a saved state.
+    """
+    if not isinstance(saved.get("policy"), Mapping) or "model" not in saved:
+        raise InvalidPolicy("saved", type(saved).__name__, "must be the result of save()")
+    return {
+        **{name: saved[name] for name in ("model", "source", "provider")},
+        **(saved.get("stated_window") or {}),
+        "thinking": saved.get("thinking"),
+        "policy": policy if policy is not None else policy_of(saved["policy"]),
+    }
+
+
 # ---- reports ---------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Keeps a conversation: saved and restored, in a log, forked, rewound to an earlier message."""
+"""Keeps a conversation: its state as one value, in a log, all or nothing, rewound to an earlier message."""
 
 from __future__ import annotations
 
@@ -12,25 +12,24 @@ from collections.abc import (
     MutableSequence,
     Sequence,
 )
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
-from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NoReturn, Self, Unpack, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from ullage.exceptions import InvalidPolicy, LogConflict, ManagerBusy, UllageError
 from ullage.facts.words import blocks_of
 from ullage.levels.view import View
 from ullage.manager.known import Host
-from ullage.manager.machine import Machine, now_in_ms, opened_log
+from ullage.manager.machine import Machine, new_uuid, opened_log
 from ullage.manager.request_writer import RequestWriter
 from ullage.messages import Item, message_of
-from ullage.policy import Policy
 
 if TYPE_CHECKING:
     from ullage.manager.journal import Added, Journal, ReadJournal
-    from ullage.manager.outside import Log, Outside
+    from ullage.manager.outside import Log
     from ullage.manager.values import Request
+    from ullage.manager.whole_list import Followed
     from ullage.transcript.log import TranscriptLog
 
 
@@ -257,42 +256,6 @@ MOST_TOLD = 256
 _FEW = 64
 """Messages that may have left the view before it is worth a walk."""
 
-Read = Callable[[int], Item | None]
-
-
-class Lighter:
-    """Lets go of what left the view: messages that a log holds, names, times and what the repairer knows of them."""
-
-    def __init__(self) -> None:
-        self._looked = 0  # messages that had left the view then
-
-    def lighten(self, machine: Machine, writer: RequestWriter, read: Read | None) -> None:
-        """After a request, when all that was decided is where it is kept.
-
-        Args:
-            machine: Its view stays as it is.
-            writer: Its request was just made.
-            read: Gives a message from the log; `None`: there is none, and the messages stay.
-        """
-        trim_account(machine)
-        view, count = machine.view, len(machine.history)
-        left = count - len(view)
-        if abs(left - self._looked) < _FEW:
-            return
-        self._looked = left
-        shown = {source for source in view.sources if isinstance(source, int)}
-        inside = {*shown, *(int(key) for key in view.sources if str(key).isdecimal()), count - 1}
-        writer.forget(machine, shown)
-        view.bases = {key: base for key, base in view.bases.items() if key in shown}
-        if read is None:
-            return
-        if not isinstance(machine.history, History):
-            machine.history = History(machine.history, read)
-        history = machine.history
-        history.let_go(inside)
-        view.uuids = {at: name for at, name in view.uuids.items() if history.held(at)}
-        view.times = {at: came for at, came in view.times.items() if history.held(at)}
-
 
 def too_many_told(machine: Machine) -> bool:
     """Whether the oldest records of requests are to go."""
@@ -310,204 +273,104 @@ def trim_account(machine: Machine) -> None:
         machine.account.trim(MOST_TOLD)
 
 
-_UNLOCKED = nullcontext()
+# Where a conversation is kept: each call is in the log when it returns, or has changed nothing.
 
 
-class Keeping:
-    """Saves, logs and restores a conversation; see `ContextManager`."""
+class Keeper:
+    """Keeps one conversation: all of its state as one value, its log if it has one, and the way back where a call fails.
 
-    machine: Machine
-    host: Host
-    _writer: RequestWriter
-    _outside: dict[str, Any]
-    _clock: Callable[[], int | None]
-    _ids: Callable[[], str]
-    _journal: Journal | None = None
-    _lighter: Lighter
-    _sent: Request | None = None  # the newest request, and the newest that is recorded
-    _recorded: Request | None = None
+    Args:
+        machine: The conversation.
+        host: Its notes are part of the state; it learns of the log.
+        writer: What it knows of thinking is part of the state.
+        followed: What is known of a framework's list, likewise.
+        clock: The host's.
+        record: Write a record of each request into the log.
 
-    # ---- state as JSON -----------------------------------------------------------------------
+    Attributes:
+        sent: The newest request; `None`: there was none, or another process made it.
+        lock: Held while something is added and written: one step, also between threads.
+    """
 
-    def save(
-        self, *, history: bool = False, since: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """The state as plain JSON: decisions, state of the levels, learned limits, counters, corrections.
+    def __init__(
+        self,
+        machine: Machine,
+        host: Host,
+        writer: RequestWriter,
+        followed: Followed,
+        *,
+        clock: Callable[[], int | None],
+        record: bool,
+    ) -> None:
+        self._machine, self._host, self._writer, self._followed = machine, host, writer, followed
+        self._clock, self._record, self._ids = clock, record, new_uuid
+        self._journal: Journal | None = None
+        self.sent: Request | None = None
+        self._recorded: Request | None = None  # the newest request that is in the log
+        self._left = 0  # messages that had left the view when memory was last looked through
+        self.lock: AbstractContextManager[object] = nullcontext()
 
-        Args:
-            history: Include the messages. Otherwise pass them to `restore`.
-            since: The state that was saved last: only what has changed since is returned. `restore` takes the state with the
-                changes after it as a list; `ullage.manager.with_changes` makes one state of them. `None`: the whole state.
+    # ---- the state ---------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """All that the next request depends on, but for the messages, as plain JSON: saved, written and restored as one."""
+        from ullage.manager.journal import state_of
+
+        return {**state_of(self._machine), **self._others()}
+
+    def saved(self, *, history: bool) -> dict[str, Any]:
+        """The state with the account of what happened, for `load`; `history`: with the messages."""
+        from ullage.manager.journal import dump
+
+        self.name(range(len(self._machine.history)))
+        return {**dump(self._machine, history=history), **self._others()}
+
+    def load(self, saved: Mapping[str, Any], history: Sequence[Item] | None) -> None:
+        """Go on from a state that was saved; what it does not speak of stays as it is.
+
+        Raises:
+            InvalidPolicy: It is no saved state, or of another history; names the field.
         """
-        from ullage.manager.journal import change_of, dump
+        from ullage.manager.journal import load
 
-        self._name(range(len(self.machine.history)))
-        state = {**dump(self.machine, history=history), **self._other_state()}
-        return state if since is None else change_of(since, state)
+        load(self._machine, saved, history)
+        self._load_others(saved)
 
-    def _other_state(self) -> dict[str, Any]:
-        """The state of what is not in the machine: the last step before a request leaves, and the notes."""
-        state: dict[str, Any] = {"outgoing": self._writer.dump(self.machine)}
-        notes = getattr(self.host.memory, "dump", None)
-        return {**state, "memory": notes()} if callable(notes) else state
+    def put(self, state: Mapping[str, Any], history: Sequence[Item]) -> None:
+        """Be in a state of `state`, with the messages that it speaks of. Raises as `load`."""
+        from ullage.manager.journal import set_state
 
-    def _load_other_state(self, stored: Mapping[str, Any]) -> None:
-        self._writer.load(self.machine, stored.get("outgoing") or {})
-        load_notes = getattr(self.host.memory, "load", None)
+        set_state(self._machine, state, history)
+        self._load_others(state)
+
+    def _others(self) -> dict[str, Any]:
+        """The state of what is not in the machine: the last step before a request leaves, the notes, the framework's list."""
+        state: dict[str, Any] = {"outgoing": self._writer.dump(self._machine)}
+        notes = getattr(self._host.memory, "dump", None)
+        if callable(notes):
+            state["memory"] = notes()
+        return {**state, "followed": self._followed.dump()}
+
+    def _load_others(self, stored: Mapping[str, Any]) -> None:
+        self._writer.load(self._machine, stored.get("outgoing") or {})
+        load_notes = getattr(self._host.memory, "load", None)
         if callable(load_notes) and isinstance(stored.get("memory"), Mapping):
             load_notes(deepcopy(stored["memory"]))
+        self._followed.load(stored.get("followed") or {})
 
-    @classmethod
-    def restore(
-        cls,
-        saved: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-        history: Sequence[Item] | None = None,
-        *,
-        policy: Policy | str | None = None,
-        **outside: Unpack[Outside],
-    ) -> Self:
-        """A manager that continues where the saved one left off.
+    # ---- a log -------------------------------------------------------------------------------
 
-        If the history is shorter or was edited, the state is rolled back to it: messages are compared one by one, and from the first
-        that differs on they count as added since; decisions about the others are dropped.
+    @property
+    def log(self) -> TranscriptLog | None:
+        """Where it is kept; `None`: nowhere."""
+        return None if self._journal is None else self._journal.log
 
-        Args:
-            saved: The result of `save`, or a list of one and of the changes that followed.
-            history: The messages that had been added, in order, from the host's own log; `None`: those in `saved`. Messages
-                beyond them count as added since.
-            policy: `None`: the saved one.
-            **outside: What is not saved, with the constructor's names: `system`, `tools`, `summarizer`, `store`, ...
+    def begin(self, log: Log) -> None:
+        """Begin a log with this conversation.
 
         Raises:
-            InvalidPolicy: It is not a saved state, or the history differs from its first message on; names the field.
+            LogConflict: The log holds a conversation already.
         """
-        from ullage.manager.journal import load, with_changes
-
-        state = with_changes(saved)
-        manager = cls._of_state(state, policy, outside)
-        load(manager.machine, state, history)
-        manager._load_other_state(state)
-        manager._commit("restore")
-        return manager
-
-    @classmethod
-    def _of_state(
-        cls, saved: Mapping[str, Any], policy: Policy | str | None, outside: Mapping[str, Any]
-    ) -> Self:
-        from ullage.manager.journal import policy_of
-
-        if not isinstance(saved.get("policy"), Mapping) or "model" not in saved:
-            raise InvalidPolicy("saved", type(saved).__name__, "must be the result of save()")
-        rules = policy if policy is not None else policy_of(saved["policy"])
-        saved_arguments = {name: saved[name] for name in ("model", "source", "provider")}
-        saved_arguments.update(saved.get("stated_window") or {})
-        saved_arguments["thinking"] = saved.get("thinking")
-        make: Any = cls
-        manager: Self = make(policy=rules, **{**saved_arguments, **outside})
-        return manager
-
-    # ---- a log of its own --------------------------------------------------------------------
-
-    @classmethod
-    def resume(
-        cls, path: Log, *, policy: Policy | str | None = None, **outside: Unpack[Outside]
-    ) -> Self:
-        """A manager that continues from a log: the next request is the one that its writer would have sent.
-
-        From a transcript that no manager wrote it starts with what a resume shows as the history. Then `model` is required.
-
-        Args:
-            path: The log's file, or an open log of it.
-            policy: `None`: that of the manager that wrote it.
-            **outside: What is not in the log, with the constructor's names: `system`, `tools`, `summarizer`, `store`, ...
-
-        Raises:
-            InvalidPolicy: No manager wrote to it, and no `model` is named.
-            InvalidTranscript: What the manager wrote cannot be read; names the line.
-            LogConflict: Another writer holds the file.
-            StoreError: There is no such file, or it cannot be read.
-        """
-        from ullage.manager.journal import read_journal
-
-        owned, clock = isinstance(path, str | PathLike), outside.get("clock") or now_in_ms
-        log = opened_log(path, clock, create=False) if isinstance(path, str | PathLike) else path
-        try:
-            read = read_journal(log)
-            manager = cls._begun(log, policy, outside) if not read.state else None
-            if manager is None:
-                manager = cls._of_log(log, read, policy, outside)
-            if manager._journal is not None:
-                manager._journal.owned = owned
-        except BaseException:
-            if owned:
-                log.close()
-            raise
-        return manager
-
-    @classmethod
-    def _of_log(
-        cls,
-        log: TranscriptLog,
-        read: ReadJournal,
-        policy: Policy | str | None,
-        outside: Mapping[str, Any],
-    ) -> Self:
-        from ullage.manager.journal import load_account, ms_of, set_state, uuids_of
-
-        manager = cls._of_state(read.state, policy, outside)
-        machine, journal = manager.machine, manager._new_journal(log)
-        set_state(machine, read.state, [added.item for added in read.history])
-        machine.view.uuids = uuids_of(read.history)
-        account = {"reports": read.reports, "records": read.records, "let_go": read.let_go}
-        load_account(machine, account)
-        trim_account(machine)
-        manager._load_other_state(read.state)
-        for added in read.later:
-            at_ms = ms_of(added.timestamp)
-            manager._add_again(added.item, at_ms=at_ms, uuid=added.uuid, answer=added.answer)
-        places = (added.offset for added in (*read.history, *read.later))
-        journal.goes_on(machine, read.state, places)
-        manager._use(journal)
-        manager._commit("resume", journal.without(read.unfinished, "an unfinished write"))
-        return manager
-
-    @classmethod
-    def _begun(
-        cls, log: TranscriptLog, policy: Policy | str | None, outside: Mapping[str, Any]
-    ) -> Self:
-        if "model" not in outside:
-            raise InvalidPolicy(
-                "model",
-                None,
-                "is needed: no manager has written to this log",
-                hint="resume(path, model=...)",
-            )
-        entries = log.resume().entries
-        make: Any = cls
-        manager: Self = make(policy=policy, **outside)
-        for entry in entries:
-            manager.machine.add(entry)
-        journal = manager._new_journal(log)
-        journal.begin(manager.machine, manager._other_state(), base=True)
-        manager._use(journal)
-        return manager
-
-    def _new_journal(self, log: TranscriptLog, *, owned: bool = False) -> Journal:
-        from ullage.manager.journal import Journal
-        from ullage.summarizers.extractive import model_asked
-
-        record, model = bool(self._outside.get("record")), model_asked(self.host.summarizer)
-        return Journal(log, owned=owned, ids=self._ids, record=record, model=model)
-
-    def _use(self, journal: Journal) -> None:
-        """From now on the conversation is kept there; its path is passed to hooks and to the model."""
-        self._journal, options = journal, dict(self.host.options)
-        options["transcript_path"] = options.get("transcript_path") or journal.log.path
-        options["session_id"] = options.get("session_id") or journal.log.session_id
-        self.host = replace(self.host, logged=True, options=options)
-
-    def _keep_in(self, log: Log) -> None:
-        """Begin a log with this conversation, which is still empty."""
         from ullage.manager.journal import read_journal
 
         owned = isinstance(log, str | PathLike)
@@ -520,48 +383,92 @@ class Keeping:
                     f"{opened.name}: the log holds a conversation already",
                     hint="ContextManager.resume(path) continues it",
                 )
-            journal = self._new_journal(opened, owned=owned)
-            journal.begin(self.machine, self._other_state())
-            self._use(journal)
+            self._begin(opened, owned=owned)
         except BaseException:
             if owned:
                 opened.close()
             raise
 
-    @property
-    def log(self) -> TranscriptLog | None:
-        """The log that this conversation is kept in; `None`: there is none. Read it, but append nothing."""
-        return None if self._journal is None else self._journal.log
+    def adopt(self, log: TranscriptLog, *, owned: bool) -> None:
+        """Go on from a transcript that no manager wrote, with what a resume shows as the history."""
+        for entry in log.resume().entries:
+            self._machine.add(entry)
+        self._begin(log, owned=owned, base=True)
+
+    def resume(self, log: TranscriptLog, read: ReadJournal, *, owned: bool) -> None:
+        """Go on from a log that a manager wrote, as it was read."""
+        from ullage.manager.journal import load_account, ms_of, uuids_of
+
+        machine, journal = self._machine, self._new_journal(log, owned=owned)
+        self.put(read.state, [added.item for added in read.history])
+        machine.view.uuids = uuids_of(read.history)
+        account = {"reports": read.reports, "records": read.records, "let_go": read.let_go}
+        load_account(machine, account)
+        trim_account(machine)
+        for added in read.later:
+            at_ms = ms_of(added.timestamp)
+            self._add_again(added.item, at_ms=at_ms, uuid=added.uuid, answer=added.answer)
+        places = (added.offset for added in (*read.history, *read.later))
+        journal.goes_on(machine, read.state, places)
+        self._use(journal)
+        self.commit("resume", journal.without(read.unfinished, "an unfinished write"))
+
+    def _begin(self, log: TranscriptLog, *, owned: bool, base: bool = False) -> None:
+        journal = self._new_journal(log, owned=owned)
+        journal.begin(self._machine, self._others(), base=base)
+        self._use(journal)
+
+    def _new_journal(self, log: TranscriptLog, *, owned: bool) -> Journal:
+        from ullage.manager.journal import Journal
+        from ullage.summarizers.extractive import model_asked
+
+        model = model_asked(self._host.summarizer)
+        return Journal(log, owned=owned, ids=self._ids, record=self._record, model=model)
+
+    def _use(self, journal: Journal) -> None:
+        self._journal, self.lock = journal, journal.log.one_writer
+        self._host.is_logged(journal.log)
 
     def close(self) -> None:
-        """Close the log's file, if it was given as a path; `resume` continues the conversation."""
+        """Close the log, if it was opened here."""
         if self._journal is not None:
             self._journal.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def entries(self, start: int = 0) -> list[dict[str, Any]]:
-        """Messages of the history as entries with uuids and times, for the host's own log.
-
-        From then on lines in `Request.records` name them by these uuids. Items that are not messages are left out.
-
-        Args:
-            start: Position in the history of the first; negative: counted from its end.
-        """
-        self._name(range(len(self.machine.history))[start:])
-        return as_entries(self.machine.history, self.machine.view, start, self._ids)
+    def entries(self, start: int) -> list[dict[str, Any]]:
+        """See `ContextManager.entries`."""
+        history = self._machine.history
+        self.name(range(len(history))[start:])
+        return as_entries(history, self._machine.view, start, self._ids)
 
     # ---- what need not be in memory ----------------------------------------------------------
 
-    def _lighten(self) -> None:
-        journal, machine = self._journal, self.machine
-        self._lighter.lighten(machine, self._writer, None if journal is None else self._read)
-        if journal is not None:
+    def lighten(self) -> None:
+        """Let go of what left the view, after a request: messages that the log holds, names, times, what the repairer knows of them."""
+        self._lighten()
+        if self._journal is not None:
+            machine, journal = self._machine, self._journal
             journal.reports, journal.records = len(machine.reports), len(machine.records)
+
+    def _lighten(self) -> None:
+        machine, view = self._machine, self._machine.view
+        trim_account(machine)
+        count = len(machine.history)
+        left = count - len(view)
+        if abs(left - self._left) < _FEW:
+            return
+        self._left = left
+        shown = {source for source in view.sources if isinstance(source, int)}
+        inside = {*shown, *(int(key) for key in view.sources if str(key).isdecimal()), count - 1}
+        self._writer.forget(machine, shown)
+        view.bases = {key: base for key, base in view.bases.items() if key in shown}
+        if self._journal is None:
+            return
+        if not isinstance(machine.history, History):
+            machine.history = History(machine.history, self._read)
+        history = machine.history
+        history.let_go(inside)
+        view.uuids = {at: name for at, name in view.uuids.items() if history.held(at)}
+        view.times = {at: came for at, came in view.times.items() if history.held(at)}
 
     def _read(self, at: int) -> Item | None:
         added = self._added(at)
@@ -576,11 +483,11 @@ class Keeping:
             return None
         return read_message(journal.log, journal.offsets[at])
 
-    def _name(self, positions: Iterable[int]) -> None:
+    def name(self, positions: Iterable[int]) -> None:
         """Have names and times of these messages of the history in memory again, which left it."""
         from ullage.manager.journal import ms_of
 
-        view, history = self.machine.view, self.machine.history
+        view, history = self._machine.view, self._machine.history
         for at in positions:
             if not isinstance(history, History) or history.held(at):
                 continue
@@ -595,21 +502,29 @@ class Keeping:
 
     # ---- all or nothing ----------------------------------------------------------------------
 
-    def _commit(self, what: str, more: Sequence[dict[str, Any]] = ()) -> None:
+    def added(self, *, answer: bool = False) -> bool:
+        """Write the message that was just added, if there is a log; false where that takes a `commit`.
+
+        Raises:
+            InvalidMessage, LogConflict, StoreError: See `Journal.added`; nothing was written.
+        """
+        return self._journal is None or self._journal.added(self._machine, answer=answer)
+
+    def commit(self, what: str, more: Sequence[dict[str, Any]] = ()) -> None:
         """Write what has changed; if that fails, nothing has."""
         if self._journal is None:
             return
-        request = self._sent if self._sent is not self._recorded else None
+        request = self.sent if self.sent is not self._recorded else None
         try:
-            self._journal.commit(self.machine, self._other_state(), what, more, request)
-            self._recorded = self._sent
+            self._journal.commit(self._machine, self._others(), what, more, request)
+            self._recorded = self.sent
         except BaseException:
-            self._sent = self._recorded
-            self._go_back(self._journal.state, self._journal.messages)
+            self.sent = self._recorded
+            self.go_back(self._journal.state, self._journal.messages)
             raise
 
     @contextmanager
-    def _whole(self, what: str, *, careful: bool = True, levels: bool = True) -> Iterator[None]:
+    def whole(self, what: str, *, careful: bool = True, levels: bool = True) -> Iterator[None]:
         """A call that is in the log when it ends, and that changes nothing if it is interrupted.
 
         What a call learned before one of Ullage's errors is kept, for example that a summarizer failed.
@@ -619,14 +534,12 @@ class Keeping:
             careful: Look back in memory too, where there is no log.
             levels: Whether levels are asked, which may change their states to the end.
         """
-        machine, journal = self.machine, self._journal
+        machine, journal = self._machine, self._journal
         before: Mapping[str, Any] | None = None
         if journal is not None:
             before, journal.holds = journal.state, journal.holds + 1
         elif careful:
-            from ullage.manager.journal import state_of
-
-            before = {**state_of(machine), **self._other_state()}
+            before = self.state()
         counts = len(machine.reports), machine.account.held, _marks(machine)
         failure: BaseException | None = None
         try:
@@ -639,27 +552,30 @@ class Keeping:
             if journal is not None:
                 journal.holds -= 1
             if failure is None or (isinstance(failure, UllageError) and failure.code != "aborted"):
-                self._commit(what)
+                self.commit(what)
             elif before is not None and counts[2] == _marks(machine):
-                self._go_back(before, len(machine.history), counts[:2])
+                self.go_back(before, len(machine.history), counts[:2])
         if what == "prepare":
-            self._lighten()
+            self.lighten()
 
-    def _go_back(
+    def go_back(
         self, state: Mapping[str, Any], messages: int, counts: tuple[int, int] | None = None
     ) -> None:
-        """Restore an earlier state; of what was added since, the messages up to a number stay."""
-        from ullage.manager.journal import set_state
+        """Restore an earlier state; of what was added since, the messages up to a number stay.
 
-        machine, journal = self.machine, self._journal
+        Args:
+            state: What `state` gave then.
+            messages: So many of the history stay.
+            counts: Reports and records of requests that stay; `None`: those that are in the log.
+        """
+        machine, journal = self._machine, self._journal
         history, view = machine.history[:messages], machine.view
         written = (journal.reports, journal.records) if journal else (0, 0)
         reports, records = counts or written
-        set_state(machine, state, history[: state["count"]])
+        self.put(state, history[: state["count"]])
         del machine.reports[reports:]
         machine.records = machine.records[:records]
         machine.view.uuids = {at: name for at, name in view.uuids.items() if at < messages}
-        self._load_other_state(state)
         for at in range(state["count"], messages):
             answer = journal is not None and at in journal.answers
             self._add_again(
@@ -668,28 +584,17 @@ class Keeping:
 
     def _add_again(self, item: Item, *, at_ms: int | None, uuid: str, answer: bool) -> None:
         """Add a message that a log holds; where it was observed as the model's answer, it counts as one again."""
-        machine = self.machine
+        machine = self._machine
         before = int(machine.view.ledger.tokens())
         machine.add(item, at_ms=at_ms, uuid=uuid)
         self._writer.note_answer(machine)
         if answer:
             machine.answered(machine.history[-1], before)
 
-    # ---- other ways on -----------------------------------------------------------------------
-
     def rewind(self, count: int) -> None:
-        """Go back to the first `count` messages of the history: the others are removed, as if they had never been added.
-
-        Messages that a level had removed or summed up come back whole if its text may cover some that are removed.
-
-        Args:
-            count: Messages of `history` that stay.
-
-        Raises:
-            InvalidPolicy: There are fewer.
-        """
-        journal, machine = self._journal, self.machine
-        self._name(range(len(machine.history)))
+        """See `ContextManager.rewind`."""
+        journal, machine = self._journal, self._machine
+        self.name(range(len(machine.history)))
         back = range(max(0, count), len(machine.history))
         names = [] if journal is None else journal.names(machine, back)
         self._writer.note_imported(machine)
@@ -698,55 +603,7 @@ class Keeping:
             return
         journal.messages = min(journal.messages, count)
         journal.recorder = journal.recorder and journal.recorder.again()
-        self._commit("rewind", journal.without(names, "taken back"))
-
-    def fork(
-        self,
-        *,
-        policy: Policy | str | None = None,
-        log: Log | None = None,
-        **outside: Unpack[Outside],
-    ) -> Self:
-        """Another manager of the same conversation in its current state; the two are independent from then on.
-
-        Args:
-            policy: `None`: this one's.
-            log: The fork's own log: a path, or an open and empty log. `None`: it has none.
-            **outside: What should differ from this manager, with the constructor's names.
-        """
-        from ullage.manager.journal import load
-
-        arguments = {**self._outside, **outside}
-        own = arguments.pop("policy", None)
-        saved = self.save(history=True)
-        fork = type(self)._of_state(saved, own if policy is None else policy, arguments)
-        load(fork.machine, saved, None)
-        fork._writer.load(fork.machine, saved["outgoing"])
-        if log is not None:
-            fork._keep_in(log)
-        return fork
-
-    def __deepcopy__(self, memo: Any) -> Self:
-        del memo
-        return self.fork()
-
-    def __copy__(self) -> NoReturn:
-        raise InvalidPolicy(
-            "copy",
-            type(self).__name__,
-            "two managers cannot share one conversation",
-            hint="manager.fork()",
-        )
-
-    def __reduce__(self) -> NoReturn:
-        raise InvalidPolicy(
-            "pickle", type(self).__name__, "holds what is outside of it: clients, files, callables",
-            hint="save() returns the state as JSON, ContextManager.restore reads it",
-        )  # fmt: skip
-
-    def _locked(self) -> Any:
-        """What is added and written is one step, also between threads."""
-        return _UNLOCKED if self._journal is None else self._journal.log.one_writer
+        self.commit("rewind", journal.without(names, "taken back"))
 
 
 def _marks(machine: Any) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ullage.levels.level import Writer
     from ullage.observe.events import Listener
     from ullage.recall.store import OffloadStore
+    from ullage.transcript.log import TranscriptLog
 
 
 _ROLES: Final = ("user", "assistant", "system", "developer", "tool", "function", "model")
@@ -427,9 +428,11 @@ def _one(effect: Effect) -> Flow[Any]:
 # What belongs to the outside of a conversation: summarizers, stores, hooks, listeners; what a host's prompt and tools come to.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Host:
     """What is used from outside and is not saved: summarizer, stores, hooks, listeners.
+
+    It is changed once at most, when a log is begun or resumed (`is_logged`).
 
     Attributes:
         summarizer: For compactions; `None`: extractive.
@@ -458,6 +461,12 @@ class Host:
     ahead: Ahead | None = None
     background: BackgroundFlow = field(default_factory=BackgroundFlow)
     logged: bool = False
+
+    def is_logged(self, log: TranscriptLog) -> None:
+        """From now on the conversation is in a log, whose path hooks and the model get unless the host named another."""
+        self.logged = True
+        self.options["transcript_path"] = self.options.get("transcript_path") or log.path
+        self.options["session_id"] = self.options.get("session_id") or log.session_id
 
     @property
     def store(self) -> Any:

@@ -18,6 +18,7 @@ from ullage.effects import Emit, Flow
 from ullage.facts.words import host_share, is_standing
 from ullage.levels import pipeline, provider_clearing
 from ullage.levels.collapse import QUIET_SOURCES
+from ullage.levels.context_edits import ContextEdits
 from ullage.levels.cost import working_size
 from ullage.levels.level import AutoCompactor, Context, Goal, Level, LevelState, Rest
 from ullage.levels.pins import Pin
@@ -568,6 +569,7 @@ class Machine:
     steps_tried: list[str] = field(default_factory=list)
     learned_limit: int | None = None
     stated_window: dict[str, int] = field(default_factory=dict)  # what the host stated of the model
+    context_management: Mapping[str, Any] | None = None  # the parameter, if the host gave it
     now_ms: int | None = None  # the clock of the newest request; not saved
     account: Account = field(default_factory=Account)
     let_go: tuple[int, int] = (0, 0)  # reports that are no longer kept; request of the newest
@@ -601,6 +603,24 @@ class Machine:
         self.stated_policy, self.stated_changes = self.policy, self.policy.changes()
         self.tally = Tally(self.overhead)
         self.set_window(self.model)
+        if self.context_management is not None:
+            self.state(ContextEdits).config = dict(self.context_management)
+
+    def fresh(self) -> Machine:
+        """A conversation of the same settings before its first message."""
+        return Machine(
+            model=replace(self.model, context_window=self.table_window),
+            policy=self.stated_policy,
+            settings=self.settings,
+            overhead=dict(self.overhead),
+            source=self.source,
+            provider=self.provider,
+            tools=self.tools,
+            thinking=self.thinking,
+            levels=self.levels,
+            stated_window=self.stated_window,
+            context_management=self.context_management,
+        )
 
     @property
     def manual_thinking(self) -> bool:

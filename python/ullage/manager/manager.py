@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableSequence, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
 from ullage.compaction.effects_runner import Providers, arun_flow, run_flow
 from ullage.counting.models import Model, ModelTable
@@ -16,7 +17,7 @@ from ullage.levels.level import Level
 from ullage.levels.pins import Pin, pin_of, unpin
 from ullage.levels.view import StageReport
 from ullage.manager import prepare
-from ullage.manager.keeping import ExclusiveGuard, Lighter, too_many_told
+from ullage.manager.keeping import ExclusiveGuard, Keeper, too_many_told
 from ullage.manager.known import (
     Host,
     check_arguments,
@@ -24,8 +25,9 @@ from ullage.manager.known import (
     form_is_open,
     names_of,
     overhead_of,
+    shown_form,
 )
-from ullage.manager.machine import Machine, decided, new_uuid, now_in_ms
+from ullage.manager.machine import Machine, decided, now_in_ms, opened_log
 from ullage.manager.prepare import Marks
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Decided, Recovery, Request, Usage
@@ -34,6 +36,7 @@ from ullage.messages import Item, SDKObject, SystemPrompt, Tools
 from ullage.policy import KeepPolicy, Policy
 from ullage.policy.whole import known_arguments, policy_given
 from ullage.providers.anthropic import Thinking, read_thinking
+from ullage.providers.native_tools import CountedTools
 from ullage.providers.registry import AnyProvider, provider_of
 
 if TYPE_CHECKING:
@@ -41,8 +44,9 @@ if TYPE_CHECKING:
     from ullage.compaction.job import Direction, KeptNotes
     from ullage.compaction.prefetch import Ahead
     from ullage.levels.cost import SessionCosts
-    from ullage.manager.outside import Log
+    from ullage.manager.outside import Log, Outside
     from ullage.manager.questions import Explanation
+    from ullage.manager.written_back import ListView
     from ullage.observe.events import Listener
     from ullage.observe.hooks import Hooks
     from ullage.recall import Recall
@@ -50,6 +54,7 @@ if TYPE_CHECKING:
     from ullage.recall.text import ToolAnswer
     from ullage.summarizers.protocol import Writer, WriterLike
     from ullage.summarizers.streams import StreamingSummarizer
+    from ullage.transcript.log import TranscriptLog
 
 T = TypeVar("T")
 
@@ -60,7 +65,7 @@ _OF_JOBS = ("keep", "redact", "template", "session_id", "transcript_path", "cwd"
 """Arguments that go on to every compaction."""
 
 
-class ContextManager(WholeLists):
+class ContextManager:
     """Keeps one conversation within its window: `add` new messages, `prepare` requests, `observe` responses.
 
     Everything that was added stays in `history`; a request is a view of it. There is no state outside of the object, so a
@@ -182,6 +187,7 @@ class ContextManager(WholeLists):
             thinking=asked,
             levels=pipeline.checked(levels),
             stated_window={name: value for name, value in stated.items() if value is not None},
+            context_management=context_management,
         )
         warn_without_trigger(self.machine.window, self.machine.overhead_tokens)
         named = ("summarizer", "line_summarizer", "fallback")
@@ -202,14 +208,13 @@ class ContextManager(WholeLists):
         )
         if memory is not None and hasattr(memory, "listen"):
             memory.listen(self.host.listeners)
-        self._exclusive, self._lighter = ExclusiveGuard(), Lighter()
-        self._marks = Marks(levels)
-        if context_management is not None:
-            self.machine.state(context_edits.ContextEdits).config = dict(context_management)
-        self._outside, self._followed = arguments, Followed()
-        self._clock, self._ids = clock or now_in_ms, new_uuid
+        self._arguments, self._clock = arguments, clock or now_in_ms
+        self._exclusive, self._marks, followed = ExclusiveGuard(), Marks(levels), Followed()
+        parts = self._conversation
+        self._keeper = Keeper(*parts, followed, clock=self._clock, record=record)
+        self._lists = WholeLists(*parts, self._marks, self._keeper, followed, self._clock)
         if log is not None:
-            self._keep_in(log)
+            self._keeper.begin(log)
 
     # ---- input -------------------------------------------------------------------------------
 
@@ -225,15 +230,15 @@ class ContextManager(WholeLists):
         """
         if self._form_is_open:
             self._look_at_form([message])
-        machine, journal = self.machine, self._journal
-        with self._locked():
+        machine, keeper = self.machine, self._keeper
+        with keeper.lock:
             standing = machine.standing()
             try:
                 machine.take(message, at_ms=self._clock())
-                written = journal is None or journal.added(machine)
+                written = keeper.added()
                 self._writer.note_answer(machine)
                 if not written:
-                    self._commit("add")
+                    keeper.commit("add")
             except BaseException:
                 machine.go_back(standing)
                 raise
@@ -250,8 +255,8 @@ class ContextManager(WholeLists):
         """
         if self._form_is_open:
             self._look_at_form([response])
-        machine, journal = self.machine, self._journal
-        with self._locked():
+        machine, keeper = self.machine, self._keeper
+        with keeper.lock:
             standing, seen = machine.standing(), machine.looks
             try:
                 newest = machine.observe(response, at_ms=self._clock())
@@ -260,8 +265,8 @@ class ContextManager(WholeLists):
                 prepare.answered(machine, self.host, newest)
                 # What no level has seen is made again of the message: its line says all.
                 says_all = self.host.memory is None and seen == machine.looks
-                if not (says_all and journal is not None and journal.added(machine, answer=True)):
-                    self._commit("observe")
+                if not (says_all and keeper.added(answer=True)):
+                    keeper.commit("observe")
             except BaseException:
                 machine.go_back(standing)
                 raise
@@ -277,7 +282,7 @@ class ContextManager(WholeLists):
             by: `host`, `user` or `tool`.
         """
         self.machine.pins[name] = pin_of(name, given, by=by)
-        self._commit("pin")
+        self._keeper.commit("pin")
 
     def unpin(self, name: str) -> None:
         """Remove a pin.
@@ -287,7 +292,7 @@ class ContextManager(WholeLists):
         """
         remaining = unpin(self.machine.pins.values(), name)
         self.machine.pins = {pin.name: pin for pin in remaining}
-        self._commit("unpin")
+        self._keeper.commit("unpin")
 
     # ---- output ------------------------------------------------------------------------------
 
@@ -308,10 +313,10 @@ class ContextManager(WholeLists):
             self.host.background.stop_task()
             request = self._at_rest(now_ms)
             if request is None:
-                with self._whole("prepare", careful=cancel is not None):
-                    self._sent = request = self._run(self._prepare(now_ms), cancel)
+                with self._keeper.whole("prepare", careful=cancel is not None):
+                    self._keeper.sent = request = self._run(self._prepare(now_ms), cancel)
             self._marks.begin(self.machine)
-            self._sent = request
+            self._keeper.sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
             return request
         finally:
@@ -324,10 +329,10 @@ class ContextManager(WholeLists):
         with self._exclusive("aprepare"):
             request = self._at_rest(now_ms)
             if request is None:
-                with self._whole("prepare"):
-                    self._sent = request = await self._arun(self._prepare(now_ms), cancel)
+                with self._keeper.whole("prepare"):
+                    self._keeper.sent = request = await self._arun(self._prepare(now_ms), cancel)
             self._marks.begin(self.machine)
-            self._sent = request
+            self._keeper.sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=True)
         return request
 
@@ -360,7 +365,7 @@ class ContextManager(WholeLists):
             StoreError: It could not be written to the log; state is unchanged.
         """
         asked = prepare.Asked(instructions, keep, direction, at, target_tokens)
-        with self._whole("compact"):
+        with self._keeper.whole("compact"):
             return self._run(prepare.compact(*self._conversation, asked), cancel)
 
     async def acompact(
@@ -375,7 +380,7 @@ class ContextManager(WholeLists):
     ) -> CompactionResult:
         """`compact`, without blocking the event loop."""
         asked = prepare.Asked(instructions, keep, direction, at, target_tokens)
-        with self._whole("compact"):
+        with self._keeper.whole("compact"):
             return await self._arun(prepare.compact(*self._conversation, asked), cancel)
 
     def idle_at(self) -> int | None:
@@ -404,7 +409,7 @@ class ContextManager(WholeLists):
             StoreError: It could not be written to the log; state is unchanged.
         """
         now = self._clock() if now_ms is None else now_ms
-        with self._whole("compact_idle"):
+        with self._keeper.whole("compact_idle"):
             return self._run(prepare.compact_idle(self.machine, self.host, now))
 
     async def acompact_idle(
@@ -425,7 +430,7 @@ class ContextManager(WholeLists):
         await (sleep or asyncio.sleep)(max(0, at_ms - now) / 1000)
         if self.machine.requests != number:
             return None
-        with self._whole("compact_idle"):
+        with self._keeper.whole("compact_idle"):
             now = self._clock()
             return await self._arun(prepare.compact_idle(self.machine, self.host, now))
 
@@ -445,14 +450,14 @@ class ContextManager(WholeLists):
         """
         from ullage.manager.prepare import recover
 
-        with self._exclusive("on_overflow"), self._whole("on_overflow", careful=False):
+        with self._exclusive("on_overflow"), self._keeper.whole("on_overflow", careful=False):
             return self._run(recover(*self._conversation, error))
 
     async def aon_overflow(self, error: object) -> Recovery:
         """`on_overflow`, without blocking the event loop."""
         from ullage.manager.prepare import recover
 
-        with self._exclusive("aon_overflow"), self._whole("on_overflow"):
+        with self._exclusive("aon_overflow"), self._keeper.whole("on_overflow"):
             return await self._arun(recover(*self._conversation, error))
 
     def stage_ahead(self) -> int:
@@ -461,12 +466,12 @@ class ContextManager(WholeLists):
         Returns:
             How many spans are ready that were not before; 0 where collapse is off or the window is not full enough.
         """
-        with self._whole("stage_ahead", careful=False):
+        with self._keeper.whole("stage_ahead", careful=False):
             return self._run(prepare.stage_ahead(self.machine, self.host))
 
     async def astage_ahead(self) -> int:
         """`stage_ahead` in the background: what is added or changed in the meantime is checked when it ends."""
-        with self._whole("stage_ahead", careful=False):
+        with self._keeper.whole("stage_ahead", careful=False):
             return await self._arun(prepare.stage_ahead(self.machine, self.host))
 
     def expand(self, collapse_id: str) -> StageReport:
@@ -475,9 +480,312 @@ class ContextManager(WholeLists):
         Raises:
             UnknownHandle: No placeholder with that id is in the context.
         """
-        self._name(range(len(self.machine.history)))
-        with self._whole("expand", careful=False):
+        self._keeper.name(range(len(self.machine.history)))
+        with self._keeper.whole("expand", careful=False):
             return self._run(prepare.expand(self.machine, self._writer, collapse_id))
+
+    # ---- saved, restored, resumed, forked -------------------------------------------------------------
+
+    def save(
+        self, *, history: bool = False, since: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """The state as plain JSON: decisions, state of the levels, learned limits, counters, corrections.
+
+        Args:
+            history: Include the messages. Otherwise pass them to `restore`.
+            since: The state that was saved last: only what has changed since is returned. `restore` takes the state with the
+                changes after it as a list; `ullage.manager.with_changes` makes one state of them. `None`: the whole state.
+        """
+        from ullage.manager.journal import change_of
+
+        state = self._keeper.saved(history=history)
+        return state if since is None else change_of(since, state)
+
+    @classmethod
+    def restore(
+        cls,
+        saved: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        history: Sequence[Item] | None = None,
+        *,
+        policy: Policy | str | None = None,
+        **outside: Unpack[Outside],
+    ) -> Self:
+        """A manager that continues where the saved one left off.
+
+        If the history is shorter or was edited, the state is rolled back to it: messages are compared one by one, and from the first
+        that differs on they count as added since; decisions about the others are dropped.
+
+        Args:
+            saved: The result of `save`, or a list of one and of the changes that followed.
+            history: The messages that had been added, in order, from the host's own log; `None`: those in `saved`. Messages
+                beyond them count as added since.
+            policy: `None`: the saved one.
+            **outside: What is not saved, with the constructor's names: `system`, `tools`, `summarizer`, `store`, ...
+
+        Raises:
+            InvalidPolicy: It is not a saved state, or the history differs from its first message on; names the field.
+        """
+        from ullage.manager.journal import with_changes
+
+        state = with_changes(saved)
+        manager = cls._of_state(state, policy, outside)
+        manager._keeper.load(state, history)
+        manager._keeper.commit("restore")
+        return manager
+
+    @classmethod
+    def resume(
+        cls, path: Log, *, policy: Policy | str | None = None, **outside: Unpack[Outside]
+    ) -> Self:
+        """A manager that continues from a log: the next request is the one that its writer would have sent.
+
+        From a transcript that no manager wrote it starts with what a resume shows as the history. Then `model` is required.
+
+        Args:
+            path: The log's file, or an open log of it.
+            policy: `None`: that of the manager that wrote it.
+            **outside: What is not in the log, with the constructor's names: `system`, `tools`, `summarizer`, `store`, ...
+
+        Raises:
+            InvalidPolicy: No manager wrote to it, and no `model` is named.
+            InvalidTranscript: What the manager wrote cannot be read; names the line.
+            LogConflict: Another writer holds the file.
+            StoreError: There is no such file, or it cannot be read.
+        """
+        from ullage.manager.journal import read_journal
+
+        owned, clock = isinstance(path, str | PathLike), outside.get("clock") or now_in_ms
+        log = opened_log(path, clock, create=False) if isinstance(path, str | PathLike) else path
+        make: Any = cls
+        manager: Self
+        try:
+            read = read_journal(log)
+            if read.state:
+                manager = cls._of_state(read.state, policy, outside)
+                manager._keeper.resume(log, read, owned=owned)
+                return manager
+            if "model" not in outside:
+                raise InvalidPolicy(
+                    "model",
+                    None,
+                    "is needed: no manager has written to this log",
+                    hint="resume(path, model=...)",
+                )
+            manager = make(policy=policy, **outside)
+            manager._keeper.adopt(log, owned=owned)
+        except BaseException:
+            if owned:
+                log.close()
+            raise
+        return manager
+
+    @classmethod
+    def _of_state(
+        cls, saved: Mapping[str, Any], policy: Policy | str | None, outside: Mapping[str, Any]
+    ) -> Self:
+        from ullage.manager.journal import arguments_of
+
+        make: Any = cls
+        manager: Self = make(**{**arguments_of(saved, policy), **outside})
+        return manager
+
+    def fork(
+        self,
+        *,
+        policy: Policy | str | None = None,
+        log: Log | None = None,
+        **outside: Unpack[Outside],
+    ) -> Self:
+        """Another manager of the same conversation in its current state; the two are independent from then on.
+
+        Args:
+            policy: `None`: this one's.
+            log: The fork's own log: a path, or an open and empty log. `None`: it has none.
+            **outside: What should differ from this manager, with the constructor's names.
+        """
+        saved = self._keeper.saved(history=True)
+        saved.pop("memory", None)  # the fork's notes are the object that it is given
+        arguments = {**self._arguments, **outside}
+        own = arguments.pop("policy", None)
+        fork = self._of_state(saved, own if policy is None else policy, arguments)
+        fork._keeper.load(saved, None)
+        fork._lists.share_points(self._lists)
+        if log is not None:
+            fork._keeper.begin(log)
+        return fork
+
+    def rewind(self, count: int) -> None:
+        """Go back to the first `count` messages of the history: the others are removed, as if they had never been added.
+
+        Messages that a level had removed or summed up come back whole if its text may cover some that are removed.
+
+        Args:
+            count: Messages of `history` that stay.
+
+        Raises:
+            InvalidPolicy: There are fewer.
+        """
+        self._keeper.rewind(count)
+
+    @property
+    def log(self) -> TranscriptLog | None:
+        """The log that this conversation is kept in; `None`: there is none. Read it, but append nothing."""
+        return self._keeper.log
+
+    def close(self) -> None:
+        """Close the log's file, if it was given as a path; `resume` continues the conversation."""
+        self._keeper.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def entries(self, start: int = 0) -> list[dict[str, Any]]:
+        """Messages of the history as entries with uuids and times, for the host's own log.
+
+        From then on lines in `Request.records` name them by these uuids. Items that are not messages are left out.
+
+        Args:
+            start: Position in the history of the first; negative: counted from its end.
+        """
+        return self._keeper.entries(start)
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        del memo
+        return self.fork()
+
+    def __copy__(self) -> NoReturn:
+        raise InvalidPolicy(
+            "copy",
+            type(self).__name__,
+            "two managers cannot share one conversation",
+            hint="manager.fork()",
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidPolicy(
+            "pickle", type(self).__name__, "holds what is outside of it: clients, files, callables",
+            hint="save() returns the state as JSON, ContextManager.restore reads it",
+        )  # fmt: skip
+
+    # ---- a list that a framework keeps -------------------------------------------------------
+
+    def view(
+        self,
+        messages: Sequence[Item],
+        *,
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
+        model: str | None = None,
+    ) -> ListView:
+        """The list to send in place of a framework's whole list of messages.
+
+        Messages are compared by content with those of the call before. New ones are taken; where the list was cut, edited or
+        continued in another way, the conversation goes back to the last message that is the same. Before each response in the list
+        that no request was prepared for, the levels run as they would have: a new manager makes the same view of a list as
+        one that followed it from the start (with equal arguments, the same time of day, and no summarizer that asks a model).
+
+        Args:
+            messages: All of the conversation, oldest first, in the manager's form; never changed.
+            system: The system prompt, to be counted; `None`: as before.
+            tools: Tool definitions, to be counted; `None`: as before.
+            model: Name of the model for this and later calls; `None`: as before.
+
+        Raises:
+            ContextTooLarge: What has to stay does not fit; names the smallest possible size.
+            InvalidMessage: A message is malformed; those before it have been taken.
+            ManagerBusy: Another call prepares a request of this conversation.
+
+        Example:
+            >>> from ullage import ContextManager
+            >>> given = [{"role": "user", "content": "hello"}]
+            >>> view = ContextManager(model="claude-opus-4-5").view(given)
+            >>> view.messages[0] is given[0], view.origin, view.plan[0].action
+            (True, [0], 'kept')
+        """
+        with self._exclusive("view"):
+            self.host.background.stop_task()
+            self._meet(system, tools, model, messages)
+            with self._keeper.whole("prepare", careful=False):
+                list_view = self._run(self._lists.follow(messages, self))
+            prepare.write_ahead(self.machine, self.host, asynchronous=False)
+        return list_view
+
+    def changed_view(
+        self,
+        messages: Sequence[Item],
+        *,
+        unchanged: int = 0,
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
+        model: str | None = None,
+    ) -> ListView | None:
+        """`view`; `None` as long as nothing that levels did is in it: the list is then to be sent as it is.
+
+        For a gateway, which repairs nothing that it has not changed, and sends the bytes that came.
+
+        Args:
+            messages: The same as of `view`, like what follows.
+            unchanged: So many messages at the beginning are known to be those of the call before, and are not compared.
+            system: `None`: the one before.
+            tools: `None`: those before.
+            model: `None`: the one before.
+
+        Raises:
+            ContextTooLarge, InvalidMessage, ManagerBusy: See `view`.
+        """
+        with self._exclusive("changed_view"):
+            self.host.background.stop_task()
+            self._meet(system, tools, model, messages)
+            with self._keeper.whole("prepare", careful=False):
+                list_view = self._run(self._lists.follow_changed(messages, self, unchanged))
+            prepare.write_ahead(self.machine, self.host, asynchronous=False)
+        return list_view
+
+    async def aview(
+        self,
+        messages: Sequence[Item],
+        *,
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
+        model: str | None = None,
+    ) -> ListView:
+        """`view`, without blocking the event loop."""
+        with self._exclusive("aview"):
+            self._meet(system, tools, model, messages)
+            with self._keeper.whole("prepare"):
+                list_view = await self._arun(self._lists.follow(messages, self))
+            prepare.write_ahead(self.machine, self.host, asynchronous=True)
+        return list_view
+
+    def view_kept(self, view: ListView) -> None:
+        """The framework has put the newest view in place of its own list, which the next call hands over."""
+        self._lists.replaced_by(view)
+        self._keeper.commit("view")
+
+    def view_state(self) -> dict[str, Any]:
+        """What the next `view` goes on from, as small plain JSON: decisions and fingerprints, no messages, no account of the past.
+
+        It may be lost: `view` then starts from the list alone.
+        """
+        return self._lists.state()
+
+    def load_view_state(self, stored: Mapping[str, Any], messages: Sequence[Item]) -> bool:
+        """Put a state of `view_state` into this manager, which is still empty.
+
+        Args:
+            stored: Also one that another process or version wrote; one that cannot be read is an error.
+            messages: The framework's list, from which the history is taken; it may have grown since.
+
+        Returns:
+            Whether it was of use: false where the list has been changed since, so that `view` starts from the list alone.
+
+        Raises:
+            InvalidPolicy: It is no such state, or the manager is not empty; names the field.
+        """
+        return self._lists.load(stored, messages)
 
     # ---- what may be asked at any moment -----------------------------------------------------
 
@@ -568,7 +876,7 @@ class ContextManager(WholeLists):
         from ullage.manager.questions import answer
 
         tool_answer = answer(self.machine, self.host, name, given)
-        self._commit("answer")
+        self._keeper.commit("answer")
         return tool_answer
 
     # ---- inside ------------------------------------------------------------------------------
@@ -577,7 +885,7 @@ class ContextManager(WholeLists):
         """The summarizer, which repeats this conversation's last request, so that the provider's cache holds nearly all of it (FULL-2)."""
 
         def last() -> Mapping[str, Any] | None:
-            sent, model = self._sent, self.machine.model.name
+            sent, model = self._keeper.sent, self.machine.model.name
             # Parameters and headers other than thinking need an endpoint that only the host knows.
             if (
                 sent is None
@@ -590,28 +898,66 @@ class ContextManager(WholeLists):
 
         return writer.following(self.machine.provider.name, last)
 
+    # ---- what differs from call to call -----------------------------------------------------
+
+    def _look_at_form(self, items: Sequence[Any]) -> None:
+        """Go on in the form that the first of these messages shows which shows one; nothing, if none does."""
+        form = shown_form(items, self.machine.provider)
+        if form is None:
+            return
+        self._form_is_open = False
+        if form is self.machine.provider or shown_form(self.machine.history, form) is not None:
+            return  # earlier messages have shown it
+        before = self.machine.provider
+        self.machine.provider = form
+        try:
+            self._writer.change(self.machine)
+        except InvalidPolicy:
+            self.machine.provider, self._form_is_open = before, True
+            raise
+        self._arguments["provider"], self.machine.resting_until = form, None
+        self._marks.forget()
+
+    def _meet(self, system: Any, tools: Any, model: str | None, items: Sequence[Item]) -> None:
+        """Count with this system prompt, these tools and this model from now on."""
+        machine, writer = self.machine, self._writer
+        if model is not None and model != machine.model.name:
+            table = self._arguments["table"] or ModelTable.builtin()
+            machine.change_model(table.stated(model, **machine.stated_window))
+            self._arguments["model"] = model
+        arguments = {"system": system, "tools": None if tools is None else CountedTools(tools)}
+        changed = {name: value for name, value in arguments.items() if value is not None}
+        if model is not None or any(
+            getattr(writer, name) != wanted for name, wanted in changed.items()
+        ):
+            self._arguments.update(changed)
+            writer.change(machine, **changed)
+            machine.change_overhead(writer.system, writer.tools, writer.definitions)
+        if self._form_is_open:
+            self._look_at_form(items)
+
+    # ---- driving --------------------------------------------------------------------------------
+
     def _at_rest(self, now_ms: int | None) -> Request | None:
         """The next request, if no level has anything to do for it, and none has to be asked."""
-        machine = self.machine
+        machine, keeper = self.machine, self._keeper
         if not self._marks.suffice:
             return None
         now = self._clock() if now_ms is None else now_ms
         if not self._marks.hold(machine, self.host, now):
             return None
-        if self._journal is None:
+        if not self.host.logged:
             request = prepare.at_rest(machine, self._writer, self._marks.tokens, now)
             if too_many_told(machine):
-                self._lighten()
+                keeper.lighten()
             return request
-        with self._whole("prepare", levels=False):
-            self._sent = prepare.at_rest(machine, self._writer, self._marks.tokens, now)
-            return self._sent
+        with keeper.whole("prepare", levels=False):
+            keeper.sent = prepare.at_rest(machine, self._writer, self._marks.tokens, now)
+            return keeper.sent
 
     def _prepare(self, now_ms: int | None) -> Flow[Request]:
         now = self._clock() if now_ms is None else now_ms
-        marks = self._marks  # where they suffice, they were asked already
-        at_rest = not marks.suffice and marks.hold(self.machine, self.host, now)
-        return prepare.prepare(*self._conversation, now, at_rest=at_rest)
+        return prepare.prepare(*self._conversation, self._marks, now)
 
     @property
     def _conversation(self) -> tuple[Machine, Host, RequestWriter]:

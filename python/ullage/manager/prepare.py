@@ -40,11 +40,10 @@ def prepare(
     machine: Machine,
     host: Host,
     writer: RequestWriter,
+    marks: Marks,
     now_ms: int | None,
-    *,
-    at_rest: bool = False,
 ) -> Flow[Request]:
-    """Run every level and build the request; `at_rest`: see `pipeline.run`.
+    """Run every level, or those alone that state no marks where the others have nothing to do, and build the request.
 
     Raises:
         ContextTooLarge: What has to stay does not fit; names the smallest possible size.
@@ -52,12 +51,14 @@ def prepare(
     """
     if not len(machine.view):
         raise InvalidMessage("there is no message to send")
+    # Where the marks suffice, they were looked at before anything was prepared.
+    resting = not marks.suffice and marks.hold(machine, host, now_ms)
     writer.note_imported(machine)
     compaction = machine.window.compaction
     goal = Goal(machine.last_resort_tokens if compaction else None)
     compactor = Autocompaction(machine, host)
     context = machine.context(host, now_ms, goal=goal, compactor=compactor)
-    yield from pipeline.run(machine.levels, context, machine.noted, at_rest=at_rest)
+    yield from pipeline.run(machine.levels, context, machine.noted, at_rest=resting)
     compactor.ended()
     if context.tokens() > machine.window.prompt:
         hint = "" if compaction else "compaction is turned off: unset DISABLE_COMPACT"

@@ -16,7 +16,6 @@ from ullage.levels.view import StageReport
 from ullage.manager.known import Host
 from ullage.manager.machine import Machine
 from ullage.messages import message_of
-from ullage.observe.cache_monitor import CacheForecast, cache_use, is_lost
 from ullage.recall import RECALL_TOOL, Archive, Recall, left
 from ullage.recall.text import ToolAnswer
 
@@ -143,6 +142,9 @@ def costs_of(machine: Machine) -> SessionCosts:
 
 def _audited(machine: Machine) -> Iterator[AuditedRequest]:
     """The remembered requests whose answers report their use of the cache."""
+    # Here alone: records of requests, which each compaction reads, are in this file.
+    from ullage.observe.cache_monitor import CacheForecast, cache_use, is_lost
+
     life = life_ms(machine.model, machine.stated_policy)
     cache = machine.model.cache
     forecast = CacheForecast(life / 1000 or inf, cache.min_tokens, steps=not cache.breakpoints)

@@ -130,19 +130,21 @@ class RequestWriter:
         """The same in the internal view."""
         return self._tools
 
-    def of_other(self, machine: Machine, **changed: Any) -> RequestWriter:
-        """A writer that goes on from this one with another system prompt, other tools, or the machine's present model and form."""
-        arguments = {"system": self._system, "tools": self._given_tools, **changed}
-        thinking = self._options.get("thinking")
-        writer = RequestWriter(
+    def fresh(self, machine: Machine, **changed: Any) -> RequestWriter:
+        """One of the machine's present model and form that has written nothing; `changed`: another system prompt, other tools."""
+        return RequestWriter(
             model=machine.model.name,
             provider=machine.provider,
-            thinking=thinking,
+            thinking=self._options.get("thinking"),
             cache=self._cache,
-            **arguments,
+            **{"system": self._system, "tools": self._given_tools, **changed},
         )
-        writer.load(machine, self.dump(machine))
-        return writer
+
+    def change(self, machine: Machine, **changed: Any) -> None:
+        """Go on with what `fresh` has; after an error nothing has changed."""
+        other = self.fresh(machine, **changed)
+        other.load(machine, self.dump(machine))
+        vars(self).update(vars(other))  # the parts of the manager hold this object
 
     def request(
         self,
