@@ -6,7 +6,7 @@ UllageError                     .code (stable), .hint (advice, not part of the m
 ├── InvalidTranscript (ValueError)   a transcript line or file that cannot be read; .path .line .offset
 │   └── TranscriptChanged            a file that was truncated or overwritten after it was read
 ├── InvalidPolicy (ValueError)       a policy, setting or argument out of range; .field .value .limit
-├── UnknownModel (LookupError)       a model name that is not in the table (where one is required)
+├── UnknownModel (LookupError)       a model name that is not in the table, where one is required
 ├── UnknownHandle (LookupError)      nothing that was removed has this handle; .handle
 ├── ContextTooLarge                  what has to stay does not fit; .floor_tokens .limit_tokens
 ├── CompactionError                  .code is one of the names that the class lists
@@ -16,9 +16,9 @@ UllageError                     .code (stable), .hint (advice, not part of the m
 ├── LogConflict                      the log changed under a writer, or another writer holds it
 │   ├── LeaseHeld                    another worker holds the conversation; .conversation .owner
 │   └── LeaseExpired                 a lease was lost to another worker before the write; .conversation .owner
-├── ManagerBusy                      a context manager was called while another call is running; .asked .running
+├── ManagerBusy                      a context manager was called during another call; .asked .running
 ├── EngineError (ImportError)        the Rust engine was required but is missing or has another version
-└── MissingExtra (ImportError)       an optional package is absent; .extra names what to install
+└── MissingExtra (ImportError)       an optional package is missing; .extra names what to install
 ```
 
 The Rust core raises the same classes.
@@ -48,7 +48,7 @@ class InvalidMessage(UllageError, ValueError):
     Attributes:
         index: Position in the list that was passed, or `None` for a single message.
         field: Path inside the message, such as `content[2].tool_use_id`; empty for the whole.
-        got: Short description of the value found there.
+        got: Short description of that value.
     """
 
     code = "invalid_message"
@@ -104,7 +104,7 @@ class InvalidTranscript(UllageError, ValueError):
 class TranscriptChanged(InvalidTranscript):
     """A file no longer holds what was read: another program truncated or overwrote it.
 
-    Appended lines do not count as such a change.
+    Appending lines is not such a change.
     """
 
     code = "transcript_changed"
@@ -138,21 +138,21 @@ class UnknownHandle(UllageError, LookupError):
     """Nothing in the conversation has the requested handle.
 
     Attributes:
-        handle: As it was given.
+        handle: The requested handle.
     """
 
     code = "unknown_handle"
 
     def __init__(self, handle: str) -> None:
         super().__init__(
-            f"there is nothing with the handle {handle[:80]!r}",
+            f"nothing has the handle {handle[:80]!r}",
             hint="the recall tool without a handle lists what was removed from the context",
         )
         self.handle = handle
 
 
 class ContextTooLarge(UllageError):
-    """What may never be removed is larger than the window, or than a target: no compaction can help.
+    """What must stay is larger than the window, or than a target: no compaction can help.
 
     Attributes:
         floor_tokens: System prompt + tool definitions + protected messages, in tokens; for a target the messages alone.
@@ -234,7 +234,7 @@ class PathRefused(UllageError, PermissionError):
     """A path could lead out of its folder; nothing was read or written.
 
     Attributes:
-        path: As it was given.
+        path: The path that was refused.
         reason: What is wrong with it.
     """
 
@@ -264,13 +264,13 @@ class LeaseHeld(LogConflict):
     def __init__(self, conversation: str, owner: str) -> None:
         super().__init__(
             f"conversation {conversation!r} is held by worker {owner!r}",
-            hint="wait for it, with wait_seconds=, or hand the message back to the queue",
+            hint="wait for it with wait_seconds=, or return the message to the queue",
         )
         self.conversation, self.owner = conversation, owner
 
 
 class LeaseExpired(LogConflict):
-    """A lease ran out and another worker took the conversation over; nothing was written.
+    """A lease expired and another worker took over the conversation; nothing was written.
 
     Attributes:
         conversation: Its name.
@@ -281,18 +281,18 @@ class LeaseExpired(LogConflict):
 
     def __init__(self, conversation: str, owner: str) -> None:
         super().__init__(
-            f"the lease of worker {owner!r} on conversation {conversation!r} is over",
-            hint="check the conversation out again: it holds everything that was written before",
+            f"the lease of worker {owner!r} on conversation {conversation!r} has expired",
+            hint="check the conversation out again: it has everything written before",
         )
         self.conversation, self.owner = conversation, owner
 
 
 class ManagerBusy(UllageError):
-    """A call was made while another one prepares a request of the same conversation; state is unchanged.
+    """A call was made while another one prepared a request of the same conversation; state is unchanged.
 
     Attributes:
         asked: The call that was refused, such as `prepare`.
-        running: The call that is running.
+        running: The call in progress.
     """
 
     code = "manager_busy"
@@ -312,13 +312,13 @@ class EngineError(UllageError, ImportError):
 
 
 class MissingExtra(UllageError, ImportError):
-    """An optional package is needed, and not installed or too old.
+    """A required optional package is missing or too old.
 
     Attributes:
         package: Its name.
         extra: The extra to install, as in `pip install 'ullage[cli]'`.
-        found: The release that is installed; empty: none, or unknown.
-        needed: The oldest release that will do; empty: any.
+        found: The installed release; empty: none, or unknown.
+        needed: The oldest supported release; empty: any.
     """
 
     code = "missing_extra"

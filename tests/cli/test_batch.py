@@ -89,7 +89,7 @@ def test_a_run_that_is_asked_to_end_goes_on_without_failures(folder, tmp_path, s
     run.send_signal(stop)
     _, errors = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert "the same command goes on from there" in errors
+    assert "the same command continues from there" in errors
     assert len(list(out.glob("*.jsonl"))) < 120, "it ended before it was interrupted"
     again = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert again.returncode == 0, again.stderr

@@ -202,7 +202,7 @@ def test_a_status_line_of_somebody_else_stays(machine):
     path.parent.mkdir(parents=True)
     path.write_text('{"statusLine": {"type": "command", "command": "mine"}}')
     (change,) = install_changes("user", machine.home)
-    assert "statusLine is set to something else, which stays" in change.notes
+    assert "statusLine is set to something else and was left alone" in change.notes
     assert json.loads(change.after)["statusLine"]["command"] == "mine"
 
 

@@ -163,7 +163,7 @@ def test_recall_returns_the_whole_of_what_a_hook_shortened(machine):
 
 def test_wrong_calls_are_answered_with_advice(machine):
     for tool, given, words in (
-        ("recall", {"handle": "nope"}, "nothing with the handle"),
+        ("recall", {"handle": "nope"}, "nothing has the handle"),
         ("recall", {"session": "feedface"}, "no session has an id that begins with it"),
         ("recall", {"handle": 7}, "must be a string"),
         ("search_sessions", {}, "no word"),
@@ -186,7 +186,7 @@ def test_sessions_are_searched(machine):
     assert not failed
     assert len(data["sessions"]) == 3
     assert data["sessions"][0]["hits"][0]["text"]
-    assert call("search_sessions", words="nowhereatall")[0] == "No session holds these words."
+    assert call("search_sessions", words="nowhereatall")[0] == "No session contains these words."
     assert IDS["codex"] in call("search_sessions", words="parser", tool="codex")[0]
 
 

@@ -119,7 +119,7 @@ def test_a_plugin_of_somebody_else_is_not_replaced(machine):
     path = machine.home / "project" / ".opencode" / "plugins" / "ullage.js"
     path.parent.mkdir(parents=True)
     path.write_text("// mine\n")
-    with pytest.raises(InvalidPolicy, match="somebody else"):
+    with pytest.raises(InvalidPolicy, match="not written by Ullage"):
         other_install("opencode", "project", machine.home / "project")
     carry_out(other_uninstall("opencode", "project", machine.home / "project"))
     assert path.read_text() == "// mine\n"

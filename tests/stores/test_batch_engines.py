@@ -105,4 +105,4 @@ def test_buckets_that_are_none(bucket):
     with pytest.raises(InvalidPolicy, match="bucket"):
         find_places(["s3://"])
     row = RowTask(action="count").row("s3://fleet/nothing.jsonl")
-    assert "is not there" in row.error
+    assert "does not exist" in row.error

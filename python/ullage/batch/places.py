@@ -1,4 +1,4 @@
-"""Where transcripts lie: files of folders, recognised by their names, and objects at addresses, through obstore."""
+"""Finds transcripts: files in folders, by name, and objects in buckets, through obstore."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SUFFIXES = (".jsonl", ".json", ".traj")
 
 @dataclass(frozen=True, slots=True, order=True)
 class TranscriptFile:
-    """A file and the folder that was given, so that output keeps the same path below it.
+    """A file and the folder it was found in, so that output keeps the same relative path.
 
     Attributes:
         path: The file.
-        root: The given folder in which it was found; the file's own folder if the file itself was given.
+        root: The folder that was searched; the file's own folder if the file itself was named.
     """
 
     path: Path
@@ -41,15 +41,15 @@ class TranscriptFile:
 def find_transcripts(
     paths: Iterable[str | os.PathLike[str]], *, pattern: str = ""
 ) -> list[TranscriptFile]:
-    """Files that may be transcripts, sorted; hidden files and folders, and the notes of sessions, are left out.
+    """Files that may be transcripts, sorted, without hidden files and folders and the notes of sessions.
 
     Args:
-        paths: Folders, searched to any depth, and files, taken whatever their name.
+        paths: Folders, searched to any depth, and files with any name.
         pattern: Only files in folders whose name or path below the folder matches, such as `*.jsonl`
             or `2026-*/*.jsonl`. Empty: `.jsonl`, `.json` and `.traj`.
 
     Returns:
-        Each file once, however often it was given.
+        Each file once, even if named several times.
 
     Raises:
         StoreError: A path does not exist or cannot be listed.
@@ -99,9 +99,9 @@ class RemoteFile:
 
     Attributes:
         path: Its address.
-        relative: Its path below what was asked for.
+        relative: Its path below the requested address.
         size: Bytes.
-        changed: When it was written, in nanoseconds since the epoch.
+        changed: Modification time, in nanoseconds since the epoch.
     """
 
     path: str
@@ -122,9 +122,9 @@ def find_remote(address: str) -> list[RemoteFile]:
         address: `s3://bucket/folder`, searched to any depth, or with `*`, `**`, `?` in its path; one object by its full name.
 
     Raises:
-        InvalidPolicy: It is no address.
+        InvalidPolicy: It is not an address.
         MissingExtra: obstore is not installed.
-        StoreError: The bucket does not exist or may not be read, or nothing is there.
+        StoreError: The bucket does not exist or cannot be read, or holds no transcript there.
     """
     scheme, _, bucket_path = address.partition("://")
     bucket, _, path = bucket_path.partition("/")
@@ -153,7 +153,7 @@ def _pattern(glob: str) -> str:
 
 
 def _one(part: str) -> str:
-    # As in a shell, `*` and `?` stay within a folder; a class of characters that names `/` does not matter.
+    # As in a shell, `*` and `?` stay within a folder; a character class with `/` does not matter.
     pieces = re.split(r"(\*|\?|\[!?\]?[^\]]*\])", part)
     return "".join(_piece(piece) for piece in pieces)
 
@@ -190,7 +190,7 @@ def fetched(path: str) -> bytes:
     """An object's bytes.
 
     Raises:
-        StoreError: It is not there, or cannot be read.
+        StoreError: It does not exist, or cannot be read.
     """
     root, key = _split(path)
     library, store = _opened(root)
@@ -201,7 +201,7 @@ def fetched(path: str) -> bytes:
 
 
 def put_remote(path: str, data: bytes) -> None:
-    """Writes an object whole or not at all.
+    """Write an object whole or not at all.
 
     Raises:
         StoreError: It cannot be written.
@@ -215,10 +215,10 @@ def put_remote(path: str, data: bytes) -> None:
 
 
 def check_place(path: str) -> None:
-    """Looks, before hours of work, whether a file could be written there; nothing is written.
+    """Check, before hours of work, whether a file could be written there; writes nothing.
 
     Raises:
-        StoreError: The bucket does not exist or cannot be reached; the folder does not exist or may not be written to.
+        StoreError: The bucket does not exist or cannot be reached; the folder does not exist or is not writable.
     """
     if is_remote(path):
         root, key = _split(path)
@@ -230,7 +230,7 @@ def check_place(path: str) -> None:
     if not folder.is_dir():
         raise StoreError("there is no such folder", path=str(folder))
     if not os.access(folder, os.W_OK):
-        raise StoreError("may not be written to", path=str(folder))
+        raise StoreError("is not writable", path=str(folder))
 
 
 def _split(path: str) -> tuple[str, str]:
@@ -254,7 +254,7 @@ def _failed(exc: Exception, path: str) -> StoreError:
     if "NoSuchBucket" in str(exc):
         return StoreError("there is no such bucket", path=path)
     if isinstance(exc, FileNotFoundError):
-        return StoreError("is not there", path=path)
+        return StoreError("does not exist", path=path)
     return StoreError(str(exc).strip().split("\n")[0][:300], path=path)
 
 

@@ -1,4 +1,4 @@
-"""One transcript as one row: what is done to it, and what comes of it, whatever goes wrong. Plain data in and out, for any engine."""
+"""One transcript as one row: the action and its result, even if it fails. Plain data in and out, for any engine."""
 
 from __future__ import annotations
 
@@ -91,17 +91,17 @@ def compact_file(
     options: Mapping[str, Any] | None = None,
     record: Callable[[Mapping[str, Any]], object] | None = None,
 ) -> dict[str, Any]:
-    """Compacts a session into a folder.
+    """Compact a session into a folder.
 
     Args:
         file: The file.
         output: A folder; the file is written at its relative path below it. `None`: nothing is written.
         overwrite: Whether an existing file may be replaced.
         options: Arguments of `ullage.compact`, such as `keep`.
-        record: Called with what is returned before a new file is put in place; see `run_batch`.
+        record: Called with the return value before a new file is put in place; see `run_batch`.
 
     Returns:
-        Outcome, tokens before and after, and where it was written; the outcome `nothing_to_do` is not an error.
+        Outcome, tokens before and after, and the path written; the outcome `nothing_to_do` is not an error.
 
     Raises:
         StoreError: It cannot be written, or would overwrite the session itself.
@@ -110,7 +110,7 @@ def compact_file(
     session = open_session(file.path)
     target = None if output is None else _target(file, output)
     extra = dict(options or {})
-    # One that is replaced exists whether or not it was: it is recorded afterwards, and replaced again by a run that was killed between.
+    # A file to replace exists either way: it is recorded afterwards, and a run killed in between replaces it again.
     if record is not None and target is not None and not target.exists():
         extra["before_write"] = lambda result: record(_compacted(session, result, target))
     done = compact_session(session, output=target, overwrite=overwrite, **extra)
@@ -158,19 +158,19 @@ _SUFFIX = ".jsonl"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchRow:
-    """What came of one transcript.
+    """The result of one transcript.
 
     Attributes:
-        path: As it was given.
+        path: The requested path.
         outcome: `done`, `legal`, `refused`, the outcome of a compaction, or `failed`.
         format: Name of its format; empty if it could not be read.
-        tokens_before: Of the context.
-        tokens_after: After a compaction; otherwise as before.
+        tokens_before: Tokens of the context.
+        tokens_after: After a compaction, otherwise the same.
         freed: The difference.
-        written: Where the compacted transcript is; empty: nowhere.
-        output: The compacted transcript itself, where no folder was named.
+        written: Path of the compacted transcript; empty: none.
+        output: The compacted transcript itself, if no folder was named.
         report: Everything else, as JSON.
-        code: Of the error; empty: there is none.
+        code: The error's code; empty: no error.
         error: What went wrong.
         hint: What to do about it.
     """
@@ -191,13 +191,13 @@ class BatchRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowTask:
-    """What is done to each transcript; a value that can be sent to another process.
+    """The action on each transcript; a value that can be sent to another process.
 
     Attributes:
         action: Which of `ACTIONS`.
         output: `compact`: a folder or the address of one (`s3://bucket/out`); empty: the transcript is in the row.
-        dry: `compact`: nothing is written, and without an output the row has no transcript either.
-        overwrite: `compact`: whether an existing output may be replaced. What a bucket holds is always replaced.
+        dry: `compact`: write nothing; without an output, the row has no transcript either.
+        overwrite: `compact`: whether an existing output may be replaced. Objects in a bucket always are.
         keep: `compact`: tokens of the newest messages to keep; `None`: the policy's.
         model: `None`: the one in each transcript.
         provider: `validate`: whose rules apply.
@@ -214,10 +214,10 @@ class RowTask:
     policy: Policy | None = None
 
     def row(self, path: str, relative: str = "", content: bytes | None = None) -> BatchRow:
-        """Does it to one transcript; what goes wrong is in the row.
+        """Run it on one transcript; an error is part of the row.
 
         Args:
-            path: A file, an address (`s3://…`), or any name if `content` is given.
+            path: A file, an address (`s3://…`), or any name with `content`.
             relative: Its path below the output; empty: its last part.
             content: The transcript itself; `None`: it is read from `path`.
         """
@@ -232,11 +232,11 @@ class RowTask:
             return row_of(path, {**failure, "error": failure["error"].replace(place, path)})
 
     def report(self, file: TranscriptFile, record: Record | None = None) -> Mapping[str, Any]:
-        """What is found out about a local file, for `run_batch`.
+        """The report on a local file, for `run_batch`.
 
         Args:
             file: The file.
-            record: `compact`: called with the report before a new file is put in place; `None`: nobody asks.
+            record: `compact`: called with the report before a new file is put in place; `None`: not called.
 
         Raises:
             StoreError, InvalidTranscript, InvalidMessage, CompactionError: See `open_session` and `compact`.
@@ -289,8 +289,8 @@ class RowTask:
             return self._work(output, place, record)(file)
         except (UllageError, OSError):
             raise
-        except Exception as exc:  # a poisoned file must not end a run over many
-            hint = "that is a fault of Ullage: report it with the file's format"
+        except Exception as exc:  # one bad file must not end a run over many
+            hint = "this is a bug in Ullage: report it with the file's format"
             raise UllageError(f"{type(exc).__name__}: {exc}", hint=hint) from exc
 
     def _work(
@@ -344,7 +344,7 @@ def row_of(path: str, report: Mapping[str, Any]) -> BatchRow:
     )
 
 
-# What a batch has done: one line of JSON per file, appended when it is finished, so that a later run can continue.
+# The manifest of a batch: one line of JSON per finished file, so that a later run can continue.
 #
 # A line is valid while its file has the recorded size and modification time, and the task and its options are
 # the same; an unfinished last line, from a run that was killed, does not count.
@@ -407,7 +407,7 @@ class Manifest:
     def add(
         self, task: str, path: str, *, size: int, changed: int, record: Mapping[str, Any]
     ) -> None:
-        """Append a record as one line, whole or not at all; one that is there already is not repeated.
+        """Append a record as one line, whole or not at all, unless it is there already.
 
         Raises:
             StoreError: It cannot be written.
@@ -519,21 +519,21 @@ def run_batch(
     retry_failed: bool = False,
     records: bool = False,
 ) -> Generator[Done, None, None]:
-    """Runs a task over files; a file that fails does not stop the others.
+    """Run a task over files; a file that fails does not stop the others.
 
     Files that an earlier run finished come first, then the others as they finish. At most twice as many files as
-    workers are started before the caller takes a result. If the caller stops early, files that have begun are finished, and
-    the manifest holds all that was done.
+    workers are started before the caller takes a result. If the caller stops early, files in progress are finished, and the manifest
+    has everything that was done.
 
     Args:
         task: Called with one file, on a thread; returns plain data.
         files: From `find_transcripts`.
         name: The task with its options, the key in the manifest; empty: the task's own name.
         workers: Threads, 1 to 64.
-        manifest: What earlier runs have done; `None`: nothing.
-        retry_failed: Whether files that failed before are tried again.
-        records: Whether the task is passed a second argument, to be called with its report before its output is put in place: a run that is
-            killed between the two has output that the manifest knows.
+        manifest: Results of earlier runs; `None`: none.
+        retry_failed: Whether to retry files that failed before.
+        records: Whether the task takes a second argument, to call with its report before its output is put in place, so that
+            a run killed in between leaves no output that the manifest lacks.
 
     Yields:
         Each file once.
@@ -576,11 +576,11 @@ def _run(
         while unrecorded:
             finished = _all_of(ended)
             begin(len(finished))
-            # All are recorded before the caller sees the first, since it may stop there.
+            # All are recorded before the caller sees the first, where it may stop.
             yield from [record(future) for future in _in_order(finished)]
     finally:
-        # A caller that stops early, or is interrupted, waits only for the files that are being written. They are recorded too:
-        # the next run would refuse to replace output that nothing says is ours.
+        # A caller that stops early, or is interrupted, waits only for files in progress. They are recorded too:
+        # the next run would refuse to replace output that it does not know.
         pool.shutdown(wait=True, cancel_futures=True)
         for future in [
             pending for pending in unrecorded if not pending.cancelled() and not pending.exception()
@@ -589,7 +589,7 @@ def _run(
 
 
 def _all_of(ended: SimpleQueue[_Ended]) -> list[_Ended]:
-    """What has ended; waits for the first."""
+    """Finished tasks; waits for the first."""
     results = [ended.get()]
     while not ended.empty():
         results.append(ended.get())
@@ -636,7 +636,7 @@ def _one(task: Task, book: _Book | None, file: TranscriptFile) -> tuple[_Mark, D
 
 
 def failure_of(exc: Exception) -> dict[str, str]:
-    """What a report says of an error."""
+    """An error as a report."""
     code, hint = getattr(exc, "code", "os_error"), getattr(exc, "hint", "")
     return {"code": str(code), "error": str(exc), "hint": str(hint)}
 
@@ -672,7 +672,7 @@ class _Book:
         return done
 
 
-# Further tasks of a batch for one file: what a provider would refuse, how long it is, how large its requests would be under a policy.
+# More tasks for one file: what a provider would refuse, how long it is, how large its requests would be under a policy.
 
 
 def validate_file(
@@ -714,7 +714,7 @@ def count_file(file: TranscriptFile, *, model: str | None = None) -> Mapping[str
         "format": session.format,
         "bytes": session.size,
         "messages": session.messages,
-        # Without a figure, what was sent besides the messages is not counted.
+        # Without a reported figure, system prompt and tools are not counted.
         "tokens": held.anchored_tokens if held.anchored else held.tokens,
     }
 
@@ -750,7 +750,7 @@ def _tokens(items: Any, model: str) -> int:
     return int(ledger.anchored().total)
 
 
-# The batch as one pure function over Arrow: a table of transcripts in, a table of what came of them out. Any engine that has Arrow can run it.
+# The batch as one pure function over Arrow: a table of transcripts in, a table of results out. Any engine with Arrow can run it.
 #
 # import pyarrow as pa
 # from ullage.batch import RowTask, process_rows
@@ -796,15 +796,15 @@ def arrow_schema() -> Any:
 
 
 def process_rows(batch: ArrowBatch, task: RowTask) -> ArrowBatch:
-    """Does a task to every row.
+    """Run a task on every row.
 
     Args:
         batch: With a column `path` (files or addresses), or `content` (transcripts as binary or text), or both; `relative`: paths
-            below the output. Other columns are not looked at.
-        task: What is done.
+            below the output. Other columns are ignored.
+        task: The task.
 
     Returns:
-        A `pyarrow.RecordBatch` of as many rows in the same order, its columns the fields of `BatchRow`; what goes wrong with a row is in it.
+        A `pyarrow.RecordBatch` with as many rows in the same order and the fields of `BatchRow` as columns, errors included.
 
     Raises:
         InvalidPolicy: It has neither column.
@@ -836,7 +836,7 @@ def rows_of(rows: Iterable[Mapping[str, Any]], task: RowTask) -> Iterator[BatchR
 
 
 def write_table(path: str, rows: Iterable[BatchRow]) -> None:
-    """Writes rows as a Parquet file, whole or not at all.
+    """Write rows as a Parquet file, whole or not at all.
 
     Raises:
         MissingExtra: pyarrow is not installed.
@@ -861,7 +861,7 @@ EngineName: TypeAlias = Literal["threads", "daft", "ray"]
 ENGINES: tuple[EngineName, ...] = ("threads", "daft", "ray")
 
 PER_TASK = 16
-"""Rows of one task: few, so that a large file holds up only these."""
+"""Rows per task: few, so that a large file delays only these."""
 
 Place: TypeAlias = Mapping[str, str]
 
@@ -869,14 +869,14 @@ Place: TypeAlias = Mapping[str, str]
 def run_rows(
     places: Sequence[Place], task: RowTask, *, engine: EngineName = "threads", workers: int = 2
 ) -> Iterator[BatchRow]:
-    """Does a task to every place; rows come as they are done, in no order.
+    """Run a task on every place; rows come as they finish, in no order.
 
     Args:
-        places: Each with `path`, and `relative`; the largest first, so that none is left at the end.
+        places: Each with `path` and `relative`; the largest first, so that no large one is left at the end.
         task: What is done.
         engine: `threads`; `daft`: processes of this machine, or Ray where `daft.set_runner_ray` was called or
             `DAFT_RUNNER=ray` is set; `ray`: Ray Data.
-        workers: Threads; 0: as many as there are processors. The other engines decide themselves.
+        workers: Threads; 0: one per processor. The other engines decide themselves.
 
     Raises:
         InvalidPolicy: No such engine.
@@ -946,7 +946,7 @@ def _library(name: str, extra: str) -> Any:
         raise MissingExtra(name.partition(".")[0], extra) from exc
 
 
-# A task over files and objects on any engine, recorded as it goes, so that a run that was killed continues.
+# A task over files and objects on any engine, recorded as it goes, so that a killed run can continue.
 
 
 def find_places(paths: Iterable[str], *, pattern: str = "") -> list[RemoteFile]:
@@ -977,9 +977,9 @@ def run_places(
     manifest: Manifest | None = None,
     retry_failed: bool = False,
 ) -> Generator[Done, None, None]:
-    """Does a task to every place on an engine; one that fails does not stop the others.
+    """Run a task on every place on an engine; one that fails does not stop the others.
 
-    What an earlier run has done comes first, then the others as they are done, begun with the largest.
+    Results of earlier runs come first, then the others as they finish, starting with the largest.
 
     Args:
         task: What is done.

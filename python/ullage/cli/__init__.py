@@ -32,7 +32,7 @@ def _complain(error: UllageError | OSError, *, as_json: bool) -> int:
 
 
 def _tell(text: str) -> None:
-    """Print a line on standard error, escaped: file names and lines of files may contain anything."""
+    """Print a line on standard error, escaped, since file names and lines may contain anything."""
     try:
         from ullage.cli.output import printable
     except ModuleNotFoundError:  # a missing extra, which the message names
@@ -48,7 +48,7 @@ def _closed_pipe() -> int:
 
 
 class _Notes:
-    """Print warnings for a user: each once, without file name and source line."""
+    """Print each warning once, without file name and source line."""
 
     def __init__(self) -> None:
         self._printed: set[str] = set()
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code. No traceback reaches a user for bad input.
     """
-    # Not `list(...)`: once it has run, `list` is the module of that command here.
+    # Not `list(...)`: once that command has run, `list` is its module here.
     words = sys.argv[1:] if argv is None else [*argv]
     try:
         if words == ["--version"]:  # the parser takes much longer to load than the answer

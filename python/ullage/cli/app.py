@@ -19,7 +19,7 @@ from rich.console import Console
 import ullage
 from ullage.cli.output import COMMAND, NoSession, SafeConsole, envelope, with_last, with_streams
 
-# What stands below the options of each command's `--help`, as Markdown.
+# Examples below the options of each command's `--help`, as Markdown.
 
 
 def _block(*lines: str) -> str:
@@ -81,18 +81,18 @@ _COMMANDS = {
     "demo": "Generate an example session, compact it, show before and after.",
     "inspect": "Show what fills the window, and how much each level would free.",
     "compact": "Compact a transcript, with or without a model, into one that can be resumed.",
-    "undo": "Take the newest compaction back.",
+    "undo": "Undo the newest compaction.",
     "edit": "List turns and tool results with their sizes, and remove chosen ones.",
-    "handoff": "Write a session as another tool's own, so that it goes on there.",
+    "handoff": "Write a session in another tool's format, so that you can continue it there.",
     "watch": "Follow a live session: fill, cost, what comes next.",
     "search": "Find words in all sessions of this machine.",
     "resume": "Print exactly what would be sent to the model, for any provider.",
     "replay": "Run a session turn by turn through every level, as if it were live.",
     "report": "Write an HTML report: what filled the window, what left it and why, what it cost.",
-    "tui": "Show sessions on the terminal: what fills them, what would leave, a compaction.",
-    "batch": "Inspect or compact whole folders on threads; resumes where it left off.",
+    "tui": "Browse sessions on the terminal: what fills them, what would be removed, a compaction.",
+    "batch": "Inspect or compact whole folders; continues where the last run stopped.",
     "validate": "Check a log against a provider's rules, and show what resume would repair.",
-    "proxy": "Relay the APIs of Anthropic and OpenAI for a client that nobody changes.",
+    "proxy": "Run a gateway to the APIs of Anthropic and OpenAI that makes room for any client.",
     "mcp": "Serve recall, search and notes to any client of the Model Context Protocol.",
     "policy": "Print every setting with its value, unit and reason.",
     "schema": "Print the JSON Schema of what a command prints with --json.",
@@ -106,7 +106,7 @@ SESSION_MEMORY = "Show the notes of a session, or update them."
 
 
 def _default(value: object) -> str | None:
-    """What a help text says of a default: nothing where it is off or empty."""
+    """The default in a help text; nothing if it is off or empty."""
     return None if value in (False, "", None) else str(value)
 
 
@@ -155,7 +155,7 @@ app = _app()
 
 
 def command_apps(parent: App = app, before: str = "") -> Iterator[tuple[str, App]]:
-    """Every command with its name; `memory list` and the like after the command that they belong to."""
+    """Every command with its name; subcommands such as `memory list` follow their command."""
     for name in sorted(word for word in parent if not word.startswith("-")):
         full = f"{before} {name}".strip()
         yield full, parent[name]
@@ -194,7 +194,7 @@ def _usage_error(error: CycloptsError, *, as_json: bool) -> int:
 
 
 def _plain_words(error: CycloptsError) -> str:
-    """What is wrong with the words on the command line; the parser's own words name its parts, not the user's."""
+    """What is wrong with the command line, in the user's terms instead of the parser's."""
     if isinstance(error, UnusedCliTokensError):
         words = ", ".join(repr(word) for word in error.unused_tokens or ())
         return f"the command takes no further argument: {words}"

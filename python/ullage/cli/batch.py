@@ -49,7 +49,7 @@ class _Options(TypedDict):
 
 
 def batch_command(
-    action: Annotated[BatchAction, Parameter(help="what is done to each file")],
+    action: Annotated[BatchAction, Parameter(help="what to do with each file")],
     /,
     *paths: Annotated[
         str,
@@ -73,12 +73,12 @@ def batch_command(
     ] = None,
     workers: Annotated[int, Parameter(alias="-w", help="threads")] = 2,
     engine: Annotated[
-        EngineName, Parameter(help="what it runs on; daft and ray need their extra")
+        EngineName, Parameter(help="where it runs; daft and ray need their extra")
     ] = "threads",
     table: Annotated[
-        str | None, Parameter(help="a Parquet file or address for one row of each file")
+        str | None, Parameter(help="a Parquet file or address, with a row per file")
     ] = None,
-    csv: Annotated[Path | None, Parameter(help="a CSV file for one row of each file")] = None,
+    csv: Annotated[Path | None, Parameter(help="a CSV file, with a row per file")] = None,
     provider: Annotated[str, Parameter(help="validate: whose rules apply")] = "anthropic",
     pattern: Annotated[str, Parameter(help="only files that match, such as '*.jsonl'")] = "",
     keep: Annotated[
@@ -110,7 +110,7 @@ def batch_command(
         policy=chosen,
     )
     if table is not None:
-        arrow_schema()  # before hours of work: whether it can be written at all
+        arrow_schema()  # checked before hours of work
         check_place(table)
     if output is not None and is_remote(output):
         check_place(output)
@@ -154,7 +154,7 @@ def batch_command(
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """A run that is asked to end (SIGTERM: a container that stops) finishes and records its files, as after Ctrl-C."""
+    """On SIGTERM (a container that stops), finish and record the files in progress, as after Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -167,9 +167,9 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 def _interrupted(out: Output, done: int, count: int, book: Manifest) -> int:
     goes_on = (
-        "the same command goes on from there"
+        "the same command continues from there"
         if book.path
-        else "name a --manifest to go on from there"
+        else "with --manifest it could continue from there"
     )
     out.note(f"interrupted after {done:,} of {counted(count, 'file')}; {goes_on}")
     return 130  # what a shell reports after Ctrl-C
@@ -184,7 +184,7 @@ def _manifest(action: str, named: Path | None, output: str | None) -> Manifest:
 
 
 def _name(action: str, policy: Policy, **options: Any) -> str:
-    """The key of the task in the manifest; settings and version are part of it, since the result depends on them."""
+    """The key of the task in the manifest; it includes settings and version, since the result depends on them."""
     values = [(field.name, field.value) for field in policy.effective()]
     chosen = hashlib.sha256(repr(values).encode()).hexdigest()[:16]
     given_options = "".join(
@@ -194,7 +194,7 @@ def _name(action: str, policy: Policy, **options: Any) -> str:
 
 
 def _write_csv(path: Path, results: list[Done]) -> None:
-    """The reports without what is a list or a table itself."""
+    """The reports without nested lists and tables."""
     rows = [
         {name: value for name, value in _plain(done).items() if not isinstance(value, dict | list)}
         for done in results
@@ -273,7 +273,7 @@ _WORDS = ("format", "outcome", "broken rules")
 
 
 def _near(path: Path | str) -> str:
-    """Engines name files by their whole path: within the current folder the rest says which."""
+    """Engines name files by their whole path; inside the current folder the relative one is enough."""
     inside = not is_remote(str(path)) and Path(path).is_relative_to(Path.cwd())
     return str(Path(path).relative_to(Path.cwd())) if inside else str(path)
 
@@ -291,7 +291,7 @@ def _show(out: Output, results: list[Done], columns: Columns) -> None:
             out.note(
                 f"failed: {error}" if str(done.path) in error else f"failed: {done.path}: {error}"
             )
-    # Of a file that was compacted the table says it all; of one that had nothing to gain, the totals.
+    # The table covers compacted files, the totals those with nothing to gain.
     noticed = [done for done in good if done.report.get("outcome") not in ("compacted", "no_op")]
     for notice in dict.fromkeys(str(done.report.get("notice") or "") for done in noticed):
         if notice:

@@ -40,7 +40,7 @@ from ullage.sessions.save import FreshSession, new_session as fresh_session
 from ullage.summarizers import summarizer_of
 from ullage.transcript import resume
 
-# `ullage compact --diff`: what left the context and what came in, one line for each block.
+# `ullage compact --diff`: what left the context and what was added, a line per block.
 
 
 DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
@@ -49,7 +49,7 @@ DIFF_STYLES = {"-": "red", "+": "green", "@": "cyan"}
 def context_diff(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> list[str]:
-    """A unified diff of two contexts, with the beginning of each block as its line."""
+    """A unified diff of two contexts; each line is the beginning of a block."""
     lines = difflib.unified_diff(_lines(before), _lines(after), "before", "after", lineterm="", n=1)
     return list(lines)
 
@@ -62,7 +62,7 @@ def show_diff(out: Output, lines: Sequence[str]) -> None:
     """Print a diff in its usual colours; nothing for an empty one."""
     if lines:
         out.heading("What changes in the context")
-    # On a terminal one row for each block; in a pipe the whole of what is known of it.
+    # On a terminal one row per block; in a pipe the whole line.
     for line in lines:
         out.line(line, style=DIFF_STYLES.get(line[:1], ""), cut=True)
 
@@ -87,7 +87,7 @@ def compact_command(
         bool,
         Parameter(
             negative="",
-            help="write a new session with an id of its own next to the old one, and print the line that resumes it",
+            help="write a new session with its own id next to the old one, and print the command that resumes it",
         ),
     ] = False,
     format: Annotated[
@@ -108,18 +108,18 @@ def compact_command(
         str | None,
         Parameter(
             alias="-t",
-            help="most tokens of the new context's messages, system prompt and tools not counted (20000, 20k), or a share "
-            "of the messages' current size (10%); too small for what must stay: nothing is changed, exit code 2",
+            help="maximum tokens of messages in the new context (20000, 20k), without system prompt and tools, or a share "
+            "of their current size (10%); if what must stay is larger, nothing is changed and the exit code is 2",
         ),
     ] = None,
     start: Annotated[
         str | None,
         Parameter(
-            name="--from", help="uuid of an entry: only this entry and what follows are summarised"
+            name="--from", help="uuid of an entry: summarise only this entry and what follows"
         ),
     ] = None,
     up_to: Annotated[
-        str | None, Parameter(help="uuid of an entry: only what comes before it is summarised")
+        str | None, Parameter(help="uuid of an entry: summarise only what comes before it")
     ] = None,
     model: Annotated[
         str | None,
@@ -158,7 +158,7 @@ def compact_command(
         bool,
         Parameter(
             negative="",
-            help="also write a record for `ullage-check`, NAME.record.jsonl next to what is written",
+            help="also write NAME.record.jsonl next to the output, for `ullage-check`",
         ),
     ] = False,
     dry_run: Annotated[
@@ -166,16 +166,18 @@ def compact_command(
     ] = False,
     summary: Annotated[bool, Parameter(negative="", help="print the summary too")] = False,
     diff: Annotated[
-        bool, Parameter(negative="", help="also show what left the context and what came in")
+        bool, Parameter(negative="", help="also show what left the context and what was added")
     ] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Compact a transcript into one that can be resumed. Exit code 1: there was nothing to gain; 2: it cannot be done."""
+    """Compact a transcript into one that can be resumed. Exit code 1: nothing to gain; 2: error."""
     out = Output(as_json=json)
     writer = summarizer_of(summarizer, base_url=base_url)
     opened = open_session(file, number=conversation)
     if record and output == Path(STDOUT):
-        raise InvalidPolicy("--record", True, "needs a file next to which the record is written")
+        raise InvalidPolicy(
+            "--record", True, "needs an output file, next to which the record is written"
+        )
     path = _path(file, output, in_place=in_place, dry_run=dry_run, force=force)
     size = read_target(target, opened, model=model)
     room: tuple[int | None, int | None] = None, None  # the model's
@@ -233,7 +235,7 @@ def compact_command(
 
 
 def record_of(path: Path) -> Path:
-    """Where the record of a compaction is, next to the session that was written."""
+    """Path of a compaction's record, next to the written session."""
     return path.with_name(f"{path.stem}.record.jsonl")
 
 
@@ -278,14 +280,14 @@ def report_of(
     prices: Path | None = None,
     model: str = "",
 ) -> dict[str, Any]:
-    """Collect everything that `compact` prints, as plain data.
+    """Everything that `compact` prints, as plain data.
 
     Args:
         opened: The session before the compaction.
         done: The result.
         target_tokens: The requested limit; `None`: no limit was requested.
         with_summary: Whether to include the text of the summary.
-        prices: A file of prices, in the form of models.toml; `None`: the built-in ones.
+        prices: A price file in the form of models.toml; `None`: the built-in prices.
         model: Whose prices; empty: the session's.
     """
     result, counts = done.result, done.result.report
@@ -371,7 +373,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
         where = f"  (in {report['folder']})" if elsewhere else ""
         out.field("resume", f"{report['resume']}{where}", width=8)
     elif report["written"]:
-        how = f"format: {NAMES[report['format']]}; includes the whole history; resume it with: ullage resume"
+        how = f"format: {NAMES[report['format']]}, with the whole history; resume it with: ullage resume"
         out.field("written", f"{report['written']}  ({how})", width=8)
     else:
         out.line("nothing written (dry run)")
@@ -385,7 +387,7 @@ def show(out: Output, report: dict[str, Any]) -> None:
 def _worth(
     table: ModelTable, model: str, before: int, after: int, overhead: int
 ) -> dict[str, float | str] | None:
-    """What the smaller context saves at the model table's prices; `None`: they are unknown, or nothing is saved."""
+    """What the smaller context saves; `None` if nothing, or if prices are unknown."""
     row = table.find(model) if model else None
     prices = row.prices_at(before) if row else None
     if prices is None or after >= before:

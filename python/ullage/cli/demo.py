@@ -22,7 +22,7 @@ from ullage.transcript import TranscriptLog
 _NAME = "ullage"
 _MODEL = "claude-opus-5-5"
 _WINDOW = WindowSettings(auto_compact_window=200_000)
-"""What a manager works in by default, and what the session nearly fills."""
+"""The default working size of a manager, which the session nearly fills."""
 
 
 def demo_command(
@@ -46,7 +46,7 @@ def demo_command(
     before = _write(example, folder / f"session-{seed}.jsonl")
     report = inspect_cli.report_of(inspect_opened(before), settings=_WINDOW)
     output = folder / f"session-{seed}.compacted.jsonl"
-    # The summary names the file alone: with the folder its size would differ from run to run.
+    # The summary names only the file: with its folder the size would differ from run to run.
     done = compact_session(before, output=output, overwrite=True, transcript_path=output.name)
     after = compact_cli.report_of(before, done)
     kept_facts = _kept_facts(example, dump(done.messages))
@@ -54,7 +54,7 @@ def demo_command(
         out.json({"before": report, "compaction": after, "kept": kept_facts})
         return 0
     out.line(
-        f"A generated coding session (seed {seed}), 200,000 tokens to work in:"
+        f"A generated coding session (seed {seed}) in a window of 200,000 tokens:"
         " the model reads files, runs tests, edits, asks."
     )
     inspect_cli.show(out, report, top=5)
@@ -67,7 +67,7 @@ def demo_command(
 
 
 def _program() -> str:
-    """What starts this program again: `make demo` installs it where no PATH leads."""
+    """The command that starts this program; `make demo` installs it outside PATH."""
     if shutil.which(_NAME):
         return _NAME
     started = Path(sys.argv[0])
@@ -102,7 +102,7 @@ def _with_model(message: Any, model: str) -> dict[str, Any]:
 
 
 def _kept_facts(example: Scenario, context: str) -> dict[str, list[int]]:
-    """Count the facts that a good hand-over needs: how many there were, and how many the new context holds."""
+    """For each kind of fact, how many the new context holds, and how many there were."""
     truth = example.truth
     wanted = {
         "user messages": truth.user_messages,

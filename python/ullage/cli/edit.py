@@ -1,4 +1,4 @@
-"""What changes a session: `ullage edit` removes chosen parts, `ullage undo` takes a compaction back, `ullage handoff` writes it for another tool."""
+"""`ullage edit` removes chosen parts of a session, `ullage undo` reverts a compaction, `ullage handoff` writes the session for another tool."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def edit_command(
         Parameter(
             alias="-r",
             consume_multiple=True,
-            help="names from the list, such as t3 r7: they leave the view, not the file",
+            help="names from the list, such as t3 r7, to hide from the model; the file keeps them",
         ),
     ] = None,
     results: Annotated[
@@ -37,9 +37,9 @@ def edit_command(
     ] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """List the turns and tool results in the context with their sizes; with --remove, take some of them out.
+    """List the turns and tool results in the context with their sizes; with --remove, remove some of them.
 
-    Lines are only appended, and `ullage undo` takes the change back.
+    This only appends to the file, and `ullage undo` reverts it.
     """
     out = Output(as_json=json)
     opened = open_session(file)
@@ -69,7 +69,7 @@ def _title(part: SessionPart) -> str:
 def _remove(out: Output, opened: Session, names: list[str], *, write: bool) -> int:
     before = context_tokens(opened)
     now = remove_parts(opened, names, write=write)
-    # By the estimate on both sides: what the provider reported last is of the longer context.
+    # Estimates on both sides: the provider's last figure is of the longer context.
     after = max(0, before - _estimated(opened) + _estimated(now))
     report = {
         "file": str(opened.path),
@@ -94,7 +94,7 @@ def _estimated(session: Session) -> int:
     return int(core.Ledger(weights_for(session.model or None), session.items).tokens())
 
 
-# `ullage undo`: takes the newest compaction back.
+# `ullage undo`: reverts the newest compaction.
 
 
 def undo_command(
@@ -105,9 +105,9 @@ def undo_command(
     ] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Take the newest compaction back: the model is shown again what it removed, and what was said since.
+    """Undo the newest compaction: the model sees again what it removed, and what was said since.
 
-    Lines are only appended. Run it again to take back the compaction before that one.
+    This only appends to the file. Run it again to undo the compaction before that one.
     """
     out = Output(as_json=json)
     done = undo_compaction(open_session(file), write=not dry_run)
@@ -128,7 +128,7 @@ def undo_command(
         out.json(report)
         return 0
     out.file_heading(str(file))
-    # The time that the file states for it is that of the message before it.
+    # The file gives it the time of the message before it.
     after = f", after the message of {done.when[:16].replace('T', ' ')}" if done.when else ""
     out.line(f"undone  the newest change{after}")
     after = "" if dry_run else f", {tokens(done.tokens_after)} tokens"
@@ -136,7 +136,7 @@ def undo_command(
     out.line(f"now     {done.messages_after:,} messages{after}")
     out.notes([f"the provider would refuse this context: {detail}" for detail in left])
     more = (
-        f"{done.left:,} earlier {'one' if done.left == 1 else 'ones'} can be taken back too"
+        f"{done.left:,} earlier {'one' if done.left == 1 else 'ones'} can be undone too"
         if done.left
         else "nothing is left to undo"
     )
@@ -150,8 +150,10 @@ Tool: TypeAlias = Literal["claude-code", "codex", "pi", "opencode"]
 def handoff_command(
     file: SessionArgument,
     *,
-    to: Annotated[Tool | None, Parameter(help="the tool that goes on")] = None,
-    model: Annotated[str, Parameter(help="the model that goes on there; its window applies")] = "",
+    to: Annotated[Tool | None, Parameter(help="the tool that continues")] = None,
+    model: Annotated[
+        str, Parameter(help="the model that continues there; its window applies")
+    ] = "",
     window: Annotated[
         int | None,
         Parameter(
@@ -159,7 +161,7 @@ def handoff_command(
         ),
     ] = None,
     target: Annotated[
-        int | None, Parameter(alias="-t", help="most tokens of the messages in the new context")
+        int | None, Parameter(alias="-t", help="maximum tokens of messages in the new context")
     ] = None,
     cwd: Annotated[str, Parameter(help="folder of the new session; default: the old one's")] = "",
     dry_run: Annotated[
@@ -167,9 +169,9 @@ def handoff_command(
     ] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Write a session in another tool's format, compacted where it does not fit that tool's window, and print how to go on.
+    """Write a session in another tool's format, compacted if it does not fit that tool's window, and print how to continue.
 
-    The old session stays as it is. Calls keep their ids and the user's messages their words.
+    The old session is not changed. Calls keep their ids, and user messages are copied verbatim.
     """
     from ullage.sessions.handoff import handoff  # `edit` and `undo` do not need it
 
@@ -178,7 +180,7 @@ def handoff_command(
         tools = ", ".join(get_args(Tool))
         hint = f"ullage handoff {file} --to codex"
         raise InvalidPolicy(
-            "--to", "nothing", f"must name the tool that goes on: {tools}", hint=hint
+            "--to", "nothing", f"must name the tool that continues: {tools}", hint=hint
         )
     done = handoff(
         open_session(file),

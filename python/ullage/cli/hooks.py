@@ -1,4 +1,4 @@
-"""What Ullage puts into other programs: `ullage claude` and `ullage hooks` put it in, take it out and look at it; `ullage mcp` serves them."""
+"""Ullage in other programs: `ullage claude` and `ullage hooks` install, remove and check it; `ullage mcp` serves them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ClaudeScope = Annotated[
     Scope,
     Parameter(
         name="--scope",
-        help="user: all projects; project: this one, for everybody; local: this one, for you",
+        help="user: all projects; project: this one, for everyone; local: this one, for you",
     ),
 ]
 Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="do not ask")]
@@ -64,13 +64,13 @@ def claude_install(
         bool,
         Parameter(
             negative="",
-            help="compact a session that you left, in its file, once the provider's cache has run out",
+            help="compact a session that you left, in its file, once the provider's cache has expired",
         ),
     ] = False,
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Show what would change in Claude Code's settings, ask, and write it. Exit code 1: nothing was written."""
+    """Show the change to Claude Code's settings, ask, and write it. Exit code 1: nothing was written."""
     changes = install_changes(scope, Path.cwd(), mcp=mcp, statusline=statusline, idle=idle)
     return carry_out(changes, yes=yes, dry_run=dry_run, done="installed already")
 
@@ -79,7 +79,7 @@ def claude_install(
 def claude_uninstall(
     *, scope: ClaudeScope = "user", yes: Yes = False, dry_run: DryRun = False
 ) -> int:
-    """Take it out again: the settings are then what they were, to the byte. Exit code 1: nothing was written."""
+    """Remove it again; restores the settings to the byte. Exit code 1: nothing was written."""
     changes = uninstall_changes(scope, Path.cwd())
     return carry_out(changes, yes=yes, dry_run=dry_run, done="not installed here")
 
@@ -87,10 +87,10 @@ def claude_uninstall(
 @claude_app.command(name="plugin")
 def claude_plugin(
     folder: Annotated[
-        Path | None, Parameter(help="where to; default: claude-plugin in Ullage's own folder")
+        Path | None, Parameter(help="where to write; default: claude-plugin in Ullage's own folder")
     ] = None,
 ) -> int:
-    """Write the same as a plugin folder, and print how to start Claude Code with it."""
+    """Write a plugin folder instead, and print how to start Claude Code with it."""
     out = Output()
     written = write_plugin((folder or state_folder() / "claude-plugin").absolute())
     out.line(f"claude --plugin-dir {shlex.quote(str(written))}")
@@ -105,7 +105,7 @@ def claude_doctor(*, json: Json = False) -> int:
 
 
 def print_checks(results: Sequence[Check], *, as_json: bool) -> int:
-    """Prints a diagnosis; the exit code is 1 where something is wrong."""
+    """Print a diagnosis; exit code 1 if something is wrong."""
     out = Output(as_json=as_json)
     if as_json:
         out.json({"checks": [dataclasses.asdict(check) for check in results]})
@@ -118,13 +118,13 @@ def print_checks(results: Sequence[Check], *, as_json: bool) -> int:
 
 
 def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: str) -> int:
-    """Shows changes, asks, and writes them; the exit code is 1 where nothing was written.
+    """Show changes, ask, and write them; exit code 1 if nothing was written.
 
     Args:
         changes: Of files.
         yes: Do not ask.
         dry_run: Write nothing.
-        done: What to say where there is nothing to change.
+        done: What to print if there is nothing to change.
     """
     out = Output()
     due = [change for change in changes if change.changed]
@@ -155,7 +155,7 @@ def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: 
 
 def _agreed() -> bool:
     if not sys.stdin.isatty():
-        limit = "is needed where nobody can be asked"
+        limit = "is needed without a terminal to ask on"
         raise InvalidPolicy("--yes", False, limit, hint="the diff above is what it would write")
     print("Write this? [y/N] ", end="", flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
@@ -179,7 +179,7 @@ def hooks_install(
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Show what would change in the client's folder, ask, and write it. Exit code 1: nothing was written."""
+    """Show the change to the client's folder, ask, and write it. Exit code 1: nothing was written."""
     changes = other_install(client, scope, Path.cwd())
     code = carry_out(changes, yes=yes, dry_run=dry_run, done="installed already")
     if client == "codex" and not code and not all(check.ok for check in codex_checks(Path.cwd())):
@@ -195,7 +195,7 @@ def hooks_uninstall(
     yes: Yes = False,
     dry_run: DryRun = False,
 ) -> int:
-    """Take it out again; what is not Ullage's stays as it is. Exit code 1: nothing was written."""
+    """Remove it again, and nothing else. Exit code 1: nothing was written."""
     changes = other_uninstall(client, scope, Path.cwd())
     return carry_out(changes, yes=yes, dry_run=dry_run, done="not installed here")
 

@@ -71,12 +71,12 @@ def report_of(
     settings: WindowSettings | None = None,
     table: ModelTable | None = None,
 ) -> dict[str, Any]:
-    """Collect everything that `inspect` prints, as plain data.
+    """Everything that `inspect` prints, as plain data.
 
     Args:
-        session: In numbers.
-        own_window: Whether the window that its client went by counts, not the model's.
-        settings: Of the window; `None`: those of the environment.
+        session: The session, inspected.
+        own_window: Whether to use its client's window instead of the model's.
+        settings: Window settings; `None`: those of the environment.
         table: Windows and prices; `None`: the built-in table.
     """
     table = table or ModelTable.builtin()
@@ -114,7 +114,7 @@ def _window(model: Model, inspection: Inspection, settings: WindowSettings) -> d
 
 
 def _prompt(model: Model, used: int, version: str) -> dict[str, Any] | None:
-    """What a prompt of this size costs; `None`: the model's prices are not known."""
+    """What a prompt of this size costs; `None` if the model's prices are unknown."""
     prices = model.prices_at(used)
     if prices is None:
         return None

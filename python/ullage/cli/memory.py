@@ -51,7 +51,7 @@ def list_command(*, folder: Folder = DEFAULT, json: Json = False) -> int:
 
 @memory_app.command(name="show")
 def show_command(
-    note: Annotated[str, Parameter(help="a note's file, as `list` names it")],
+    note: Annotated[str, Parameter(help="a note's file, as in `list`")],
     *,
     folder: Folder = DEFAULT,
     json: Json = False,
@@ -120,7 +120,7 @@ def add_command(
 
 @memory_app.command(name="check")
 def check_command(*, folder: Folder = DEFAULT, json: Json = False) -> int:
-    """List broken notes and mismatches with the index. Exit code 1: there are some."""
+    """List broken notes and mismatches with the index. Exit code 1: problems were found."""
     out = Output(as_json=json)
     memory = MemoryFolder(folder)
     problems = memory.problems()
@@ -157,13 +157,13 @@ def memory_of(
     policy: SessionMemoryPolicy | None = None,
     summarizer: Any = None,
 ) -> SessionMemory:
-    """The notes of a transcript, where Claude Code keeps them, or in a folder.
+    """The notes of a transcript, in Claude Code's place or in a folder.
 
     Args:
         opened: The session.
         folder: Folder of `summary.md`; `None`: next to the transcript.
         policy: Limits; `None`: the defaults.
-        summarizer: Edits the notes; `None`: code does, without a model.
+        summarizer: Writes the notes; `None`: code does, without a model.
     """
     options: dict[str, Any] = {
         "policy": policy,
@@ -183,7 +183,7 @@ def show_notes_command(
     conversation: WhichConversation = 0,
     json: Json = False,
 ) -> int:
-    """Show the notes of a session: their text, their length, how far they reach. Exit code 1: there are none."""
+    """Show the notes of a session: text, length, and how far they reach. Exit code 1: there are none."""
     out = Output(as_json=json)
     opened = open_session(file, number=conversation)
     state = memory_of(opened, folder).state(opened.items)
@@ -199,7 +199,7 @@ def update_command(
     *,
     folder: NotesPlaceOption = None,
     summarizer: Annotated[
-        str, Parameter(alias="-s", help="what edits the notes; extractive: code, without a model")
+        str, Parameter(alias="-s", help="what writes the notes; extractive: code, without a model")
     ] = "extractive",
     base_url: Annotated[str, Parameter(help="URL of a compatible server, for the summarizer")] = "",
     conversation: WhichConversation = 0,

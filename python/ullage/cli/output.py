@@ -49,7 +49,7 @@ def printable(text: str) -> str:
 
 
 def json_printable(text: str) -> str:
-    r"""The same for JSON, whose own escapes such as `\u202e` mean the character itself."""
+    r"""Like `printable`, for JSON, where an escape such as `\u202e` means the character itself."""
     return _JSON.sub(lambda char: f"\\u{ord(char[0]):04x}", text)
 
 
@@ -69,7 +69,7 @@ class SafeConsole(Console):
             yield segment if segment.control else _safe(segment)
 
     def on_broken_pipe(self) -> None:
-        """Leaves `ullage … | head` to `main`, which ends with 0; rich itself would end the program with 1."""
+        """Leave `ullage … | head` to `main`, which exits with 0; rich itself would exit with 1."""
         raise BrokenPipeError
 
 
@@ -79,7 +79,7 @@ def _safe(segment: Segment) -> Segment:
 
 
 JSON_VERSION = 1
-"""Of the envelope and of the keys in it: goes up when one changes its meaning or goes away, not when one is added."""
+"""Version of the envelope and its keys: raised when a key changes meaning or is removed, not when one is added."""
 
 COMMAND: ContextVar[str] = ContextVar("ullage_command", default="")
 """The command that is running, such as `memory list`."""
@@ -88,7 +88,7 @@ BAR_CELLS = 28
 MOST_NOTES = 8
 
 PROGRESS_AFTER_SECONDS = 1.0
-"""What is done sooner needs no bar."""
+"""Work that ends sooner needs no bar."""
 
 
 def tokens(count: int) -> str:
@@ -97,7 +97,7 @@ def tokens(count: int) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """A percentage with one digit; an en dash where there is no whole."""
+    """A percentage with one digit; an en dash if the whole is 0."""
     return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
@@ -107,7 +107,7 @@ def counted(count: int, noun: str) -> str:
 
 
 BAR_STYLE = "#4a8fd9"
-"""Seen on a light and on a dark background."""
+"""Readable on light and dark backgrounds."""
 
 
 def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
@@ -124,7 +124,7 @@ def _one_line(cell: str) -> str:
 
 
 def path_end(path: str, width: int) -> str:
-    """A path that fits the width: without its first folders where they are too many, since names tell files apart."""
+    """A path cut to the width from the left, since names tell files apart."""
     if cell_len(path) <= width:
         return path
     begins = (at.start() for at in re.finditer("/", path))
@@ -133,7 +133,7 @@ def path_end(path: str, width: int) -> str:
 
 
 def _room(width: int, rows: Sequence[Sequence[str]], cut: Sequence[int]) -> dict[int, int]:
-    """How wide each of these columns may be: a third of what the others leave, the last one the rest."""
+    """Widths of these columns: each gets a third of what the others leave, the last one the remainder."""
     widths = [max(map(cell_len, column)) + 2 for column in zip(*rows, strict=True)]
     left = width - sum(size for at, size in enumerate(widths) if at not in cut)
     widest: dict[int, int] = {}
@@ -156,7 +156,7 @@ def envelope(**content: Any) -> str:
 
 
 class Output:
-    """Where a command prints: standard output for results, standard error for progress and notes.
+    """A command's output: results on standard output, progress and notes on standard error.
 
     Control characters are printed as escapes, on a terminal and in a pipe.
 
@@ -195,12 +195,12 @@ class Output:
         self.console.print(shown, style=style or None)
 
     def field(self, name: str, text: str, *, width: int, style: str = "") -> None:
-        """A name and its text; on a terminal, the lines of a long text stand below each other.
+        """A name and its text; on a terminal, a long text wraps under itself.
 
         Args:
             name: What it is.
             text: One line, whatever its length.
-            width: Columns of the names.
+            width: Width of the names.
             style: Of the text.
         """
         if self.piped:
@@ -226,15 +226,15 @@ class Output:
         cut: Sequence[int] = (),
         paths: Sequence[int] = (),
     ) -> None:
-        """A table without lines.
+        """A table without rules.
 
         Args:
-            columns: Their names; a column of bars has none.
+            columns: Headings; empty for a column of bars.
             rows: Their cells.
             right: Columns that hold numbers.
-            whole: Columns that are never broken, such as names that are copied.
-            cut: Columns that lose their end on a terminal, so that a row is one line; they share what the others leave.
-            paths: Of these, columns that lose their beginning.
+            whole: Columns that never wrap, such as names to copy.
+            cut: Columns cut at the right on a terminal, so that a row is one line; they share what the others leave.
+            paths: Of these, columns cut at the left.
         """
         numbers, rows = set(right), list(rows)
         if self.piped:
@@ -275,11 +275,11 @@ class Output:
             self.text("  ".join(padded).rstrip())
 
     def note(self, text: str) -> None:
-        """A remark on standard error."""
+        """A note on standard error."""
         self.errors.print(escape(printable(text)), style="yellow")
 
     def notes(self, texts: Sequence[str]) -> None:
-        """Print the first few remarks; `inspect --json` lists all."""
+        """Print the first few notes; `inspect --json` lists all."""
         for text in texts[:MOST_NOTES]:
             self.note(f"note: {text}")
         if len(texts) > MOST_NOTES:
@@ -289,9 +289,9 @@ class Output:
 
     @contextmanager
     def progress(self, label: str, total: int) -> Iterator[Any]:
-        """A progress bar on standard error; yields a function that takes the amount done.
+        """A progress bar on standard error; yields a function to call with the amount done.
 
-        Nothing is drawn in the first second, and where standard error is not a terminal.
+        Nothing is drawn in the first second, or if standard error is not a terminal.
         """
         if not self.errors.is_terminal:
             yield lambda done: None
@@ -308,7 +308,7 @@ class Output:
         several = (MofNCompleteColumn(), TimeRemainingColumn(compact=True)) if total > 1 else ()
         columns = (TextColumn(label), BarColumn(), *several, TimeElapsedColumn())
         shown = Progress(*columns, console=self.errors, transient=True)
-        # A single step says nothing about how much of it is done: its bar pulses.
+        # A single step has no measurable progress: its bar pulses.
         task = shown.add_task(label, total=total if total > 1 else None)
         late = threading.Timer(PROGRESS_AFTER_SECONDS, shown.start)
         late.daemon = True
@@ -326,13 +326,13 @@ class Output:
 
 LAST = "--last"
 STDIN, STDOUT = "/dev/stdin", "/dev/stdout"
-"""What `-` is read as; the names hold on every system."""
+"""What `-` stands for, on every system."""
 
-HELP = "a transcript of any known format, the id of a session or its beginning (`ullage list`), --last: the newest session, or -: standard input"
+HELP = "a transcript of any known format, a session's id or its beginning (`ullage list`), --last (the newest session) or - (standard input)"
 
 
 class NoSession(Exception):
-    """Takes an error past the parser, which would print a `ValueError` in its own words, without the hint."""
+    """Carries an error past the parser, which would reword a `ValueError` and drop its hint."""
 
     def __init__(self, error: UllageError) -> None:
         super().__init__(str(error))
@@ -351,7 +351,7 @@ def _converted(type_: Any, words: Sequence[Any]) -> Path:
 
 
 def _from_stdin() -> Path:
-    """Standard input as a private file: formats are recognised, and sessions indexed, in files."""
+    """Standard input as a private file, since formats are recognised and sessions indexed in files."""
     folder = tempfile.mkdtemp(prefix="ullage-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = Path(folder, "stdin")
@@ -370,7 +370,7 @@ WhichConversation = Annotated[
 
 
 def with_last(words: list[str]) -> list[str]:
-    """The arguments, with the newest session's file in place of the first `--last`; `resume FILE --last 5` is its `--tail 5`.
+    """The arguments, with the newest session's file in place of the first `--last`; `resume FILE --last 5` means `--tail 5`.
 
     Raises:
         InvalidPolicy: There is no session.
@@ -388,7 +388,7 @@ def with_last(words: list[str]) -> list[str]:
 
 
 def with_streams(words: list[str]) -> list[str]:
-    """The arguments with `-` named: the parser would take it for the beginning of an option."""
+    """The arguments with `-` replaced by a name: the parser would take it for an option."""
     before = ["", *words]
     return [
         word if word != "-" else STDOUT if last in ("-o", "--output") else STDIN
@@ -396,7 +396,7 @@ def with_streams(words: list[str]) -> list[str]:
     ]
 
 
-# `-o -`: what is written as a file first, since it is read back before anyone gets it, goes to standard output.
+# `-o -`: the output is first a file, since it is verified by reading it back, then copied to standard output.
 
 
 def held_back() -> Path:
@@ -420,12 +420,12 @@ def send(path: Path) -> None:
 def part_of(
     opened: Session, start: str | None, end: str | None
 ) -> tuple[Literal["full", "from", "up_to"], str | None]:
-    """The direction and the uuid of the entry where it begins or ends; `full` and `None` without either option.
+    """The direction, and the uuid of the entry where it starts or ends; `full` and `None` without either option.
 
     Args:
         opened: The session.
-        start: Uuid of an entry, or a prefix of it: that entry and all after it are summarised. `None`: not given.
-        end: Likewise, but everything before it is summarised. `None`: not given.
+        start: Uuid of an entry, or a prefix of it: summarise that entry and all after it. `None`: not given.
+        end: Likewise, but summarise everything before it. `None`: not given.
 
     Raises:
         InvalidPolicy: Both are given, or no entry or several entries have that uuid.
@@ -468,7 +468,7 @@ WindowOption: TypeAlias = Annotated[
         help="tokens of the window to work in (200000, 200k); default: the model's whole window",
     ),
 ]
-"""`--window` of the commands that compare a session with a window."""
+"""`--window` of commands that compare a session with a window."""
 
 
 PricesOption: TypeAlias = Annotated[
@@ -478,10 +478,10 @@ PricesOption: TypeAlias = Annotated[
 
 
 def read_window(value: str | None) -> WindowSettings:
-    """The settings of the environment, with the window that `--window` names; `None`: it names none.
+    """The settings of the environment with the window of `--window`; `None` without the option.
 
     Raises:
-        InvalidPolicy: It is no number of tokens, or less than one.
+        InvalidPolicy: It is not a number of tokens, or below one.
     """
     settings = WindowSettings.from_env()
     if value is None:
@@ -496,7 +496,7 @@ def read_window(value: str | None) -> WindowSettings:
 
 
 def read_target(value: str | None, session: Session, *, model: str | None = None) -> int | None:
-    """The maximum number of tokens for the new context; `None`: no target was given.
+    """The maximum number of tokens for the new context; `None` without a target.
 
     Args:
         value: Such as `20000`, `20k`, `1.5m` or `10%`; a percentage refers to the size before the compaction, as reported.
@@ -504,7 +504,7 @@ def read_target(value: str | None, session: Session, *, model: str | None = None
         model: Model whose tokenizer counts; `None`: the one in the session.
 
     Raises:
-        InvalidPolicy: It is not such a value, or is less than one token.
+        InvalidPolicy: It is not such a value, or below one token.
     """
     if value is None:
         return None
@@ -525,7 +525,7 @@ def _refused(value: str, limit: str) -> InvalidPolicy:
 
 
 def _size(session: Session, model: str | None) -> int:
-    # `inspect` reads `--window` here: it must not load what compacts.
+    # `inspect` uses `--window` too, and must not load the compaction.
     from ullage.compaction.api import job_of
     from ullage.compaction.cut import prepare
 

@@ -51,7 +51,7 @@ def policy_command(
 
 
 def _settings(out: Output, policy: Policy) -> None:
-    """A table; on a narrow terminal the reason of each setting stands below it."""
+    """A table; on a narrow terminal each reason is printed below its setting."""
     if out.piped or out.console.width >= _TABLE_COLUMNS:
         rows = [(field.name, _value(field), field.why) for field in policy.effective()]
         out.table(("setting", "value", "why"), rows, whole=(0,))
@@ -112,7 +112,7 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
 
 LINES = ("watch",)
-"""Commands that print a line for each change, without the envelope."""
+"""Commands that print a line per change, without the envelope."""
 
 ERROR: Schema = {
     "type": "object",
@@ -132,7 +132,7 @@ def schema_command(
 ) -> int:
     """Print the JSON Schema of what a command prints with --json, errors included.
 
-    A later release may add keys; one that changes the meaning of a key, or takes one away, raises `version`.
+    Later releases may add keys; changing the meaning of a key, or removing one, raises `version`.
     """
     if words:
         print(orjson.dumps(command_schema(" ".join(words)), option=orjson.OPT_INDENT_2).decode())

@@ -1,4 +1,4 @@
-"""`ullage proxy`: a local gateway for clients that nobody changes."""
+"""`ullage proxy`: a local gateway for clients that cannot be changed."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ def proxy_command(
         str, Parameter(help="base URL of the provider; default: Anthropic's or OpenAI's own")
     ] = "",
     host: Annotated[
-        str, Parameter(help="address to listen on; others than loopback let other machines in")
+        str, Parameter(help="address to listen on; anything but loopback lets other machines in")
     ] = "127.0.0.1",
     port: Annotated[int, Parameter(help="port to listen on; 0: a free one")] = 8787,
     ca_file: Annotated[
-        Path | None, Parameter(help="certificates to verify the upstream by (PEM)")
+        Path | None, Parameter(help="certificates to verify the upstream with (PEM)")
     ] = None,
     compaction: Annotated[
         Literal["pass", "extractive", "repair"],
         Parameter(
-            help="who answers when the client compacts: the provider; code, without a model; or the provider, completed by code"
+            help="who answers when the client compacts: the provider (pass), code without a model (extractive), or the provider completed by code (repair)"
         ),
     ] = "extractive",
     levels: Annotated[
-        bool, Parameter(help="make room in requests; without it they leave as they came")
+        bool, Parameter(help="make room in requests; without it they pass unchanged")
     ] = True,
     policy: Annotated[Path | None, Parameter(help="thresholds of the levels (TOML)")] = None,
     state: Annotated[
         Path | None,
-        Parameter(help="folder for what must survive a restart; default: ~/.ullage/proxy"),
+        Parameter(help="folder for state that survives a restart; default: ~/.ullage/proxy"),
     ] = None,
     keep_text: Annotated[
         bool,
         Parameter(
             negative="",
-            help="keep the levels' decisions there too, with excerpts and summaries of conversations in plain text",
+            help="also keep the levels' decisions there, with excerpts and summaries of conversations in plain text",
         ),
     ] = False,
     keep_days: Annotated[
-        float, Parameter(help="remove what it holds of a conversation after so many days; 0: never")
+        float, Parameter(help="days after which a conversation's state is removed; 0: never")
     ] = 30.0,
     record: Annotated[
         Path | None,
         Parameter(
-            help="folder for records of what is sent, with the conversations: ullage-check reads them"
+            help="folder for records of what is sent, with the conversations, for ullage-check"
         ),
     ] = None,
     forget: Annotated[
-        bool, Parameter(negative="", help="remove what it holds of all conversations, and end")
+        bool, Parameter(negative="", help="remove the state of all conversations, and exit")
     ] = False,
     allow_origin: Annotated[
         tuple[str, ...],
@@ -101,7 +101,7 @@ def proxy_command(
 
 
 def _greet(out: Output, url: str, token: str) -> None:
-    """In one write: whoever waits for the first line may end the program at once."""
+    """In one write: whoever waits for the first line may stop the program at once."""
     lines = [
         f"listening on {url}; stop with Ctrl-C",
         f"  Claude Code   ANTHROPIC_BASE_URL={url} claude",

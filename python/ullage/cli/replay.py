@@ -36,7 +36,7 @@ from ullage.sessions import Session, open_session
 
 CELLS = 24
 WIDE = 100
-"""Terminal columns from which the window's bar has its full width."""
+"""Terminal width from which the window's bar has its full length."""
 
 LETTERS = {
     "system": "s",
@@ -51,7 +51,7 @@ LETTERS = {
     "summaries": "Σ",
     "host text": "i",
 }
-"""Letters of the categories in the window's bar; the rest is free."""
+"""Letters of the categories in the window's bar."""
 
 
 def replay_command(
@@ -71,7 +71,7 @@ def replay_command(
     ] = None,
     frontier: Annotated[
         bool,
-        Parameter(negative="", help="what it costs, and what it forgets, at several working sizes"),
+        Parameter(negative="", help="show cost and lost names at several working sizes"),
     ] = False,
     conversation: WhichConversation = 0,
     all: Annotated[
@@ -79,7 +79,7 @@ def replay_command(
     ] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Run a session through every level, request by request, and compare. Nothing is written, no model is asked."""
+    """Run a session through every level, request by request, and compare. Writes nothing and calls no model."""
     out = Output(as_json=json)
     settings, table = read_window(window), ModelTable.load(*filter(None, [prices]))
     opened = open_session(file, number=conversation)
@@ -295,7 +295,7 @@ def _row(name: str, run: Run) -> tuple[str, ...]:
 
 
 def show_sizes(out: Output, sizes: Sequence[SizeCost]) -> None:
-    """Which size to work in: what each costs, and how many names of the next calls it holds."""
+    """For each working size, the cost and how many names of the next calls it holds."""
     rows = [
         (tokens(size.tokens), f"${size.nanousd / 1e9:,.2f}", share(size.held_names, size.names))
         for size in sizes

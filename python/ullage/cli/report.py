@@ -48,7 +48,7 @@ def report_command(
 ) -> int:
     """Write a report about sessions as one HTML file: what filled the window, what left it and why, what it cost.
 
-    The file fetches nothing, is readable on a phone and on paper, and holds text of the sessions.
+    The file loads nothing, is readable on a phone and on paper, and contains text of the sessions.
     """
     if all:
         files += tuple(opened_path(session) for session in found_sessions()[: number or None])
@@ -134,8 +134,8 @@ def _show(out: Output, report: dict[str, Any]) -> None:
 
 
 def tui_command(file: SessionArgument | None = None) -> int:
-    """Show sessions on the terminal: what fills them, what the levels would do, a compaction with a preview."""
+    """Browse sessions on the terminal: what fills them, what the levels would do, a compaction with a preview."""
     if file is not None:
-        detect(file)  # what cannot be read is said in a line, not on a screen of its own
+        detect(file)  # an unreadable file is an error line, not a screen
     run_tui(file)
     return 0

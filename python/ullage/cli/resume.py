@@ -38,7 +38,7 @@ def resume_command(
     conversation: WhichConversation = 0,
     tail: Annotated[
         int | None,
-        Parameter(help="show only the newest so many messages of the list; `--last N` is the same"),
+        Parameter(help="show only the newest N messages of the list; same as `--last N`"),
     ] = None,
     json: Annotated[
         bool, Parameter(negative="", help="print the messages and what was repaired as JSON")
@@ -53,8 +53,8 @@ def resume_command(
 ) -> int:
     """Print exactly what would be sent to the model: a readable list; with --json, --lines or --body the messages themselves.
 
-    Anything in the log that the provider would refuse is repaired in the output, not in the file,
-    and reported on standard error. If the model spoke last, your next message has to follow.
+    What the provider would refuse is repaired in the output, not in the file, and reported on standard error.
+    If the model spoke last, append your next message before sending.
     """
     out = Output(as_json=json or lines or body)
     opened = open_session(file, number=conversation)
@@ -88,7 +88,7 @@ def dump(value: Any) -> str:
 
 
 def notes_of(sent: Outgoing) -> list[str]:
-    """What was repaired, left out or remains invalid in the request, one line each."""
+    """What was repaired, left out or is still invalid in the request, a line each."""
     notes = [
         f"repaired: {action} ({count:,}×)"
         for action, count in Counter(repair.action for repair in sent.repairs).items()
@@ -134,7 +134,7 @@ def preview_rows(message: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def _kind(block: dict[str, Any]) -> str:
-    """A block's type; in Gemini and Bedrock the key that it has."""
+    """A block's type; for Gemini and Bedrock, its key."""
     return str(block.get("type") or next(iter(block), ""))
 
 
@@ -171,7 +171,9 @@ def validate_command(
     conversation: WhichConversation = 0,
     warnings: Annotated[
         bool,
-        Parameter(negative="", help="also show warnings: what only costs, or is refused elsewhere"),
+        Parameter(
+            negative="", help="also show warnings: what only costs money, or is refused elsewhere"
+        ),
     ] = False,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:

@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 _ID_CHARS = 13
 _ALL_COLUMNS = 100
-"""On a narrower terminal the fill says how large a session is, so that more of its title is seen."""
+"""On a narrower terminal only the fill shows a session's size, to leave room for its title."""
 
 
 def list_command(
     *words: Annotated[
-        str, Parameter(help="only sessions whose title or project holds all of these words")
+        str, Parameter(help="only sessions with all of these words in title or project")
     ],
     tool: Annotated[
         Literal["claude-code", "codex", "pi", "gemini", "copilot", "opencode"] | None,
@@ -52,20 +52,20 @@ def list_command(
         bool, Parameter(negative="", help="only sessions of the current folder")
     ] = False,
     sort: Annotated[
-        Sorting, Parameter(help="age: the newest first; tokens, cost: the largest of all first")
+        Sorting, Parameter(help="age: newest first; tokens, cost: largest first")
     ] = "age",
     number: Annotated[int, Parameter(alias="-n", help="how many; 0: all of them")] = 20,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """List the sessions of this machine, newest first, and add them up. Exit code 1: there are none.
+    """List the sessions of this machine, newest first, with their sum. Exit code 1: there are none.
 
-    Looks where Claude Code, Codex, pi, the Gemini CLI, the Copilot CLI and OpenCode keep them, or where their own
-    environment variables point. Any command takes an id from this list, or its beginning, in place of a file.
+    Looks where Claude Code, Codex, pi, Gemini CLI, Copilot CLI and OpenCode keep them, or where their environment
+    variables point. Every command takes an id from this list, or its beginning, in place of a file.
     """
     out = Output(as_json=json)
     folders = [place for place in tool_folders() if tool in (None, place.tool)]
     present = found_sessions(folders)
-    # The newest are known by their files' times; the largest and most expensive only when all were read.
+    # File times show the newest; the largest and most expensive are known only after reading all.
     enough = number if number and sort == "age" else len(present)
     folder, rows = str(Path.cwd()) if here else "", list[ListedSession]()
     with out.progress("reading", len(present) if words or here else enough) as step:
@@ -111,7 +111,7 @@ def _list_data(row: ListedSession) -> dict[str, Any]:
 
 def _show(out: Output, rows: list[ListedSession], count: int) -> None:
     if not rows:
-        others = f"; {counted(count, 'session')} of this machine are others" if count else ""
+        others = f"; {counted(count, 'session')} elsewhere on this machine" if count else ""
         out.line(f"no session was found{others}; `ullage list --help` says where it looks")
         return
     columns = ("id", "tool", "age", "tokens", "fill", "cost", "project", "title")
@@ -144,7 +144,7 @@ def _cells(row: ListedSession) -> tuple[str, ...]:
 
 
 def _short_id(name: str) -> str:
-    """As much of an id as tells two sessions apart that began within the same minute."""
+    """Enough of an id to tell apart two sessions that began within the same minute."""
     bare = name.partition("_")[2]
     return (
         name[: _ID_CHARS + len(name) - len(bare)] if name.startswith("ses_") else name[:_ID_CHARS]
@@ -162,9 +162,9 @@ def search_command(
     hits: Annotated[int, Parameter(help="maximum number of places in each")] = 3,
     json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
 ) -> int:
-    """Find words in all sessions of this machine, best matches first. Exit code 1: none has them.
+    """Find words in all sessions of this machine, best matches first. Exit code 1: no match.
 
-    The first search reads every session into an index of Ullage's own; later ones read what changed since.
+    The first search indexes every session; later ones read only what changed.
     """
     out = Output(as_json=json)
     sessions = found_sessions()
@@ -213,15 +213,15 @@ _WHO_CELLS = 9
 def watch_command(
     file: SessionArgument,
     *,
-    interval: Annotated[float, Parameter(help="seconds between two looks at the file")] = 1.0,
-    once: Annotated[bool, Parameter(negative="", help="show it once, and end")] = False,
+    interval: Annotated[float, Parameter(help="seconds between checks of the file")] = 1.0,
+    once: Annotated[bool, Parameter(negative="", help="show it once, and exit")] = False,
     json: Annotated[
-        bool, Parameter(negative="", help="one JSON object for each change, a line each")
+        bool, Parameter(negative="", help="print one JSON object per change, each on a line")
     ] = False,
 ) -> int:
-    """Follow a live session: how full its window is, what it cost, its newest messages. Ends with Ctrl-C.
+    """Follow a live session: how full its window is, what it cost, its newest messages. Ctrl-C ends it.
 
-    The file is only read. In a pipe, one line is printed for each change.
+    The file is only read. In a pipe, each change prints one line.
     """
     out = Output()
     live = not (once or json or out.piped)
@@ -311,7 +311,7 @@ def _live(out: Output, file: Path, interval: float) -> None:
 
 
 def _drawn(row: ListedSession, newest: list[tuple[str, str]]) -> Text:
-    """The lines in colour; each is cut at the edge of the terminal, with a sign that it is."""
+    """The lines in colour, each cut at the edge of the terminal with an ellipsis."""
     from rich.text import Text
 
     title, filled, *others = _lines(row, newest)
@@ -329,6 +329,6 @@ def _drawn(row: ListedSession, newest: list[tuple[str, str]]) -> Text:
 
 
 def _colour(row: ListedSession) -> str:
-    """By how near the next compaction is."""
+    """A colour by how near the next compaction is."""
     tenths = 10 * row.tokens // max(1, row.compact_at_tokens)
     return "green" if tenths < 6 else "yellow" if tenths < 9 else "red"

@@ -1,1 +1,1 @@
-"""Clients that nobody changes: hooks, status line and plugin of Claude Code, hooks of Codex, a plugin of OpenCode, an MCP server."""
+"""Clients that cannot be changed: hooks, status line and plugin of Claude Code, hooks of Codex, a plugin of OpenCode, an MCP server."""

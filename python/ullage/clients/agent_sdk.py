@@ -1,4 +1,4 @@
-"""Claude Agent SDK: `ClaudeAgentOptions(hooks=ullage_hooks())`; what the plugin's hooks do, in the program itself.
+"""Claude Agent SDK: `ClaudeAgentOptions(hooks=ullage_hooks())`; the plugin's hooks, inside the program.
 
 ```python
 from claude_agent_sdk import ClaudeAgentOptions
@@ -31,10 +31,10 @@ Hook = Callable[[Any, str | None, Any], Awaitable[Any]]
 
 _EVENTS: Final = ("PreCompact", "PostToolUse", "UserPromptSubmit")
 _MOST: Final = 64
-"""Sessions whose compaction is remembered until facts are handed over."""
+"""Sessions whose compaction is remembered until their facts are delivered."""
 
 _TRIES: Final = 3
-"""Times that a transcript is read for them: the client writes the boundary some time after the compaction."""
+"""How often to read a transcript for them: the client writes the boundary some time after the compaction."""
 
 _log = logging.getLogger(__name__)
 
@@ -44,11 +44,11 @@ def ullage_hooks(
 ) -> dict[Any, list[HookMatcher]]:
     """Hooks that keep a copy of a transcript before it is compacted, shorten outsized tool output, and say what a summary lost.
 
-    Copies and whole outputs lie in Ullage's own folder. A hook that fails leaves the session as if there were none, and logs a
-    warning. The SDK has no event after a compaction: its facts are handed over with the next tool result or prompt.
+    Copies and full outputs are kept in Ullage's own folder. A hook that fails changes nothing and logs a warning. The SDK has no event after
+    a compaction, so its facts come with the next tool result or prompt.
 
     Args:
-        others: Hooks of your own, by event; they stand before these.
+        others: Your own hooks, by event; they run before these.
     """
     hooks = _Hooks()
     matchers_by_event = {event: list(matchers) for event, matchers in (others or {}).items()}
@@ -68,7 +68,7 @@ class _Hooks:
         """The answer to the client; empty: nothing changes."""
         try:
             return await asyncio.to_thread(self._answer, event)
-        except Exception:  # as in the plugin: a session must go on whatever happened here
+        except Exception:  # as in the plugin: a session must go on whatever happens here
             _log.warning("a hook of Ullage failed", exc_info=True)
             return {}
 
@@ -95,7 +95,7 @@ class _Hooks:
         return {}
 
     def _lost(self, event: Mapping[str, Any]) -> str:
-        """Facts that the summary of a compaction since does not name, once."""
+        """Facts that the newest compaction's summary does not name, once."""
         session = str(event.get("session_id") or "")
         if session not in self._compacted or event.get("agent_id"):
             return ""

@@ -1,4 +1,4 @@
-"""Bounds a tool's outsized output: its ends stay, and the whole lies in a file that the model can read or recall."""
+"""Bounds a tool's outsized output: its ends stay, and all of it is in a file that the model can read or recall."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ullage import _env
 
-TYPE_CHECKING = False  # `typing` would be most of what starting costs
+TYPE_CHECKING = False  # `typing` would be most of the start-up time
 if TYPE_CHECKING:
     from typing import Any
 
@@ -20,14 +20,14 @@ _TEXT_KEYS = ("stdout", "output", "content", "text")
 
 
 def bounded(event: Mapping[str, Any]) -> Any:
-    """The output in the shape that the client sent it, shortened; `None`: it stays as it is.
+    """The output, shortened, in the shape that the client sent; `None`: leave it unchanged.
 
     Args:
         event: A PostToolUse call. `tool_response` is known as a text, as `{"stdout": …}` with further keys, or as a list of
             content blocks; any other shape stays as it is, since the client ignores what does not match.
 
     Raises:
-        StoreError: The whole cannot be stored; then nothing is shortened.
+        StoreError: The full output cannot be stored; then nothing is shortened.
     """
     limit = _limit()
     response = event.get("tool_response")
@@ -73,7 +73,7 @@ def _shortened(text: str, limit: int, event: Mapping[str, Any], part: str = "") 
     session = str(event.get("session_id") or "unknown")
     name = str(event.get("tool_use_id") or "output") + part
     place = FileStore(state_folder() / "results" / _folder(session)).put(name, text)
-    # Two thirds for the beginning, which names what ran; errors and sums stand at the end.
+    # Two thirds for the beginning, which names what ran; errors and sums come at the end.
     head, tail = text[: limit * 2 // 3], text[-(limit - limit * 2 // 3) :]
     note = f"[{len(text) - limit:,} of {len(text):,} characters left out here to save context. The whole output: {place}]"
     return f"{head}\n\n{note}\n\n{tail}"

@@ -1,4 +1,4 @@
-"""What Ullage puts into Claude Code's settings, and whether it is there and works."""
+"""Ullage's entries in Claude Code's settings, and whether they work."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HOOKS = (
 """Event, matcher, the hook's name, seconds that Claude Code waits."""
 
 IDLE_HOOK = ("SessionEnd", None, "session-end", 5)
-"""Only where it is asked for: it adds to a session's file when nobody looks."""
+"""Only on request, since it adds to a session's file when nobody is looking."""
 
 # A user waits for a hook at each tool call; from half a second on that is noticed.
 _SLOW_MS = 500
@@ -49,7 +49,7 @@ class Check:
     """One line of a diagnosis.
 
     Attributes:
-        what: What was looked at.
+        what: What was checked.
         ok: Whether it is as it should be.
         found: What was found.
         hint: What to do; empty if it is fine.
@@ -68,14 +68,14 @@ PLUGIN = (
     ("README.md", "README.md"),
     ("icon.png", ".claude-plugin/icon.png"),
 )
-"""Files of the plugin, and where Claude Code looks for them: builders of wheels leave out names that begin with a dot."""
+"""Files of the plugin, and where Claude Code looks for them; stored without the dot, since wheel builders skip names that begin with one."""
 
 
 def write_plugin(folder: Path) -> Path:
-    """Writes the plugin, for `claude --plugin-dir` and for marketplaces; its programs are found on the PATH.
+    """Write the plugin, for `claude --plugin-dir` and for marketplaces; its programs must be on the PATH.
 
     Args:
-        folder: Made if it is missing; what is in it stays, but for the plugin's own files.
+        folder: Created if missing; other files in it stay.
 
     Raises:
         StoreError: It cannot be written.
@@ -105,7 +105,7 @@ def mcp_path(scope: Scope, project: Path) -> Path:
     """Where Claude Code looks for MCP servers of a scope."""
     if scope == "project":
         return project / ".mcp.json"
-    # A folder that the variable names holds the file itself, also one named `.claude`.
+    # A folder named by the variable holds the file itself, even if it is called `.claude`.
     own = claude_folder()
     return (own if _env.text(_env.CLAUDE_CONFIG) else own.parent) / ".claude.json"
 
@@ -118,14 +118,14 @@ def install_changes(
     statusline: bool = True,
     idle: bool = False,
 ) -> list[FileChange]:
-    """What an installation would change.
+    """The changes that an installation makes.
 
     Args:
         scope: Which settings.
         project: The project's folder.
         mcp: Whether the MCP server is added too; a server's tools change the cached prefix of new sessions once.
-        statusline: Whether the status line is set; one of somebody else's stays.
-        idle: Whether sessions that were left are compacted once the provider's cache has run out.
+        statusline: Whether to set the status line; an existing one stays.
+        idle: Whether to compact abandoned sessions once the provider's cache has expired.
 
     Raises:
         InvalidPolicy: A settings file is not JSON.
@@ -147,7 +147,7 @@ def install_changes(
 
 
 def uninstall_changes(scope: Scope, project: Path) -> list[FileChange]:
-    """What taking it out again would change.
+    """The changes that an uninstallation makes.
 
     Raises:
         InvalidPolicy: A settings file is not JSON.
@@ -162,7 +162,7 @@ def _entry(matcher: str | None, name: str, seconds: int) -> dict[str, Any]:
 
 
 def _program(module: str, *words: str) -> dict[str, Any]:
-    # -P: the project's folder is where it runs, and must not be where Python looks for modules.
+    # -P: it runs in the project's folder, where Python must not look for modules.
     return {"command": sys.executable, "args": ["-P", "-m", module, *words]}
 
 
@@ -183,7 +183,7 @@ def checks(project: Path) -> Iterator[Check]:
     """
     scopes: tuple[Scope, ...] = ("user", "project", "local")
     installed_in = [scope for scope in scopes if any(_commands(settings_path(scope, project)))]
-    hint = "" if installed_in else "`ullage claude install` puts the hooks into the settings"
+    hint = "" if installed_in else "`ullage claude install` adds the hooks to the settings"
     yield Check("hooks", bool(installed_in), ", ".join(installed_in) or "not installed", hint)
     if len(installed_in) > 1:
         hint = f"`ullage claude uninstall --scope {installed_in[-1]}`: each hook runs once for each"
@@ -220,7 +220,7 @@ def _program_check(paths: list[Path]) -> Check:
 
 
 def _run_check() -> Check:
-    """Runs a hook that has nothing to do."""
+    """Run a hook that has nothing to do."""
     words = [sys.executable, "-P", "-m", "ullage.clients.hook", "session-start"]
     start = time.perf_counter()
     try:
@@ -232,18 +232,18 @@ def _run_check() -> Check:
     return Check("a hook runs", ok, f"exit code {done.returncode}, {spent} ms")
 
 
-# Keeps a copy of a transcript as it was before the client compacted it, in Ullage's own folder.
+# Keeps a copy of a transcript from before the client's compaction, in Ullage's own folder.
 
 
 MOST_COPIES = 5
-"""Copies of one session; the oldest go first. Clients append, so the newest copy holds what the others hold."""
+"""Maximum copies of one session; the oldest are removed first. Clients append, so the newest copy contains the others."""
 
-# A copy is made while the client waits, and five may be kept: no disk is filled by them unasked.
+# A copy is made while the client waits, and five are kept, so large files are skipped.
 MAX_BYTES = 1 << 30
 
 
 def archive(path: str, session: str, trigger: str) -> Path | None:
-    """Copies a transcript; a client may call this several times for one compaction, and gets one copy.
+    """Copy a transcript; several calls for one compaction make one copy.
 
     Args:
         path: The transcript.
@@ -254,7 +254,7 @@ def archive(path: str, session: str, trigger: str) -> Path | None:
         The copy; `None` if the newest one holds the same.
 
     Raises:
-        OSError: It is missing, too large, or cannot be copied; nothing incomplete stays.
+        OSError: It is missing, too large, or cannot be copied; no partial copy stays.
     """
     source = Path(path)
     look = source.stat()
@@ -263,7 +263,7 @@ def archive(path: str, session: str, trigger: str) -> Path | None:
     folder = state_folder() / "archives" / _named(session or source.stem)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     archives = archives_of(folder)
-    # Size and time say whether it changed: reading 64 MB to compare would take longer than copying it.
+    # Size and time show whether it changed: comparing 64 MB would take longer than copying.
     if archives and (archives[-1].stat().st_size, archives[-1].stat().st_mtime_ns) == (
         look.st_size,
         look.st_mtime_ns,
@@ -287,7 +287,7 @@ def _copied(source: Path, target: Path, look: os.stat_result) -> None:
     try:
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         shutil.copyfile(source, draft)
-        # The copy has the original's time, by which the next call knows that nothing is new.
+        # The copy has the original's time, so that the next call sees that nothing is new.
         os.utime(draft, ns=(look.st_atime_ns, look.st_mtime_ns))
         draft.replace(target)
     finally:
@@ -295,7 +295,7 @@ def _copied(source: Path, target: Path, look: os.stat_result) -> None:
 
 
 def _named(text: str) -> str:
-    """A file's name for any id: ids come from outside, and none may lead elsewhere."""
+    """A file name for any id; ids come from outside, and must not lead out of the folder."""
     if re.fullmatch(r"[A-Za-z0-9_-]{1,80}", text):
         return text
     return "id-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -326,13 +326,13 @@ def restored(
     limit: int = LIMIT_CHARS,
     session: str = "",
 ) -> str:
-    """The text for the model; empty where the session was never compacted, or nothing is missing.
+    """The text for the model; empty if the session was never compacted, or nothing is missing.
 
     Args:
         path: The transcript, of any known format.
-        just_compacted: The client says so. It writes late: where the file has no new boundary yet, all counts as lost that is not
-            in the summary that the gateway has just given to this session.
-        limit: Characters of the text at most.
+        just_compacted: The client says so. It writes late: if the file has no new boundary yet, everything counts as lost that is
+            not in the summary that the gateway just gave to this session.
+        limit: Maximum characters of the text.
         session: Its id; empty: unknown.
 
     Raises:
@@ -353,13 +353,13 @@ def restored(
 
 
 def ledger(path: str | os.PathLike[str], *, limit: int = LEDGER_CHARS) -> str:
-    """What a summary that is about to be written should keep; empty where there is nothing.
+    """What the coming summary should keep; empty if there is nothing.
 
-    What was said by tools stays out: the text reaches the model where its user would write.
+    Tool output is left out, since the model reads this text as its user's.
 
     Args:
         path: The transcript, of any known format.
-        limit: Characters of the text at most.
+        limit: Maximum characters of the text.
 
     Raises:
         InvalidTranscript: The file cannot be read as a session.
@@ -369,7 +369,7 @@ def ledger(path: str | os.PathLike[str], *, limit: int = LEDGER_CHARS) -> str:
 
 
 def _talk_since(lines: Sequence[Item]) -> bool:
-    """Whether the model answered since this boundary: then the compaction that just ended is not in the file yet."""
+    """Whether the model answered since this boundary; then the compaction that just ended is not in the file yet."""
     summary = next((at for at, line in enumerate(lines) if is_summary(line)), 0)
     return any(line.get("type") == "assistant" for line in lines[summary + 1 :])
 
@@ -390,7 +390,7 @@ def _text(facts: Facts, shown: str, limit: int, head: str = _HEAD, *, failures: 
 
 
 def _sections(facts: Facts, shown: str, *, failures: bool) -> Iterator[tuple[str, list[str]]]:
-    """What matters most first; of each kind the newest first."""
+    """The most important first, and of each kind the newest first."""
     rules = [rule for rule in facts.standing if rule.origin is Origin.USER]
     yield "Rules that the user gave", _missing(rules, lambda rule: rule.text, rule_line, shown)
     tasks = [task for task in facts.tasks if task.open]

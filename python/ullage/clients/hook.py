@@ -1,7 +1,7 @@
 """The program that a client runs at a hook: reads one JSON object, answers with one, and never fails the client.
 
-Only the standard library is imported before it is known that there is something to do: a hook runs at every tool call. Any fault
-ends with exit code 0, nothing on standard output, and a line in `hooks.log` in Ullage's own folder.
+A hook runs at every tool call, so only the standard library is imported until there is something to do. Any fault ends with
+exit code 0, nothing on standard output, and a line in `hooks.log` in Ullage's own folder.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ EVENTS = (
 )
 
 MAX_INPUT_BYTES = 64 << 20
-"""More than a client sends; what is longer is left alone."""
+"""More than a client sends; anything longer is ignored."""
 
 LIMIT_SECONDS = 20
-"""Below every time limit of a client at these hooks; then it goes on as if there were no hook."""
+"""Below the clients' own time limits for these hooks."""
 
 _LOG_BYTES = 1 << 20
 
@@ -44,7 +44,7 @@ def main(argv: list[str] | None = None) -> int:
         argv: The event, one of `EVENTS`; `None`: from the command line.
 
     Returns:
-        0, whatever happened.
+        Always 0.
     """
     words = sys.argv[1:] if argv is None else argv
     event = words[0] if words else ""
@@ -55,22 +55,22 @@ def main(argv: list[str] | None = None) -> int:
         if output:
             sys.stdout.write(output)
             sys.stdout.flush()
-    except BaseException as exc:  # a client must go on whatever happened here
+    except BaseException as exc:  # the client must go on whatever happens here
         log_fault(event, exc)
         _silence()
     return 0
 
 
 def answer(event: str, data: bytes) -> str:
-    """What a hook prints for the JSON that the client sent; empty: nothing.
+    """What a hook prints for the client's JSON; empty: nothing.
 
     Args:
         event: One of `EVENTS`.
         data: The object, as bytes.
 
     Raises:
-        ValueError: An unknown event, or no JSON object, or one that is too long.
-        OSError: What has to be written cannot be.
+        ValueError: An unknown event, or input that is too long or not a JSON object.
+        OSError: A file cannot be written.
     """
     if event not in EVENTS:
         raise ValueError(f"unknown event {event[:40]!r}")
@@ -78,7 +78,7 @@ def answer(event: str, data: bytes) -> str:
         raise ValueError("the input is too long")
     payload = json.loads(data)
     if not isinstance(payload, dict):
-        raise ValueError("the input is no JSON object")
+        raise ValueError("the input is not a JSON object")
     if event == "statusline":
         from ullage.clients.status_line import status_line
 
@@ -90,14 +90,14 @@ def answer(event: str, data: bytes) -> str:
 
 
 def _pre_compact(event: Mapping[str, Any]) -> str:
-    """Archives; what Claude Code reads as instructions for the summary is plain text. Only it sends `custom_instructions`."""
+    """Archive the transcript; print instructions for the summary as plain text, which only Claude Code reads (and only it sends `custom_instructions`)."""
     path = event.get("transcript_path")
     if not isinstance(path, str) or not path:
         return ""
     from ullage.clients.claude_code import archive
 
     archive(path, str(event.get("session_id") or ""), str(event.get("trigger") or ""))
-    # After /compact Claude Code repeats this text in the new context, with the command: there the hook after it restores the same facts.
+    # After /compact Claude Code repeats this text in the new context; there the hook after it restores the same facts.
     if "custom_instructions" not in event or event.get("trigger") == "manual":
         return ""
     from ullage.clients.claude_code import ledger
@@ -125,7 +125,7 @@ def _post_tool_use(event: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _session_end(event: Mapping[str, Any]) -> None:
-    """Leaves a process that compacts the session when its cache has run out: the client gives this hook no time to."""
+    """Start a process that compacts the session when its cache has expired, since the client gives this hook no time."""
     path = event.get("transcript_path")
     if not isinstance(path, str) or not os.path.isfile(path):  # noqa: PTH113 - without what `pathlib` costs
         return
@@ -141,7 +141,7 @@ def _session_end(event: Mapping[str, Any]) -> None:
 
 
 def _opencode_compacting(event: Mapping[str, Any]) -> dict[str, Any] | None:
-    """OpenCode hands its session over instead of naming a file."""
+    """OpenCode passes its session instead of a file name."""
     export = event.get("export")
     if not isinstance(export, dict):
         return None
@@ -182,7 +182,7 @@ def _seconds() -> float:
 
 
 class _deadline:
-    """Ends what runs in it after some seconds, where the system has an alarm."""
+    """A time limit for a block, on systems with an alarm signal."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -205,7 +205,7 @@ class _deadline:
 
 
 def log_fault(event: str, exc: BaseException) -> None:
-    """One line in `hooks.log`; where even that cannot be written, nothing."""
+    """Write a line to `hooks.log`, if possible."""
     import time
 
     try:
@@ -227,7 +227,7 @@ def log_fault(event: str, exc: BaseException) -> None:
 
 
 def _silence() -> None:
-    """Nothing that is half written reaches the client at exit."""
+    """Let no half-written output reach the client at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""A session of Claude Code that was left: compacted in its file once the provider's cache has run out, where that pays.
+"""Compacts an abandoned session of Claude Code in its file, once the provider's cache has expired and if that pays.
 
-Whoever goes on with it then sends a short prompt, where the whole would have to be written to the cache again. `ullage undo` takes it back.
+Whoever continues it then sends a short prompt, instead of writing the whole to the cache again. `ullage undo` reverts it.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from ullage.sessions import Session
 
 CACHE_SECONDS = 300
-"""The shorter life of a cached prefix after its last use."""
+"""The default life of a cached prefix after its last use."""
 
 LONG_CACHE_SECONDS = 3600
-"""The longer one, which a client asks for with each mark."""
+"""The longer life, which a client requests with each mark."""
 
 
 def compact_left(path: str, *, sleep: Callable[[float], object] = time.sleep) -> bool:
-    """Wait until the cache has run out, then compact the session in its own file, without a model.
+    """Wait until the cache has expired, then compact the session in its own file, without a model.
 
     Args:
-        path: Of the session; what its client wrote last says when the cache was last used.
+        path: The session, whose last lines show when the cache was last used.
         sleep: Waits so many seconds.
 
     Returns:
-        Whether it was compacted: not if somebody went on with the session since, or if it does not pay.
+        Whether it was compacted: not if the session was continued since, or if it does not pay.
 
     Raises:
         UllageError: It cannot be read or written; nothing has changed.
@@ -41,7 +41,7 @@ def compact_left(path: str, *, sleep: Callable[[float], object] = time.sleep) ->
     _wait(left.st_mtime + CACHE_SECONDS, sleep)
     if not _same(path, left):
         return False
-    # Only now what takes memory: most of the time this process only waits.
+    # Imported only now to save memory: most of the time this process waits.
     from ullage.sessions import compact_session, open_session
 
     session = open_session(path)
@@ -64,7 +64,7 @@ def _same(path: str, left: os.stat_result) -> bool:
 
 
 def _is_long(item: object) -> bool:
-    """Whether an answer wrote to the cache for an hour."""
+    """Whether an answer wrote to the one-hour cache."""
     value = item
     for name in ("message", "usage", "cache_creation", "ephemeral_1h_input_tokens"):
         value = value.get(name) if isinstance(value, dict) else None
@@ -93,7 +93,7 @@ def _pays(session: Session) -> bool:
 
 
 def main() -> int:
-    """For the process that the hook leaves; a fault is a line in `hooks.log`."""
+    """The process that the hook starts; a fault becomes a line in `hooks.log`."""
     from ullage.clients.hook import log_fault
 
     try:

@@ -1,6 +1,6 @@
-"""The Model Context Protocol over standard input and output, as far as a server with tools needs it: JSON-RPC, one message a line.
+"""The part of the Model Context Protocol that a server with tools needs: JSON-RPC over standard input and output, one message a line.
 
-The official SDK takes seconds to import and brings 27 packages; a client waits for this server at each of its starts.
+The official SDK takes seconds to import and brings 27 packages, and clients wait for this server at every start.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-TYPE_CHECKING = False  # `typing` would be a good part of what starting costs
+TYPE_CHECKING = False  # `typing` would be a good part of the start-up time
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
@@ -19,7 +19,7 @@ PROTOCOLS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Versions with a handshake that this server answers; the newest first."""
 
 MODERN = "2026-07-28"
-"""The version without one: a client asks `server/discover`, and each result says that it is complete and how long it holds."""
+"""The version without a handshake: a client asks `server/discover`, and each result says that it is complete and how long it is valid."""
 
 MAX_LINE_BYTES = 16 << 20
 
@@ -29,11 +29,11 @@ _PARSE, _REQUEST, _METHOD, _PARAMS, _INTERNAL = -32700, -32600, -32601, -32602, 
 
 
 class ToolReply:
-    """What a tool says.
+    """A tool's answer.
 
     Attributes:
         text: For the model.
-        is_error: Whether the call failed, in a way that the model can act on.
+        is_error: Whether the call failed; the text tells the model what to do.
         data: The same as data; `None`: text only.
     """
 
@@ -51,11 +51,11 @@ class McpTool:
     """A tool.
 
     Attributes:
-        name: By which it is called.
+        name: Its name in calls.
         title: For users.
         description: For the model.
         schema: JSON schema of its input.
-        run: Answers a call; what it raises becomes an error that the model reads.
+        run: Answers a call; the model reads its exceptions as errors.
         read_only: Whether it changes nothing.
     """
 
@@ -79,7 +79,7 @@ class McpTool:
         self.read_only = read_only
 
     def listed(self) -> dict[str, Any]:
-        """As `tools/list` shows it."""
+        """The tool in `tools/list`."""
         notes = {"title": self.title, "readOnlyHint": self.read_only, "openWorldHint": False}
         return {
             "name": self.name,
@@ -129,7 +129,7 @@ class McpServer:
                 out.flush()
 
     def answer(self, line: bytes) -> Any:
-        """What is sent for one line; `None`: nothing, since it was a notification."""
+        """The reply to one line; `None` for a notification."""
         try:
             messages = json.loads(line)
         except (ValueError, RecursionError):
@@ -198,9 +198,7 @@ class McpServer:
         except Exception as exc:
             hint = getattr(exc, "hint", "")
             reply = ToolReply(f"{exc}. {hint}".rstrip(". ") + ".", is_error=True)
-        text = reply.text.encode(
-            "utf-8", "replace"
-        ).decode()  # lone surrogates are no text for JSON readers
+        text = reply.text.encode("utf-8", "replace").decode()  # JSON readers refuse lone surrogates
         result: dict[str, Any] = {
             "content": [{"type": "text", "text": text}],
             "isError": reply.is_error,

@@ -1,4 +1,4 @@
-"""What the tools of the MCP server do; each call opens what it needs, since clients write to their sessions all the time."""
+"""The tools of the MCP server; each call opens what it needs, since clients write to their sessions all the time."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ullage.sessions.find import (
 from ullage.sessions.load import Session, open_session
 
 _LOOKED_AT = 12
-"""Newest sessions of other tools than Claude Code whose folder is compared with the project's."""
+"""How many of the newest sessions of tools other than Claude Code to compare with the project's folder."""
 
 
 def recall(arguments: Mapping[str, Any]) -> ToolReply:
-    """Content that left this session's context: see `ullage.recall.Recall`."""
+    """Return content that left this session's context: see `ullage.recall.Recall`."""
     from ullage.messages import COPY_OF
     from ullage.recall.store import Archive, FileStore, file_stem, left
     from ullage.recall.tool import Recall
@@ -91,11 +91,13 @@ def search_sessions(arguments: Mapping[str, Any]) -> ToolReply:
             f"{row['id']} ({row['tool']}, {row['project'] or 'no folder'}): {row['title']}"
         )
         lines += [f"  {hit['who']}: {hit['text']}" for hit in row["hits"]]
-    return ToolReply("\n".join(lines) or "No session holds these words.", data={"sessions": rows})
+    return ToolReply(
+        "\n".join(lines) or "No session contains these words.", data={"sessions": rows}
+    )
 
 
 def remember(arguments: Mapping[str, Any]) -> ToolReply:
-    """Writes a note that outlives the session."""
+    """Write a note that outlives the session."""
     from ullage.memory.notes import MemoryFolder
 
     body, name = _string(arguments, "text"), _string(arguments, "name")
@@ -108,7 +110,7 @@ def remember(arguments: Mapping[str, Any]) -> ToolReply:
 
 
 def notes(arguments: Mapping[str, Any]) -> ToolReply:
-    """Notes of earlier sessions, all of them or those that a question finds."""
+    """Return the notes of earlier sessions, all or those that match a question."""
     from ullage.memory.notes import MemoryFolder, NoteRecall
 
     folder = _memory()
@@ -165,7 +167,7 @@ def _opened(arguments: Mapping[str, Any]) -> tuple[FoundSession, Session]:
 
 
 def _this_session(sessions: Sequence[FoundSession]) -> FoundSession:
-    """The newest session of this project: a server is started in it, and nothing says which session it serves."""
+    """The newest session of this project, in which the server is started; nothing says which session it serves."""
     project = _env.text(_env.CLAUDE_PROJECT) or str(Path.cwd())
     slug = "".join(char if char.isalnum() else "-" for char in project)
     opened = 0

@@ -1,4 +1,4 @@
-"""Hooks of Codex and a plugin of OpenCode: the same programs as Claude Code's hooks, in the places of these tools."""
+"""Hooks of Codex and a plugin of OpenCode: the same programs as Claude Code's hooks, installed for these tools."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ CODEX_HOOKS = (
 TRUST = "start `codex`, choose “Trust all and continue”, or trust them in /hooks"
 
 MARK = "// ullage.clients.hook"
-"""How the shim begins: by this line it is known as Ullage's."""
+"""The first line of the shim, by which it is recognised."""
 
 
 def other_install(
     client: OtherClient, scope: Literal["user", "project"], project: Path
 ) -> list[FileChange]:
-    """What an installation would change.
+    """The changes that an installation makes.
 
     Args:
         client: `codex`: its `hooks.json`. `opencode`: a file in its folder of plugins.
@@ -42,7 +42,7 @@ def other_install(
         project: The project's folder.
 
     Raises:
-        InvalidPolicy: A file that is there is not JSON, or not Ullage's.
+        InvalidPolicy: An existing file is not JSON, or not Ullage's.
         StoreError: It cannot be read.
     """
     path = _path(client, scope, project)
@@ -53,7 +53,7 @@ def other_install(
     before = path.read_bytes() if path.exists() else None
     if before is not None and not before.startswith(MARK.encode()):
         raise InvalidPolicy(
-            "plugin", str(path), "is a file of somebody else's", hint="move it away first"
+            "plugin", str(path), "was not written by Ullage", hint="move it away first"
         )
     return [FileChange(path, before, opencode_plugin().encode())]
 
@@ -61,7 +61,7 @@ def other_install(
 def other_uninstall(
     client: OtherClient, scope: Literal["user", "project"], project: Path
 ) -> list[FileChange]:
-    """What taking it out again would change.
+    """The changes that an uninstallation makes.
 
     Raises:
         InvalidPolicy: The file is not JSON.
@@ -76,7 +76,7 @@ def other_uninstall(
 
 
 def codex_checks(project: Path) -> Iterator[Check]:
-    """Whether Codex has the hooks, and whether it trusts them: else it passes them by.
+    """Whether Codex has the hooks, and whether it trusts them; otherwise it ignores them.
 
     Args:
         project: The project's folder.
@@ -96,7 +96,7 @@ def codex_checks(project: Path) -> Iterator[Check]:
 
 
 def _hook_keys(path: Path) -> Iterator[str]:
-    """Codex's names for Ullage's hooks in a file: its path, the event, which group, which hook in it."""
+    """Codex's names for Ullage's hooks in a file: path, event, number of the group, number of the hook in it."""
     try:
         events = json.loads(path.read_bytes()).get("hooks")
     except (OSError, ValueError, AttributeError):
@@ -111,7 +111,7 @@ def _hook_keys(path: Path) -> Iterator[str]:
 
 
 def _trusted_keys() -> set[str]:
-    """Hooks that Codex keeps a hash of: it trusts them as they were then."""
+    """Hooks whose hash Codex keeps: it trusts those versions."""
     try:
         hooks = tomllib.loads((codex_folder() / "config.toml").read_text("utf-8")).get("hooks")
     except (OSError, ValueError):
@@ -129,14 +129,14 @@ def _path(client: OtherClient, scope: str, project: Path) -> Path:
 
 
 def _entry(matcher: str | None, name: str, seconds: int) -> dict[str, Any]:
-    # One line for a shell: unlike Claude Code, Codex is not known to take arguments apart from it.
+    # One line for a shell: unlike Claude Code, Codex is not known to take separate arguments.
     line = shlex.join([sys.executable, "-P", "-m", "ullage.clients.hook", name])
     hook = {"type": "command", "command": line, "timeout": seconds}
     return {"hooks": [hook]} if matcher is None else {"matcher": matcher, "hooks": [hook]}
 
 
 def opencode_plugin() -> str:
-    """The plugin's JavaScript: it starts the hooks and goes on without them if they fail or take too long."""
+    """The plugin's JavaScript: it starts the hooks, and continues without them if they fail or take too long."""
     program = json.dumps([sys.executable, "-P", "-m", "ullage.clients.hook"])
     return (
         Path(__file__)

@@ -1,4 +1,4 @@
-"""Changes to settings files of other programs: shown first, written whole, taken back to the byte."""
+"""Changes to settings files of other programs: shown first, written whole, reverted to the byte."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ullage.exceptions import InvalidPolicy, StoreError
 from ullage.sessions.find import state_folder
 from ullage.sessions.load import private_folder, write_private
 
-# Members put into a JSON file and taken out again while every other byte stays.
+# Inserts members into a JSON file and removes them again, leaving every other byte.
 #
-# A parser and a writer would change the layout of the whole file. This finds where values begin and end, and changes the text between them.
-# Taking out what was put in last gives the bytes that were there.
+# Parsing and writing would change the layout of the whole file, so this finds where values begin and end, and edits the text.
+# Removing the last insertion restores the bytes.
 
 
 Step = str | int
@@ -29,7 +29,7 @@ Step = str | int
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _PLAIN = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
-# Settings are fewer than ten levels deep; a file that is deeper would end in Python's own limit of recursion.
+# Settings are less than ten levels deep; a deeper file would hit Python's recursion limit.
 _DEEPEST = 200
 
 
@@ -38,7 +38,7 @@ class _Node:
     """A value in the text, from `start` to `end`.
 
     Attributes:
-        inner: Of an object or list: where each member begins (its key) and what follows.
+        inner: For an object or list, where each member begins (its key) and its value.
     """
 
     start: int
@@ -68,22 +68,22 @@ class JsonText:
         return json.loads(self.text)
 
     def added(self, path: Sequence[str], item: Any, *, into_list: bool) -> JsonText:
-        """The document with a value more; objects and lists on the way are made where they are missing.
+        """The document with a value added; missing objects and lists on the way are created.
 
         Args:
             path: Keys from the top.
             item: What is added.
-            into_list: Whether it becomes the last element of the list at `path`, or the value of the key there, which must be missing.
+            into_list: Whether to append it to the list at `path`; otherwise it becomes the value of that key, which must be missing.
 
         Raises:
-            ValueError: On the way stands something else, or the key is there already.
+            ValueError: Another kind of value is on the way, or the key exists already.
         """
         root = self._parsed()
         node, left = root, list(path)
         while left and node.kind == "object" and left[0] in node.keys:
             node = node.values[node.keys.index(left.pop(0))]
         if not left and (not into_list or node.kind != "list"):
-            raise ValueError(f"{'.'.join(path)} is there already, and is no list")
+            raise ValueError(f"{'.'.join(path)} exists already and is not a list")
         if left and node.kind != "object":
             raise ValueError(f"{'.'.join(path[: len(path) - len(left)])} must be a mapping")
         if left and into_list:
@@ -93,7 +93,7 @@ class JsonText:
         return JsonText(self._with_member(node, left[0] if left else None, item))
 
     def removed(self, path: Sequence[Step]) -> JsonText:
-        """The document without the value at a path; the text before it, from the value before that one on, goes with it.
+        """The document without the value at a path and without the text between it and the previous value.
 
         Raises:
             LookupError: There is none.
@@ -189,7 +189,7 @@ class JsonText:
 
 
 def paths_to(value: Any, wanted: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
-    """Paths of all values for which a function answers yes; what is below them is not looked at.
+    """Paths of all values for which a function returns true; it does not descend into these.
 
     Args:
         value: A parsed document.
@@ -207,12 +207,12 @@ def paths_to(value: Any, wanted: Any, path: tuple[Step, ...] = ()) -> Iterator[t
 
 
 MARKS = ("ullage.clients.hook", "ullage-hook", "ullage.clients.mcp_server")
-"""Words of a command by which an entry of Ullage's is known."""
+"""Words of a command by which Ullage's entries are recognised."""
 
 _BOM = "\ufeff"
 
 _MADE_FOLDERS = (".claude", ".codex")
-"""Folders of a project that exist for such files alone: an empty one is not left."""
+"""Project folders that exist only for such files: an empty one is removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class Addition:
     Attributes:
         path: Keys from the top of the file.
         value: What is added there.
-        into_list: Whether it becomes an element of the list at `path`; else the value of that key, which stays if it is there.
+        into_list: Whether to append it to the list at `path`; otherwise it is the value of that key, unless the key exists.
     """
 
     path: tuple[str, ...]
@@ -239,7 +239,7 @@ class FileChange:
         before: Its bytes; `None`: it is missing.
         after: What it becomes; `None`: it is removed.
         notes: What was left alone, and why.
-        forgets: Whether the copy of the former file, keys in it included, is of no use once this is written.
+        forgets: Whether the copy of the former file, with any keys in it, is useless once this is written.
     """
 
     path: Path
@@ -261,7 +261,7 @@ class FileChange:
         return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
 
     def write(self) -> None:
-        """Writes it, unless the file changed since it was read; remembers what was there, to restore it to the byte.
+        """Write it, unless the file changed since it was read; keep the former content, to restore it to the byte.
 
         Raises:
             StoreError: It cannot be written, or another program changed it meanwhile.
@@ -272,7 +272,7 @@ class FileChange:
         self.forget_former()
 
     def forget_former(self) -> None:
-        """Removes the copy of the former file, if this change makes it useless."""
+        """Remove the copy of the former file, if this change makes it useless."""
         if self.forgets:
             _record(self.path).unlink(missing_ok=True)
 
@@ -299,7 +299,7 @@ def with_additions(path: Path, additions: Sequence[Addition]) -> FileChange:
 
     Args:
         path: The file; it need not exist.
-        additions: What to add; what is there already is not added again.
+        additions: What to add, unless it exists already.
 
     Raises:
         InvalidPolicy: The file is not JSON, or holds something else where an object or a list belongs.
@@ -334,7 +334,9 @@ def _with(document: JsonText, addition: Addition) -> tuple[JsonText, list[str]]:
         if there == addition.value:
             return document, []
         if not is_ours(there):
-            return document, [f"{'.'.join(addition.path)} is set to something else, which stays"]
+            return document, [
+                f"{'.'.join(addition.path)} is set to something else and was left alone"
+            ]
         document = document.removed(addition.path)
     return document.added(addition.path, addition.value, into_list=addition.into_list), []
 
@@ -345,7 +347,7 @@ def _ours_of(entry: Any, wanted: Any) -> bool:
 
 
 def without_ours(path: Path) -> FileChange:
-    """A settings file without what Ullage added: the bytes that were there, if nobody changed the file since.
+    """A settings file without Ullage's additions: the original bytes, if nobody changed the file since.
 
     Raises:
         InvalidPolicy: The file is not JSON.
@@ -381,7 +383,7 @@ def _at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def is_ours(value: Any) -> bool:
-    """Whether an entry of settings runs a program of Ullage's: itself, or each hook in it."""
+    """Whether an entry, or every hook in it, runs a program of Ullage's."""
     if not isinstance(value, dict):
         return False
     hooks = value.get("hooks")
@@ -425,7 +427,7 @@ def _record(path: Path) -> Path:
 
 
 def _remember(change: FileChange) -> None:
-    """What the file was before the first change of Ullage's, and what it is now."""
+    """The file before Ullage's first change, and now."""
     if change.after is None:
         return
     changes = _remembered(change.path)

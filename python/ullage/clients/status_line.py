@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-TYPE_CHECKING = False  # `typing` would be most of what starting costs
+TYPE_CHECKING = False  # `typing` would be most of the start-up time
 if TYPE_CHECKING:
     from typing import Any
 
-# A cell is 10 %: finer steps would not be seen from one answer to the next.
+# A cell is 10 %: finer steps would be invisible from one answer to the next.
 _CELLS = 10
 _COLUMNS = 80
-"""A narrow terminal's: the client says nothing of its own."""
+"""Width of a narrow terminal; the client does not state its own."""
 
-# A host may name a model as it likes: fill and cost must still fit in the line.
+# Model names can be long; fill and cost must still fit.
 _NAME_CHARS, _SHORT_NAME_CHARS = 40, 16
 _BUFFER = 13_000
 _RESERVE = 20_000
-"""Claude Code compacts at the window less room for a summary and this buffer (docs/behaviour.md, WIN-2)."""
+"""Claude Code compacts at the window minus room for a summary and this buffer (docs/behaviour.md, WIN-2)."""
 
 
 def status_line(event: Mapping[str, Any]) -> str:
-    """The line for what Claude Code passes to a status line; what it does not say is left out.
+    """The line for Claude Code's JSON; missing values are left out.
 
     Args:
         event: Its JSON: `context_window`, `cost`, `model` and more.
@@ -55,11 +55,11 @@ def _fill(window: Mapping[str, Any]) -> str:
 
 
 def _next(window: Mapping[str, Any]) -> str:
-    """How far the client's own compaction is."""
+    """How far away the client's own compaction is."""
     used, size = _used(window), _whole(window.get("context_window_size"))
     if used is None or not size:
         return ""
-    # In a window below 100,000 tokens both are smaller in proportion: they would leave nothing of it.
+    # In a window below 100,000 tokens both shrink in proportion, or nothing would be left.
     scale = min(size, 100_000) / 100_000
     mark = int(size - (_RESERVE + _BUFFER) * scale)
     return f"compacts in {_short(mark - used)}" if used < mark else "compacts now"

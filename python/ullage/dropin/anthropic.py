@@ -1,7 +1,7 @@
 """An estimate in place of `client.messages.count_tokens`: `from ullage.dropin import anthropic as counting`.
 
-Claude's vocabulary is not public, so this is Ullage's calibrated estimate, made offline. It is not the figure that the API
-returns; where that matters, ask the API (`ullage.requests.RemoteCounter`).
+Claude's vocabulary is not public, so this is Ullage's calibrated estimate, made offline. It is not the API's figure; if
+that matters, ask the API (`ullage.requests.RemoteCounter`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def count_tokens(
     """Estimate the input tokens of a request to Anthropic's API, with the arguments of the client's method.
 
     Args:
-        messages: As the API takes them; blocks of a response may stand in them as the client's own objects.
+        messages: In the API's form; blocks of a response may be the client's objects.
         model: A model's name.
         system: A string or text blocks; `None`: none.
         tools: Tool definitions; `None`: none.
@@ -59,7 +59,7 @@ def count_tokens(
         timeout: Nothing is sent.
 
     Raises:
-        InvalidMessage: A message has no form that the API accepts; names its index and field.
+        InvalidMessage: The API would not accept a message; names its index and field.
 
     Example:
         >>> count = count_tokens(model="claude-opus-4-5", messages=[{"role": "user", "content": "Hello, Claude"}])
@@ -76,7 +76,7 @@ def count_tokens(
 
 
 def _plain(value: Any) -> Any:
-    """The client's own objects as the dicts that it would send."""
+    """The client's objects as the dicts that it would send."""
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json", exclude_none=True)
     if isinstance(value, Mapping):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from langchain_core.runnables import Runnable
 
-# Messages of LangChain at the edges of a cut: which may stand there, and which calls and results belong together.
+# LangChain's messages at the edges of a cut: which are allowed there, and which calls and results belong together.
 
 
 Kinds = str | type | Sequence[str | type] | None
@@ -30,12 +30,12 @@ Kinds = str | type | Sequence[str | type] | None
 
 
 _CALLING, _ANSWERING = frozenset(("ai", "AIMessageChunk")), frozenset(("tool", "ToolMessageChunk"))
-# LangChain treats both as "no name", and so counts none.
+# LangChain treats both as "no name" and does not count them.
 _NAMELESS: frozenset[Any] = frozenset((None, ""))
 
 
 def _ending(messages: list[Any], kinds: Kinds) -> list[Any]:
-    """Without what follows the last message of these kinds; `None`: all."""
+    """The messages up to the last one of these kinds; `None`: all."""
     while kinds and messages and not _is(messages[-1], kinds):
         messages = messages[:-1]
     return messages
@@ -51,9 +51,9 @@ def _is(message: Any, kinds: str | type | Sequence[str | type]) -> bool:
 def _without_parted(
     remaining: list[Any], messages: list[Any], *, start_on: Kinds = None, end_on: Kinds = None
 ) -> list[Any]:
-    """What was kept without results whose call was cut off, and without calls whose results were.
+    """The kept messages, without results whose call was cut off and calls whose results were.
 
-    What had no counterpart in `given` stays. Types to start and end on hold afterwards too.
+    What had no counterpart in `given` stays. Types to start and end on still hold.
     """
     if len(remaining) == len(messages):
         return remaining
@@ -81,7 +81,7 @@ def _ids(messages: list[Any]) -> tuple[set[str], set[str]]:
     called: set[str] = set()
     answered: set[str] = set()
     for message in messages:
-        kind = message.type  # asking a message for a field that it does not have is slow
+        kind = message.type  # reading a missing field of a message is slow
         if kind in _CALLING:
             for call in message.tool_calls:
                 called.add(call["id"])
@@ -95,7 +95,7 @@ def _ids(messages: list[Any]) -> tuple[set[str], set[str]]:
 # LangChain's approximate count: characters by four, and three tokens for each message.
 
 
-# The names that LangChain's counter writes for the types of its messages: they are counted as characters.
+# LangChain's names for its types of messages, which it counts as characters.
 _ROLES = {
     "human": "user",
     "ai": "assistant",
@@ -112,7 +112,7 @@ _USUAL: dict[str | None, int] = {"human": 4, "ai": 9, "tool": 4}
 
 
 class _Message(NamedTuple):
-    """What is counted of a message, of whatever form."""
+    """The counted parts of a message of any form."""
 
     role: str
     content: Any
@@ -138,10 +138,10 @@ def count_tokens_approximately(
     Args:
         messages: LangChain's messages, dicts, pairs of role and text, or texts.
         chars_per_token: Characters that make a token.
-        extra_tokens_per_message: Tokens that a message costs besides.
+        extra_tokens_per_message: Extra tokens per message.
         count_name: Whether names are counted.
-        tokens_per_image: Of each image, whatever its size.
-        use_usage_metadata_scaling: Whether the newest usage that an answer reports corrects the count, by a factor of 1 to 1.25.
+        tokens_per_image: Tokens per image of any size.
+        use_usage_metadata_scaling: Whether the newest reported usage corrects the count, by a factor of 1 to 1.25.
         tools: LangChain's tools, or definitions as dicts; `None`: none.
 
     Raises:
@@ -151,7 +151,7 @@ def count_tokens_approximately(
         >>> count_tokens_approximately([{"role": "user", "content": "What is in the cask?"}])
         9
     """
-    # A prompt value of LangChain is not iterable as messages.
+    # LangChain's prompt values do not iterate over messages.
     listed: Any = getattr(messages, "to_messages", lambda: messages)()
     total = 0.0
     if tools:
@@ -169,13 +169,13 @@ def count_tokens_approximately(
 
 
 def _tokens_of_each(messages: Iterable[object]) -> Iterator[float]:
-    """The approximate tokens of messages, one by one, which add up to the count of the list."""
+    """The approximate tokens of each message; they add up to the count of the list."""
     for images, chars in _sizes(messages, True):
         yield images * 85 + math.ceil(chars / 4.0) + 3.0
 
 
 def _sizes(messages: Iterable[Any], count_name: bool) -> Iterator[tuple[int, int]]:
-    """Images and characters of each message; what most messages are is read without any detour."""
+    """Images and characters of each message, with a fast path for the usual kinds."""
     for index, message in enumerate(messages):
         kind: Any = None if type(message) is dict else getattr(message, "type", None)
         role = _USUAL.get(kind)
@@ -249,12 +249,12 @@ def _read(message: Any, index: int) -> _Message:
         return _Message("user", message)
     if isinstance(message, (list, tuple)) and len(message) == 2:
         return _Message(_role(message[0]), message[1])
-    # Asking an abstract class about an object is slow, so that it comes after what most messages are.
+    # Checks against an abstract class are slow, so they come after the usual kinds.
     if not isinstance(message, dict) and hasattr(message, "type") and hasattr(message, "content"):
         return _of_object(message)
     if isinstance(message, Mapping):
         return _of_dict(message, index)
-    raise InvalidMessage("is no message of LangChain", index=index, got=type(message).__name__)
+    raise InvalidMessage("is not a LangChain message", index=index, got=type(message).__name__)
 
 
 def _role(named: str) -> str:
@@ -293,7 +293,7 @@ def _of_object(message: Any) -> _Message:
         role = message.additional_kwargs.get("__openai_role__", role)
     elif role.lower().startswith(
         "chat"
-    ):  # only that one has a role, and looking for a missing field is slow
+    ):  # only that type has a role, and looking for a missing field is slow
         role = getattr(message, "role", role)
     is_answer = role == "assistant" and hasattr(message, "tool_calls")
     return _Message(
@@ -312,7 +312,7 @@ def _tool_chars(tool: Any) -> int:
         return len(json.dumps(tool))
     schema = tool.tool_call_schema
     whole = schema if isinstance(schema, dict) else schema.model_json_schema()
-    # Title and description stand next to the parameters already.
+    # Title and description are next to the parameters already.
     parameters = {
         name: field for name, field in whole.items() if name not in ("title", "description")
     }
@@ -321,7 +321,7 @@ def _tool_chars(tool: Any) -> int:
 
 
 class ChatModel(Protocol):
-    """A chat model, as far as it is asked for a count."""
+    """A chat model that can count."""
 
     def get_num_tokens_from_messages(self, messages: list[BaseMessage], /) -> int:
         """The tokens of messages."""
@@ -332,7 +332,7 @@ class TextSplitter(Protocol):
     """A text splitter of LangChain."""
 
     def split_text(self, text: str, /) -> list[str]:
-        """The parts of a text, which joined give it again."""
+        """Parts of a text that join into it again."""
         ...
 
 
@@ -394,11 +394,11 @@ def trim_messages(
     """The first or the last messages that fit, tool calls and their results together.
 
     Args:
-        messages: LangChain's messages, or what it converts to them; `None`: a runnable for chains is returned that trims what it is given.
-        max_tokens: The most that the result may count.
-        token_counter: Of a list or of one message (its argument is annotated `BaseMessage`); a chat model; `len` counts
+        messages: LangChain's messages, or what it converts to them; `None`: return a runnable for chains that trims its input.
+        max_tokens: Maximum tokens of the result.
+        token_counter: A function of a list or of one message (with its argument annotated `BaseMessage`); a chat model; `len` counts
             messages; `"approximate"`: `count_tokens_approximately`.
-        strategy: Which end is kept.
+        strategy: Which end to keep.
         allow_partial: Whether a part of the message at the edge may be kept.
         end_on: Types of messages to end on; `None`: any.
         start_on: Types of messages to start on, after the system message; only for `"last"`. `None`: any.
@@ -407,7 +407,7 @@ def trim_messages(
 
     Raises:
         MissingExtra: LangChain is not installed.
-        InvalidPolicy: Arguments that exclude each other, or a strategy or counter that is not known.
+        InvalidPolicy: Arguments that exclude each other, or an unknown strategy or counter.
     """
     if messages is None:
         return _runnable(
@@ -491,9 +491,7 @@ def _head(
 
 def _fitting(messages: list[Any], most: int, count: _Count) -> int:
     """How many of the first messages fit."""
-    if (
-        count is count_tokens_approximately
-    ):  # a sum over the messages, so that one look at each is enough
+    if count is count_tokens_approximately:  # a sum over the messages, so each is counted once
         sums = accumulate(_tokens_of_each(messages))
         return next((at for at, tokens in enumerate(sums) if tokens > most), len(messages))
     if not messages or count(messages) <= most:
@@ -510,7 +508,7 @@ def _bisected(most: int, fits: Callable[[int], bool]) -> int:
 
 
 def _fewer_blocks(message: Any, before: list[Any], most: int, count: _Count, end: str) -> Any:
-    """The message with as many blocks of its content as fit; `None`: not one does."""
+    """The message with as many blocks as fit; `None` if none do."""
     if not isinstance(message.content, list):
         return None
     for size in range(len(message.content) - 1, 0, -1):
@@ -524,7 +522,7 @@ def _fewer_blocks(message: Any, before: list[Any], most: int, count: _Count, end
 def _shorter_text(
     message: Any, before: list[Any], most: int, count: _Count, split: _Split, end: str
 ) -> Any:
-    """The message with as much of its text as fits; `None`: no part does."""
+    """The message with as much text as fits; `None` if nothing does."""
     pieces = split(text) if (text := _text(message.content, end)) else []
     base = count(before)
 
@@ -568,14 +566,14 @@ def _counter(counter: Any) -> _Count:
         )
     of_list: _Count = counter
     first = next(iter(inspect.signature(counter).parameters.values()))
-    # As LangChain tells a function of one message from one of a list; the text is how postponed annotations read.
+    # How LangChain tells a function of one message from one of a list; postponed annotations are text.
     if getattr(first.annotation, "__name__", first.annotation) == "BaseMessage":
         return lambda messages: sum(counter(message) for message in messages)
     return of_list
 
 
 def _is_theirs(function: object) -> bool:
-    """Whether it is LangChain's own function of that name, which counts the same; without LangChain nothing is."""
+    """Whether it is LangChain's own function of that name, which counts the same; false without LangChain."""
     module = sys.modules.get("langchain_core.messages.utils")
     return function is getattr(module, "count_tokens_approximately", _is_theirs)
 

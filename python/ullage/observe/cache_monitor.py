@@ -1,4 +1,4 @@
-"""Compares what each request should find in the provider's prompt cache with what it found (HOOK-3).
+"""Compares what each request should find in the provider's prompt cache with what it finds (HOOK-3).
 
 An announced break (a compaction, a level that rewrote the prefix) is expected. Any other wastes money,
 and the monitor reports where the prefix changed, or that the entry expired.
@@ -16,7 +16,7 @@ import orjson
 from ullage.observe.events import CacheBroken, CacheReset, Event, LevelActed, Listener
 
 LEAST_LOST_TOKENS = 2_000
-"""Providers round and drop a few tokens by themselves; a smaller loss is ignored."""
+"""Providers round and drop a few tokens; a smaller loss is ignored."""
 
 LEAST_LOST_PERCENT = 5
 
@@ -32,9 +32,9 @@ class CacheVerdict:
     """What a response reveals about the cache.
 
     Attributes:
-        kind: `first`: nothing was expected. `kept`: all was found. `announced`: lost, as announced.
+        kind: `first`: nothing was expected. `kept`: all was read. `announced`: lost, as announced.
             `broken`: lost without an announcement.
-        reason: Reason of a loss: `model`, `system`, `tools`, `messages`, `parameters`, `expired`, `unknown`, or
+        reason: Cause of a loss: `model`, `system`, `tools`, `messages`, `parameters`, `expired`, `unknown`, or
             what was announced.
         expected_tokens: Tokens that should have been read from the cache.
         read_tokens: Tokens that were.
@@ -70,9 +70,8 @@ class CacheMonitor:
         ttl_seconds: Lifetime of a cache entry.
 
     Attributes:
-        expected_tokens: What all responses should have read from the cache; `read_tokens`: what they read.
-        lost_tokens: The difference where it is a loss, by its reason: a level or compaction that was announced, or one of
-            `CacheVerdict.reason`.
+        expected_tokens: Tokens that all responses should have read from the cache; `read_tokens`: those they did.
+        lost_tokens: Losses by cause: an announced level or compaction, or one of `CacheVerdict.reason`.
 
     Example:
         >>> monitor = CacheMonitor()
@@ -101,7 +100,7 @@ class CacheMonitor:
             self.announce(event.report.stage)
 
     def announce(self, reason: str, *, source: str = "main") -> None:
-        """Announce that the next request of a source will intentionally not find its prefix."""
+        """Announce that the next request of a source intentionally changes its prefix."""
         self._of(source).announced = reason
 
     def sent(
@@ -117,7 +116,7 @@ class CacheMonitor:
         prefix = self._of(source)
         parts, messages = _parts(body), [_hash(message) for message in _messages(body)]
         prefix.message = _first_change(prefix.messages, messages)
-        if not prefix.changed:  # a request without a response does not hide the change before it
+        if not prefix.changed:  # a request without a response does not hide an earlier change
             prefix.changed = _what_changed(prefix, parts)
         dated = prefix.at is not None and now_seconds is not None
         prefix.idle = (now_seconds or 0.0) - (prefix.at or 0.0) if dated else None
@@ -191,7 +190,7 @@ class CacheMonitor:
 
 
 def is_lost(cached_tokens: int, read_tokens: int) -> bool:
-    """Whether so much less was read than had been cached that the provider's rounding does not explain it."""
+    """Whether less was read than had been cached, by more than the provider's rounding."""
     lost = cached_tokens - read_tokens
     return lost >= LEAST_LOST_TOKENS and lost * 100 >= cached_tokens * LEAST_LOST_PERCENT
 
@@ -202,7 +201,7 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     "model": ("model",),
     "tools": ("tools",),
     "system": ("system", "instructions"),
-    # What invalidates cached messages by itself (RULES: invalidators).
+    # Parameters whose change invalidates cached messages.
     "parameters": ("tool_choice", "thinking", "speed", "output_config", "reasoning", "betas"),
 }
 
@@ -219,7 +218,7 @@ def _messages(body: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _what_changed(prefix: _Prefix, parts: Mapping[str, str]) -> str:
-    """The part of the request that changed, the first on the wire first."""
+    """The part of the request that changed, in the order of the prompt."""
     changed = [name for name in _PARTS if prefix.parts and prefix.parts[name] != parts[name]]
     if changed:
         return changed[0]
@@ -239,7 +238,7 @@ def _hash(value: Any) -> str:
 
 
 def _unmarked(value: Any) -> Any:
-    """Without cache markers, which may move, and with text in one notation."""
+    """A message without cache markers, which may move, and with text in one notation."""
     if isinstance(value, Mapping):
         plain = {str(key): _unmarked(part) for key, part in value.items() if key != "cache_control"}
         if isinstance(plain.get("content"), str):
@@ -275,24 +274,24 @@ def _written_openai(usage: Mapping[str, Any]) -> int:
     return max(prompt // 128 * 128 - _number(details, "cached_tokens"), 0)
 
 
-# What the next request should read from the provider's prompt cache and write to it, from what the last one did.
+# Forecasts what the next request reads from the provider's prompt cache and writes to it, from what the last one did.
 
 
 _STEP, _LEAST = 128, 1_024
 """OpenAI caches whole steps of 128 tokens, of prompts of 1,024 or more."""
 
 _MESSAGE_END = 64
-"""Tokens that stand after a mark on the last block: its end, and the beginning of the answer. Of 6,800 recorded ones 97 % have up to 14."""
+"""Tokens after a mark on the last block: its end, and the beginning of the answer. 97 % of 6,800 recorded responses have up to 14."""
 
 
 class CacheUse(NamedTuple):
-    """What a response states of its prompt, in tokens.
+    """A response's figures for its prompt, in tokens.
 
     Attributes:
-        prompt: The whole of it.
+        prompt: The whole prompt.
         read: Of that, read from the cache.
         written: Of that, written to it.
-        output: Of the answer.
+        output: The answer.
         steps: Whether the provider caches in steps, by itself (OpenAI).
     """
 
@@ -304,7 +303,7 @@ class CacheUse(NamedTuple):
 
     @property
     def rest(self) -> int:
-        """Of the prompt, neither read nor written: what stands after the last mark."""
+        """Tokens neither read nor written: those after the last mark."""
         return max(0, self.prompt - self.read - self.written)
 
 
@@ -319,8 +318,8 @@ def cache_use(usage: Mapping[str, Any], *, steps: bool = False) -> CacheUse:
     """Reads the usage of Anthropic's, OpenAI's or a compatible API; figures that it lacks are 0.
 
     Args:
-        usage: As a response states it, or as a conversation stores it.
-        steps: It is stored in Anthropic's words, and its provider caches in steps by itself.
+        usage: Usage of a response, or as a conversation stores it.
+        steps: Whether it is stored in Anthropic's form while its provider caches in steps by itself.
     """
     if "prompt_tokens" in usage or "input_tokens_details" in usage:
         prompt = _count(usage, "prompt_tokens") or _count(usage, "input_tokens")
@@ -343,12 +342,12 @@ def _count(usage: Any, name: str) -> int:
 
 @dataclass(slots=True)
 class CacheForecast:
-    """Of one conversation.
+    """The cache forecast of one conversation.
 
     Attributes:
         ttl_seconds: How long the provider keeps a prefix after its last use.
         least_tokens: The shortest prompt that it caches (`lookup(model).cache.min_tokens`); 0: any. OpenAI's is known.
-        steps: Usage comes in Anthropic's words from a provider that caches in steps by itself.
+        steps: Whether usage comes in Anthropic's form from a provider that caches in steps by itself.
 
     Example:
         >>> forecast = CacheForecast()
@@ -369,11 +368,11 @@ class CacheForecast:
     def expect(
         self, tokens: int, *, same_tokens: int | None = None, idle_seconds: float = 0
     ) -> Expected:
-        """What the next request should do.
+        """Forecast the next request.
 
         Args:
             tokens: Its size, as `Request.tokens`.
-            same_tokens: How much of its beginning is as in the last request; `None`: all that was cached.
+            same_tokens: Tokens at its beginning equal to the last request; `None`: all that was cached.
             idle_seconds: Since the last request.
         """
         marked = self._marked(tokens)
@@ -384,17 +383,17 @@ class CacheForecast:
         return Expected(read, marked - read)
 
     def learn(self, usage: Mapping[str, Any] | None) -> None:
-        """What a response states; `None`: nothing, and nothing is expected of the next."""
+        """Learn from a response's usage; `None`: unknown, and nothing is expected of the next."""
         before = self._cached
         self._last = use = None if usage is None else cache_use(usage, steps=self.steps)
         self._cached = use.read + use.written if use is not None else 0
-        # More of the prompt than a message's end stands after the last mark, and nothing was added before it.
+        # More than the end of a message follows the last mark, and nothing was added before it.
         self._fixed = (
             use is not None and use.rest > _MESSAGE_END and use.prompt >= self.least_tokens
         ) and self._cached in (0, before)
 
     def _marked(self, tokens: int) -> int:
-        """Where in the next prompt the cached part should end."""
+        """Where the cached part of the next prompt should end."""
         use = self._last
         if use is not None and use.steps:
             return tokens // _STEP * _STEP if tokens >= _LEAST else 0

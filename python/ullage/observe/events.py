@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryUsage:
-    """Tokens of summary calls, as their providers reported them; all 0: none was made, or none reported any.
+    """Tokens of summary calls as reported by their providers; all 0 if there was no call, or no report.
 
     Attributes:
         calls: Calls that reported usage.
@@ -48,15 +48,15 @@ class CompactionStarted:
 
     Attributes:
         trigger: `manual` or `auto`.
-        messages: Of the context.
-        tokens_before: Of the context, system prompt and tools included where known.
-        summarizer: The summarizer that is asked first.
+        messages: Messages of the context.
+        tokens_before: Tokens of the context, including system prompt and tools if known.
+        summarizer: The first summarizer to be called.
         recompaction: Whether the context was compacted before.
         turns_since: Responses of the model since then; `None`: there was no compaction, or it is unknown.
-        previous_turn_id: Where that was: the uuid of its summary, or in a `ContextManager` the number of responses
+        previous_turn_id: Position of that compaction: the uuid of its summary, or in a `ContextManager` the number of responses
             before it; empty: there was no compaction, or it is unknown.
-        threshold_tokens: Size from which an automatic compaction is due; `None`: none is set.
-        source: The part of the host that asked the model, such as `main`.
+        threshold_tokens: Size from which an automatic compaction is due; `None`: unset.
+        source: The part of the host that calls the model, such as `main`.
     """
 
     trigger: str
@@ -72,7 +72,7 @@ class CompactionStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionProgress:
-    """A summary is being written; `chars` were received so far. Emitted by the thread that reads the stream."""
+    """A summary is being written; `chars` were received so far. Sent by the thread that reads the stream."""
 
     summarizer: str
     attempt: int
@@ -95,7 +95,7 @@ class CompactionRetried:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionSummaryRejected:
-    """A summary did not pass the checks; `problems` names why."""
+    """A summary failed the checks; `problems` says why."""
 
     summarizer: str
     problems: tuple[str, ...]
@@ -124,7 +124,7 @@ class CompactionFinished:
         summarizer: The summarizer that wrote the summary, or was asked last; empty: none was asked.
         facts_appended: Facts that code added because the summary lacked them.
         attempts: Summary calls that were made.
-        dropped_messages: Oldest messages that the newest call did not see.
+        dropped_messages: Oldest messages left out of the newest call.
         usage: Of all summary calls that reported theirs.
     """
 
@@ -160,7 +160,7 @@ class HookFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheReset:
-    """The cached prefix was intentionally changed: the cache monitor takes a new baseline."""
+    """The cached prefix was changed intentionally; the cache monitor takes a new baseline."""
 
     reason: str
     details: Mapping[str, Any]
@@ -182,7 +182,7 @@ class CacheBroken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundStarted:
-    """A summary is begun in advance; it is installed later, or not at all."""
+    """A summary is started in advance; it is installed later, or never."""
 
     tokens: int
     trigger_tokens: int
@@ -190,7 +190,7 @@ class BackgroundStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackgroundFinished:
-    """A summary in advance is finished or given up. Emitted by the thread or task that wrote it.
+    """A summary in advance is finished or abandoned. Sent by the thread or task that wrote it.
 
     `outcome` is one of `ready`, `nothing` (too little to summarise), `failed`, `cancelled`; `usage` is reported again by the
     compaction that installs it.
@@ -210,7 +210,7 @@ class LevelActed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionMemoryStarted:
-    """An update of the session's notes begins; `tokens` is the size of the conversation when it was asked for."""
+    """An update of the session's notes begins; `tokens` is the size of the conversation at that time."""
 
     reason: str
     tokens: int
@@ -220,8 +220,8 @@ class SessionMemoryStarted:
 class SessionMemoryFinished:
     """An update of the session's notes ended.
 
-    `outcome` is one of `updated`, `unchanged`, `conflict`, `failed`, `busy`, `dropped`, `cancelled`; `refused` lists what
-    the model tried other than edits of the notes; `over` names sections that are too long.
+    `outcome` is one of `updated`, `unchanged`, `conflict`, `failed`, `busy`, `dropped`, `cancelled`; `refused` lists
+    what the model tried besides editing the notes; `over` names sections that are too long.
     """
 
     outcome: str

@@ -1,8 +1,8 @@
 """Hooks around a compaction: Python callables and shell commands that speak Claude Code's protocol.
 
 A shell command gets JSON on its standard input. Exit code 0: its output is used; 2: it blocks, with the
-reason on its standard error. Any other code, a time-out or invalid output is a failure, which is reported
-and stops nothing.
+reason on its standard error. Any other code, a time-out or invalid output is a failure, which is
+reported but stops nothing.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ DEFAULT_TIMEOUT_SECONDS = 60.0
 """Claude Code's default."""
 
 MAX_OUTPUT_CHARS = 10_000
-"""Limit for a hook's text, so that a hook that prints a log does not fill the room that was just made."""
+"""Limit for a hook's text, so that printing a log does not fill the room just made."""
 
-# The exit code by which a hook of Claude Code refuses; any other is a failure of the hook itself.
+# The exit code with which a Claude Code hook refuses; any other is a failure of the hook itself.
 BLOCKING_EXIT = 2
 
 
@@ -58,7 +58,7 @@ class ShellHook:
 
     Args:
         command: Run by the system's shell.
-        timeout_seconds: After this time it and its children are killed.
+        timeout_seconds: Time after which it and its children are killed.
         matcher: Run only for this trigger or source (`manual`, `auto`, `compact`); empty: for all.
         cwd: Its working directory; `None`: that of this process.
         env: Variables in addition to those of this process.
@@ -81,11 +81,11 @@ HookFunction: TypeAlias = Callable[[Mapping[str, Any]], object]
 
 @dataclass(frozen=True, slots=True)
 class CallableHook:
-    """A function that gets the payload and returns `None`, a text, a mapping as a shell hook prints, or a `HookReply`.
+    """A function that gets the payload and returns `None`, a text, the mapping that a shell hook would print, or a `HookReply`.
 
     Args:
         function: May be asynchronous if the compaction is.
-        timeout_seconds: After this time it is abandoned (a thread that hangs cannot be killed).
+        timeout_seconds: Time after which it is abandoned (a hanging thread cannot be killed).
         matcher: Run only for this trigger or source; empty: for all.
     """
 
@@ -160,7 +160,7 @@ def _hooks_in(likes: HooksLike) -> Iterable[OneHook]:
 
 
 def run_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
-    """Run a hook and wait at most for its time-out. Never raises.
+    """Run a hook, for at most its time-out. Never raises.
 
     An asynchronous function is refused here: it needs the asynchronous driver.
     """
@@ -181,7 +181,7 @@ def run_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
 
 
 async def arun_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
-    """Run a hook without blocking the event loop. Raises nothing except for a cancelled task."""
+    """Run a hook without blocking the event loop. Raises only if the task is cancelled."""
     import asyncio
 
     if isinstance(hook, ShellHook) or not inspect.iscoroutinefunction(hook.function):
@@ -245,7 +245,7 @@ def _shell(hook: ShellHook, payload: Mapping[str, Any]) -> HookReply:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the whole process group: otherwise a shell's children outlive it and hold its pipes."""
+    """Kill the whole process group, or a shell's children would outlive it and hold its pipes."""
     import signal
 
     with contextlib.suppress(ProcessLookupError, PermissionError, AttributeError):
@@ -324,7 +324,7 @@ def _string(value: Any) -> str:
 # Finds secrets in text and removes them before the text leaves the process for a summary or becomes one.
 #
 # It recognises forms: keys with a known prefix, key blocks, tokens in headers and URLs, assignments to
-# names that contain password or secret. It cannot recognise a secret without such a form (a word that happens to
+# names that contain password or secret. It misses secrets without such a form (a word that happens to
 # be a password); a host that can adds a pattern or a function.
 
 

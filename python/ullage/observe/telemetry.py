@@ -28,7 +28,7 @@ from ullage.observe.events import (
 )
 
 COMPACTED = "gen_ai.conversation.compacted"
-"""True on the first inference after a compaction; never set to false."""
+"""True on the first inference after a compaction; never false."""
 
 SCOPE = "ullage"
 
@@ -79,14 +79,14 @@ class Telemetry:
             record(self, event)
 
     def request_attributes(self) -> dict[str, Any]:
-        """Attributes for the span of the next inference: says once that the conversation was compacted."""
+        """Attributes for the span of the next inference, which say once that the conversation was compacted."""
         compacted, self._compacted = self._compacted, False
         return {COMPACTED: True} if compacted else {}
 
     # ---- compactions -------------------------------------------------------------------------
 
     def _started(self, event: CompactionStarted) -> None:
-        self._closed("aborted")  # the end of the compaction before was never reported
+        self._closed("aborted")  # the previous compaction's end was never reported
         self._began = self._clock()
         self._span = self._tracer.start_span(
             "ullage.compaction",
@@ -202,18 +202,18 @@ def otel_module(name: str) -> Any:
 
 # Every request of a conversation as an OpenTelemetry span and as metrics, by the gen-ai conventions, with what its cache should have done.
 #
-# The host's thread only notes what happened; another thread makes spans and metrics of it. No content of a conversation is recorded.
+# The host's thread only notes what happens; another thread turns it into spans and metrics. No content is recorded.
 
 
 _BUCKETS = [4**power for power in range(14)]
-"""Of tokens, as the conventions advise."""
+"""Histogram bounds for tokens, as the conventions advise."""
 
 # The bounds that the conventions of OpenTelemetry advise for `gen_ai.client.operation.duration`: 10 ms to 82 s.
 _SECONDS = [0.01 * 2**power for power in range(14)]
 
 
 class SizedRequest(Protocol):
-    """What is looked at of a `Request`."""
+    """The used part of a `Request`."""
 
     @property
     def tokens(self) -> int:
@@ -222,17 +222,17 @@ class SizedRequest(Protocol):
 
     @property
     def rewritten_from(self) -> int | None:
-        """First message that differs from the request before; `None`: none does."""
+        """First message that differs from the previous request, if any."""
         ...
 
     @property
     def compaction(self) -> object | None:
-        """The compaction that ran before it, if one did."""
+        """The compaction that ran before it, if any."""
         ...
 
 
 class _Labels(NamedTuple):
-    """The attribute sets of a model's metrics, made once."""
+    """A model's metric attributes, built once."""
 
     about: Mapping[str, str]
     prompt: Mapping[str, str]
@@ -257,7 +257,7 @@ class _Labels(NamedTuple):
 
 
 class _CacheSums:
-    """Tokens read and written, predicted and reported: added up over a flush, since a counter asks for sums only."""
+    """Tokens read and written, predicted and reported, summed per flush, since counters need only sums."""
 
     def __init__(self) -> None:
         self._sums: dict[int, tuple[_Labels, list[int]]] = {}
@@ -295,9 +295,9 @@ class TurnTelemetry:
     Args:
         tracer_provider: `None`: the global one.
         meter_provider: `None`: the global one.
-        spans: Whether spans are made; false where the host's client makes its own.
-        flush_seconds: How often what was noted is recorded.
-        most_waiting: Turns that wait at most; more are dropped and counted.
+        spans: Whether to make spans; false if the host's client makes its own.
+        flush_seconds: Interval between recordings.
+        most_waiting: Maximum turns in the queue; more are dropped and counted.
 
     Raises:
         MissingExtra: `opentelemetry-api` is not installed.
@@ -347,7 +347,7 @@ class TurnTelemetry:
 
         Args:
             conversation: Its id, on spans only; empty: none.
-            model: As it is called in requests.
+            model: Its name in requests.
             provider: `gen_ai.provider.name`, such as `anthropic`, `openai`, `aws.bedrock`, `gcp.gemini`.
             ttl_seconds: See `CacheForecast`.
             least_tokens: See `CacheForecast`.
@@ -357,7 +357,7 @@ class TurnTelemetry:
         return TurnRecorder(self, conversation, labels, CacheForecast(ttl_seconds, least_tokens))
 
     def flush(self) -> None:
-        """Records all that was noted."""
+        """Record everything noted so far."""
         with self._one:
             sums = _CacheSums()
             while self._waiting:
@@ -368,7 +368,7 @@ class TurnTelemetry:
                 self._dropped.add(lost)
 
     def close(self) -> None:
-        """Records what was noted and ends the thread; the providers are the host's to shut down."""
+        """Record what was noted and stop the thread; the host shuts down its own providers."""
         self._stop.set()
         self._thread.join()
         self.flush()
@@ -456,12 +456,12 @@ class TurnRecorder:
         return self._labels.about
 
     def sent(self, request: SizedRequest, *, same_tokens: int | None = None) -> None:
-        """A request goes out now.
+        """Note that a request is sent now.
 
         Args:
             request: From `prepare`.
-            same_tokens: Tokens of its beginning that are as in the last one. `None`: all of them, or, where it was rewritten, none
-                but those that the provider finds.
+            same_tokens: Tokens at its beginning equal to the last request. `None`: all, or if it was rewritten only those that
+                the provider reads.
         """
         self._request = request
         self._same = (
@@ -470,18 +470,18 @@ class TurnRecorder:
         self._began = time.time_ns()
 
     def received(self, usage: Mapping[str, Any] | None, *, error: str = "") -> None:
-        """Its response came, or it failed.
+        """Note its response, or its failure.
 
         Args:
-            usage: As the response states it; `None`: it does not.
-            error: The name of the error's class; empty: it succeeded.
+            usage: The response's usage, if it has one.
+            error: Name of the error's class; empty: success.
         """
         request = self._request
         if request is None:
             return
         self._request = None
         to = self._to
-        # As the fields of `_Turn`; nothing is computed here.
+        # In the order of `_Turn`'s fields; nothing is computed here.
         if len(to._waiting) < to._most:
             ended = time.time_ns()
             to._waiting.append(
@@ -492,7 +492,7 @@ class TurnRecorder:
 
 
 def _nothing() -> None:
-    """Where no spans are made, the caller's span is of no use."""
+    """Without spans, the caller's span is not needed."""
 
 
 def _tokens_of(tokens: int, expected: tuple[int, int], use: CacheUse | None) -> dict[str, Any]:

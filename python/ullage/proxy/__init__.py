@@ -1,4 +1,4 @@
-"""A local gateway between a client that nobody changes and its provider: `ullage proxy`.
+"""A local gateway between an unmodified client and its provider: `ullage proxy`.
 
 ```text
 gateway          the listening server; one request from its head to its answer, bounded; calls of the known APIs: answered here, made

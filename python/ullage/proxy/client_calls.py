@@ -1,7 +1,7 @@
 """A call of a client that may be changed or answered here: its bytes, and what they say.
 
-What nothing changed is sent again as the bytes that came. Reading and writing it would turn integers over 64 bits into floats and
-spell floats and escapes in another way, and signed thinking may be bound to them.
+Unchanged parts are sent as the bytes that came. Parsing and writing them would turn integers over 64 bits into floats and change the
+spelling of floats and escapes, and signed thinking may be bound to those.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _LOOKED_AT = ("messages", "chat", "responses", "compact", "count")
 
 _MODEL = re.compile(rb'"model"\s*:\s*"([^"\\]{1,200})"')
 _HEAD = 512
-"""Bytes in which clients name the model; a name further on may be part of a message."""
+"""How many bytes to search for the model's name; later ones may be part of a message."""
 
 _MOST_VALUES = 4_000_000
-"""Commas and opening brackets of a body that is read; each may be a value of 60 bytes. A window of a million tokens has fewer."""
+"""Maximum commas and opening brackets of a body to parse; each may become a value of 60 bytes. A window of a million tokens has fewer."""
 
 
 class ClientCall:
@@ -31,7 +31,7 @@ class ClientCall:
 
     Args:
         endpoint: What it is for.
-        incoming: For its headers.
+        incoming: The request, for its headers.
         raw: Its body, exactly as it came.
     """
 
@@ -40,13 +40,13 @@ class ClientCall:
 
     @staticmethod
     def can_be_read(endpoint: Endpoint, incoming: Incoming) -> bool:
-        """Whether such a call is looked at: a known one, and not compressed."""
+        """Whether the gateway can read such a call: a known one, and not compressed."""
         packed = incoming.header(b"content-encoding") not in ("", "identity")
         return endpoint.kind in _LOOKED_AT and not packed
 
     @cached_property
     def body(self) -> dict[str, Any] | None:
-        """The body as an object; `None`: not JSON (or with lone surrogates, or too much of it), so that it can only be passed on."""
+        """The body as an object; `None` if it is not JSON, has lone surrogates or is too large, so that it can only be passed on."""
         if sum(self.raw.count(mark) for mark in (b",", b"{", b"[")) > _MOST_VALUES:
             return None
         try:
@@ -57,7 +57,7 @@ class ClientCall:
 
     @property
     def list_key(self) -> str:
-        """What the API calls the conversation."""
+        """The API's key for the conversation."""
         return "input" if self.endpoint.provider == "openai_responses" else "messages"
 
     @cached_property
@@ -85,7 +85,7 @@ class ClientCall:
 
         Args:
             items: Those that are the same objects as in `items` keep their bytes, and so do the blocks of a changed message.
-            others: Further keys of the body, replaced or added.
+            others: Other keys of the body to replace or add.
         """
         body = self.body or {}
         raw, lists = self.raw, {self.list_key: list[Place]()}
@@ -101,7 +101,7 @@ class ClientCall:
         return orjson.dumps({**members, self.list_key: parts, **others})
 
 
-# ---- where values stand ------------------------------------------------------------------------
+# ---- positions of values -----------------------------------------------------------------------
 
 Place = tuple[int, int]
 
@@ -119,7 +119,7 @@ def _start(raw: bytes, at: int) -> int:
 def _members(
     raw: bytes, at: int, value: dict[str, Any], lists: dict[str, list[Place]]
 ) -> dict[str, Place]:
-    """Where the values of an object's keys stand; of a key that stands twice the last, as every reader takes it.
+    """Positions of the values of an object's keys; of a repeated key the last, as every parser takes it.
 
     Args:
         raw: The body.
@@ -159,7 +159,7 @@ def _next(raw: bytes, end: int) -> int:
 
 
 def _end(raw: bytes, at: int, value: object) -> int:
-    """Where a value ends. Most clients write JSON as it is written here: then a comparison shows it, six times as fast as a scan."""
+    """Where a value ends. Most clients write JSON as we do; comparing is then six times as fast as a scan."""
     guess = orjson.dumps(value)
     end = at + len(guess)
     if raw.startswith(guess, at) and raw[end] in _ENDS:
@@ -192,7 +192,7 @@ def _blocks(raw: bytes, at: int, message: Any) -> Iterator[tuple[int, Place]]:
 
 
 def _spliced(item: Any, places: dict[int, Place], raw: bytes) -> Any:
-    """An item to be written: as it came, or with those of its blocks that did."""
+    """An item to write: the bytes that came, for the whole or for its unchanged blocks."""
     if (place := places.get(id(item))) is not None:
         return orjson.Fragment(raw[place[0] : place[1]])
     blocks = item.get("content") if isinstance(item, dict) else None

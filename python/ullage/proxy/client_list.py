@@ -1,4 +1,4 @@
-"""The conversation of a call as a manager reads it: without the system prompt at its head and the cache marks that move with each call."""
+"""The conversation of a call as a manager reads it: without the system prompt at its head and without cache marks, which move with each call."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from ullage.transcript.record import RecordFile
 
 _HEAD_ROLES = ("system", "developer")
 _HELD_ELSEWHERE = ("previous_response_id", "conversation", "thread", "compaction")
-"""With one of these the provider holds a part of the conversation, or compacts it now: the list is not all of it."""
+"""With one of these keys the provider holds part of the conversation, or compacts it now: the list is incomplete."""
 
 
 class ClientList:
     """The list of one call.
 
     Args:
-        head: Messages before the conversation: the system prompt, where it is one.
+        head: Messages before the conversation, such as the system prompt.
         given: The other messages, as they came.
         system: The system prompt, to be counted.
         tools: Tool definitions, to be counted.
 
     Attributes:
-        bare: The messages without cache marks, and a content that is one text as a string: clients write it as a block where they
-            mark it. All others are the same objects.
+        bare: The messages without cache marks; a single text is a string, which clients write as a block to mark it. Other
+            messages are the same objects.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ClientList:
 
     @classmethod
     def of(cls, call: ClientCall) -> ClientList | None:
-        """The list of a call; `None`: it is not all of the conversation, or cannot be read."""
+        """The list of a call; `None` if it is incomplete or cannot be read."""
         body, items = call.body, call.items
         if body is None or items is None or any(body.get(key) for key in _HELD_ELSEWHERE):
             return None
@@ -66,7 +66,7 @@ class ClientList:
         return cls(head, items[start:], _system(body, head), tools) if items[start:] else None
 
     def written(self, view: ListView) -> list[Any]:
-        """The list to send: what was kept as it came, with its marks; what was changed has the marks of what it was made of."""
+        """The list to send: unchanged messages as they came, changed ones with the marks of their originals."""
         items = list(self.head)
         for message, origin in zip(view.messages, view.origin, strict=True):
             if origin is None:
@@ -80,7 +80,7 @@ class ClientList:
         return items
 
     def _with_given_blocks(self, message: Mapping[str, Any], origin: int) -> Mapping[str, Any]:
-        """A changed message with those blocks that were not changed as the objects that came, by which their bytes are known."""
+        """A changed message whose unchanged blocks are the original objects, so that their bytes are known."""
         content = message.get("content")
         bare, original = self.bare[origin].get("content"), self.messages[origin].get("content")
         if not (
@@ -139,7 +139,7 @@ def _mark_of(message: Mapping[str, Any]) -> object:
 
 
 def _with_mark(message: Mapping[str, Any], original: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A changed message with the mark of the one that it was made of, at its end."""
+    """A changed message with the mark of its original at the end."""
     mark, content = _mark_of(original), message.get("content")
     if mark is not None and isinstance(content, str):
         block = {"type": "text", "text": content, "cache_control": mark}
@@ -152,18 +152,18 @@ def _with_mark(message: Mapping[str, Any], original: Mapping[str, Any]) -> Mappi
     return {**message, "content": [*content[:-1], {**last, "cache_control": mark}]}
 
 
-# ClientLines as the gateway recognises them: by the client's own name for a session, or by what they have in common.
+# How the gateway recognises conversations: by the client's name for a session, or by a common beginning.
 
 
 MOST_LINES = 64
-"""Lines of conversations in memory; the one that was used longest ago is dropped first, and found again by its state."""
+"""Maximum lines in memory; the least recently used is dropped first, and restored from its state."""
 
 _SESSION_HEADERS = (b"x-claude-code-session-id", b"session_id", b"session-id", b"conversation_id")
 _AGENT_HEADER = b"x-claude-code-agent-id"
 
 
 def name_of(call: ClientCall) -> str:
-    """A name for what a call belongs to: the client's session, else its model and the beginning of its system prompt."""
+    """A name for a call's conversation: the client's session, else model and beginning of the system prompt."""
     headers = call.incoming
     session = next((value for name in _SESSION_HEADERS if (value := headers.header(name))), "")
     named = session or _named_in(call.body or {})
@@ -176,7 +176,7 @@ def name_of(call: ClientCall) -> str:
 
 
 def claude_session(call: ClientCall) -> str:
-    """Claude Code's own id of a session, which its hooks get too; empty if the call does not name it."""
+    """Claude Code's session id, which its hooks get too; empty if the call has none."""
     if value := call.incoming.header(_SESSION_HEADERS[0]):
         return value
     _, mark, name = _named_in(call.body or {}).rpartition("_session_")
@@ -204,17 +204,17 @@ def _leading_text(body: dict[str, Any], items: Sequence[Any]) -> str:
 
 @dataclass(slots=True, eq=False)
 class ClientLine:
-    """One course that a conversation took: the main one, a side query, an edited one.
+    """One branch of a conversation: the main one, a side query, an edited one.
 
     Attributes:
         name: Of its conversation.
         number: Among the lines of its conversation, from 1.
         manager: Follows it.
         bare: The list as it was last seen.
-        seen: How many messages of it the manager has taken.
+        seen: How many of its messages the manager has.
         size: Bytes of the call with which it took the newest.
         thinking: The parameter of that name in its calls.
-        lock: Held while a call is made to fit: two calls of one line come after each other.
+        lock: Held while a call is made to fit, so that calls of one line run one after the other.
         records: Of its calls; `None`: there are none, or none yet.
     """
 
@@ -242,7 +242,7 @@ class ClientLines:
     def nearest(
         self, name: str, client_list: ClientList, thinking: object
     ) -> tuple[ClientLine | None, int]:
-        """The line with the most messages in common at the beginning, and how many these are."""
+        """The line with the longest common beginning, and its length."""
         best: ClientLine | None = None
         most = 0
         for line in self:
@@ -254,7 +254,7 @@ class ClientLines:
         return best, most
 
     def add(self, name: str, manager: ContextManager, thinking: object) -> ClientLine:
-        """A new line; the one that was used longest ago is dropped for it."""
+        """Add a line, dropping the least recently used."""
         self._numbers[name] = number = self._numbers.get(name, 0) + 1
         line_added = ClientLine(name, number, manager, thinking)
         self._lines[name, number] = line_added
@@ -265,26 +265,26 @@ class ClientLines:
         return line_added
 
     def used(self, line: ClientLine) -> None:
-        """It is the newest now."""
+        """Mark a line as the most recently used."""
         if (line.name, line.number) in self._lines:
             self._lines.move_to_end((line.name, line.number))
 
 
-# A client's own compaction: recognised by documented marks, and answered without a model.
+# A client's own compaction: recognised by documented signs, and answered without a model.
 
 
 REPAIR_TOKENS = 4_000
-"""Most that is added to a model's summary, in UTF-8 bytes / 4: about a summary's own length."""
+"""Maximum added to a model's summary, in UTF-8 bytes / 4: about the length of a summary."""
 
 _MARKS = {
     "messages": (b"summary of the conversation so far",),
     "responses": (b'"compaction_trigger"', b"CONTEXT CHECKPOINT COMPACTION"),
 }
-"""By call: what stands in the bytes of every one to be recognised. A search in a megabyte costs 0.3 ms, so no other is made."""
+"""By kind of call, bytes that every such request contains. A search of a megabyte costs 0.3 ms, so there is only one."""
 
 _OPENINGS = ("CRITICAL: Respond with TEXT ONLY", "Your task is to create a detailed summary")
 _PHRASES = ("create a detailed summary of the conversation so far", "<analysis>", "<summary>")
-"""Claude Code's request: how the text begins, and what is in it. Parts of it, such as the recent messages only, are not ours to answer."""
+"""Claude Code's request: how the text begins, and what it contains. Requests to summarise only a part, such as recent messages, are passed on."""
 
 _INSTRUCTIONS = re.compile(r"\nAdditional Instructions:\n(.*?)(?:\n\nREMINDER:|\Z)", re.DOTALL)
 
@@ -298,10 +298,10 @@ Client = Literal["claude_code", "codex_compact", "codex_trigger", "codex_prompt"
 
 @dataclass(frozen=True, slots=True)
 class AskedCompaction:
-    """What a client wants to be compacted.
+    """A client's request for a compaction.
 
     Attributes:
-        client: Who asks, and in which way the answer is expected.
+        client: Who asks, and the expected form of the answer.
         items: The conversation, without the request for the summary.
         instructions: What the user wants the summary to focus on, without the ledger that Ullage's own hook added; empty: nothing.
     """
@@ -312,7 +312,7 @@ class AskedCompaction:
 
 
 def asked_compaction(call: ClientCall) -> AskedCompaction | None:
-    """The compaction that a call asks for; `None`: it asks for something else."""
+    """The compaction that a call asks for; `None` if it asks for something else."""
     kind = call.endpoint.kind
     if kind == "compact":
         return None if call.items is None else AskedCompaction("codex_compact", call.items)
@@ -331,7 +331,7 @@ def _of_codex(call: ClientCall, items: Sequence[Any]) -> AskedCompaction | None:
     asked = _split(last, "input_text")[0].startswith(_CODEX_OPENING)
     if not asked or (call.body or {}).get("tools"):
         return None
-    # Codex sends its own instructions again after the summary: they have no place in it.
+    # Codex sends its own instructions again after the summary, so they do not belong in it.
     own = ("system", "developer")
     conversation = [
         item for item in before if isinstance(item, dict) and item.get("role") not in own
@@ -370,7 +370,7 @@ def _split(message: object, kind: str = "text") -> tuple[str, Mapping[str, Any] 
 
 
 def compacted_messages(asked: AskedCompaction, model: str) -> list[dict[str, Any]] | None:
-    """What an item for Codex stands for: the compacted conversation; `None`: nothing could be compacted."""
+    """The compacted conversation for a Codex item; `None` if nothing could be compacted."""
     try:
         result = compact(asked.items, model=model or None, provider="openai_responses", keep=0)
     except UllageError:
@@ -386,7 +386,7 @@ def extractive_text(asked: AskedCompaction, *, max_tokens: int | None = None) ->
 
     Args:
         asked: The conversation.
-        max_tokens: Most output that the client asked for; `None`: no limit but the summarizer's own.
+        max_tokens: The client's output limit; `None`: only the summarizer's own.
     """
     try:
         facts = collect(asked.items)
@@ -398,7 +398,7 @@ def extractive_text(asked: AskedCompaction, *, max_tokens: int | None = None) ->
 
 
 def completed_text(asked: AskedCompaction, summary: str) -> str:
-    """A model's summary with what it lost of the user's messages, files, commands and names, inside of its tags."""
+    """A model's summary plus the user's messages, files, commands and names that it lost, inside its tags."""
     lost = repair(collect(asked.items), summary, tokens=REPAIR_TOKENS).text
     if not lost:
         return summary
@@ -414,5 +414,5 @@ def within(summary: str) -> str:
 
 
 def _safe(text: str) -> str:
-    """Copies of the client's tags in a text cannot begin or end anything."""
+    """Defuse copies of the client's tags in a text."""
     return re.sub(r"<(/?)(summary|analysis)>", r"<\1 \2>", text)

@@ -33,16 +33,16 @@ from ullage.proxy.upstream import GatewayError, Send, decoded, end_to_end, error
 from ullage.sessions.handoff import hand_over
 from ullage.stores import DocumentStore
 
-# Opaque compaction items that the gateway gave to a client, and the messages that they stand for.
+# Opaque compaction items that the gateway gave to a client, and their messages.
 #
-# An item holds its messages itself, packed. It is no secret, but a code under a key of this gateway shows that it was made here: only
+# An item holds its messages, packed. They are no secret, but a keyed hash shows that this gateway made the item: only
 # such items are unpacked, and all those of a request share one budget.
 
 
 LOG = logging.getLogger("ullage.proxy")
 
 MARK = "ullage2."
-"""How the content of our items begins; any other item is the provider's own."""
+"""Prefix of our items; any other item is the provider's own."""
 
 _KEY_CONVERSATION, _KEY_DOCUMENT = "ullage-gateway", "item-key"
 _KEY_BYTES = _CODE_BYTES = 32
@@ -50,15 +50,15 @@ _KEY_BYTES = _CODE_BYTES = 32
 _TYPES = ("compaction", "compaction_summary", "context_compaction")
 
 MOST_BYTES = 4 * 1024 * 1024
-"""Of the items of one request, unpacked: the text of a window of a million tokens."""
+"""Maximum unpacked size of a request's items: the text of a million tokens."""
 
 MOST_VALUES = 500_000
-"""Commas and opening brackets in them: as many values at most, at up to 100 bytes each."""
+"""Maximum commas and opening brackets in them, and so values, at up to 100 bytes each."""
 
 
 @dataclass(slots=True)
 class _Budget:
-    """What the items of a request may still unpack to."""
+    """The budget left for unpacking a request's items."""
 
     size: int = MOST_BYTES
     values: int = MOST_VALUES
@@ -68,8 +68,8 @@ class HandedOut:
     """Makes and opens items.
 
     Args:
-        store: Keeps the key, so that items are read after a restart, and by every gateway with this store; `None`: they are read
-            by this process alone.
+        store: Keeps the key, so that items can be read after a restart and by every gateway with this store; `None`: only by this
+            process.
     """
 
     def __init__(self, store: DocumentStore | None = None) -> None:
@@ -77,7 +77,7 @@ class HandedOut:
         self._key, self._lock = b"", threading.Lock()
 
     def item_of(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-        """An item in the provider's form that stands for these items of a conversation; `None`: they are too many to be opened again."""
+        """An item in the provider's form for these items of a conversation; `None` if they are too many to open again."""
         plain = orjson.dumps(list(messages))
         if not _allowed(plain, _Budget()):
             return None
@@ -89,8 +89,8 @@ class HandedOut:
     def opened(self, items: Sequence[Any]) -> list[Any] | None:
         """A conversation with our items turned back into messages; `None`: it has none.
 
-        Codex sends its instructions and what users wrote again before an item: a copy of such a message in it is left out. An item
-        that was not made here, cannot be read or goes over the budget stays, for the provider to refuse.
+        Codex repeats its instructions and the users' messages before an item, so their copies in it are left out. An item that was
+        not made here, cannot be read or exceeds the budget stays, for the provider to refuse.
         """
         budget = _Budget()
         message_lists = [self._messages(item, budget) for item in items]
@@ -112,7 +112,7 @@ class HandedOut:
         except (binascii.Error, ValueError):
             return None
         code, packed = whole[:_CODE_BYTES], whole[_CODE_BYTES:]
-        # In constant time: whoever may send items may also measure how long they take.
+        # In constant time, since a sender can measure it.
         if not hmac.compare_digest(code, self._code(packed)):
             LOG.warning(
                 "a compaction item was not made by this gateway: it is left to the provider"
@@ -154,7 +154,7 @@ def _unpacked(packed: bytes, budget: _Budget) -> list[Any] | None:
 
 
 def _allowed(plain: bytes, budget: _Budget) -> bool:
-    """Takes a text from the budget, by what it can hold at most, before any of it is made; false: it does not fit."""
+    """Charge a text to the budget by its maximum size, before unpacking; false if it does not fit."""
     budget.size -= len(plain)
     if budget.size >= 0:
         budget.values -= sum(plain.count(mark) for mark in (b",", b"{", b"["))
@@ -170,7 +170,7 @@ def _allowed(plain: bytes, budget: _Budget) -> bool:
 
 
 def _kept_key(store: DocumentStore | None) -> bytes:
-    """The key in the store, made if there is none yet; one for this process where the store fails."""
+    """The key in the store, created if missing; a key for this process only if the store fails."""
     key = secrets.token_bytes(_KEY_BYTES)
     if store is None:
         return key
@@ -187,7 +187,7 @@ def _kept_key(store: DocumentStore | None) -> bytes:
         return key
 
 
-# Answers that the gateway writes itself, in the wire form that the client expects: JSON or server-sent events.
+# The gateway's own answers, in the form that the client expects: JSON or server-sent events.
 
 
 _PIECE = 2_000
@@ -235,7 +235,7 @@ def _name(text: str) -> str:
 
 
 def summary_answer(text: str, model: str, *, stream: bool) -> LocalAnswer:
-    """A summary as Claude Code reads it: a message of one text, for no tokens."""
+    """A summary as Claude Code reads it: a message with one text and no tokens."""
     message = {
         "id": f"msg_{_name(text)}",
         "type": "message",
@@ -293,9 +293,9 @@ def response_answer(
 
     Args:
         output: The items.
-        model: As it was asked for.
-        compaction: The answer of `/responses/compact`; else a response.
-        stream: As events, which the former never is unless it is asked for.
+        model: The requested name.
+        compaction: Whether it answers `/responses/compact`.
+        stream: Whether to answer with events.
     """
     response = {
         "id": f"resp_{_name(model)}",
@@ -347,12 +347,12 @@ def _text_events(at: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[dic
 
 
 class ClientCompactions:
-    """Answers compactions that a client asks for.
+    """Answers a client's compactions.
 
     Args:
         mode: `pass`: the provider answers. `extractive`: code answers, without a model. `repair`: the provider answers, and code
-            completes its summary; what it seals cannot be completed and passes.
-        handed_out: Makes the items that Codex is given, and opens those that it sends.
+            completes its summary; a sealed one passes unchanged.
+        handed_out: Makes items for Codex, and opens those that it sends.
         hand_over: Whether a summary for Claude Code is kept for its hook, which then restores only what the summary lacks.
     """
 
@@ -362,7 +362,7 @@ class ClientCompactions:
         self._mode, self._handed_out, self._hand_over = mode, handed_out, hand_over
 
     async def with_opened_items(self, call: ClientCall) -> ClientCall:
-        """The call with items that were given out earlier turned back into messages; the same call if it has none."""
+        """The call with earlier items turned back into messages; the same call if it has none."""
         codex = call.endpoint.provider == "openai_responses"
         if not codex or MARK.encode() not in call.raw:
             return call
@@ -375,18 +375,18 @@ class ClientCompactions:
         return ClientCall(call.endpoint, call.incoming, call.with_items(items))
 
     async def answer(self, call: ClientCall) -> LocalAnswer | None:
-        """The whole answer; `None`: the provider is to be asked."""
+        """The whole answer; `None`: ask the provider."""
         asked = asked_compaction(call) if self._mode == "extractive" else None
         if asked is None:
             return None
         try:
             return await asyncio.to_thread(self._answered, asked, call)
         except Exception:  # whatever a client sends, its provider can still answer
-            LOG.exception("a compaction could not be written; the provider is asked")
+            LOG.exception("a compaction failed; asking the provider")
             return None
 
     def to_complete(self, call: ClientCall) -> AskedCompaction | None:
-        """What a summary that the provider writes will be completed from; `None`: its answer is passed on as it is."""
+        """What the provider's summary will be completed from; `None`: its answer is passed on unchanged."""
         asked = asked_compaction(call) if self._mode == "repair" else None
         return asked if asked is not None and asked.client == "claude_code" else None
 
@@ -418,14 +418,14 @@ def _kept_for_the_hook(call: ClientCall, text: str) -> None:
         return
     try:
         hand_over(session, text)
-    except UllageError as exc:  # then the hook restores what the summary says too
+    except UllageError as exc:  # the hook then also restores what the summary has
         LOG.warning("a summary was not kept for the hook: %s", exc)
 
 
 def completed(
     asked: AskedCompaction, content_type: str, encoding: str, data: bytes, *, stream: bool
 ) -> LocalAnswer | None:
-    """A provider's summary, completed; `None`: it is not one, or lacks nothing."""
+    """A provider's summary, completed; `None` if it is not one, or lacks nothing."""
     plain = decoded(encoding, data)
     message = None if plain is None else message_in(content_type, plain)
     if message is None or message.get("stop_reason") != "end_turn":
@@ -448,10 +448,10 @@ def completed(
 
 
 BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
-"""What a response raises that ends too early."""
+"""Errors of a response that ends too early."""
 
 _MOST_NOTED = 2 * 1024 * 1024
-"""Bytes of an answer that are kept to be read."""
+"""Bytes of an answer that are kept for reading."""
 
 
 class ClientAnswer:
@@ -459,7 +459,7 @@ class ClientAnswer:
 
     Attributes:
         begun: Whether anything was sent.
-        passed: What was relayed, to be read when it is over; empty if it is too long for that.
+        passed: What was relayed, to read at the end; empty if too long.
     """
 
     def __init__(self, send: Send) -> None:
@@ -470,11 +470,11 @@ class ClientAnswer:
     async def relay(self, response: aiohttp.ClientResponse, held: bytes = b"") -> None:
         """Pass a response on as it arrives; the sender waits for a slow reader.
 
-        A response that breaks off is left incomplete, so that the client sees that it does.
+        A response that breaks off is left incomplete, so that the client notices.
 
         Args:
             response: Of the upstream.
-            held: What was read of it already.
+            held: The part already read.
         """
         await self._start(response.status, end_to_end(response.raw_headers))
         try:
@@ -490,12 +490,12 @@ class ClientAnswer:
         await self._body(b"", more=False)
 
     def _note(self, piece: bytes) -> None:
-        """Streams tell their usage at the beginning and the end; an answer of megabytes is not kept for it."""
+        """Streams report usage at the beginning and the end; no megabytes are kept for it."""
         if len(self.passed) + len(piece) <= _MOST_NOTED:
             self.passed += piece
 
     async def give(self, local: LocalAnswer) -> None:
-        """An answer that was written here."""
+        """An answer written here."""
         await self._start(200, local.headers)
         await self._body(local.body, more=False)
 

@@ -1,4 +1,4 @@
-"""Makes a client's call fit: finds its conversation, runs the levels, and writes the call again if anything is due."""
+"""Makes a client's call fit: finds its conversation, runs the levels, and rewrites the call if anything is due."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from ullage.stores import DocumentStore
 
 
-# What lines are kept in: their levels' decisions in a store.
+# The levels' decisions of each line, kept in a store.
 #
-# The messages are not kept, which every call brings again; what stands in their place is: excerpts of results, summaries. So states in a
-# folder are text of conversations, and are removed when they are old.
+# Messages are not kept, since every call brings them; their replacements are: excerpts of results, summaries. So states in a
+# folder hold text of conversations, and old ones are removed.
 
 
 LOG = logging.getLogger("ullage.proxy")
 
 MOST_STATES = 4
-"""Lines of one conversation whose state is kept: the newest."""
+"""How many of a conversation's newest lines keep their state."""
 
 _DOCUMENT = "proxy-lines"
 _NAME = re.compile("[0-9a-f]{16}")
-# The folder is listed for it; states are kept for days, so an hour more does not matter.
+# It lists the folder; states are kept for days, so an hour more does not matter.
 _SWEEP_SECONDS = 3600
 
 
@@ -52,9 +52,9 @@ class LineStates:
 
     Args:
         store: Any store of `ullage.stores`; `None`: no state outlives the process.
-        days: After which a state in a folder is removed; 0: never. Other stores have limits of their own.
-        most_bytes: Of all states in a folder; the oldest are removed first; 0: no limit.
-        swept: Where old states are removed, also if none is kept any more; `None`: in `store`.
+        days: After how many days a state in a folder is removed; 0: never. Other stores have their own limits.
+        most_bytes: Maximum size of all states in a folder; the oldest are removed first; 0: no limit.
+        swept: Where old states are removed, even if none are kept now; `None`: in `store`.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class LineStates:
         self._days, self._most_bytes, self._swept = days, most_bytes, float("-inf")
 
     def save(self, line: ClientLine) -> None:
-        """Keep a line's state; a store that fails is reported, and the call goes on."""
+        """Keep a line's state; if the store fails, log it and continue."""
         if self._store is None:
             return
         try:
@@ -91,7 +91,7 @@ class LineStates:
         self._store.save(line.name, _DOCUMENT, orjson.dumps(newest), after=version)
 
     def sweep(self) -> None:
-        """Remove what is too old or too much, at most once an hour; a folder that cannot be read is reported."""
+        """Remove states that are too old or too large, at most once an hour; log a folder that cannot be read."""
         if not isinstance(self._folder, FolderStore):
             return
         if time.monotonic() <= self._swept + _SWEEP_SECONDS:
@@ -105,7 +105,7 @@ class LineStates:
     def loaded(
         self, name: str, bare: Sequence[Any], new: Callable[[], ContextManager]
     ) -> ContextManager | None:
-        """A manager that goes on from a kept state; `None`: none of them is of this list."""
+        """A manager restored from a kept state; `None` if no state fits this list."""
         if self._store is None:
             return None
         try:
@@ -113,14 +113,14 @@ class LineStates:
         except (StoreError, ValueError) as exc:
             LOG.warning("the state of a conversation was not read: %s", type(exc).__name__)
             return None
-        # The newest first: a client that goes on goes on from there, one that went back is rare.
+        # The newest first: clients usually continue from there and rarely go back.
         for state in reversed(held.values()):
             manager = new()
             try:
                 if manager.load_view_state(state, bare):
                     return manager
             except UllageError as exc:  # of another version, or damaged
-                LOG.warning("the state of a conversation is not of use: %s", type(exc).__name__)
+                LOG.warning("the state of a conversation cannot be used: %s", type(exc).__name__)
         return None
 
     def _read(self, name: str) -> tuple[dict[str, Any], int]:
@@ -133,7 +133,7 @@ class LineStates:
 
 
 def forget_all(store: FolderStore) -> int:
-    """Remove the states of all conversations; returns how many. The key of compaction items stays: clients hold such items.
+    """Remove the states of all conversations and return how many. The key of compaction items stays, since clients hold such items.
 
     Raises:
         StoreError: The folder cannot be read or written.
@@ -147,12 +147,12 @@ def forget_all(store: FolderStore) -> int:
 def forget_old(
     store: FolderStore, *, days: float, most_bytes: int, now: float | None = None
 ) -> None:
-    """Remove states by age, then the oldest ones until the rest fits.
+    """Remove states by age, then the oldest until the remainder fits.
 
     Args:
-        store: Whose states; what else lies in it stays.
-        days: Since the last change; 0: of any age.
-        most_bytes: Of what stays; 0: no limit.
+        store: The store; other contents stay.
+        days: Age since the last change; 0: any.
+        most_bytes: Maximum size of what stays; 0: no limit.
         now: Seconds since the epoch; `None`: the clock's.
 
     Raises:
@@ -170,7 +170,7 @@ def forget_old(
 
 
 def _conversations(store: FolderStore) -> Iterator[str]:
-    """Those that are the gateway's: the folder may hold others."""
+    """The gateway's conversations; the folder may hold others."""
     for name in store.conversations():
         ours = _NAME.fullmatch(name) and store.end(name) == 0
         if ours and store.holds(name, _DOCUMENT):
@@ -178,27 +178,27 @@ def _conversations(store: FolderStore) -> Iterator[str]:
 
 
 _BYTES_PER_TOKEN = 2
-"""Fewer than any text has: a request of fewer bytes than its window allows tokens, times this, is small for certain."""
+"""Fewer bytes per token than any text has: a request below the window's tokens times this is certainly small."""
 
 _MILLION = "context-1m"
-"""Part of the beta that opens a window of a million tokens."""
+"""Part of the beta's name that opens a window of a million tokens."""
 
 _UNKNOWN_WINDOW = 200_000
-"""Tokens, for a model that the table does not have; what a manager assumes too."""
+"""Window for a model that is not in the table, as in a manager."""
 
 _SMALL_BYTES = 1024 * 1024
-"""Below this a body is read in about a millisecond, and a thread would only add to it."""
+"""A smaller body parses in about a millisecond, so a thread would only add to it."""
 
 _BRIEF_BYTES = 64 * 1024
 _BRIEF_MESSAGES = 16
-"""More new text, or more new messages, are looked at in a thread."""
+"""More new text, or more new messages, run in a thread."""
 
 _MOST_REFUSED = 10_000
-"""Names that are remembered; a call that is not is refused, and then made smaller."""
+"""How many refused names to remember; a forgotten one is refused again, then made smaller."""
 
 
 def gateway_policy(policy: Policy | None = None) -> Policy:
-    """A policy without what needs the client's help: tools for the model, stores it could recall from, the provider's own edits.
+    """A policy without what needs the client's help: tools for the model, stores to recall from, the provider's own edits.
 
     Args:
         policy: `None`: the default, where clearing waits until it pays for the cache that it breaks.
@@ -210,7 +210,7 @@ def gateway_policy(policy: Policy | None = None) -> Policy:
 
 
 def _start_percent(policy: Policy) -> int:
-    """Percent of the window below which no level does anything."""
+    """Percent of the window below which no level acts."""
     if policy.micro.by_time or policy.snip.on_arrival:
         return 0
     marks = [policy.auto.start_percent or 50]
@@ -228,13 +228,13 @@ def _least_size(policy: Policy) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FittedCall:
-    """A call that was looked at.
+    """A call after the levels ran.
 
     Attributes:
         line: Its conversation.
         client_list: Its list.
         reports: Of the levels that acted in this call.
-        raw: The body to send: the client's own bytes as long as no level has acted.
+        raw: The body to send: the client's own bytes until a level acts.
     """
 
     line: ClientLine
@@ -256,11 +256,11 @@ class Fitter:
         self.policy, self.lines = policy, ClientLines()
         self._states, self._start, self._record = states, _start_percent(policy), record
         self._size = _least_size(policy)
-        # Names of what was refused as too large: its window is smaller than the table says.
+        # Names of conversations refused as too large: their window is smaller than the table says.
         self._refused: set[str] = set()
 
     def may_be_due(self, call: ClientCall) -> bool:
-        """Whether a level could act on a call; by its size alone, so that small ones leave at once, unless one like it was refused."""
+        """Whether a level could act on a call, by its size alone, so that small ones pass at once; true if one like it was refused."""
         if call.endpoint.kind not in ("messages", "chat", "responses"):
             return False
         if self._refused and name_of(call) in self._refused:
@@ -269,7 +269,7 @@ class Fitter:
         return self._record is not None or len(call.raw) > tokens * _BYTES_PER_TOKEN
 
     async def fit(self, call: ClientCall) -> FittedCall | None:
-        """The call made to fit; `None`: it is sent as it came."""
+        """The call made to fit; `None`: send it unchanged."""
         try:
             client_list = await self._read(call)
             if client_list is None:
@@ -281,9 +281,9 @@ class Fitter:
         except ContextTooLarge as exc:
             LOG.warning("nothing left to make smaller: %s", exc)
         except UllageError as exc:
-            LOG.warning("a call is passed on as it came: %s", type(exc).__name__)
+            LOG.warning("a call is passed on unchanged: %s", type(exc).__name__)
         except Exception:  # whatever a client sends, its provider can still answer
-            LOG.exception("a call could not be looked at and is passed on as it came")
+            LOG.exception("a call could not be read and is passed on unchanged")
         return None
 
     async def _read(self, call: ClientCall) -> ClientList | None:
@@ -294,12 +294,10 @@ class Fitter:
     async def _line(
         self, name: str, call: ClientCall, client_list: ClientList, thinking: object
     ) -> tuple[ClientLine, int]:
-        """The line that a call goes on with: the nearest, a fork of it, or a new one; and how many messages it has seen before."""
+        """The line that a call continues (the nearest, a fork of it, or a new one), and how many of its messages it has seen."""
         near, same = self.lines.nearest(name, client_list, thinking)
         if near is not None:
-            client_list.bare[:same] = near.bare[
-                :same
-            ]  # one copy of it in memory, the one that the manager has
+            client_list.bare[:same] = near.bare[:same]  # keep one copy in memory, the manager's
         if near is not None and same == len(near.bare):
             near.bare = client_list.bare  # before anything is awaited: the next call sees it
             self.lines.used(near)
@@ -320,7 +318,7 @@ class Fitter:
     def _begun(
         self, name: str, call: ClientCall, client_list: ClientList, thinking: Any
     ) -> ContextManager:
-        """A manager for a line that is not in memory: with the state that an earlier process left, if one fits."""
+        """A manager for a line that is not in memory, with an earlier process's state if one fits."""
         provider = call.endpoint.provider
         window = 1_000_000 if _MILLION in call.incoming.header(b"anthropic-beta") else None
 
@@ -342,7 +340,7 @@ class Fitter:
     async def _looked_at(
         self, line: ClientLine, call: ClientCall, client_list: ClientList, same: int
     ) -> FittedCall:
-        """The call as levels leave it; what takes long runs in a thread, where it does not hold up other calls."""
+        """The call after the levels; slow work runs in a thread, so that other calls go on."""
         if _is_brief(line, call, client_list, same):
             fitted = self._fitted(line, call, client_list, same)
         else:
@@ -378,7 +376,7 @@ class Fitter:
         view: ListView | None,
         items: Sequence[Any] | None,
     ) -> None:
-        """A record of what is sent, if there are to be any; one that cannot be written is reported, and the call goes on."""
+        """Record what is sent, if wanted; if that fails, log it and continue."""
         if self._record is None:
             return
         bare = client_list.bare
@@ -397,7 +395,7 @@ class Fitter:
     async def recovered(
         self, fitted: FittedCall, call: ClientCall, error: object
     ) -> FittedCall | None:
-        """The call made smaller after the provider refused it as too large; `None`: it is another error, or nothing helps."""
+        """The call made smaller after the provider refused it as too large; `None` for another error, or if nothing helps."""
         line = fitted.line
         try:
             async with line.lock:
@@ -427,9 +425,9 @@ class Fitter:
 
 
 def _is_brief(line: ClientLine, call: ClientCall, client_list: ClientList, same: int) -> bool:
-    """Whether a look is surely short: a few new messages at the end, and not enough for a summary to be due.
+    """Whether the levels are certain to be quick: a few new messages at the end, and too little for a summary.
 
-    It takes less time than a busy machine takes to wake a thread for it.
+    That takes less time than waking a thread on a busy machine.
     """
     new_bytes = len(call.raw) - line.size
     if same < line.seen or not 0 <= new_bytes <= _BRIEF_BYTES or not line.seen:

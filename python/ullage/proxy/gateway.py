@@ -77,19 +77,19 @@ class Gateway:
             return
 
     def _check(self, incoming: Incoming) -> None:
-        """Refuse what a page in a browser sends: under a name of its own (DNS rebinding), or from another site."""
+        """Refuse requests of pages in a browser, under their own host name (DNS rebinding) or from another site."""
         host = incoming.header(b"host")
         if host and is_loopback(self.settings.host) and not is_loopback(host_name(host)):
-            text = "this gateway serves its own machine only"
+            text = "this gateway serves only its own machine"
             raise GatewayError(421, "invalid_request_error", text)
         if not self._may_ask(host, incoming.header(b"origin"), incoming.header(b"sec-fetch-site")):
-            text = "requests of other sites are refused (--allow-origin names those that may ask)"
+            text = "requests from other sites are refused; allow one with --allow-origin"
             raise GatewayError(403, "permission_error", text)
-        if incoming.method == "TRACE":  # it would come back with its keys (RFC 9110, 9.3.8)
+        if incoming.method == "TRACE":  # the answer would contain the keys (RFC 9110, 9.3.8)
             raise GatewayError(405, "invalid_request_error", "TRACE is not passed on")
 
     def _may_ask(self, host: str, origin: str, site: str) -> bool:
-        """Whether a request is of no page in a browser, of this gateway's own, or of one that the settings allow."""
+        """Whether a request comes from no browser page, from the gateway's own page, or from an allowed site."""
         allowed = self.settings.allowed_origins
         if "*" in allowed or (origin and origin in allowed):
             return True
@@ -131,7 +131,7 @@ async def _while_connected(exchange: Coroutine[None, None, None], incoming: Inco
         await work
 
 
-# Limits that hold before a request's headers are complete, which uvicorn does not have, and requests that offer another protocol.
+# Limits before a request's headers are complete, which uvicorn lacks, and requests that offer another protocol.
 
 
 def protocol_of(settings: ProxySettings) -> type[asyncio.Protocol]:
@@ -144,8 +144,8 @@ class _BoundedHeads(HttpToolsProtocol):
     """One connection of a client.
 
     Attributes:
-        most_bytes: Of a request's head; more is answered 431 as soon as it is there.
-        seconds: In which a head must be complete, from its first byte, or from the connection's beginning; then 408.
+        most_bytes: Maximum size of a request's head; more gets 431 at once.
+        seconds: Time for a complete head, from its first byte or from the start of the connection; then 408.
     """
 
     most_bytes: int
@@ -155,7 +155,7 @@ class _BoundedHeads(HttpToolsProtocol):
         super().connection_made(transport)
         self._in_message = self._in_head = self._offers_protocol = False
         self._received = b""  # since the connection was last idle, until a head is complete
-        self._begun = 0  # requests that began in it
+        self._begun = 0  # requests of this connection
         self._timer: asyncio.TimerHandle | None = None
         self._start_timer()
 
@@ -228,7 +228,7 @@ class _BoundedHeads(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, status: int, text: str) -> None:
-        """Answers and closes; amid another answer it only closes."""
+        """Answer and close; during another answer, only close."""
         if not self._answering:
             body = error_body(GatewayError(status, "invalid_request_error", text))
             head = (
@@ -241,7 +241,7 @@ class _BoundedHeads(HttpToolsProtocol):
     # ---- Upgrade ----
 
     def _go_on_without_offer(self) -> None:
-        """`Upgrade` may be ignored (RFC 9110, 7.8), but this parser drops the body of such a request: another one reads it."""
+        """`Upgrade` may be ignored (RFC 9110, 7.8), but this parser drops the body of such a request, so another one reads it."""
         if self._begun > 1 or self._answering:
             self._refuse(400, "Upgrade in a request that was sent before another was answered")
             return
@@ -254,7 +254,7 @@ class _BoundedHeads(HttpToolsProtocol):
 
 
 class _OneRequest(H11Protocol):
-    """Closes after its answer, since it has no time limit for the headers of a next request."""
+    """Close after its answer, since the next request's headers would have no time limit."""
 
     def on_response_complete(self) -> None:
         self.transport.close()
@@ -265,7 +265,7 @@ class _OneRequest(H11Protocol):
 
 
 _KEEP_ALIVE_SECONDS = 75
-"""Longer than clients keep an idle connection, so that they close it and never meet a closed one."""
+"""Longer than clients keep an idle connection, so that it is they who close it."""
 
 
 def make_app(settings: ProxySettings | None = None) -> Starlette:
@@ -292,18 +292,18 @@ def make_app(settings: ProxySettings | None = None) -> Starlette:
 
 
 _COLLECT = (50_000, 20, 20)
-"""New objects before a search for dead cycles. A request of 150,000 tokens is a few thousand objects, dead without a search as soon as it is
-answered; by Python's own thresholds each one would start several, over everything that the managers hold."""
+"""New objects before a garbage collection. A request of 150,000 tokens is a few thousand objects, freed without one as soon as it is
+answered; by Python's thresholds each would start several collections over everything that the managers hold."""
 
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES = 16 * 1024 * 1024
-"""Freed memory that stays with the process. Otherwise glibc gives the copies of each large body back, and the next request takes a
-page fault for each 4 KiB of it: half of the processor time of relaying it."""
+"""Freed memory that the process keeps. Otherwise glibc returns the copies of each large body to the system, and the next request takes a
+page fault for each 4 KiB: half the processor time of relaying it."""
 
 
 def config_of(settings: ProxySettings) -> uvicorn.Config:
-    """How uvicorn serves it: adds nothing to responses, trusts no forwarding header, logs no request."""
+    """Settings of uvicorn: add nothing to responses, trust no forwarding header, log no request."""
     return uvicorn.Config(
         make_app(settings),
         host=settings.host,
@@ -325,7 +325,7 @@ def serve(settings: ProxySettings, started: Callable[[str], None] | None = None)
 
     Args:
         settings: Of the gateway.
-        started: Called with the URL once the port is open; `None`: nothing is.
+        started: Called with the URL once the port is open; `None`: not called.
 
     Raises:
         InvalidPolicy: The certificates cannot be read, or the port is in use.
@@ -346,12 +346,12 @@ def _listening(settings: ProxySettings, family: socket.AddressFamily) -> socket.
     except OSError as exc:
         if exc.errno != errno.EADDRINUSE:
             raise
-        hint = "another gateway may be running; `--port 0` takes a free port"
+        hint = "another gateway may be running; `--port 0` picks a free port"
         raise InvalidPolicy("port", settings.port, "is in use", hint=hint) from exc
 
 
 def _own_process() -> None:
-    """Sets this process, which does nothing else, to large requests."""
+    """Tune this process, which does nothing else, for large requests."""
     gc.collect()
     gc.freeze()  # what was imported lives as long as the server
     gc.set_threshold(*_COLLECT)
@@ -375,7 +375,7 @@ _REFUSED = (400, 413)
 _ANNOUNCED = ("response.created", "response.queued", "response.in_progress")
 
 _LONGEST_ERROR = 256 * 1024
-"""Bytes; a longer answer is no error of an API."""
+"""Maximum bytes of an API's error."""
 
 
 class KnownCalls:
@@ -441,7 +441,7 @@ class KnownCalls:
                 return
         with contextlib.closing(await self._send(call, again.raw)) as second:
             await answer.relay(second)
-            # Once only: a call that is refused twice is refused for what it holds, and the client sees the provider's words.
+            # Only once: after a second refusal the client sees the provider's words.
             self._account(call, second, answer, again, recovered=True)
 
     def _account(
@@ -453,7 +453,7 @@ class KnownCalls:
         *,
         recovered: bool = False,
     ) -> None:
-        """Note a call that is over. What it says of itself is never worth an error."""
+        """Account for a finished call, never raising."""
         if call.endpoint.kind == "count":
             return
         try:
@@ -470,7 +470,7 @@ class KnownCalls:
     async def _complete(
         self, asked: AskedCompaction, call: ClientCall, answer: ClientAnswer
     ) -> None:
-        """Wait for a summary as a whole, and pass it on with what it lost; an error, or one that breaks off, as it came."""
+        """Wait for a whole summary and pass it on with what it lost; pass on an error or an incomplete answer unchanged."""
         with contextlib.closing(await self._send(call, call.raw)) as response:
             if response.status != 200:
                 await answer.relay(response)
@@ -490,7 +490,7 @@ class KnownCalls:
 async def _smaller(
     fitter: Fitter, call: ClientCall, fitted: FittedCall | None, error: object
 ) -> FittedCall | None:
-    """A refused call, made smaller; `None`: it was refused for another reason, or nothing helps."""
+    """A refused call, made smaller; `None` if it was refused for another reason, or nothing helps."""
     refusal = classify(error, provider=call.endpoint.provider)
     if not (refusal.is_overflow or refusal.kind == "output_budget"):
         return None
@@ -501,9 +501,9 @@ async def _smaller(
 async def _refusal(
     call: ClientCall, response: aiohttp.ClientResponse, *, due: bool
 ) -> tuple[bytes, object]:
-    """What was read of a response to see whether it is a refusal, and the refusal; `None`: it is none.
+    """The part of a response read to see whether it is a refusal, and the refusal, or `None`.
 
-    A stream of the Responses API says so in its first event of substance: of a large call these few events are waited for.
+    A stream of the Responses API says so in its first substantial event, so for a large call we wait for these few events.
     """
     if response.status in _REFUSED:
         held = await _read(response, _LONGEST_ERROR)
@@ -517,7 +517,7 @@ async def _refusal(
 
 
 def _substance(held: bytes) -> Mapping[str, Any] | None:
-    """The first event that is more than an announcement; `None`: it has not come yet, or cannot be read."""
+    """The first event that is more than an announcement; `None` if it has not come yet, or cannot be read."""
     whole = held[: held.rfind(b"\n\n") + 2]
     return next((e for e in events_of(whole) if e.get("type") not in _ANNOUNCED), None)
 
@@ -527,7 +527,7 @@ async def _read(
     most: int | None,
     until: Callable[[bytes], bool] | None = None,
 ) -> bytes:
-    """What a response holds, up to where it breaks off, to a limit or to what is waited for; the rest can still be relayed."""
+    """A response up to where it breaks off, to a limit or to the awaited event; the remainder can still be relayed."""
     held = bytearray()
     with contextlib.suppress(*BROKEN):
         async for piece in response.content.iter_any():

@@ -1,4 +1,4 @@
-"""What the page and the metrics show: per conversation what was sent, what the provider counted, and what left."""
+"""What the page and the metrics show: for each conversation what was sent, what the provider counted, and what left."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from ullage.proxy.upstream import ReportedTokens
 from ullage.sessions.find import age
 
 MOST_ACCOUNTS = 200
-"""Conversations that are shown; the one that was used longest ago is dropped first."""
+"""Maximum conversations shown; the least recently used is dropped first."""
 
 MOST_ACTS = 20
-"""Newest acts of the levels that are shown for a conversation."""
+"""Maximum actions of levels shown for a conversation, the newest."""
 
 _BYTES_PER_TOKEN = 4
-"""Roughly, for what was not sent: nobody counts it."""
+"""Rough estimate for what was not sent, which nobody counts."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class CallTotals:
     Attributes:
         calls: Calls of the known APIs.
         answered: Of these, answered here without a model.
-        changed: Of these, made smaller by the levels.
+        changed: Of these, shortened by the levels.
         recovered: Of these, sent again after a refusal as too large.
         prompt: Tokens of prompts, cached parts included.
         cache_read: Of these, read from the cache; `cache_write`: written to it.
@@ -55,7 +55,7 @@ class CallTotals:
         predicted_read: Tokens that should have been read, over the calls for which that was predicted.
         compared_read: Tokens that were read in the same calls.
         saved_tokens: Tokens that were not sent, by their bytes.
-        saved_nanodollars: Their price as read from a cache, the least that they would have cost.
+        saved_nanodollars: Their price as cache reads, the least that they would have cost.
     """
 
     calls: int = 0
@@ -77,7 +77,7 @@ class ConversationAccount:
     """One conversation.
 
     Attributes:
-        name: As it is recognised.
+        name: Its recognised name.
         provider: Whose API.
         model: Of the newest call.
         totals: Over its calls.
@@ -173,7 +173,7 @@ class CallAccounts:
         for totals in (self.totals, account.totals):
             totals.changed += fitted.raw is not call.raw
             totals.saved_tokens += saved
-            # Whole numbers: sums of a day's calls in floats would lose the fractions of a cent that one call saves.
+            # Integers: a day's sums in floats would lose the fractions of a cent that a call saves.
             totals.saved_nanodollars += round(saved * price * 1_000)  # dollars for a million tokens
 
     def _note_reported(
@@ -183,7 +183,7 @@ class CallAccounts:
         before = None
         if fitted is not None:
             number = fitted.line.number
-            # A level that acted breaks the cached prefix on purpose: there is nothing to predict.
+            # A level that acts breaks the cached prefix on purpose, so there is nothing to predict.
             before = None if fitted.reports else account.cached.get(number)
             account.cached[number] = reported.cache_read + reported.cache_write
         for totals in (self.totals, account.totals):
@@ -208,7 +208,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-"""All are answered here: what is asked of these paths is never the provider's."""
+"""All are answered here: these paths never go to the provider."""
 
 
 def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -> list[Route]:
@@ -265,10 +265,10 @@ def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -
 
 
 class _ForBrowsers(Route):
-    """What a browser opens; to a client of the API the path is the provider's."""
+    """Matches only browsers; for API clients the path is the provider's."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """As of `Route`, where a page is asked for."""
+        """Match like `Route`, if the client accepts HTML."""
         wanted = scope["type"] == "http" and "text/html" in Headers(scope=scope).get("accept", "")
         return super().matches(scope) if wanted else (Match.NONE, {})
 
@@ -279,7 +279,7 @@ async def _to_page(request: Request) -> Response:
 
 
 async def _healthy(request: Request) -> Response:
-    """For whoever keeps the process running; says nothing of what it holds, so that it needs no token."""
+    """A health check; it reveals nothing, so it needs no token."""
     return PlainTextResponse("ok\n")
 
 
@@ -296,7 +296,7 @@ def _guarded(endpoint: Endpoint, token: str) -> Endpoint:
 
 
 def _may_see(request: Request, token: str) -> bool:
-    """Whether a caller is on this machine, and calls it by a name of it: a page in a browser may have a name of its own for it."""
+    """Whether a caller is on this machine and uses one of its names: a web page may have another name for it."""
     bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
     token_sent = request.query_params.get("token", bearer)
     if token and hmac.compare_digest(token_sent.encode(), token.encode()):
@@ -306,7 +306,7 @@ def _may_see(request: Request, token: str) -> bool:
 
 
 def _removed(lines: ClientLines | None, place: dict[str, Any]) -> Response:
-    """What left a line, as a list; or, under its handle, as it was."""
+    """What left a line, as a list, or in full by its handle."""
     matching = (line for line in lines or () if (line.name, line.number) == _key(place))
     line = next(matching, None)
     if line is None:
@@ -329,7 +329,7 @@ def _recalled(line: ClientLine, handle: str | None) -> tuple[str, int]:
 
 
 class _Figures:
-    """The sums for Prometheus, read when they are asked for."""
+    """The sums for Prometheus, read on demand."""
 
     def __init__(self, accounts: CallAccounts, lines: ClientLines | None) -> None:
         self._accounts, self._lines = accounts, lines
@@ -348,7 +348,7 @@ class _Figures:
 _WORDS = {
     "calls": "Calls of the known APIs",
     "answered": "Calls answered here without a model",
-    "changed": "Calls made smaller by the levels",
+    "changed": "Calls shortened by the levels",
     "recovered": "Calls sent again after a refusal as too large",
     "prompt": "Prompt tokens reported by the provider, cached parts included",
     "cache_read": "Prompt tokens read from the provider's cache",

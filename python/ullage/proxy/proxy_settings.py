@@ -23,7 +23,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProxySettings:
-    """What the gateway needs to know.
+    """Settings of the gateway.
 
     Attributes:
         upstream: Base URL of the provider, to which path and query are appended; empty: Anthropic's or OpenAI's own, by
@@ -31,16 +31,16 @@ class ProxySettings:
         host: Address to listen on; the default, like every loopback address, is reachable from this machine only.
         port: Port to listen on; 0: a free one.
         ca_file: Certificates to verify the upstream by (PEM); `None`: the system's.
-        max_body_bytes: Largest request that is read; a larger one is answered 413. Both APIs refuse more than 32 MiB.
-        max_header_bytes: All header names and values of a request together; more is answered 431, also before they are complete.
+        max_body_bytes: Largest request; a larger one gets 413. Both APIs refuse more than 32 MiB.
+        max_header_bytes: Maximum size of a request's headers; more gets 431, even before they are complete.
         read_seconds: Longest silence of a client that is sending its request, and longest time for its headers; then 408.
         connect_seconds: Longest wait for a connection to the upstream; then 504.
-        silence_seconds: Longest silence of the upstream before or in a response; then it is given up.
+        silence_seconds: Longest silence of the upstream before or during a response; then the gateway gives up.
         compaction: Who answers when a client compacts by itself: `pass`: the provider. `extractive`: code, without a model.
             `repair`: the provider, and code completes what its summary lost.
         hand_over: Whether summaries that code writes for Claude Code are kept in Ullage's own folder for ten minutes, for the hook
             that runs after a compaction: it then restores only what they lack. `ullage proxy` does so.
-        levels: Whether levels act on requests; false: all of them leave as they came.
+        levels: Whether levels act on requests; false: requests pass unchanged.
         policy: Of the levels; `None`: the default, where clearing waits until it pays for the cache that it breaks. What needs the
             client's help (stores, tools for the model, edits of the provider) is off whatever it says.
         store: Keeps the levels' decisions and the key of compaction items over a restart: any store of `ullage.stores`; `None`:
@@ -49,12 +49,12 @@ class ProxySettings:
             the levels decide again after a restart, and the next prompt of each conversation is cached again. `ullage proxy` keeps
             them with `--keep-text`.
         state_days: After which decisions in a `FolderStore` are removed, which hold text of conversations; 0: never.
-        state_bytes: Most that they take there; the oldest go first; 0: no limit.
+        state_bytes: Maximum size of these; the oldest are removed first; 0: no limit.
         record: Folder for records of the calls that levels look at, which `ullage-check` reads: a file for each line of a conversation,
             with its messages as they came, without cache marks. They are texts of conversations, and nothing removes them. `None`:
             there are none.
-        page_token: With it anybody may read the page, the metrics and what left a conversation (`?token=…`, or as a bearer token);
-            empty: only callers on this machine, under a name of it.
+        page_token: Lets anyone read the page, the metrics and what left a conversation (`?token=…`, or as a bearer token); empty: only
+            callers on this machine, by one of its names.
         allowed_origins: Sites whose pages may send requests from a browser, such as `https://chat.example`; `*`: all of them.
 
     Raises:

@@ -26,7 +26,7 @@ from yarl import URL
 from ullage.exceptions import InvalidPolicy
 from ullage.proxy.proxy_settings import ANTHROPIC, OPENAI, ProxySettings
 
-# Which path means which API, and what is said in an API's own error form.
+# Which path means which API, and errors in the APIs' own form.
 
 
 Kind = Literal["messages", "count", "chat", "responses", "compact", "other"]
@@ -34,10 +34,10 @@ Kind = Literal["messages", "count", "chat", "responses", "compact", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """What a path is for.
+    """The meaning of a path.
 
     Attributes:
-        kind: Which call of the API; `other`: relayed without a look at it.
+        kind: Which call of the API; `other`: relayed unread.
         provider: Whose API: `anthropic`, `openai_chat`, `openai_responses`.
     """
 
@@ -55,12 +55,12 @@ _ENDPOINTS = {
 
 
 def endpoint_of(method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Endpoint:
-    """What a request asks for, by the end of its path: a base URL may bring a prefix of its own.
+    """What a request asks for, by the end of its path, since a base URL may add a prefix.
 
     Args:
         method: Of HTTP.
         path: Without the query.
-        headers: Names in lower case; Anthropic's clients name their API's version in one.
+        headers: Names in lower case; Anthropic's clients send their API's version in one.
     """
     ending = path.rstrip("/")
     for suffix in sorted(_ENDPOINTS, key=len, reverse=True):
@@ -71,7 +71,7 @@ def endpoint_of(method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) 
 
 
 class GatewayError(Exception):
-    """The gateway itself answers with an error, in a form that the clients of both APIs read."""
+    """An error of the gateway itself, in a form that the clients of both APIs read."""
 
     def __init__(self, status: int, kind: str, text: str) -> None:
         super().__init__(text)
@@ -99,7 +99,7 @@ _HEADER_LINE = 64 * 1024
 
 
 def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The headers that a gateway passes on, in order; names listed in `Connection` are of the hop too."""
+    """The headers that a gateway passes on, in order, without those of the hop, which `Connection` may list too."""
     pairs = [(name, value) for name, value in headers]
     listed = [value for name, value in pairs if name.lower() == b"connection"]
     named = {part.strip().lower() for value in listed for part in value.split(b",")}
@@ -111,7 +111,7 @@ class Upstream:
     """A pool of connections to the provider.
 
     Args:
-        settings: For the URL, the certificates and the time limits.
+        settings: With the URL, the certificates and the time limits.
 
     Raises:
         InvalidPolicy: The certificates cannot be read.
@@ -172,7 +172,7 @@ class Upstream:
         except TimeoutError as exc:
             raise GatewayError(504, "timeout_error", f"no answer from {url.host} in time") from exc
         except aiohttp.ClientError as exc:
-            # The class says what failed; its text may repeat what was sent.
+            # The class says what failed; the text may repeat what was sent.
             text = f"{url.host} cannot be reached ({type(exc).__name__})"
             raise GatewayError(502, "api_error", text) from exc
 
@@ -223,7 +223,7 @@ class Incoming:
         method: Of HTTP.
         target: Path and query exactly as they were sent.
         headers: Names in lower case, values as they were sent, in order.
-        failure: Why the rest of the body will not come; `None`: it came, or still may.
+        failure: Why the remaining body will not come; `None`: it came, or still may.
 
     Raises:
         GatewayError: Its headers are too large, or say that the body will be.
@@ -275,7 +275,7 @@ class Incoming:
             async for piece in self._pieces():
                 yield piece
         except (GatewayError, ClientLeft) as exc:
-            # Whoever sends it on has errors of its own for this.
+            # The sender has its own errors for this.
             self.failure = exc
             raise
 
@@ -314,7 +314,7 @@ class Incoming:
             pass
 
 
-# What a relayed answer says: its message and the tokens that the provider counted. Read after it was passed on, never changed.
+# A relayed answer's message and the provider's token counts. Read after it was passed on, never changed.
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +335,7 @@ class ReportedTokens:
 
 
 def events_of(data: bytes) -> Iterator[dict[str, Any]]:
-    """The JSON objects of server-sent events, in order; what is none is left out."""
+    """The JSON objects of server-sent events, in order; anything else is skipped."""
     for block in data.replace(b"\r\n", b"\n").split(b"\n\n"):
         lines = [line[5:].strip() for line in block.split(b"\n") if line.startswith(b"data:")]
         try:
@@ -347,7 +347,7 @@ def events_of(data: bytes) -> Iterator[dict[str, Any]]:
 
 
 def message_in(content_type: str, data: bytes) -> dict[str, Any] | None:
-    """The response object of a whole answer, plain or streamed; `None`: there is none, or it broke off."""
+    """The response object of a whole answer, plain or streamed; `None` if there is none, or it broke off."""
     if not content_type.startswith("text/event-stream"):
         try:
             value = orjson.loads(data)
@@ -391,7 +391,7 @@ def _anthropic(message: dict[str, Any], kind: object, event: Mapping[str, Any]) 
 
 
 def tokens_in(message: Mapping[str, Any] | None) -> ReportedTokens | None:
-    """The usage of a response, in the words of each API; `None`: it has none."""
+    """The usage of a response of either API; `None` if it has none."""
     usage = (message or {}).get("usage")
     if not isinstance(usage, Mapping):
         return None
@@ -401,7 +401,7 @@ def tokens_in(message: Mapping[str, Any] | None) -> ReportedTokens | None:
     written = _count(usage, "cache_creation_input_tokens")
     prompt = _count(usage, "input_tokens") or _count(usage, "prompt_tokens")
     output = _count(usage, "output_tokens") or _count(usage, "completion_tokens")
-    if details:  # OpenAI's figure for the prompt has the cached part in it
+    if details:  # OpenAI's prompt figure includes the cached part
         cached, wrote = _count(details, "cached_tokens"), _count(details, "cache_write_tokens")
         return ReportedTokens(prompt, cached, wrote, output)
     return ReportedTokens(prompt + read + written, read, written, output)
@@ -412,19 +412,19 @@ def _count(usage: Mapping[str, Any], name: str) -> int:
     return value if type(value) is int and value > 0 else 0
 
 
-# Unpacks what a provider packed, to be read here; what is passed on stays packed as it came.
+# Decompresses an answer to read it here; it is passed on compressed as it came.
 
 
 _MOST_BYTES = 64 * 1024 * 1024
-"""Largest answer that is unpacked."""
+"""Largest answer to decompress."""
 
 
 def decoded(encoding: str, data: bytes) -> bytes | None:
-    """The content of a body, up to where it was cut off; `None`: it is packed in a way that cannot be read here.
+    """The content of a body, up to where it was cut off; `None` for an unknown compression.
 
     Args:
         encoding: Of the header `Content-Encoding`: one name, or empty.
-        data: As it came.
+        data: The compressed bytes.
     """
     name = encoding.strip().lower()
     if name in ("", "identity"):

@@ -1,7 +1,7 @@
 """Stores for large tool results: an interface with two methods, files by default.
 
 A text is stored under its id and its hash, since ids repeat: between conversations that share a store, after restarts, and
-where a provider sends none. The place that `put` returns names that text for ever; an id names it only while no other text has the same id.
+where a provider sends none. The place that `put` returns always names that text; an id names it only while no other text has the same id.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def digest_of(text: str) -> str:
 
 
 def file_stem(name: str) -> str:
-    """A file name for any id: the id itself where it is plain, else a hash of it.
+    """A file name for any id: the id itself if it is plain, else a hash of it.
 
     Ids come from models and servers; none may lead out of the store's folder.
     """
@@ -131,7 +131,7 @@ def _is_own(path: pathlib.Path) -> bool:
 
 
 def write_whole(path: pathlib.Path, data: bytes, *, sync: bool = True) -> None:
-    """Writes a file whole or not at all, for its owner only.
+    """Write a file whole or not at all, readable only by its owner.
 
     Args:
         path: In a folder that exists.
@@ -139,7 +139,7 @@ def write_whole(path: pathlib.Path, data: bytes, *, sync: bool = True) -> None:
         sync: Wait for the disk.
 
     Raises:
-        OSError: It cannot be written; what was there is still there.
+        OSError: It cannot be written; the old content is intact.
     """
     draft = path.parent / f".{path.name}.{os.getpid()}-{threading.get_ident()}.part"
     try:
@@ -260,7 +260,7 @@ class Archive:
         self._indexed = 0
 
     def name(self, handle: str, span: NamedSpan) -> None:
-        """Name a span of the history; the same name again moves it."""
+        """Name a span of the history; reusing a name moves it."""
         self.spans[handle] = span
 
     def resolve(self, handle: str) -> Recalled:
@@ -330,7 +330,7 @@ class Archive:
         from ullage.facts import collect
         from ullage.facts.model import Origin
 
-        # What a summary in the history repeats was added before it, or never.
+        # What a summary in the history repeats was added earlier, or never.
         inputs = [e for e in collect(self.history).inputs if e.origin is Origin.USER]
         wanted = [e for e in inputs if first <= e.number <= last]
         if not wanted:
@@ -374,7 +374,7 @@ class Archive:
         return Recalled(handle, "stored", self.title(handle), (), text)
 
     def _is_mentioned(self, place: str) -> bool:
-        """Whether a result of this conversation names that place."""
+        """Whether a result of this conversation names the place."""
         mention = f"It lies in: {place}\n"
         return any(
             mention in content_text(block.get("content"))

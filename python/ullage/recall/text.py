@@ -1,4 +1,4 @@
-"""What a model reads of the past: messages and results as text, never shortened, and the tools that it may ask for more."""
+"""The past as text for a model: messages and results, never shortened, and the tools with which it asks for more."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _block(role: str, block: Mapping[str, Any]) -> str:
     return f"[{role}]\n{_part(block)}"
 
 
-# Text of a session for a screen: what would control it, or reverse the direction of text, is shown as an escape.
+# Text of a session for a screen, with escapes for what would control it or reverse the direction of text.
 
 
 _HIDDEN = {

@@ -1,4 +1,4 @@
-"""The `recall` tool: whole, a range of lines or characters, a search, or the list of what there is."""
+"""The `recall` tool: whole texts, ranges of lines or characters, a search, or the list of what was removed."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Recall:
         self._limits = limits or RecallLimits()
 
     def get(self, handle: str) -> Recalled:
-        """Everything that a handle names: the stored objects and their text, without a limit.
+        """Everything under a handle: the stored objects and their text, without a limit.
 
         Raises:
             UnknownHandle: Nothing has it.

@@ -1,7 +1,7 @@
 """A report about sessions as one HTML file: what filled the window, what left it, and what that cost.
 
-`figures_of` collects everything about a session as plain values; `report_page` draws one or several of them as a page
-that fetches nothing; `write_report` does both and writes the file.
+`figures_of` collects everything about a session as plain values; `report_page` draws one or several of them as a page that loads
+nothing; `write_report` does both and writes the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Draws figures of sessions as one HTML page that fetches nothing."""
+"""Draws figures of sessions as one HTML page that loads nothing."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ullage.replay import ReplayedTurn, Run, SizeCost, frontier_plot, sum_of_cos
 from ullage.report.session_figures import Mark, SessionFigures
 from ullage.sessions.save import draft_of
 
-# Coordinates of the charts: which shapes stand where. Numbers only; the page's template writes them as SVG.
+# Coordinates of the charts as numbers; the page's template writes them as SVG.
 
 
 MOST_POINTS = 480
-"""Requests that a chart draws; between two of them no level acted."""
+"""Requests that a chart draws; no level acted between two of them."""
 
 
 class MarkLine(NamedTuple):
@@ -73,11 +73,11 @@ class FillChart:
         unmanaged: The other run as a path; it ends where the plot does.
         levels: The marks.
         acted: Requests before which a level acted.
-        own: Where the session compacted itself.
-        ticks: Request numbers under the axis, with their place.
+        own: Requests at which the session compacted itself.
+        ticks: Request numbers under the axis, with their positions.
         clipped: Whether the unmanaged run grows beyond the plot.
         grid: Heights with their tokens.
-        clear: Where the lines of the marks begin, right of their labels.
+        clear: Where the lines of the marks begin, to the right of their labels.
     """
 
     width: int
@@ -114,7 +114,7 @@ class CacheChart:
 
 
 def sampled(turns: Sequence[ReplayedTurn]) -> list[int]:
-    """Positions of the requests that are drawn: first, last, those where a level acted with the one before, and evenly others."""
+    """Positions of the requests to draw: first, last, those where a level acted and the one before each, and others at even distances."""
     if len(turns) <= MOST_POINTS:
         return list(range(len(turns)))
     shown = {0, len(turns) - 1}
@@ -142,7 +142,7 @@ def fill_chart(
     turns, plain = figures.managed.turns, figures.unmanaged.turns
     window = figures.managed.working_tokens
     highest = max(turn.tokens for turn in (*turns, *plain))
-    # A window that is never filled would leave most of the chart empty.
+    # A window that is never full would leave most of the chart empty.
     most = (
         min(max(highest, window), window * 13 // 10) if highest * 2 > window else highest * 5 // 4
     )
@@ -167,7 +167,7 @@ def fill_chart(
 
 
 def _step(most: int) -> int:
-    """A round number of which two to five lie below the most."""
+    """A round number that fits two to five times below the maximum."""
     unit = 10 ** max(0, len(str(most)) - 2)
     return next((unit * factor for factor in (1, 2, 5, 10, 20) if unit * factor * 5 >= most), most)
 
@@ -236,7 +236,7 @@ def cache_chart(turns: Sequence[ReplayedTurn], *, width: int, height: int, most:
         turns: Of the managed run; at least one.
         width: Of the drawing.
         height: Likewise.
-        most: Bars at most; several requests share one where there are more, as their mean.
+        most: Maximum number of bars; with more requests, a bar is the mean of several.
     """
     left, right, top, bottom = 44, width - 8, 12, height - 24
     size = -(-len(turns) // most)
@@ -279,17 +279,17 @@ def _bar(
         below += size
 
 
-# A squarified treemap: areas in proportion to their sizes, near to squares (Bruls, Huizing, van Wijk 2000).
+# A squarified treemap: areas in proportion to sizes, as square as possible (Bruls, Huizing, van Wijk 2000).
 
 
 MOST_TILES = 40
-"""What is smaller than the largest so many is drawn as one."""
+"""Parts beyond the largest so many are drawn as one."""
 
 THE_REST = "smaller ones"
 
 
 class Tile(NamedTuple):
-    """One part of the whole; `label` is its name cut to its width, empty where none fits."""
+    """One part of the whole; `label` is its name cut to its width, or empty if nothing fits."""
 
     name: str
     size: int
@@ -340,7 +340,7 @@ def _cut(name: str, fits: int) -> str:
 def _laid_out(
     areas: Sequence[float], x: float, y: float, width: float, height: float
 ) -> list[tuple[float, float, float, float]]:
-    """Row by row along the shorter side, each as long as its worst tile gets better."""
+    """Row by row along the shorter side; a row grows while its worst tile improves."""
     boxes: list[tuple[float, float, float, float]] = []
     at = 0
     while at < len(areas):
@@ -387,7 +387,7 @@ _LABELS = {name: label for label, name in _INSPECTED.items()}
 
 
 def report_page(sessions: Sequence[SessionFigures]) -> str:
-    """Draw sessions as a page: one after the other, and side by side where there are several.
+    """Draw sessions as a page: one after the other, and side by side if there are several.
 
     Args:
         sessions: At least one.
@@ -422,7 +422,7 @@ def write_report(
     Args:
         sessions: At least one.
         output: The file.
-        overwrite: Whether a file that is there is replaced.
+        overwrite: Whether to replace an existing file.
 
     Raises:
         StoreError: It exists, is a folder or cannot be written.
@@ -432,7 +432,7 @@ def write_report(
     if target.is_dir():
         raise StoreError("is a directory", path=str(target), hint="name a file in it")
     if target.exists() and not overwrite:
-        hint = "name another file, or allow to overwrite it (overwrite=True, --force)"
+        hint = "name another file, or allow overwriting (overwrite=True, --force)"
         raise StoreError("exists already", path=str(target), hint=hint)
     page = report_page(sessions)
     with draft_of(target) as draft:
@@ -441,7 +441,7 @@ def write_report(
     return target
 
 
-# ---- the template and what it is given -------------------------------------------------------
+# ---- the template and its values -------------------------------------------------------------
 
 
 @cache
@@ -474,7 +474,7 @@ def _asset(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """Only this style and this script run, whatever a transcript holds; nothing is fetched."""
+    """Only this style and script run, whatever a transcript holds; nothing is loaded."""
     return (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"

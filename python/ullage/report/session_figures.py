@@ -32,11 +32,11 @@ from ullage.replay import (
 from ullage.sessions import Session, compact_session
 from ullage.sessions.find import title_of
 
-# What left the window in a replay: when, by which level, why, and the text itself.
+# What left the window in a replay: when, by which level, why, and its text.
 
 
 MOST_TEXTS = 24
-"""Texts of one report that are listed; a compaction may remove hundreds of messages."""
+"""Listed texts of one report; a compaction may remove hundreds of messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class RemovedText:
     Attributes:
         title: The call or the message, one line.
         handle: The name under which `recall` returns it.
-        text: Its beginning; empty if the page has no room for it.
+        text: Its beginning; empty if the page has no room left.
         omitted_chars: Characters of it that are not shown.
     """
 
@@ -64,13 +64,13 @@ class Removal:
         request: Number of the request, from 1.
         time_ms: When its newest message was said, since the epoch; 0: unknown.
         level: Which level acted.
-        why: What set it off.
+        why: What triggered it.
         freed_tokens: By estimate.
         results: Tool results that it shortened or cleared.
         messages: Messages that it removed altogether.
         rewrite_dollars: What writing to the cache again cost; 0: nothing that was cached changed.
         pays_after: Requests after which the rewrite has paid; 0: at once; `None`: never, or there was no rewrite.
-        texts: What left, the largest part of it first named.
+        texts: What left, the largest first.
         more: How many further ones are not listed.
     """
 
@@ -93,7 +93,7 @@ class TextBudget:
     Args:
         chars: For the whole page.
         each_chars: For one text.
-        redact: Applied to each text and title before it is cut; `None`: nothing is redacted.
+        redact: Applied to each text and title before it is cut; `None`: no redaction.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class TextBudget:
 
 
 def _weight(text: str) -> int:
-    """Bytes on the page: markup characters are written as references of five characters."""
+    """Bytes on the page, where a markup character takes five."""
     return len(text.encode("utf-8", "surrogatepass")) + 4 * sum(map(text.count, "<>&'\""))
 
 
@@ -125,7 +125,7 @@ def removal_of(
 
     Args:
         report: Of a level that acted.
-        archive: The conversation's history, where the texts still are.
+        archive: The conversation's history, which still has the texts.
         budget: What the page may still hold.
         time_ms: Of the request, since the epoch; 0: unknown.
     """
@@ -221,7 +221,7 @@ def kept_facts(wanted: Mapping[str, Sequence[str]], context: Sequence[Item]) -> 
         wanted: Texts by kind, see `facts_in`.
         context: Messages or entries of the new context.
     """
-    # As JSON, so that a text is found wherever a message holds it; escapes are the same on both sides.
+    # As JSON, to find a text anywhere in a message; escapes are the same on both sides.
     whole = json.dumps(list(context), default=str, ensure_ascii=False)
     return [_count(kind, texts, whole) for kind, texts in wanted.items()]
 
@@ -238,7 +238,7 @@ def _count(kind: str, texts: Sequence[str], whole: str) -> FactCount:
 
 
 PAGE_CHARS = 900_000
-"""Removed text on a page: what keeps it under 2 MB with figures and charts."""
+"""Removed text on a page, so that the page stays below 2 MB."""
 
 SUMMARY_CHARS = 60_000
 
@@ -334,7 +334,7 @@ def figures_of(
     budget: TextBudget | None = None,
     step: Callable[[], object] = lambda: None,
 ) -> SessionFigures:
-    """Replay a session and collect what a report shows. Nothing is written and no model is asked.
+    """Replay a session and collect what a report shows. Writes nothing and calls no model.
 
     Args:
         session: An opened session.
@@ -413,7 +413,7 @@ class _Watcher:
 def _tried(
     session: Session, policy: Policy, model: str, budget: TextBudget
 ) -> CompactionFigures | None:
-    """What `ullage compact --dry-run` would do at the session's end."""
+    """What `ullage compact --dry-run` would do at the end of the session."""
     done = compact_session(session, policy=policy, model=model or None)
     if not done.result.compacted:
         return None

@@ -1,14 +1,14 @@
-"""Stores that many workers share: any worker picks up any conversation, a retry doubles nothing, a crash loses nothing.
+"""Stores shared by many workers: any worker picks up any conversation, a retry doubles nothing, a crash loses nothing.
 
 - `Worker`: checks conversations out of a store, with a lease, and gives each a `ContextManager`;
-- `FolderStore`, `SqliteStore`: stores without a server; `PostgresStore`, `RedisStore`, `BucketStore`: stores on one;
+- `FolderStore`, `SqliteStore`: stores without a server; `PostgresStore`, `RedisStore`, `BucketStore`: stores on a server;
 - `open_store`: a store by its address;
 - `AsyncWorker`, `AsyncPostgresStore`: the same in an event loop;
 - `SharedSummaries`: a summary that one worker writes and another installs;
 - `AgentSessions`: sessions of the Claude Agent SDK in a store;
-- `OffloadedResults`: large tool results in a store, by their contents;
+- `OffloadedResults`: large tool results in a store, by content;
 - `StoredNotes`: the notes of `ullage.memory.session` in a store;
-- `ConversationStore`: what a store does, for one of your own, which `ullage.testing.stores` checks.
+- `ConversationStore`: the protocol of a store, for your own, which `ullage.testing.stores` checks.
 
 A log in a store is the transcript that a file would hold, byte for byte.
 """

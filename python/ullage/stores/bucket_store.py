@@ -1,4 +1,4 @@
-"""Conversations in a bucket: S3, Google Cloud Storage, Azure, by obstore. No server to run, some tens of milliseconds a write."""
+"""Conversations in a bucket (S3, Google Cloud Storage, Azure) through obstore. No server to run; a write takes tens of milliseconds."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ T = TypeVar("T")
 _READERS = 16
 _MOST_KNOWN = 10_000
 _OLDER_VERSIONS_STAY = timedelta(minutes=10)
-"""How long an older version of a document stays; longer than a request with its repetitions."""
+"""How long an older version of a document stays; longer than a request with its retries."""
 
 _WRITE = 33
 """Bytes of a write's id, hexadecimal, and the line end after it."""
 
 
 class BucketStore:
-    """A `ConversationStore` in a bucket; see there for what the methods do.
+    """A `ConversationStore` in a bucket.
 
-    Only one condition is asked of the bucket: that an object is created if it does not exist (`If-None-Match: *`). Each append is
-    an object, and so is each version of a document. Leases are measured by the workers' clocks, which must agree to within seconds.
-    With `checkout(…, at_end=True)` a turn is one object.
+    The bucket must be able to create an object only if it does not exist (`If-None-Match: *`). Each append is an object, and so
+    is each version of a document. Leases use the workers' clocks, which must agree to within seconds. With
+    `checkout(…, at_end=True)` a turn is one object.
 
     Args:
         address: `s3://bucket/prefix`, `gs://…`, `az://…`, `file:///folder`, `memory:///`, with credentials and settings from
@@ -48,7 +48,7 @@ class BucketStore:
 
     Raises:
         MissingExtra: obstore is not installed.
-        StoreError: The address is malformed, or the bucket does not exist or may not be read.
+        StoreError: The address is malformed, or the bucket does not exist or cannot be read.
     """
 
     def __init__(self, address: object) -> None:
@@ -108,7 +108,7 @@ class BucketStore:
         """See `LogStore.append`."""
         folder = self._folder("logs", conversation)
         fits = self._ends.get(conversation) == at or self.end(conversation) == at
-        # Whoever took the conversation over without its release also marked the log's end.
+        # A worker that took over without a release also marked the end of the log.
         lost = lease is not None and not self._is_held(lease)
         body = _write_id(write_id) + data
         if fits and not lost and self._created(_chunk(folder, at), body):
@@ -173,7 +173,7 @@ class BucketStore:
         newest = self._newest_lease(folder, lease.conversation)
         if newest is None or (newest.token, newest.owner) != (lease.token, lease.owner):
             raise LeaseExpired(lease.conversation, lease.owner)
-        # Nobody else writes to an object of this token; who takes over creates the next.
+        # Nobody else writes to an object of this token; the next owner creates a new one.
         self._call(
             lambda: self._lib.put(self._store, _numbered(folder, lease.token), _dumped(renewed))
         )
@@ -197,7 +197,7 @@ class BucketStore:
                 return Lease(conversation, held["owner"], held["token"], held["until_ms"])
 
     def _mark(self, conversation: str) -> None:
-        """An empty line, so that a write of the worker before finds its place taken."""
+        """An empty line, so that a write of the previous worker finds its place taken."""
         folder = self._folder("logs", conversation)
         while not self._created(
             _chunk(folder, self.end(conversation)), _write_id(uuid.uuid4().hex) + b"\n"
@@ -233,11 +233,11 @@ class BucketStore:
             _now() - looked > _OLDER_VERSIONS_STAY.total_seconds() * 500
         ):  # half of it: clocks differ
             raise StoreError(
-                f"saving the document {name!r} took too long to know that no other was saved meanwhile",
+                f"saving the document {name!r} took so long that another may have been saved meanwhile",
                 path=self.place,
-                hint="load it again, and decide again",
+                hint="load it again and repeat the change",
             )
-        # Those before stay a while: a writer that looked before them must find its place taken.
+        # Older versions stay a while: a slow writer must find its place taken.
         latest = datetime.now(UTC) - _OLDER_VERSIONS_STAY
         self._delete(path for path, at in there[:-1] if at < latest)
         return after + 1
@@ -247,7 +247,7 @@ class BucketStore:
     def put_blob(self, conversation: str, data: bytes) -> str:
         """See `BlobStore.put_blob`."""
         digest, safe = hashlib.sha256(data).hexdigest(), safe_name(checked_name(conversation))
-        # References first: from then on a collection leaves the blob, or puts it back.
+        # References first, so that a collection keeps the blob, or restores it.
         self._call(lambda: self._lib.put(self._store, f"blobs-of/{safe}/{digest}", b""))
         self._call(lambda: self._lib.put(self._store, f"users/{digest}/{safe}", b""))
         self._call(lambda: self._lib.put(self._store, f"blobs/{digest}", data))
@@ -308,7 +308,7 @@ class BucketStore:
             return None
 
     def _created(self, path: str, data: bytes) -> bool:
-        """Whether there was none. A create that is repeated after a lost answer finds its own object: compare it."""
+        """Whether the object was new. A retry after a lost answer finds its own object, so compare it."""
         try:
             self._call(lambda: self._lib.put(self._store, path, data, mode="create"))
         except LogConflict:
@@ -341,12 +341,12 @@ def _chunk(folder: str, at: int) -> str:
 
 
 def _numbered(folder: str, number: int) -> str:
-    # As many digits as the largest has, so that names sort as numbers do.
+    # As many digits as the largest number, so that names sort numerically.
     return f"{folder}/{number:019}"
 
 
 def _write_id(write_id: str) -> bytes:
-    """Of a fixed length, whatever the caller's."""
+    """A fixed length for any id of a caller."""
     return hashlib.sha256(write_id.encode()).hexdigest()[: _WRITE - 1].encode() + b"\n"
 
 

@@ -1,4 +1,4 @@
-"""Conversations as files in a folder: what a single machine, or a shared drive with working locks, needs no server for."""
+"""Conversations as files in a folder, on one machine or a shared drive with working locks."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _LOG, _LEASE, _LAST = "log.jsonl", "lease.json", "last.json"
 
 
 def safe_name(name: str) -> str:
-    """A name as a file name or object key: different ones for different names, also where case does not count."""
-    # Device names of Windows are none after a dot.
+    """A name as a file name or object key: distinct names stay distinct, even where case is ignored."""
+    # Device names of Windows are harmless after a dot.
     return "c." + "".join(chr(b) if b in _PLAIN else f"%{b:02x}" for b in name.encode())
 
 
 def unsafe_name(safe: str) -> str:
-    """The name that `safe_name` was given."""
+    """The inverse of `safe_name`."""
     return unquote(safe.removeprefix("c."))
 
 
 class FolderStore:
-    """A `ConversationStore` in a folder; see there for what the methods do.
+    """A `ConversationStore` in a folder.
 
     A conversation is a folder with the transcript `log.jsonl`, which other tools can read. Every call holds
-    the lock of its conversation for as long as it lasts; the lock ends with the process.
+    the lock of its conversation; the lock ends with the process.
 
     Args:
         folder: Created if it is missing.
@@ -102,7 +102,7 @@ class FolderStore:
                 file.sync()
             finally:
                 file.close()
-            # Only the caller's own repetition asks for it, and a caller that died does not repeat.
+            # Only the caller's own retry needs it, and a caller that died does not retry.
             _put(folder / _LAST, {"id": write_id, "at": at, "end": file.end}, sync=False)
             return file.end
 
@@ -213,11 +213,11 @@ class FolderStore:
         yield from map(unsafe_name, sorted(names))
 
     def holds(self, conversation: str, name: str) -> bool:
-        """Whether a document of this name was saved; it is not read."""
+        """Whether a document of this name exists, without reading it."""
         return self._document(conversation, name).exists()
 
     def usage(self, conversation: str) -> tuple[float, int]:
-        """When a conversation last changed, in seconds since the epoch, and its bytes; 0 and 0 if it is not there."""
+        """When a conversation last changed, in seconds since the epoch, and its bytes; 0 and 0 if it does not exist."""
         folder = self._of(conversation)
         with _reported(folder):
             stats = [path.stat() for path in folder.iterdir()] if folder.is_dir() else []
@@ -306,7 +306,7 @@ def _reported(path: Path) -> Iterator[None]:
         raise StoreError((exc.strerror or str(exc)).lower(), path=str(path)) from exc
 
 
-# Large tool results in a store that workers share: an `OffloadStore` over its blobs.
+# Large tool results in a shared store: an `OffloadStore` over its blobs.
 
 
 _PREFIX = "blob:"
@@ -314,10 +314,10 @@ _TRIES = 16
 
 
 class OffloadedResults:
-    """A conversation's results, each text stored once however many conversations have it; any worker reads them.
+    """A conversation's results, readable by any worker; each text is stored once for all conversations.
 
     Args:
-        store: Where they go; its `forget` and `collect` delete what only this conversation refers to.
+        store: The shared store; its `forget` and `collect` delete what only this conversation refers to.
         conversation: Its name.
 
     Example:
@@ -335,7 +335,7 @@ class OffloadedResults:
         """Keep a text; returns its place. The suffix has no meaning here.
 
         Raises:
-            StoreError: The store fails; the text may be stored without a reference by its id.
+            StoreError: The store fails; the text may be stored, but not under its id.
         """
         del suffix
         digest = self._store.put_blob(self._conversation, text.encode("utf-8", "surrogatepass"))

@@ -1,4 +1,4 @@
-"""Conversations in PostgreSQL: workers on any number of machines."""
+"""Conversations in PostgreSQL, for workers on any number of machines."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def psycopg_module(name: str) -> Any:
 
 
 def without_password(address: str) -> str:
-    """Where a database is, for errors and logs."""
+    """A database's address, for errors and logs."""
     info = psycopg_module("psycopg.conninfo")
     try:
         parts = info.conninfo_to_dict(address)
@@ -46,15 +46,15 @@ def without_password(address: str) -> str:
 
 
 class PostgresStore(SqlStore):
-    """A `ConversationStore` in PostgreSQL 12 or later, by psycopg 3; see there for what the methods do.
+    """A `ConversationStore` in PostgreSQL 12 or later, with psycopg 3.
 
-    Each write is committed when it returns, as durable as the server's `synchronous_commit` makes it. A lost connection is made
-    again, and the transaction with it.
+    Each write is committed when it returns, as durable as the server's `synchronous_commit` makes it. After a lost
+    connection the transaction is repeated.
 
     Args:
-        address: A connection string or `postgresql://` address; what it lacks comes from the environment (`PGHOST`, `PGPASSWORD`, …).
-        create: Whether tables are made, and tables of an older version changed.
-        connections: At most so many at a time, one for each thread that is at work.
+        address: A connection string or `postgresql://` address; missing parts come from the environment (`PGHOST`, `PGPASSWORD`, …).
+        create: Whether to create tables, and to migrate those of an older version.
+        connections: Maximum connections, one per working thread.
         retry_seconds: How long a lost server is waited for.
 
     Raises:
@@ -73,7 +73,7 @@ class PostgresStore(SqlStore):
         self._psycopg: Any = psycopg_module("psycopg")
         self.place = without_password(address)
         self._retry = retry_seconds
-        # A pool says only that it got no connection; this says why.
+        # A pool reports only that it got no connection; this reports why.
         try:
             self._psycopg.connect(address, connect_timeout=10).close()
         except self._psycopg.Error as exc:
@@ -102,7 +102,7 @@ class PostgresStore(SqlStore):
         self._pool.close()
 
     def _run(self, make: Callable[[], Sql[T]]) -> T:
-        # Lost connections and deadlocks are of this class, and so is a pool that is out of connections.
+        # Lost connections, deadlocks and an exhausted pool are of this class.
         lost = (self._psycopg.OperationalError,)
         try:
             return persist(lambda: self._once(make()), lost, self._retry)
@@ -135,10 +135,10 @@ class PostgresStore(SqlStore):
 
 
 class AsyncPostgresStore:
-    """An `AsyncLogStore` on the tables of `PostgresStore`, by psycopg 3; opened by `await AsyncPostgresStore.open(address)`.
+    """An `AsyncLogStore` on the tables of `PostgresStore`, with psycopg 3; open one with `await AsyncPostgresStore.open(address)`.
 
     Args:
-        pool: An open pool of psycopg.
+        pool: An open psycopg pool.
         place: For errors.
         retry_seconds: How long a lost server is waited for.
     """
@@ -157,7 +157,7 @@ class AsyncPostgresStore:
         connections: int = 4,
         retry_seconds: float = 30,
     ) -> Self:
-        """Opens a store; the arguments and errors are those of `PostgresStore`.
+        """Open a store, with the arguments and errors of `PostgresStore`.
 
         Raises:
             MissingExtra, StoreError: See `PostgresStore`.

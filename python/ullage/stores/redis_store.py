@@ -1,4 +1,4 @@
-"""Conversations in Redis or Valkey: for short-lived ones, and where a server is there already."""
+"""Conversations in Redis or Valkey, for short-lived ones or an existing server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ullage.stores.store_protocols import (
     persist,
 )
 
-# What the Redis store does on the server, each in one step. `KEYS[1]` is the prefix, `ARGV[1]` the conversation.
+# Scripts that run on the server, each as one step. `KEYS[1]` is the prefix, `ARGV[1]` the conversation.
 #
 # Keys after the prefix: `head:NAME` (end, token, owner, until), `log:NAME` (offset → id of the write and bytes), `documents:NAME`
 # (name → version, id of the write and bytes), `blob:DIGEST`, `users:DIGEST` (conversations that refer to it), `blobs:NAME` (digests),
@@ -51,7 +51,7 @@ known()
 return {'yes', now_end}
 """
 
-# Tokens begin at the time, so that none of a forgotten conversation is good for its successor.
+# Tokens start at the current time, so that a forgotten conversation's are invalid for its successor.
 _ACQUIRE = """
 local owner = redis.call('HGET', head, 'owner') or ''
 local untill = tonumber(redis.call('HGET', head, 'until') or '0')
@@ -138,18 +138,18 @@ ALL = {
 T = TypeVar("T")
 
 _AT_ONCE = 256
-"""Parts of a log that one call reads."""
+"""Parts of a log read by one call."""
 
 
 class RedisStore:
-    """A `ConversationStore` in Redis 5 or later, or Valkey; see there for what the methods do.
+    """A `ConversationStore` in Redis 5 or later, or Valkey.
 
-    A write is as durable as the server makes it: with `appendfsync everysec`, its default for append-only files, a server
-    that is killed loses up to a second; without append-only files, all. All keys share one slot of a cluster.
+    A write is as durable as the server makes it: with `appendfsync everysec`, the default for append-only files, a killed server
+    loses up to a second; without append-only files, everything. All keys share one slot of a cluster.
 
     Args:
         address: `redis://`, `rediss://` or `unix://`.
-        prefix: Of all keys.
+        prefix: Prefix of all keys.
         retry_seconds: How long a lost server is waited for.
 
     Raises:

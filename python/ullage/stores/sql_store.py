@@ -1,4 +1,4 @@
-"""The SQL stores: each of their methods runs one flow of statements as one transaction; and the one on SQLite."""
+"""The SQL stores, whose methods run one flow of statements as one transaction, and the one on SQLite."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ullage.stores.store_protocols import (
     log_conflict,
 )
 
-# Tables of the SQL stores, in steps: a database of an older version is brought up to date when it is opened.
+# Tables of the SQL stores, in steps: an older database is migrated when it is opened.
 
 
 T = TypeVar("T")
@@ -40,8 +40,8 @@ class SqlStatement:
 
     Attributes:
         text: With `?` for each value, `{now}` for milliseconds since the epoch and `{blob}` for the type of bytes.
-        values: One for each `?`.
-        alone: Whole by itself: none before it needs a transaction with it. A server is asked once then, not three times.
+        values: One per `?`.
+        alone: Complete by itself, without a transaction, which takes one round trip instead of three.
     """
 
     text: str
@@ -55,12 +55,12 @@ Sql: TypeAlias = Generator[SqlStatement, list[Row], T]
 
 @dataclass(frozen=True, slots=True)
 class SqlDialect:
-    """How a database says what others say otherwise.
+    """What differs between databases.
 
     Attributes:
         now: Its clock, in milliseconds since the epoch.
         blob: Its type of bytes.
-        mark: What stands for a value.
+        mark: Its placeholder for a value.
         alone: A statement that keeps others from migrating at the same time; empty: every transaction does.
     """
 
@@ -70,7 +70,7 @@ class SqlDialect:
     alone: str = ""
 
     def written(self, text: str) -> str:
-        """A statement in its words."""
+        """A statement in this dialect."""
         return text.replace("{now}", self.now).replace("{blob}", self.blob).replace("?", self.mark)
 
 
@@ -90,22 +90,22 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX ullage_references_of ON ullage_references (conversation)",
     ),
 )
-"""Each step is applied once, in order, and never changed afterwards: a change is a further step."""
+"""Each step is applied once, in order, and never edited: a change is a new step."""
 
 
 def migrated(dialect: SqlDialect, place: str, *, create: bool) -> Sql[int]:
-    """Brings a database up to date, in one transaction.
+    """Migrate a database in one transaction.
 
     Args:
         dialect: The database's.
         place: For errors.
-        create: Whether tables are made and changed; false: the version must be this one.
+        create: Whether to create and change tables; false: the version must match.
 
     Returns:
         Its version.
 
     Raises:
-        StoreError: A later version of Ullage made it, or it is older and may not be changed.
+        StoreError: A later version of Ullage made it, or it is older and `create` is false.
     """
     steps = MIGRATIONS
     if dialect.alone:
@@ -118,15 +118,15 @@ def migrated(dialect: SqlDialect, place: str, *, create: bool) -> Sql[int]:
         raise StoreError(f"the version of its tables is not a number but {version!r}", path=place)
     if version > len(steps):
         raise StoreError(
-            f"its tables have version {version}, this version of Ullage knows {len(steps)}",
+            f"its tables have version {version}; this version of Ullage knows {len(steps)}",
             path=place,
-            hint="a later version of Ullage made them: use that one",
+            hint="a later version of Ullage made them: use that version",
         )
     if version < len(steps) and not create:
         raise StoreError(
-            f"its tables have version {version}, this version of Ullage needs {len(steps)}",
+            f"its tables have version {version}; this version of Ullage needs {len(steps)}",
             path=place,
-            hint="open it once with create=True, by a role that may change tables",
+            hint="open it once with create=True, as a role that may change tables",
         )
     for text in (text for step in steps[version:] for text in step):
         yield SqlStatement(text)
@@ -135,11 +135,11 @@ def migrated(dialect: SqlDialect, place: str, *, create: bool) -> Sql[int]:
     return len(steps)
 
 
-# What the SQL stores do, once: each function is a generator of statements, those that do not stand alone in one transaction.
+# The methods of all SQL stores: generators of statements, run in one transaction unless they stand alone.
 
 
 def _log(conversation: str) -> SqlStatement:
-    # Tokens begin at the time, so that none of a forgotten conversation is good for its successor.
+    # Tokens start at the current time, so that a forgotten conversation's are invalid for its successor.
     return SqlStatement(
         "INSERT INTO ullage_logs (conversation, bytes, token, owner, until_ms) VALUES (?, 0, ?, '', 0)"
         " ON CONFLICT (conversation) DO NOTHING",
@@ -286,7 +286,7 @@ def load(conversation: str, name: str) -> Sql[StoredDocument | None]:
 
 
 def save(conversation: str, name: str, data: bytes, *, after: int, write_id: str) -> Sql[int]:
-    """See `DocumentStore.save`; under the id of a write that was done already, its version again."""
+    """See `DocumentStore.save`; the id of a write that was done already returns its version again."""
     place = checked_name(conversation), checked_name(name, "name")
     if after == 0:
         rows = yield SqlStatement(
@@ -383,14 +383,14 @@ def _bytes(row: Row) -> bytes:
 
 
 class SqlStore(ABC):
-    """A `ConversationStore` over some database; see there for what the methods do."""
+    """A `ConversationStore` over a database."""
 
     _at_once = False
     """Whether the database changes two tables in one statement."""
 
     @abstractmethod
     def _run(self, make: Callable[[], Sql[T]]) -> T:
-        """Runs one transaction, whole or nothing of it; again from the start if the connection is lost."""
+        """Run one transaction, all or nothing; restart it if the connection is lost."""
 
     def read(self, conversation: str, start: int = 0) -> bytes:
         """See `LogStore.read`."""
@@ -479,22 +479,22 @@ def _hint(error: Exception) -> str:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     damaged = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     if damaged or isinstance(error, UnicodeDecodeError):
-        return "the file is damaged: use a copy, or what the sqlite3 shell's .recover finds in it"
+        return "the file is damaged: use a copy, or the sqlite3 shell's .recover"
     return ""
 
 
 class SqliteStore(SqlStore):
-    r"""A `ConversationStore` in a file; see there for what the methods do.
+    r"""A `ConversationStore` in a file.
 
     Each write is on the disk when it returns (write-ahead log, `synchronous=FULL`).
 
     Args:
         path: The database; its folder must exist. Not on a network drive, where SQLite's locks do not hold.
-        create: Whether the database and its tables are made, and tables of an older version changed.
+        create: Whether to create the database and its tables, and to migrate an older version.
         wait_seconds: Longest wait for another process that writes.
 
     Raises:
-        StoreError: It cannot be opened, is no database, or a later version of Ullage made it.
+        StoreError: It cannot be opened, is not a database, or a later version of Ullage made it.
 
     Example:
         >>> import tempfile
@@ -553,7 +553,7 @@ class SqliteStore(SqlStore):
                 connection.close()
 
     def _run(self, make: Callable[[], Sql[T]]) -> T:
-        """One transaction: whole, or nothing of it."""
+        """One transaction, all or nothing."""
         with self._one:
             connection = self._connection
             if connection is None:

@@ -1,4 +1,4 @@
-"""What a store for conversations does. Every class of `ullage.stores` that ends in `Store` does all of it."""
+"""The protocols of a store for conversations. Every `…Store` class of `ullage.stores` implements them all."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write to a conversation, for a time.
+    """The right to write to a conversation, for a limited time.
 
     Attributes:
         conversation: Its name.
         owner: The worker that holds it.
-        token: Grows whenever the conversation is taken; a write under an older one is refused.
+        token: Grows whenever the conversation is taken; writes with an older one are refused.
         until_ms: When others may take it, in milliseconds since the epoch, by the store's clock.
     """
 
@@ -47,10 +47,10 @@ class StoredDocument:
 
 
 class LogStore(Protocol):
-    """Append-only logs by the name of their conversation. A missing log is an empty one."""
+    """Append-only logs by the name of their conversation. A missing log counts as empty."""
 
     def read(self, conversation: str, start: int = 0) -> bytes:
-        """What stands in a log from an offset on, which must be where an append ended.
+        """The bytes of a log from an offset on, which must be where an append ended.
 
         Raises:
             StoreError: The store cannot be reached, or fails.
@@ -74,17 +74,17 @@ class LogStore(Protocol):
         write_id: str,
         lease: Lease | None = None,
     ) -> int:
-        """Appends whole lines, all of them or none; they are as durable as the store makes them when it returns.
+        """Append whole lines, all or none; they are durable when it returns, as far as the store guarantees.
 
         Args:
             conversation: Its name.
-            data: Not empty; ends with a line end.
+            data: Not empty; ends with a newline.
             at: Where the log must end now.
-            write_id: Unique for this write. Repeated with the same id it is not written again.
-            lease: The writer's; `None`: only `at` protects it.
+            write_id: Unique for this write; repeating it with the same id writes nothing.
+            lease: The writer's lease; `None`: only `at` protects the log.
 
         Returns:
-            Where the log ends now.
+            The new end of the log.
 
         Raises:
             LeaseExpired: Another worker took the conversation since; nothing was written.
@@ -95,10 +95,10 @@ class LogStore(Protocol):
 
 
 class LeaseStore(Protocol):
-    """Who may write to which conversation."""
+    """Leases: who may write to which conversation."""
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
-        """Takes a free conversation, one whose lease is over, or one's own again.
+        """Take a conversation that is free, expired, or already one's own.
 
         Raises:
             LeaseHeld: Another worker holds it.
@@ -107,16 +107,16 @@ class LeaseStore(Protocol):
         ...
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
-        """The same lease, from now on for so long.
+        """Extend a lease to this many seconds from now.
 
         Raises:
-            LeaseExpired: Another worker has the conversation, or it was given back.
+            LeaseExpired: Another worker has the conversation, or it was released.
             StoreError: The store fails.
         """
         ...
 
     def release(self, lease: Lease) -> None:
-        """Gives a conversation back; nothing happens if another worker has it already.
+        """Release a conversation; does nothing if another worker has it already.
 
         Raises:
             StoreError: The store fails.
@@ -128,7 +128,7 @@ class DocumentStore(Protocol):
     """Small values by conversation and name: saved states, notes, summaries."""
 
     def load(self, conversation: str, name: str) -> StoredDocument | None:
-        """A document; `None`: there is none.
+        """A document, or `None`.
 
         Raises:
             StoreError: The store fails.
@@ -136,13 +136,13 @@ class DocumentStore(Protocol):
         ...
 
     def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
-        """Replaces a document if nobody did since it was loaded.
+        """Replace a document, unless it changed since it was loaded.
 
         Args:
             conversation: Its name.
             name: The document's.
             data: The new bytes.
-            after: The version that was loaded; 0: there was none.
+            after: The loaded version; 0: none.
 
         Returns:
             The new version.
@@ -155,10 +155,10 @@ class DocumentStore(Protocol):
 
 
 class BlobStore(Protocol):
-    """Large values by their contents, each stored once however many conversations refer to it."""
+    """Large values by content, each stored once for all conversations."""
 
     def put_blob(self, conversation: str, data: bytes) -> str:
-        """Stores bytes, on which the conversation refers from then on; returns their digest (SHA-256, hexadecimal).
+        """Store bytes for a conversation to refer to; returns their digest (SHA-256, hexadecimal).
 
         Raises:
             StoreError: The store fails.
@@ -166,7 +166,7 @@ class BlobStore(Protocol):
         ...
 
     def blob(self, digest: str) -> bytes | None:
-        """Bytes by their digest; `None`: there are none.
+        """Bytes by their digest, or `None`.
 
         Raises:
             StoreError: The store fails, or holds other bytes under this digest.
@@ -174,10 +174,10 @@ class BlobStore(Protocol):
         ...
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
-        """Deletes blobs to which no conversation refers; returns how many.
+        """Delete unreferenced blobs; returns how many.
 
         Args:
-            unused_seconds: Only those that were last stored so long ago.
+            unused_seconds: Only those last stored at least this long ago.
 
         Raises:
             StoreError: The store fails.
@@ -186,7 +186,7 @@ class BlobStore(Protocol):
 
 
 class ConversationStore(LogStore, LeaseStore, DocumentStore, BlobStore, Protocol):
-    """All of it, for any number of threads; a process that forks opens its own."""
+    """All protocols, safe for threads; a forked process must open its own."""
 
     def conversations(self) -> Iterator[str]:
         """Names of all conversations, in no order.
@@ -197,7 +197,7 @@ class ConversationStore(LogStore, LeaseStore, DocumentStore, BlobStore, Protocol
         ...
 
     def forget(self, conversation: str) -> None:
-        """Deletes a conversation's log, lease, documents and references; its blobs go with the next `collect`.
+        """Delete a conversation's log, lease, documents and references; the next `collect` deletes its blobs.
 
         Raises:
             StoreError: The store fails.
@@ -249,7 +249,7 @@ def checked_name(conversation: str, field: str = "conversation") -> str:
     """A name that every store can hold.
 
     Raises:
-        InvalidPolicy: It is empty, too long, or no valid text.
+        InvalidPolicy: It is empty, too long, or not valid text.
     """
     limit = f"must be 1 to {LONGEST_NAME} bytes of UTF-8 without NUL"
     try:
@@ -262,13 +262,13 @@ def checked_name(conversation: str, field: str = "conversation") -> str:
 
 
 def checked_blob(digest: str, data: bytes | None) -> bytes | None:
-    """The bytes that a store has under a digest.
+    """Check the bytes that a store has under a digest.
 
     Raises:
-        StoreError: They are others.
+        StoreError: They do not match it.
     """
     if data is not None and hashlib.sha256(data).hexdigest() != digest:
-        raise StoreError(f"blob {digest} holds other bytes than its digest names")
+        raise StoreError(f"the bytes of blob {digest} do not match its digest")
     return data
 
 
@@ -284,11 +284,11 @@ def document_conflict(conversation: str, name: str, after: int) -> LogConflict:
     """The document has another version."""
     return LogConflict(
         f"conversation {conversation!r}: the document {name!r} is not at version {after}",
-        hint="load it again, and decide again",
+        hint="load it again and repeat the change",
     )
 
 
-# Does again what a lost connection interrupted; everything that is done so may be done twice.
+# Retries what a lost connection interrupted; everything retried must be safe to do twice.
 
 
 T = TypeVar("T")
@@ -297,19 +297,19 @@ _FIRST, _LONGEST = 0.05, 1.0
 
 
 def pauses(seconds: float) -> Iterator[float]:
-    """How long to wait before each further try, until so much time is over."""
+    """Delays before each retry, until the time is up."""
     until, pause = time.monotonic() + seconds, _FIRST
     while (left := until - time.monotonic()) > 0:
-        # Not all workers at once, when a server comes back.
+        # Jitter, so that not all workers return at once.
         yield min(left, pause * random.uniform(0.5, 1))  # noqa: S311
         pause = min(2 * pause, _LONGEST)
 
 
 def persist(call: Callable[[], T], lost: tuple[type[Exception], ...], seconds: float) -> T:
-    """What a call returns, tried again for so long while it raises that the connection is lost.
+    """Return a call's result, retrying for this long while the connection is lost.
 
     Raises:
-        Exception: The last of them, or another one at once.
+        Exception: The last such error, or any other at once.
     """
     for pause in pauses(seconds):
         try:
@@ -323,21 +323,21 @@ def persist(call: Callable[[], T], lost: tuple[type[Exception], ...], seconds: f
 
 
 def open_store(address: str) -> ConversationStore:
-    """Opens a store.
+    """Open a store.
 
     Args:
         address: A folder; `sqlite:FILE`; `postgresql://…`; `redis://…`, `rediss://…` or `unix://…`; `s3://…`, `gs://…`, `az://…` or
             `file:///…` for obstore. Credentials come from the environment, as the client libraries read them.
 
     Raises:
-        InvalidPolicy: It is no such address.
+        InvalidPolicy: It is not such an address.
         MissingExtra: The client library is not installed.
         StoreError: The store cannot be opened.
     """
     if not address:
         raise InvalidPolicy("store", address, "must be a folder or an address")
     kind, _, place = address.partition(":")
-    # One letter is a drive on Windows.
+    # A single letter is a drive on Windows.
     if not place or len(kind) == 1 or "/" in kind or "\\" in kind:
         kind = ""
     opened = _KINDS.get(kind)

@@ -1,4 +1,4 @@
-"""A log in a store, for one worker at a time: what a `TranscriptLog` writes to in place of a file."""
+"""A log in a store, for one worker at a time; a `TranscriptLog` writes to it instead of a file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 from ullage.transcript.log import line_of
 
 DELIVERY = "ullage-delivery"
-"""Type of the lines that say under which key a message came in."""
+"""Type of the lines that record a message's delivery key."""
 
 _DELIVERY_BYTES = f'"{DELIVERY}"'.encode()
 
@@ -48,14 +48,14 @@ class StoredLog:
     """A conversation's log, read once and held in memory (a `LogBytes`).
 
     Args:
-        store: Where each append goes; `None`: everything is held back.
+        store: Where appends go; `None`: they stay in memory.
         conversation: Its name.
-        data: What the store holds of it.
-        lease: The worker's right to write; `None`: only its position in the log protects it.
+        data: Its bytes in the store.
+        lease: The worker's right to write; `None`: only the position in the log protects it.
 
     Attributes:
-        keys: Under which keys messages came in.
-        pending: What is in memory only, with the position where it goes.
+        keys: Delivery keys of its messages.
+        pending: What is only in memory, and the position where it goes.
     """
 
     path = ""
@@ -72,7 +72,7 @@ class StoredLog:
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """Its name in errors."""
         return f"conversation {self.conversation!r}"
 
     @property
@@ -90,25 +90,23 @@ class StoredLog:
 
     @property
     def pending(self) -> tuple[int, bytes]:
-        """Position and bytes of what is not in the store yet."""
+        """Position and bytes that are not in the store yet."""
         return self._stored, bytes(self._data[self._stored :])
 
     def keyed(self, key: str) -> None:
-        """The next append says that it is of a delivery; empty: it does not."""
+        """Record this delivery key with the next append; empty: none."""
         self._key = key
 
     def append(self, data: bytes) -> None:
-        """Writes whole lines at the end, all of them or none.
+        """Write whole lines at the end, all or none.
 
         Raises:
             LeaseExpired: Another worker took the conversation over; nothing was written.
-            LogConflict: Another worker wrote to it, or it was given back; nothing was written.
-            StoreError: The store fails. What it holds is then read again before anything else is written.
+            LogConflict: Another worker wrote to it, or it was released; nothing was written.
+            StoreError: The store fails; the log is read again before the next write.
         """
         if self._closed:
-            raise LogConflict(
-                f"{self.name} was given back", hint="check the conversation out again"
-            )
+            raise LogConflict(f"{self.name} was released", hint="check the conversation out again")
         key = self._key
         if key:
             data = orjson.dumps({"type": DELIVERY, "key": key}) + b"\n" + data
@@ -117,7 +115,7 @@ class StoredLog:
             end = self._store.append(
                 self.conversation, data, at=at, write_id=write_id, lease=self.lease
             )
-            # A store that closes an incomplete last line does so in front of what is written.
+            # A store that closes an incomplete last line does so before these bytes.
             data = b"\n" * (end - at - len(data)) + data
             self._stored = end
         self._data += data
@@ -126,22 +124,22 @@ class StoredLog:
             self._key = ""
 
     def hold_back(self, whether: bool) -> None:
-        """Whether appends stay in memory, for `pending`, from now on."""
+        """Set whether appends stay in memory as `pending`."""
         self._back = whether or self._store is None
 
     def stored(self, end: int) -> None:
-        """What was pending is in the store, which ends there now."""
+        """Note that pending bytes are now in the store, up to this end."""
         self._stored = end
 
     def sync(self) -> None:
-        """Nothing to wait for: what the store took is as durable as it makes it."""
+        """Does nothing: appends are durable already, as far as the store guarantees."""
 
     def close(self) -> None:
-        """Gives up writing."""
+        """Stop writing."""
         self._closed = True
 
     def reopen(self, lease: Lease) -> None:
-        """Go on under another lease, where the store holds exactly what is here."""
+        """Continue under another lease, if the store holds exactly these bytes."""
         self.lease, self._closed = lease, False
 
     def lines(self) -> Iterator[bytes]:
@@ -161,12 +159,12 @@ class StoredLog:
             stop = start
 
     def line_at(self, offset: int) -> bytes:
-        """The line that begins at an offset in bytes; empty: there is none."""
+        """The line at an offset in bytes, or empty bytes."""
         stop = self._data.find(b"\n", offset)
         return bytes(self._data[offset : stop + 1 if stop >= 0 else None])
 
     def head(self, stop: int) -> bytes:
-        """What stands before an offset in bytes."""
+        """The bytes before an offset."""
         return bytes(self._data[:stop])
 
 
@@ -181,22 +179,22 @@ def _key(line: bytes) -> str:
     return str(entry.get("key", "")) if right else ""
 
 
-# Session notes in a store that workers share: any of them updates the notes of any conversation, one at a time.
+# Session notes in a shared store: any worker updates the notes of any conversation, one at a time.
 
 
 _LOCK = "lock"
 
 
 class StoredNotes:
-    """A place for `SessionMemory`: notes, their record and the text before, as documents of the conversation.
+    """A place for `SessionMemory`: notes, their record and the previous text, as documents of the conversation.
 
-    No lease is needed: what another worker wrote meanwhile is seen by its version, and the update is made again. The lock only keeps
-    two workers from asking a model for the same.
+    No lease is needed: the version shows what another worker wrote meanwhile, and the update is repeated. The lock only
+    keeps two workers from asking a model for the same.
 
     Args:
         store: Shared by all workers.
         conversation: Its name; `forget` deletes the notes with it.
-        busy_seconds: How long an updater that died keeps others out, by the workers' clocks.
+        busy_seconds: How long a dead updater blocks others, by the workers' clocks.
 
     Example:
         >>> import tempfile
@@ -245,7 +243,7 @@ class StoredNotes:
             return False
         if now is not None:
             before = self._load(PREVIOUS)
-            with suppress(LogConflict):  # then the notes have another version, too
+            with suppress(LogConflict):  # then the notes have a new version, too
                 self._save(PREVIOUS, now.data, before)
         try:
             self._save(NOTES, text.encode("utf-8", "replace"), now)
@@ -311,17 +309,17 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-# Summaries that one worker writes and another installs: a call to a model is made once, whoever asks again for the same.
+# Summaries that one worker writes and another installs, so that a model is called once.
 
 
 class SharedSummaries:
-    """A summarizer whose replies are kept in a store, by the request that they answer.
+    """A summarizer that keeps its replies in a store, by request.
 
     A worker that has time compacts a copy of a conversation (`Worker.copy`); the one that holds the conversation compacts with the same
     arguments and finds the reply. A worker that is killed after the call does not pay for it again.
 
     Args:
-        summarizer: Writes what is not there yet; has a synchronous form.
+        summarizer: Answers new requests; needs a synchronous form.
         store: Where replies are kept, until the conversation is forgotten.
         conversation: Its name.
 
@@ -386,7 +384,7 @@ class SharedSummaries:
 
 
 def _digest(name: str, request: SummaryRequest) -> str:
-    """Of all that the reply depends on; a further attempt is another request."""
+    """A digest of everything that the reply depends on; a retry is another request."""
     asked = [
         name, list(request.messages), request.prompt, request.mode, request.system, request.max_output_tokens,
         request.instructions, request.attempt,
@@ -400,7 +398,7 @@ def _dumped(reply: SummaryReply) -> bytes:
     return orjson.dumps(fields, default=dict)
 
 
-# Sessions of the Claude Agent SDK in a store: an adapter of the form that the SDK calls `SessionStore`.
+# Sessions of the Claude Agent SDK in a store: the SDK's `SessionStore` protocol.
 
 
 _CHANGED = "changed"
@@ -409,7 +407,7 @@ _CHANGED = "changed"
 class AgentSessions:
     """Mirrors sessions of the Claude Agent SDK: `ClaudeAgentOptions(session_store=AgentSessions(store))`.
 
-    Each is a conversation of the store, whose log is the transcript; an entry that comes twice is kept once, by its `uuid`.
+    Each is a conversation of the store, whose log is the transcript; a repeated entry is kept once, by its `uuid`.
 
     Args:
         store: Any `ConversationStore`; it is called on threads.
@@ -424,18 +422,18 @@ class AgentSessions:
         return f"AgentSessions({self._store!r})"
 
     async def append(self, key: Mapping[str, str], entries: Sequence[Item]) -> None:
-        """Adds entries; those whose `uuid` is there already are left out.
+        """Add entries, except those whose `uuid` is there already.
 
         Raises:
             InvalidMessage: An entry cannot be written as JSON; none is added.
             StoreError: The store fails.
         """
-        # In the order of the calls, which threads would not keep.
+        # Threads would not keep the order of calls.
         async with self._one:
             await asyncio.to_thread(self._append, _name(key), entries)
 
     async def load(self, key: Mapping[str, str]) -> list[dict[str, object]] | None:
-        """All entries; `None`: there is no such session.
+        """All entries, or `None` if there is no such session.
 
         Raises:
             StoreError: The store fails.
@@ -452,7 +450,7 @@ class AgentSessions:
         return await asyncio.to_thread(self._sessions, f"{_project(project_key)}/")
 
     async def delete(self, key: Mapping[str, str]) -> None:
-        """Deletes a session with its subagents', or one subagent's.
+        """Delete a session with its sub-agents' sessions, or one sub-agent's.
 
         Raises:
             StoreError: The store fails.

@@ -1,4 +1,4 @@
-"""Workers that share conversations: any of them picks up any conversation, one at a time."""
+"""Workers that share conversations: any worker picks up any conversation, one at a time."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 class Heartbeat:
-    """One thread, begun with the first lease.
+    """A thread, started with the first lease.
 
     Args:
         renew: See `LeaseStore.renew`.
-        seconds: Length of a lease; each is renewed when a third of it is over.
+        seconds: Length of a lease; it is renewed after a third of that.
     """
 
     def __init__(self, renew: Callable[[Lease, float], Lease], seconds: float) -> None:
@@ -49,7 +49,7 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
 
     def keep(self, lease: Lease) -> None:
-        """Renew this lease until it is forgotten."""
+        """Start renewing this lease."""
         with self._one:
             self._leases[lease.conversation] = lease
             if self._thread is None:
@@ -59,7 +59,7 @@ class Heartbeat:
                 self._thread.start()
 
     def forget(self, lease: Lease) -> None:
-        """Renew it no more."""
+        """Stop renewing it."""
         with self._one:
             self._leases.pop(lease.conversation, None)
 
@@ -74,7 +74,7 @@ class Heartbeat:
             with self._one:
                 leases = list(self._leases.values())
             for lease in leases:
-                # What fails now is tried again, and a lease that is lost shows at the next write.
+                # Failures are retried, and the next write notices a lost lease.
                 with suppress(UllageError):
                     self._renew(lease, self._seconds)
 
@@ -87,7 +87,7 @@ class Checkout:
 
     Attributes:
         conversation: Its name.
-        manager: Its manager, which goes on where the last worker stopped.
+        manager: Its manager, which continues where the last worker stopped.
     """
 
     def __init__(self, conversation: str, manager: ContextManager, log: StoredLog) -> None:
@@ -97,11 +97,11 @@ class Checkout:
         return f"Checkout({self.conversation!r}, {self.manager!r})"
 
     def add(self, message: Item, *, key: str = "") -> bool:
-        """Appends a message, unless one came in under the same key before.
+        """Append a message, unless one with the same key was appended before.
 
         Args:
             message: See `ContextManager.add`.
-            key: What a queue calls the delivery, the same when it is delivered again; empty: always appended.
+            key: The queue's id of the delivery, equal on redelivery; empty: always append.
 
         Returns:
             Whether it was appended.
@@ -112,11 +112,11 @@ class Checkout:
         return self._once(key, lambda: self.manager.add(message))
 
     def observe(self, response: object, *, key: str = "") -> bool:
-        """Appends a response, unless one came in under the same key before; see `add`."""
+        """Append a response, unless one with the same key was appended before; see `add`."""
         return self._once(key, lambda: self.manager.observe(response))
 
     def has(self, key: str) -> bool:
-        """Whether a message came in under this key; ask before a model is called again."""
+        """Whether a message with this key exists; ask before calling the model again."""
         return key in self._log.keys
 
     def _once(self, key: str, append: Callable[[], None]) -> bool:
@@ -131,7 +131,7 @@ class Checkout:
 
     @property
     def answered(self) -> bool:
-        """Whether the newest message is the model's and asks for no tool: there is nothing to do."""
+        """Whether the newest message is the model's and calls no tool, so nothing is left to do."""
         newest = self.manager.history[-1] if len(self.manager.history) else None
         message = message_of(newest) if newest is not None else None
         if message is None or message.get("role") != "assistant":
@@ -142,21 +142,20 @@ class Checkout:
 
 
 class Worker:
-    """Holds the conversations that this process works on; for any number of threads.
+    """Holds the conversations that this process works on; safe for threads.
 
-    A conversation is leased while it is checked out, and the lease is renewed in the background. What protects
-    its log is the position of each write: a worker that lost its lease cannot write.
+    A conversation is leased while it is checked out, and the lease is renewed in the background. The position of each write
+    protects the log: a worker that lost its lease cannot write.
 
     Args:
         store: Shared by all workers.
-        owner: Name of this worker, different from all others; empty: a random one.
-        lease_seconds: How long a conversation stays with a worker that died.
-        most_kept: Managers of conversations that were given back and stay in memory; each is used again if no other
-            worker wrote to it. 0: none.
-        policy: See `ContextManager`; `None`: for a conversation that exists, the one it was begun with.
-        of: Further arguments for one conversation, such as its `memory`; `None`: none.
-        **outside: Arguments of `ContextManager`. `model` is needed for new conversations; `store` is the shared one if
-            it is not given.
+        owner: Unique name of this worker; empty: a random one.
+        lease_seconds: How long a dead worker keeps a conversation.
+        most_kept: How many managers of released conversations to keep in memory; one is reused if no other worker wrote. 0: none.
+        policy: See `ContextManager`; `None`: an existing conversation keeps its own.
+        of: Returns more arguments for one conversation, such as its `memory`; `None`: none.
+        **outside: Arguments of `ContextManager`. New conversations need `model`; `store` defaults to the
+            shared one.
 
     Raises:
         InvalidPolicy: A number is out of range.
@@ -205,7 +204,7 @@ class Worker:
         self.close()
 
     def close(self) -> None:
-        """Stops renewing leases; the store stays open."""
+        """Stop renewing leases; the store stays open."""
         self._beat.close()
         self._idle_checkouts.clear()
 
@@ -216,17 +215,17 @@ class Worker:
     def checkout(
         self, conversation: str, *, wait_seconds: float = 0, at_end: bool = False
     ) -> Iterator[Checkout]:
-        """Holds a conversation for a block; what it wrote is in the store when a call returns.
+        """Hold a conversation for a block; writes are in the store when a call returns.
 
         Args:
             conversation: Its name; one that does not exist is begun.
             wait_seconds: Longest wait for another worker. 0: none.
-            at_end: Write once when the block ends, all or nothing: fewer writes, and a worker that dies
-                in the block leaves nothing of it. A block that raises writes nothing.
+            at_end: Write once when the block ends, all or nothing. If the worker dies or the block raises, nothing
+                is written.
 
         Raises:
             LeaseHeld: Another worker, or another thread of this one, holds it.
-            LeaseExpired: At a write: another worker took it over; what was written before stays.
+            LeaseExpired: At a write: another worker took over; earlier writes stay.
             LogConflict: At a write: a writer without a lease was there; nothing was written.
             StoreError: The store fails.
         """
@@ -281,7 +280,7 @@ class Worker:
         self._keep(held)
 
     def _again(self, lease: Lease, *, at_end: bool) -> Checkout | None:
-        """The manager of the last time, if nobody wrote since."""
+        """The manager from last time, if nobody wrote since."""
         with self._one:
             held = self._idle_checkouts.pop(lease.conversation, None)
         if held is None or held._log.end != self.store.end(lease.conversation):
@@ -297,9 +296,9 @@ class Worker:
                 self._idle_checkouts.popitem(last=False)
 
     def copy(self, conversation: str) -> ContextManager:
-        """A manager of a conversation as it is now, without a lease: nothing that it does is written.
+        """A manager of a conversation as it is now, without a lease; it writes nothing.
 
-        For work that takes long, such as a summary that `SharedSummaries` keeps for the worker that holds the conversation.
+        For slow work, such as a summary that `SharedSummaries` keeps for the worker that holds the conversation.
 
         Raises:
             StoreError: The store fails.
@@ -323,7 +322,7 @@ class Worker:
 
 
 def begun(log: StoredLog, policy: Policy | str | None, outside: Outside) -> Checkout:
-    """A manager that goes on with a log, or begins it.
+    """A manager that continues a log, or starts it.
 
     Raises:
         InvalidPolicy: The log is empty and no model is named.
@@ -339,11 +338,11 @@ def begun(log: StoredLog, policy: Policy | str | None, outside: Outside) -> Chec
     return Checkout(log.conversation, manager, log)
 
 
-# A worker in an event loop: what a conversation adds is written where the host awaits it.
+# A worker in an event loop: additions are written where the host awaits it.
 
 
 class AsyncCheckout(Checkout):
-    """A conversation that this worker holds; `commit` writes what was added, and so does the end of the block."""
+    """A conversation that this worker holds; `commit`, or the end of the block, writes what was added."""
 
     def __init__(
         self,
@@ -357,7 +356,7 @@ class AsyncCheckout(Checkout):
         self._store, self._lease = store, lease
 
     async def commit(self) -> None:
-        """Writes everything since the last time with one write, all of it or nothing.
+        """Write everything since the last commit at once, all or nothing.
 
         Raises:
             LeaseExpired: Another worker took the conversation over; nothing was written.
@@ -409,7 +408,7 @@ class AsyncWorker:
     async def checkout(
         self, conversation: str, *, wait_seconds: float = 0
     ) -> AsyncIterator[AsyncCheckout]:
-        """Holds a conversation for a block; a block that raises writes nothing that it did not commit.
+        """Hold a conversation for a block; if the block raises, only what it committed is written.
 
         Args:
             conversation: Its name; one that does not exist is begun.
@@ -452,5 +451,5 @@ class AsyncWorker:
     async def _renewed(self, lease: Lease) -> None:
         while True:
             await asyncio.sleep(self._seconds / 3)
-            with suppress(UllageError):  # what is lost shows at the next write
+            with suppress(UllageError):  # the next write notices a lost lease
                 await self.store.renew(lease, self._seconds)

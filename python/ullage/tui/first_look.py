@@ -1,4 +1,4 @@
-"""What the terminal interface shows first; imports little, since it is waited for."""
+"""What the terminal interface shows first; imports little, to start quickly."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME = 44
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """One message in the list: its position, who said it (`result`: a tool) and its beginning."""
+    """One message in the list: its position, its author (`result`: a tool) and its beginning."""
 
     at: int
     role: str
@@ -29,7 +29,7 @@ class MessageRow:
 
 
 def glance(path: Path) -> str:
-    """What can be said of a file at once: a transcript of 100 MB is indexed in a tenth of the time that reading it whole takes.
+    """What an index tells of a file: indexing 100 MB takes a tenth of the time of reading it.
 
     Raises:
         InvalidTranscript: Its format is not known.
@@ -85,11 +85,11 @@ def bar_of(part: int, whole: int, cells: int) -> str:
 
 
 def rows_text(rows: Sequence[tuple[str, int]], whole: int, width: int) -> Text:
-    """The largest with their tokens and a bar each, one line for each; the columns of all such lists of one width are aligned.
+    """The largest with tokens and a bar, a line each; lists of one width have aligned columns.
 
     Args:
         rows: Names and tokens.
-        whole: Of the bars.
+        whole: What a full bar stands for.
         width: Of a line.
     """
     most = max(16, min(_NAME, width - _FIGURES - _LEAST_BAR))
@@ -104,13 +104,13 @@ def rows_text(rows: Sequence[tuple[str, int]], whole: int, width: int) -> Text:
 
 
 BAR_STYLE = "#4a8fd9"
-"""Seen on a light and on a dark background."""
+"""Readable on light and dark backgrounds."""
 _ROWS = 12
 _FIGURES = 22
-"""Cells of tokens and share with the gaps around them."""
+"""Cells of tokens and share, with the gaps around them."""
 _LEAST_BAR, _MOST_BAR = 16, 40
 
 
 def _end(name: str, most: int) -> str:
-    """The end of a long path: its beginning is the same for most."""
+    """The end of a long path, since most share the beginning."""
     return name if len(name) <= most else f"…{name[1 - most :]}"

@@ -1,4 +1,4 @@
-"""The terminal interface: a list of sessions, and one session: what fills it, its messages, what the levels would do, a compaction."""
+"""The terminal interface: the list of sessions, and one session with what fills it, its messages, what the levels would do, a compaction."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ STEP = 5
 
 
 class TargetSlider(Widget):
-    """A share of the messages' current size in percent, moved by the arrow keys; system prompt and tools are not counted."""
+    """A share of the messages' current size in percent, without system prompt and tools, set by the arrow keys."""
 
     can_focus = True
 
@@ -93,7 +93,7 @@ _FIRST = {
 
 
 class SessionScreen(Screen[None]):
-    """Shows a session, and follows it while its tool writes to it.
+    """Shows a session and follows its file.
 
     Args:
         path: A transcript.
@@ -141,13 +141,13 @@ class SessionScreen(Screen[None]):
                     yield Static("", id="removed", markup=False)
             with TabPane("Compact", id="compact"):
                 yield TargetSlider(id="target")
-                yield Button("Write to a file of its own", id="write", variant="primary")
+                yield Button("Write to a new file", id="write", variant="primary")
                 with VerticalScroll():
                     yield Static("", id="preview", markup=False)
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Open the file next to the event loop."""
+        """Open the file outside the event loop."""
         self.title = visible(self.path.name)
         self.query_one("#list", DataTable).add_columns("#", "who", "tokens", "begins")
         self.query_one("#removals", DataTable).add_columns("request", "level", "freed", "why")
@@ -185,7 +185,7 @@ class SessionScreen(Screen[None]):
         self.removals = []
 
     def on_resize(self) -> None:
-        """Bars take what the names leave of a line."""
+        """Bars fill what the names leave of a line."""
         if self.shown is not None:
             self._show_now(self.shown)
 
@@ -225,7 +225,7 @@ class SessionScreen(Screen[None]):
         self.query_one("#words", Input).focus()
 
     def action_tab(self, name: str) -> None:
-        """Go to a tab, and into it: the tab of what has the focus is the one that is shown."""
+        """Show a tab and focus on its content."""
         self.query_one(TabbedContent).active = name
         self.query_one(_FIRST[name]).focus()
 
@@ -250,7 +250,7 @@ class SessionScreen(Screen[None]):
         self.query_one("#messages #state", Static).update(f"{count:,} of {whole:,} messages{holds}")
 
     def on_data_table_row_highlighted(self, event: DataTable.RowHighlighted) -> None:
-        """Show what the cursor is on."""
+        """Show the message under the cursor."""
         key = event.row_key.value if event.row_key else None
         if key is None or self.shown is None:
             return
@@ -264,7 +264,7 @@ class SessionScreen(Screen[None]):
     # ---- levels and compaction
 
     def on_tabbed_content_tab_activated(self, event: TabbedContent.TabActivated) -> None:
-        """What takes longer is asked when it is looked at."""
+        """Load slow content when its tab is shown."""
         if event.pane.id == "levels" and not self.removals and self.shown is not None:
             self.run_worker(self._replay, thread=True, exclusive=True, group="replay")
         elif event.pane.id == "compact":
@@ -318,7 +318,7 @@ class SessionScreen(Screen[None]):
         self.app.call_from_thread(self.query_one("#preview", Static).update, Text(text))
 
     def on_button_pressed(self, event: Button.Pressed) -> None:
-        """Write the compaction next to the session; the session itself stays as it is."""
+        """Write the compaction next to the session, which is not changed."""
         if self.shown is None:
             return
         output = self.path.with_name(f"{self.path.stem}.compacted.jsonl")
@@ -331,7 +331,7 @@ class SessionScreen(Screen[None]):
         self.notify(visible(message), markup=False)
 
     def action_undo(self) -> None:
-        """Say what an undo would do; the second time, do it."""
+        """Say what an undo would do; when pressed again, do it."""
         if self.shown is None:
             return
         from ullage.sessions.edit import undo_compaction
@@ -345,7 +345,7 @@ class SessionScreen(Screen[None]):
             self.notify(f"undone: {done.messages_after:,} messages are shown again", markup=False)
             self._load()
         else:
-            message = f"u again takes back the compaction of {done.when or 'an unknown time'}: {done.messages_after:,} messages"
+            message = f"press u again to undo the compaction of {done.when or 'an unknown time'}: {done.messages_after:,} messages"
             self.notify(message, severity="warning", markup=False)
         self._may_undo = not self._may_undo
 
@@ -355,7 +355,7 @@ class SessionScreen(Screen[None]):
         self.notify("following the file" if self.follow else "not following the file")
 
     def action_back(self) -> None:
-        """Out of a search; then to the list of sessions, if it is there."""
+        """Leave the search, or else return to the list of sessions, if there is one."""
         words = self.query_one("#words", Input)
         if words.value or words.has_focus:
             words.value = ""
@@ -420,7 +420,7 @@ class SessionsScreen(Screen[None]):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        """Read the sessions next to the event loop, newest first."""
+        """Read the sessions outside the event loop, newest first."""
         self.title = "Sessions of this machine"
         self.query_one("#sessions", DataTable).focus()
         self.listed_rows: list[ListedSession] = []
@@ -445,12 +445,12 @@ class SessionsScreen(Screen[None]):
         self._show()
 
     def on_resize(self) -> None:
-        """A narrow terminal shows fewer columns, so that titles are seen."""
+        """A narrow terminal shows fewer columns, to keep titles visible."""
         if hasattr(self, "listed_rows"):
             self._show()
 
     def _show(self) -> None:
-        """The rows that the filter leaves, in their order; the cursor stays on its session."""
+        """Show the rows that match the filter, sorted; the cursor stays on its session."""
         table = self.query_one("#sessions", DataTable)
         at = self.rows[table.cursor_row] if self.rows else None
         words = self.query_one("#filter", Input).value.split()
@@ -488,11 +488,11 @@ class SessionsScreen(Screen[None]):
         return f"{count} sessions by {self.sorting}: {size:,} tokens, ${dollars:,.2f}{'; reading …' if self.reading else ''}"
 
     def action_filter(self) -> None:
-        """Go to the words."""
+        """Focus on the filter."""
         self.query_one("#filter", Input).focus()
 
     def on_input_changed(self) -> None:
-        """Filter while somebody types."""
+        """Filter while the user types."""
         self._show()
 
     def on_input_submitted(self) -> None:
@@ -500,13 +500,13 @@ class SessionsScreen(Screen[None]):
         self.query_one("#sessions", DataTable).focus()
 
     def action_sort(self) -> None:
-        """By age, by tokens, by cost, and again."""
+        """Cycle through age, tokens and cost."""
         ways = list(ORDER)
         self.sorting = ways[(ways.index(self.sorting) + 1) % len(ways)]
         self._show()
 
     def action_back(self) -> None:
-        """Without the filter's words."""
+        """Clear the filter."""
         self.query_one("#filter", Input).value = ""
         self.query_one("#sessions", DataTable).focus()
 
@@ -517,12 +517,12 @@ class SessionsScreen(Screen[None]):
 
 _NARROW = 100
 _BORDER_CELLS = 5
-"""Cells that the last column's borders and a scroll bar take."""
+"""Cells of the last column's borders and the scroll bar."""
 _WIDE = ("age", "tool", "tokens", "fill", "cost", "project", "title")
 _SLIM = ("age", "tokens", "fill", "cost", "project", "title")
 _FIGURES = ("age", "tokens", "fill", "cost")
 _PROJECT = {_WIDE: 28, _SLIM: 14}
-"""Most of a project's end that is seen."""
+"""Visible length of a project's end."""
 
 
 def _side(name: str) -> Literal["left", "right"]:

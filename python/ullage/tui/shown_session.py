@@ -36,7 +36,7 @@ class RemovalRow:
 
 
 class ShownSession:
-    """A session that is open, and the questions about it.
+    """An open session, and the questions about it.
 
     Args:
         path: A transcript of any known format.
@@ -49,7 +49,7 @@ class ShownSession:
         self.path = path
         self.session: Session = open_session(path)
         table, name = ModelTable.builtin(), self.session.model
-        # A warning would be printed over the screen: the size of the window is shown there.
+        # A warning would be printed over the screen, which shows the window's size anyway.
         assumed = self.session.window_tokens or UNKNOWN_CONTEXT_WINDOW
         row = table.find(name) or table.stated(name, context_window=assumed)
         self.window = window_for(row, settings=WindowSettings.from_env())
@@ -57,7 +57,7 @@ class ShownSession:
         self._ledger: core.Ledger | None = None
 
     def has_changed(self) -> bool:
-        """Whether the file was written to since it was opened."""
+        """Whether the file changed since it was opened."""
         return _stamp(self.path) != self.stamp
 
     def holds(self) -> Inspection:
@@ -67,11 +67,11 @@ class ShownSession:
         return inspect_messages(self.session.items, weights=weights, overhead_tokens=overhead)
 
     def overhead_tokens(self) -> int:
-        """System prompt and tools, which no compaction makes smaller."""
+        """System prompt and tools, which no compaction shrinks."""
         return self.session.overhead_tokens(weights_for(self.session.model or None))
 
     def rows(self, words: str = "") -> list[MessageRow]:
-        """The newest messages, oldest of them first; with words, the newest that hold them."""
+        """The newest messages, oldest first; with words, the newest that contain them."""
         newest: list[MessageRow] = []
         wanted = words.casefold()
         messages = self.session.messages
@@ -83,14 +83,14 @@ class ShownSession:
         return newest[::-1]
 
     def tokens(self, at: int) -> int:
-        """Estimate of a message."""
+        """Estimated tokens of a message."""
         if self._ledger is None:
             weights = weights_for(self.session.model or None)
             self._ledger = core.Ledger(weights, self.session.messages)
         return int(self._ledger.tokens(at, at + 1))
 
     def text(self, at: int) -> str:
-        """All of a message."""
+        """A whole message as text."""
         return visible(render(self.session.messages[at]))
 
     def tried(self, target_tokens: int) -> CompactedSession:
@@ -98,7 +98,7 @@ class ShownSession:
         return compact_session(self.session, target_tokens=target_tokens)
 
     def written(self, target_tokens: int, output: Path) -> CompactedSession:
-        """The same, written to a file of its own."""
+        """The same, written to a new file."""
         return compact_session(self.session, target_tokens=target_tokens, output=output)
 
 

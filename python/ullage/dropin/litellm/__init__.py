@@ -1,7 +1,7 @@
 """litellm's counting and trimming, and with litellm installed all the rest of it: `from ullage.dropin import litellm`.
 
-Counts are equal for OpenAI's models. What is trimmed is equal for conversations without tools; a tool call and its results
-stay or go together. Nothing is downloaded. `trim_messages` is in `utils`, as in litellm, and here as well.
+Counts are equal for OpenAI's models. Trimming is equal for conversations without tools; a tool call and its results
+are kept or removed together. Nothing is downloaded. `trim_messages` is in `utils`, as in litellm, and here as well.
 """
 
 from __future__ import annotations

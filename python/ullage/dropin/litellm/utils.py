@@ -13,7 +13,7 @@ from ullage.dropin.tiktoken import encoding_name_for_model
 from ullage.exceptions import InvalidPolicy
 from ullage.requests import estimate_text
 
-# litellm's count of chat messages: what frames them, and the text of everything in them.
+# litellm's count of chat messages: their framing and all text in them.
 
 
 Count = Callable[[str], int]
@@ -23,11 +23,11 @@ _FRAME = 3
 """Tokens around a message; a name costs one more. Source: OpenAI's cookbook."""
 
 _IMAGE, _IMAGE_DEFAULT, _IMAGE_HIGH = 85, 250, 1_445
-"""Tokens: in low detail; where the default is asked for; eight tiles of 170 on top, the most that high detail costs."""
+"""Tokens of an image in low detail, by default, and in high detail with eight more tiles of 170, the most it can cost."""
 
 
 def _model_counter(model: str | None, custom: Mapping[str, Any] | None = None) -> Count:
-    """How a model's text is counted: by its vocabulary, else by its calibrated estimate; unknown models by cl100k_base."""
+    """Counts a model's text by its vocabulary, else by its calibrated estimate; unknown models by cl100k_base."""
     if custom is not None and custom.get("type") == "huggingface_tokenizer":
         return partial(_by_tokenizer, custom["tokenizer"])
     if not model:
@@ -109,7 +109,7 @@ _COUNTED = {
     "redacted_thinking": (),
     "tool_reference": ("tool_name",),
 }
-"""What is read of each kind of block; ids and signatures are not."""
+"""The counted fields of each kind of block, without ids and signatures."""
 _KINDS = {*_COUNTED, "image_url", "image", "document", "file"}
 
 
@@ -180,10 +180,10 @@ def _kind(schema: Mapping[str, Any], indent: int) -> str:
 
 
 _PRIMED = 3
-"""Tokens with which every answer begins."""
+"""Tokens at the beginning of every answer."""
 
 _ATTEMPTS = 10
-"""Times that a message is shortened; source: litellm 1.106, `MAX_TOKEN_TRIMMING_ATTEMPTS`."""
+"""Maximum attempts to shorten a message; source: litellm 1.106, `MAX_TOKEN_TRIMMING_ATTEMPTS`."""
 
 
 def token_counter(
@@ -201,14 +201,14 @@ def token_counter(
 
     Args:
         model: Whose vocabulary; models whose vocabulary is not public are estimated, unknown ones count by cl100k_base.
-        custom_tokenizer: `{"type": "huggingface_tokenizer", "tokenizer": ...}`; `None`: by `model`.
+        custom_tokenizer: `{"type": "huggingface_tokenizer", "tokenizer": ...}`; `None`: that of `model`.
         text: A text, or texts that belong together; instead of `messages`.
         messages: Of the chat form, or with Anthropic's blocks.
-        count_response_tokens: Whether they are a response, to which nothing is added.
+        count_response_tokens: Whether they are a response, to which no framing is added.
         tools: Definitions; `None`: none.
         tool_choice: `"none"`, or the function to call; `None`: free.
         use_default_image_token_count: Whether every image counts 250.
-        default_token_count: What a content counts that cannot be read; `None`: an error.
+        default_token_count: Count of unreadable content; `None`: raise.
 
     Raises:
         InvalidPolicy: Both or neither of `text` and `messages`, tools with a text, or content of an unknown kind.
@@ -218,7 +218,7 @@ def token_counter(
         13
     """
     if (text is None) == (messages is None):
-        raise InvalidPolicy("text", text, "must be given, or messages, but not both")
+        raise InvalidPolicy("text", text, "either this or messages must be given, not both")
     count = _model_counter(model, custom_tokenizer)
     if text is not None:
         if tools or tool_choice:
@@ -276,10 +276,10 @@ def trim_messages(
     """The newest messages that fit, after the system prompt; long ones are shortened in the middle.
 
     Args:
-        messages: Of the chat form; they are not changed.
-        model: Whose vocabulary and window; without `max_tokens`, messages for a model that is not in the table come back whole.
+        messages: In the chat form; they are not changed.
+        model: Whose vocabulary and window to use; without `max_tokens`, messages for an unknown model come back whole.
         trim_ratio: The part of the window to use.
-        return_response_tokens: Whether to return what is left of the limit as well.
+        return_response_tokens: Whether to also return the tokens left.
         max_tokens: The limit; `None`: by `model` and `trim_ratio`.
 
     Returns:
@@ -328,7 +328,7 @@ def _trimmed(held: list[dict[str, Any]], limit: int, size: _Size) -> list[dict[s
     if system:
         limit -= size.all(system)
     units = _units([message for message in held if message["role"] != "system"])
-    # Results at the end are what the model is to answer: they stay, with their call.
+    # The model has to answer results at the end, so they stay, with their call.
     last = units.pop() if units and len(units[-1]) > 1 else []
     newest, used = last, size.all(last)
     for unit in reversed(units):
@@ -364,7 +364,7 @@ def _calls(message: Mapping[str, Any]) -> bool:
 
 
 def _fitted(unit: list[dict[str, Any]], room: int, size: _Size) -> list[dict[str, Any]]:
-    """The unit, or its one message shortened, or nothing."""
+    """The unit, or its only message shortened, or nothing."""
     if size.sum(unit) <= room:
         return unit
     if len(unit) > 1 or _calls(unit[0]) or not isinstance(unit[0].get("content"), str):

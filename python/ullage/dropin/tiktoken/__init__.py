@@ -1,6 +1,6 @@
 """tiktoken on Ullage's tokenizer: `from ullage.dropin import tiktoken`.
 
-Same token ids and errors, offline. Everything else (`encode_to_numpy`, plug-ins, encodings of one's own) is tiktoken's, where it is
+Same token ids and errors, offline. Everything else (`encode_to_numpy`, plug-ins, custom encodings) is tiktoken's, if it is
 installed. `Encoding.count` is an addition.
 """
 

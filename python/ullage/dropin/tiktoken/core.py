@@ -23,8 +23,8 @@ _Result = TypeVar("_Result")
 class Encoding:
     """One of tiktoken's encodings; made by `get_encoding`.
 
-    With a vocabulary of one's own (`pat_str`, `mergeable_ranks`, …) the constructor returns tiktoken's own class. What this class
-    does not have, such as `encode_to_numpy`, is that of tiktoken's class with the same vocabulary.
+    With a custom vocabulary (`pat_str`, `mergeable_ranks`, …) the constructor returns tiktoken's own class. Missing methods, such as
+    `encode_to_numpy`, come from tiktoken's class with the same vocabulary.
 
     Attributes:
         name: Such as `o200k_base`.
@@ -42,7 +42,7 @@ class Encoding:
         """See the class.
 
         Raises:
-            MissingExtra: A vocabulary of one's own without tiktoken.
+            MissingExtra: A custom vocabulary without tiktoken.
             ValueError: No vocabulary, and none of tiktoken's encodings has this name.
         """
         if mergeable_ranks is None:
@@ -218,7 +218,7 @@ class Encoding:
 
     @property
     def _mergeable_ranks(self) -> dict[bytes, int]:
-        """The id of each token that is not special: what tiktoken's README makes an encoding of one's own from."""
+        """The id of each token that is not special, for custom encodings as in tiktoken's README."""
         special = set(self._special_tokens.values())
         return {data: token for data, token in _ids(self.name).items() if token not in special}
 
@@ -247,7 +247,7 @@ class Encoding:
 
     @property
     def n_vocab(self) -> int:
-        """The highest id and one."""
+        """The highest id plus one."""
         return self.max_token_value + 1
 
 
@@ -311,14 +311,14 @@ def _ids(name: str) -> dict[bytes, int]:
 
 
 def _continues(byte: int) -> bool:
-    """Whether a byte of UTF-8 goes on with a character."""
+    """Whether a byte of UTF-8 continues a character."""
     return 0x80 <= byte < 0xC0
 
 
 def _map_on_threads(
     work: Callable[[_Input], _Result], inputs: Iterable[_Input], threads: int
 ) -> list[_Result]:
-    # The Rust engine lets go of the interpreter's lock while it encodes.
+    # The Rust engine releases the interpreter lock while it encodes.
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(work, inputs))
 

@@ -25,7 +25,7 @@ def _encoding_named(name: str) -> Encoding:
 
 
 def get_encoding(encoding_name: str) -> Encoding:
-    """The encoding of that name, always the same object. Encodings of plug-ins are tiktoken's own, where it is installed.
+    """The encoding of that name, always the same object. Plug-in encodings are tiktoken's own, if it is installed.
 
     Raises:
         ValueError: There is none.
