@@ -90,6 +90,27 @@ def test_what_was_done_is_counted_and_what_left_is_shown():
     assert missing[0] == 404
 
 
+def test_a_conversation_has_its_title_and_the_fill_of_its_calls():
+    """The title is of the first call with tools: a side query before it names nothing."""
+    items = [{"role": "user", "content": "Port the <b>parser</b>."}, *talk(tokens=60_000)[1:]]
+    tools = [{"name": "read", "description": "Reads.", "input_schema": {"type": "object"}}]
+    session = {**HEADERS, "x-claude-code-session-id": "one"}
+    with OracleServer(window=WINDOW) as server, Proxy(server.url) as proxy:
+        query = [{"role": "user", "content": "Write a title for this."}]
+        ask(proxy, "anthropic", query, headers=session)
+        time.sleep(0.1)
+        assert "Write a title for this." in page(proxy)[2].decode()
+        for count in asks(items):
+            ask(proxy, "anthropic", items[:count], headers=session, tools=tools)
+        time.sleep(0.1)
+        body = page(proxy)[2].decode()
+    assert "<h2>Port the &lt;b&gt;parser&lt;/b&gt;.</h2>" in body
+    calls = len(asks(items)) + 1
+    assert body.count("<rect") == min(60, calls)
+    assert 'class="acted"' in body
+    assert "compacts at" in body
+
+
 PAGES = ("/ullage", "/ullage/", "/metrics", "/ullage/0123456789abcdef/1")
 
 

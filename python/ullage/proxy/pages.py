@@ -28,13 +28,19 @@ from ullage.proxy.client_list import ClientLine, ClientLines
 from ullage.proxy.fitter import FittedCall
 from ullage.proxy.proxy_settings import host_name, is_loopback
 from ullage.proxy.upstream import ReportedTokens
-from ullage.sessions.find import age
+from ullage.sessions.find import age, first_words
 
 MOST_ACCOUNTS = 200
 """Maximum conversations shown; the least recently used is dropped first."""
 
 MOST_ACTS = 20
 """Maximum actions of levels shown for a conversation, the newest."""
+
+MOST_FILLS = 60
+"""Newest calls of a conversation whose fill is drawn."""
+
+_TITLED_BY = 5
+"""Calls that are read for a title: clients begin a session with side queries, which have no tools."""
 
 _BYTES_PER_TOKEN = 4
 """Rough estimate for what was not sent, which nobody counts."""
@@ -83,6 +89,10 @@ class ConversationAccount:
         totals: Over its calls.
         fill_tokens: Prompt of the newest call, by the provider; 0: unknown.
         window_tokens: The model's window.
+        compacts_at: Tokens from which the levels compact; 0: unknown.
+        title: How the user's first words begin; empty: none were read.
+        has_tools: Whether the title is of a call with tools, not of a side query.
+        fills: Prompt of each of the newest calls, and whether a level acted in it.
         acts: What levels did: level, freed tokens by estimate, why.
         lines: Number of each line that levels look at, newest last.
         used_at: Time of the newest call, in seconds since the epoch.
@@ -94,6 +104,10 @@ class ConversationAccount:
     totals: CallTotals = field(default_factory=CallTotals)
     fill_tokens: int = 0
     window_tokens: int = 0
+    compacts_at: int = 0
+    title: str = ""
+    has_tools: bool = False
+    fills: deque[tuple[int, bool]] = field(default_factory=lambda: deque(maxlen=MOST_FILLS))
     acts: deque[tuple[str, int, str]] = field(default_factory=lambda: deque(maxlen=MOST_ACTS))
     lines: list[int] = field(default_factory=list)
     used_at: float = 0.0
@@ -102,7 +116,11 @@ class ConversationAccount:
     @property
     def percent(self) -> int:
         """How full the window is."""
-        return 100 * self.fill_tokens // self.window_tokens if self.window_tokens else 0
+        return self.share(self.fill_tokens)
+
+    def share(self, tokens: int) -> int:
+        """So many tokens in percent of the window."""
+        return 100 * tokens // self.window_tokens if self.window_tokens else 0
 
 
 class CallAccounts:
@@ -140,6 +158,7 @@ class CallAccounts:
             recovered: It was sent again after a refusal.
         """
         account = self._account(name, call)
+        _name_it(account, call)
         for totals in (self.totals, account.totals):
             totals.calls += 1
             totals.answered += answered
@@ -163,6 +182,7 @@ class CallAccounts:
         self, account: ConversationAccount, call: ClientCall, fitted: FittedCall
     ) -> None:
         number = fitted.line.number
+        account.compacts_at = fitted.line.manager.window.threshold
         if number not in account.lines:
             account.lines.append(number)
         for report in fitted.reports:
@@ -180,6 +200,7 @@ class CallAccounts:
         self, account: ConversationAccount, fitted: FittedCall | None, reported: ReportedTokens
     ) -> None:
         account.fill_tokens = reported.prompt
+        account.fills.append((reported.prompt, fitted is not None and bool(fitted.reports)))
         before = None
         if fitted is not None:
             number = fitted.line.number
@@ -194,6 +215,16 @@ class CallAccounts:
             if before is not None:
                 totals.predicted_read += before
                 totals.compared_read += reported.cache_read
+
+
+def _name_it(account: ConversationAccount, call: ClientCall) -> None:
+    """Takes the title from one of the first calls, of the main conversation if it is among them."""
+    if account.has_tools or account.totals.calls >= _TITLED_BY:
+        return
+    items = [item for item in call.items or () if isinstance(item, dict)]
+    account.has_tools = bool((call.body or {}).get("tools"))
+    if account.has_tools or not account.title:
+        account.title = first_words(items) or account.title
 
 
 _HEADERS = {

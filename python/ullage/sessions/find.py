@@ -644,6 +644,11 @@ def title_of(opened: Session) -> str:
         if isinstance(title := metadata.get(kind, {}).get(key), str) and title.strip():
             return one_line(title)
     lines = opened.transcript.entries() if opened.transcript else opened.history or opened.items
+    return first_words(lines)
+
+
+def first_words(lines: Iterable[Item]) -> str:
+    """How the user's first words begin, as one line; empty if there are none."""
     return next((title for title in map(_words, lines) if title), "")
 
 
