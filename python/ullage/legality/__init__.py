@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from ullage.legality.draft import Repair as Repair, Repaired as Repaired
     from ullage.legality.incremental import Repairer
     from ullage.legality.originals import Originals as Originals
-    from ullage.legality.params import RequestFacts as RequestFacts, facts_for
+    from ullage.legality.params import (
+        RepairOptions as RepairOptions,
+        RequestFacts as RequestFacts,
+        RuleOptions as RuleOptions,
+        facts_for,
+    )
     from ullage.legality.repairs import repair as repair
 
 __all__ = ["Repairer", "describe", "facts_for", "rules"]
@@ -28,7 +33,7 @@ _HOMES = {
     "draft": "Repair Repaired",
     "incremental": "Repairer",
     "originals": "Originals",
-    "params": "RequestFacts facts_for",
+    "params": "RepairOptions RequestFacts RuleOptions facts_for",
     "repairs": "repair",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker

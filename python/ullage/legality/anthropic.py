@@ -107,7 +107,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     if first.ok:
         return Repaired(messages)
     added: Mapping[str, Any] = {}
-    if request.thinking == "drop_block" and first.rules & {"A15", "A16"}:
+    if request.thinking_policy == "drop_block" and first.rules & {"A15", "A16"}:
         added = binding_params(request.params, BINDING_HEADER)
         request = replace(request, params={**request.params, **added})
         first = request.report(messages)

@@ -14,10 +14,9 @@ from ullage._engine import core
 from ullage._engine.digests import Violation
 from ullage._lazy import loaded, pathlib
 from ullage.exceptions import InvalidMessage
-from ullage.legality.originals import Original
-from ullage.legality.params import RequestParameters, parameters
+from ullage.legality.params import RULE_OPTIONS, RuleOptions, request_of
 from ullage.messages import Item, SystemPrompt, Tools, check_list, message_of
-from ullage.providers.registry import AnyProvider, Provider, provider_of
+from ullage.providers.registry import Provider
 
 # Every rule by its id: what it demands, what to do, and where that comes from. The data is `rules.toml`.
 
@@ -173,38 +172,21 @@ def found_in(messages: Sequence[Any], request: RuleRequest) -> Report:
 def validate(
     messages: Sequence[Item],
     *,
-    provider: AnyProvider = "anthropic",
-    model: str | None = None,
-    system: SystemPrompt | None = None,
-    tools: Tools | None = None,
-    original: Original | None = None,
-    platform: str = "anthropic",
     resume: str = "",
-    facts: Mapping[str, Any] | None = None,
     wire: bool = False,
     skip: Collection[str] = (),
-    params: Mapping[str, Any] | None = None,
-    **named: Unpack[RequestParameters],
+    **options: Unpack[RuleOptions],
 ) -> Report:
     """Checks a request against the rules of its provider; the request is not changed.
 
     Args:
         messages: In the provider's own form; items in envelopes are read too.
-        provider: One of `ullage.providers.PROVIDERS`, a usual name for it, or a row; see `ullage.providers.registry`.
-        model: Model name; `None`: the rules of the newest models, and no window.
-        system: System prompt, where it is not a message.
-        tools: Tool definitions; `None`: unknown.
-        original: The conversation as the model saw it: messages, or a request with `messages`,
-            `system` and `tools`, or `Originals`. Without it thinking is not compared with anything.
-        platform: Where a Claude model runs: `anthropic`, `bedrock` (its Messages form), `vertex`.
         resume: `pause_turn` or `compaction` when this request resumes such a stop.
-        facts: Single facts that override what follows from the other arguments; for Claude models
-            also `bound_thinking`.
         wire: The messages are sent as they are: keys of responses (`id`, `usage`), which a sender
             leaves out, are errors.
         skip: Rule ids that are not checked.
-        params: Further parameters of the request, as they are; `None`: none.
-        **named: The request's other parameters by name, such as `max_tokens` or `thinking`.
+        **options: See `ullage.legality.RuleOptions`: `provider`, `model`, `system`, `tools` and more, and the request's
+            other parameters by name.
 
     Returns:
         A report that is true if nothing would be refused.
@@ -218,20 +200,8 @@ def validate(
         ['A11']
     """
     check_list(messages)
-    request = RuleRequest(
-        provider=provider_of(provider),
-        model=model,
-        system=system,
-        tools=tools,
-        original=original,
-        platform=platform,
-        resume=resume,
-        facts=facts or {},
-        params=parameters(validate, params, named),
-        wire=wire,
-        skip=skip,
-    )
-    return found_in(messages, request)
+    around = request_of(validate, options, RULE_OPTIONS)
+    return found_in(messages, RuleRequest(resume=resume, wire=wire, skip=skip, **around))
 
 
 # T01: every string is valid Unicode. A lone surrogate cannot be written as UTF-8: an SDK raises before it sends.

@@ -39,7 +39,7 @@ class Repaired:
             untouched messages are the same objects.
         repairs: What was changed, in the order it was done.
         left: Errors that no repair can fix, such as too many tokens.
-        params: Request parameters to add, only under the policy `thinking="drop_block"`.
+        params: Request parameters to add, only under the policy `thinking_policy="drop_block"`.
     """
 
     messages: Sequence[Item]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from operator import is_
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from typing import Any, Self, Unpack
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
 from ullage.legality.draft import ASSISTANT, USER, Repaired
 from ullage.legality.originals import (
-    Original,
     Originals,
     PrefixHash,
     bare_thinking,
@@ -20,19 +19,17 @@ from ullage.legality.originals import (
     thought_key,
 )
 from ullage.legality.params import (
+    REPAIR_OPTIONS,
+    RepairOptions,
     check_params,
     documents_of,
     facts_for,
     json_bytes,
     json_of,
     pages_of,
+    request_of,
 )
-from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks
-from ullage.providers.registry import AnyProvider, provider_of
-
-if TYPE_CHECKING:
-    from ullage.legality.params import RequestParameters
-
+from ullage.messages import THINKING, Item, as_blocks
 
 # What a growing conversation's thinking was made after, followed message by message.
 
@@ -330,19 +327,8 @@ class Repairer:
     A message that is edited in place is not noticed; put a new object in its place, as everywhere here.
 
     Args:
-        provider: As in `repair`.
-        model: As in `repair`.
-        system: As in `repair`; the same for every request.
-        tools: As in `repair`; the same for every request.
-        original: The conversation as the model saw it before the first list, if that was rewritten;
-            `None`: the first list is as it was sent.
-        platform: As in `repair`.
-        facts: As in `repair`.
-        orphans: As in `repair`.
-        trailing: As in `repair`.
-        thinking_policy: As in `repair`.
-        params: Further parameters of the requests, as they are; `None`: none.
-        **named: The requests' other parameters by name.
+        **options: See `ullage.legality.RepairOptions`; the same for every request. `original` is the conversation as the
+            model saw it before the first list, if that was rewritten; `None`: the first list is as it was sent.
 
     Raises:
         InvalidPolicy: An unknown provider or fact.
@@ -361,43 +347,15 @@ class Repairer:
         (True, 2)
     """
 
-    def __init__(
-        self,
-        *,
-        provider: AnyProvider = "anthropic",
-        model: str | None = None,
-        system: SystemPrompt | None = None,
-        tools: Tools | None = None,
-        original: Original | None = None,
-        platform: str = "anthropic",
-        facts: Mapping[str, Any] | None = None,
-        orphans: Literal["note", "text", "drop"] = "note",
-        trailing: Literal["note", "drop"] = "note",
-        thinking_policy: Literal["strip", "drop_block"] = "strip",
-        params: Mapping[str, Any] | None = None,
-        **named: Unpack[RequestParameters],
-    ) -> None:
-        params = dict(params or {})
-        if named:
-            from ullage.legality.params import parameters
-
-            params = parameters(Repairer, params, named)
-        self._provider = provider_of(provider)
-        self._options: dict[str, Any] = {
-            "provider": self._provider,
-            "model": model,
-            "system": system,
-            "tools": tools,
-            "platform": platform,
-            "facts": facts,
-            "orphans": orphans,
-            "trailing": trailing,
-            "thinking_policy": thinking_policy,
-            "params": params,
-        }
+    def __init__(self, **options: Unpack[RepairOptions]) -> None:
+        request = request_of(Repairer, options, REPAIR_OPTIONS)
+        original = request.pop("original", None)
+        self._options, self._provider = request, request["provider"]
+        system, tools, params = request.get("system"), request.get("tools"), request["params"]
         request_facts = facts_for(
-            model=model, system=system, tools=tools, platform=platform, params=params, facts=facts
-        )
+            model=request.get("model"), system=system, tools=tools, params=params,
+            platform=request.get("platform", "anthropic"), facts=request["facts"],
+        )  # fmt: skip
         self.originals = Originals.read(original or (), system=system, tools=tools)
         bound = request_facts.bound and not request_facts.drop_block
         self._track = Track(self.originals, system=system, tools=tools, bound=bound)
@@ -473,7 +431,7 @@ class Repairer:
         self._begin_tracking()
         self.originals.forget()
         # The provider has said so, whatever the table says of the model.
-        self._options["facts"] = {**(self._options["facts"] or {}), "bound_thinking": True}
+        self._options["facts"] = {**self._options["facts"], "bound_thinking": True}
         self._track.bound = True
         self._restart(self._ledger)
 
@@ -481,11 +439,10 @@ class Repairer:
 
     def dump(self) -> dict[str, Any]:
         """What cannot be found out from the messages again, as plain JSON."""
-        facts = self._options["facts"] or {}
         return {
             "seen": self._seen,
             "tracking": self._tracking,
-            "bound_thinking": bool(facts.get("bound_thinking")),
+            "bound_thinking": bool(self._options["facts"].get("bound_thinking")),
             **(self._track.dump() if self._tracking else {}),
         }
 
@@ -496,18 +453,7 @@ class Repairer:
         messages: Sequence[Item],
         *,
         history: Iterable[Item] | None = None,
-        provider: AnyProvider = "anthropic",
-        model: str | None = None,
-        system: SystemPrompt | None = None,
-        tools: Tools | None = None,
-        original: Original | None = None,
-        platform: str = "anthropic",
-        facts: Mapping[str, Any] | None = None,
-        orphans: Literal["note", "text", "drop"] = "note",
-        trailing: Literal["note", "drop"] = "note",
-        thinking_policy: Literal["strip", "drop_block"] = "strip",
-        params: Mapping[str, Any] | None = None,
-        **named: Unpack[RequestParameters],
+        **options: Unpack[RepairOptions],
     ) -> Self:
         """A repairer that continues from the stored state.
 
@@ -515,38 +461,14 @@ class Repairer:
             stored: What `dump` gave.
             messages: The list as `repair` saw it last; further messages at its end do not matter.
             history: All that was ever said, with the thinking as the model made it; `None`: `messages`.
-            provider: As the stored one was made with, as are all others.
-            model: This and all others: see `repair`.
-            system: See there.
-            tools: See there.
-            original: See there.
-            platform: See there.
-            facts: See there.
-            orphans: See there.
-            trailing: See there.
-            thinking_policy: See there.
-            params: See there.
-            **named: The request's other parameters by name.
+            **options: As the stored one was made with.
         """
-        repairer = cls(
-            provider=provider,
-            model=model,
-            system=system,
-            tools=tools,
-            original=original,
-            platform=platform,
-            facts=facts,
-            orphans=orphans,
-            trailing=trailing,
-            thinking_policy=thinking_policy,
-            params=params,
-            **named,
-        )
+        repairer = cls(**options)
         if stored["tracking"]:
             repairer._tracking = True
             repairer._track.load(stored, messages if history is None else history)
         if stored["bound_thinking"]:
-            repairer._options["facts"] = {**(facts or {}), "bound_thinking": True}
+            repairer._options["facts"] = {**repairer._options["facts"], "bound_thinking": True}
             repairer._track.bound = True
         if stored["seen"]:
             repairer.repair(messages[: stored["seen"]])

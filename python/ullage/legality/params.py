@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from ullage._engine import core
 from ullage._engine.digests import Violation
 from ullage._lazy import orjson, pattern
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidMessage, InvalidPolicy
-from ullage.legality.originals import blocks_of
+from ullage.legality.originals import Original, blocks_of
 from ullage.messages import SystemPrompt, Tools
 from ullage.policy.whole import nearest
+from ullage.providers.registry import AnyProvider, provider_of
 
 # Parameters of a request other than its messages, by name: no rule would check a misspelled one.
 
@@ -129,8 +130,80 @@ class RequestParameters(_Anthropic, _OpenAI, _Others, total=False):
     top_p: object
 
 
+class RuleOptions(RequestParameters, total=False):
+    """A request around its messages, as the rules ask about it; its other parameters by name, such as `max_tokens` or `thinking`.
+
+    Attributes:
+        provider: One of `ullage.providers.PROVIDERS`, a usual name for it, or a row; see `ullage.providers.registry`. The default
+            is `anthropic`.
+        model: Model name; `None`: the rules of the newest models, and no window.
+        system: System prompt, where it is not a message; never changed.
+        tools: Tool definitions, never changed; `None`: unknown.
+        original: The conversation as the model saw it: messages, or a request with `messages`, `system` and `tools`, or
+            `Originals`. `None`: thinking is compared with nothing; of a repair on a model whose thinking is bound to its
+            prefix: the messages as given.
+        platform: Where a Claude model runs: `anthropic`, `bedrock` (its Messages form), `vertex`.
+        facts: Single facts that override what follows from the other options; for Claude models also `bound_thinking`.
+        params: Further parameters of the request, as they are; `None`: none.
+    """
+
+    provider: AnyProvider
+    model: str | None
+    system: SystemPrompt | None
+    tools: Tools | None
+    original: Original | None
+    platform: str
+    facts: Mapping[str, Any] | None
+    params: Mapping[str, Any] | None
+
+
+class RepairOptions(RuleOptions, total=False):
+    """A request around its messages, and how it is repaired.
+
+    Attributes:
+        orphans: Results whose calls are missing become one line (`note`, the default), keep their text (`text`), or go (`drop`).
+        trailing: An assistant message at the end gets a line after it that nobody has replied (`note`, the default), or goes
+            (`drop`).
+        thinking_policy: Thinking bound to another prefix is removed (`strip`, the default), or the server is asked to do so
+            (`drop_block`, by `Repaired.params`).
+    """
+
+    orphans: Literal["note", "text", "drop"]
+    trailing: Literal["note", "drop"]
+    thinking_policy: Literal["strip", "drop_block"]
+
+
+_PARAMETERS = RequestParameters.__optional_keys__
+RULE_OPTIONS = RuleOptions.__optional_keys__ - _PARAMETERS
+REPAIR_OPTIONS = RepairOptions.__optional_keys__ - _PARAMETERS
+
+
+def request_of(
+    function: Callable[..., object], options: Mapping[str, Any], own: Collection[str]
+) -> dict[str, Any]:
+    """Options as a request of the rules has them: the provider's row, facts, and all parameters in one.
+
+    Args:
+        function: Who was called.
+        options: Its options, and parameters by name.
+        own: The names of its options.
+
+    Raises:
+        InvalidPolicy: An unknown provider, or a name that is neither an option nor a parameter.
+    """
+    request = {name: value for name, value in options.items() if name in own}
+    named = {name: value for name, value in options.items() if name not in own}
+    request["params"] = parameters(function, request.get("params"), named, own)
+    request["provider"] = provider_of(request.get("provider", "anthropic"))
+    request["facts"] = request.get("facts") or {}
+    return request
+
+
 def parameters(
-    function: Callable[..., object], params: Mapping[str, Any] | None, named: Mapping[str, Any]
+    function: Callable[..., object],
+    params: Mapping[str, Any] | None,
+    named: Mapping[str, Any],
+    options: Iterable[str] = (),
 ) -> dict[str, Any]:
     """The request's parameters, those by name checked.
 
@@ -138,14 +211,15 @@ def parameters(
         function: Who was called: its own arguments are known names too.
         params: As they are.
         named: Given by name.
+        options: Further names that the function has.
 
     Raises:
         InvalidPolicy: A name that no API has; hints at the nearest.
     """
-    names = RequestParameters.__optional_keys__
+    names = _PARAMETERS
     for name in named:
         if name not in names:
-            own = [key for key in inspect.signature(function).parameters if key != "self"]
+            own = [*options, *inspect.signature(function).parameters]
             hint = (
                 nearest(name, [*own, *names]) or "a new parameter of an API goes into params={...}"
             )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, Literal, NamedTuple, Protocol, Unpack, cast
+from typing import Any, NamedTuple, Protocol, Unpack, cast
 
 from ullage.legality.check import Report, RuleRequest, found_in, valid
 from ullage.legality.draft import Repair, Repaired, WorkingCopy
-from ullage.legality.originals import Original
-from ullage.legality.params import RequestParameters, parameters
-from ullage.messages import Item, SystemPrompt, Tools, check_list
-from ullage.providers.registry import AnyProvider, provider_of
+from ullage.legality.params import REPAIR_OPTIONS, RepairOptions, request_of
+from ullage.messages import Item, check_list
 
 # The loop of all repairs: check, let each step repair its rules, check again.
 
@@ -71,11 +69,11 @@ def run_steps(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairRequest(RuleRequest):
-    """All of a request but its messages; see `ullage.legality.repairs.repair`."""
+    """All of a request but its messages; see `RepairOptions`."""
 
     orphans: str = "note"
     trailing: str = "note"
-    thinking: str = "strip"
+    thinking_policy: str = "strip"
     drop_thinking: bool = False
 
     def report(self, messages: Sequence[Any]) -> Report:
@@ -99,20 +97,9 @@ def repaired(messages: Sequence[Any], request: RepairRequest) -> Repaired:
 def repair(
     messages: Sequence[Item],
     *,
-    provider: AnyProvider = "anthropic",
-    model: str | None = None,
-    system: SystemPrompt | None = None,
-    tools: Tools | None = None,
-    original: Original | None = None,
-    platform: str = "anthropic",
     resume: str = "",
-    facts: Mapping[str, Any] | None = None,
-    orphans: Literal["note", "text", "drop"] = "note",
-    trailing: Literal["note", "drop"] = "note",
-    thinking_policy: Literal["strip", "drop_block"] = "strip",
     drop_thinking: bool = False,
-    params: Mapping[str, Any] | None = None,
-    **named: Unpack[RequestParameters],
+    **options: Unpack[RepairOptions],
 ) -> Repaired:
     """Makes a request legal for its provider; what is legal stays the same objects.
 
@@ -122,25 +109,11 @@ def repair(
 
     Args:
         messages: In the provider's own form; items in envelopes are repaired in place.
-        provider: One of `ullage.providers.PROVIDERS`, a usual name for it, or a row.
-        model: Model name; `None`: the rules of the newest models.
-        system: System prompt, where it is not a message; it is never changed.
-        tools: Tool definitions; never changed.
-        original: The conversation as the model saw it; see `validate`. On a model whose thinking is
-            bound to its prefix, `None` means: the messages as given.
-        platform: Where a Claude model runs; see `validate`.
         resume: `pause_turn` or `compaction` when this request resumes such a stop.
-        facts: Single facts that override what follows from the other arguments; see `validate`.
-        orphans: Results whose calls are missing become one line (`note`), keep their text (`text`), or
-            go (`drop`).
-        trailing: An assistant message at the end gets a line after it that nobody has replied
-            (`note`), or goes (`drop`).
-        thinking_policy: Thinking bound to another prefix is removed (`strip`), or the server is asked
-            to do so (`drop_block`, by `Repaired.params`).
         drop_thinking: All thinking goes, valid or not (Anthropic's form): for the one retry after
             `classify` called an error `binding`, and every request of that history afterwards.
-        params: Further parameters of the request, as they are; `None`: none.
-        **named: The request's other parameters by name, such as `max_tokens` or `thinking`.
+        **options: See `ullage.legality.RepairOptions`: `provider`, `model`, `system`, `tools`, what becomes of what has to
+            go, and more, and the request's other parameters by name.
 
     Returns:
         The messages, what was repaired, and what is left.
@@ -155,21 +128,8 @@ def repair(
         'answered an interrupted tool call'
     """
     check_list(messages)
-    request = RepairRequest(
-        provider=provider_of(provider),
-        model=model,
-        system=system,
-        tools=tools,
-        original=original,
-        platform=platform,
-        resume=resume,
-        facts=facts or {},
-        params=parameters(repair, params, named),
-        orphans=orphans,
-        trailing=trailing,
-        thinking=thinking_policy,
-        drop_thinking=drop_thinking,
-    )
+    around = request_of(repair, options, REPAIR_OPTIONS)
+    request = RepairRequest(resume=resume, drop_thinking=drop_thinking, **around)
     done = repaired(messages, request)
     if not any(violation.rule == "T01" and violation.message >= 0 for violation in done.left):
         return done
