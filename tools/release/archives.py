@@ -18,7 +18,7 @@ from tools.release.texts import project, table, version
 
 PURE = "-none-any.whl"
 MOST_BYTES = 8_000_000  # of a wheel
-SUFFIXES = {".py", ".pyi", ".toml", ".json", ".bpe", ".md", ".typed"}
+SUFFIXES = {".py", ".pyi", ".toml", ".json", ".bpe", ".txt", ".md", ".typed"}
 PAGES = {".css", ".html", ".j2", ".js"}  # of the report, the gateway's page and a client's plugin
 EXTENSION = re.compile(r"ullage/_core\.[^/]*(so|pyd)")
 STRAY = re.compile(

@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import isqrt
 from typing import Final
 
-from ullage._reference.text import stored_text
+from ullage._reference.text import stored_text, word_list
 
 PATH: Final = 0
 COMMIT: Final = 1
@@ -41,9 +41,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _TICKET = re.compile(r"#[0-9]{1,6}|[A-Z][A-Z0-9]{1,9}-[0-9]{1,6}")
 _COMMIT = re.compile(r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])(?:[0-9a-f]{40}|[0-9a-f]{7,12})")
 _FILE = re.compile(
-    rf"\.?[{_W}+-]+(?:\.[{_W}+-]+){{0,3}}\.(?:py|pyi|rs|go|ts|tsx|js|jsx|mjs|java|kt|c|h|cc|cpp|"
-    r"hpp|cs|rb|php|swift|scala|sh|bash|zsh|sql|md|rst|txt|json|jsonl|toml|ya?ml|ini|cfg|lock|mod|sum|"
-    r"html|css|scss|xml|csv|proto|ipynb|vue|svelte|lua|zig|ex|exs|hs|ml|pkl|log|env)"
+    rf"\.?[{_W}+-]+(?:\.[{_W}+-]+){{0,3}}\.(?:{'|'.join(word_list('file_endings'))})"
 )
 _DOTFILE = re.compile(r"\.(?:env|git[a-z]*|[a-z]+rc|[a-z]+ignore)")
 _DOTTED = re.compile(rf"(?![0-9])[{_W}]+(?:\.(?![0-9])[{_W}]+){{1,5}}")

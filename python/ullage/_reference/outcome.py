@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from ullage._reference.text import stored_text, valid_text
+from ullage._reference.text import data_text, stored_text, valid_text, word_list
 
 SCANNED_LINES: Final = 3000
 LINE_CHARS: Final = 200
@@ -20,46 +20,33 @@ HEAD_CHARS: Final = 600
 TAIL_CHARS: Final = 4000
 FEW_LINES: Final = 3
 
+
+def _tables() -> dict[str, list[str]]:
+    """What is looked for, by table: `data/outcome.txt`, which the core reads too."""
+    tables: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in data_text("outcome.txt").split("\n"):
+        if line.startswith("[") and line.endswith("]"):
+            lines = tables.setdefault(line[1:-1], [])
+        elif line and not line.startswith("# "):
+            lines.append(line)
+    return tables
+
+
+_TABLES = _tables()
+_FAILED = tuple(_TABLES["failed"])
 _ANY_CASE = re.ASCII | re.IGNORECASE
-_EXIT = re.compile(
-    r"(?:^|\n)[ \t]*\[?(?:Exit code:?|(?:Process|(?:The )?Command) (?:exited|finished|completed) with (?:exit )?code|exit status|Command failed with exit code)"
-    r"[ \t]*(-?[0-9]{1,9})",
-    _ANY_CASE,
-)
-_EXIT_JSON = re.compile(
-    r'"(?:exit_code|exitCode|returncode|exit_status)"\s*:\s*(-?[0-9]{1,9})', re.ASCII
-)
-_FAILED = ("<tool_use_error>", "Error:", "error:", "ERROR:", "Traceback (most recent call last)")
-"""Beginnings of results that report a failure only in words."""
-_ERROR_TAG = re.compile(r"</?(?:tool_use_error|error)>")
-_ERROR = re.compile(
-    r"\b(?:error|fatal|panic|exception|failed|failure|undefined|denied|refused|cannot|can't|could not|"
-    r"not found|no such|unexpected|unknown|invalid|missing|mismatch|timed out|assertion\w*)\b|"
-    r"\w(?:Error|Exception)\b|^(?:E\s{2,}|--- FAIL|FAIL\b|✗|✖|×|not ok\b)",
-    _ANY_CASE,
-)
-_STRONG = re.compile(
-    r"\w(?:Error|Exception)\b\s*:|\berror(?:\[\w+\])?\s*:|^(?:--- FAIL|fatal:|panic:|E\s{2,}\S)|"
-    r"^\S+:[0-9]+(?::[0-9]+)?:\s",
-    re.ASCII,
-)
-_FRAMING = re.compile(
-    r"(?:exit code:?\s*[0-9]+|=== (?:RUN|PAUSE|CONT).*|chunk id:.*|wall time\b.*|output:|script (?:completed|running)\b.*|"
-    r"original token count:.*|\{\"chunk_id\".*|warning: truncated output.*|\[?(?:process|(?:the )?command) (?:exited|finished|completed) with (?:exit )?code -?[0-9]+\.?\]?|process running\b.*|total output lines:.*|"
-    r"\[(?:jupyter )?(?:current working directory|python interpreter):.*|(?:errors?|fatal|exception|failure):|"
-    r"\((?:\w+ completed with )?no output\)|"
-    r"traceback \(most recent call last\):|\[[\w:.-]+\] \$ .*)",
-    _ANY_CASE,
-)
+_EXIT = re.compile("|".join(_TABLES["exit"]), _ANY_CASE)
+_EXIT_JSON = re.compile("|".join(_TABLES["exit_json"]), re.ASCII)
+_ERROR_TAG = re.compile("|".join(_TABLES["error_tag"]))
+_ERROR = re.compile("|".join(_TABLES["error"]), _ANY_CASE)
+_STRONG = re.compile("|".join(_TABLES["strong"]), re.ASCII)
+_FRAMING = re.compile("|".join(_TABLES["framing"]), _ANY_CASE)
+_VERDICT = re.compile("|".join(_TABLES["verdict"]), _ANY_CASE)
 _MARKS = re.compile(
     "[\x00-/:-@\\[-^`{-\xbf×÷\u2000-\u2bff\u3000-\u303f\ufe00-\ufe0f\U0001f000-\U0001faff]*"
 )
 """Punctuation, symbols, emoji: what no word is made of."""
-_VERDICT = re.compile(
-    r"\b(?:passed|failed|ok|pass|success\w*|succeeded|built|finished|done|completed|up to date|"
-    r"no issues|0 issues|clean|created|updated|merged|pushed)\b|^\[\S+ [0-9a-f]{7,}\]",
-    _ANY_CASE,
-)
 
 
 def read_result(text: str, is_error: bool) -> tuple[bool, int | None, str]:
@@ -137,8 +124,7 @@ _VERSION = re.compile(
 """`uvicorn 0.30.1`, `name@1.2`: a word, and a number with a point at once after it."""
 _POINTED = re.compile(rf"[0-9{_WIDE}]\.[0-9{_WIDE}]")
 _ID = re.compile(
-    r".*(?:sha[0-9]{0,3}|id|digest|hash|commit|job|run|build|release|deployment|order|request|ticket|version|tag)"
-    r"[\"']?[ \t]?\Z",
+    rf".*(?:sha[0-9]{{0,3}}|{'|'.join(word_list('id_words'))})[\"']?[ \t]?\Z",
     re.ASCII | re.IGNORECASE,
 )
 """One of the words for ids, before the first separator of the line."""
@@ -147,7 +133,7 @@ _OF_AN_ID = re.compile(rf"[ \t]{{0,3}}[\"']?[\w{_WIDE}.:-]", re.ASCII)
 LONGEST_KEY: Final = 12
 """Characters of the longest of them, with a quote and a blank."""
 _LAST_NUMBER = re.compile(r"[ :=][0-9]{2,5}\b[^0-9]{0,40}\Z", re.ASCII)
-_OF_PORTS = re.compile(r"ort|istening|istens|erving|unning|localhost|127\.0\.0\.1|0\.0\.0\.0")
+_OF_PORTS = re.compile("|".join(map(re.escape, word_list("port_words"))))
 """What stands before a port, as far as it is the same with and without a capital."""
 
 

@@ -6,6 +6,8 @@ letters, words, digits, scripts. An estimate is their sum weighted by `Weights`.
 
 from __future__ import annotations
 
+import json
+import pkgutil
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -222,6 +224,20 @@ class Weights:
     def weigh(self, counts: Sequence[int]) -> int:
         """Weight of features, in 1/4096 token."""
         return sum(weight * count for weight, count in zip(self.features, counts, strict=True))
+
+
+# ---- tables that both engines read -----------------------------------------------------------
+
+
+def data_text(name: str) -> str:
+    """A text file of `ullage/data`."""
+    return (pkgutil.get_data("ullage", f"data/{name}") or b"").decode()
+
+
+def word_list(name: str) -> list[str]:
+    """A list of words. Its file is JSON and an array of Rust's as well, which the core includes as it is."""
+    words: list[str] = json.loads(data_text(f"{name}.json"))
+    return words
 
 
 # ---- estimates -------------------------------------------------------------------------------

@@ -20,37 +20,23 @@ const TAIL_CHARS: usize = 4000;
 /// Of a success of which no line is a verdict: as few lines are shown by the newest.
 const FEW_LINES: usize = 3;
 
-/// Beginnings of results that report a failure only in words.
-const FAILED: [&str; 5] = [
-    "<tool_use_error>",
-    "Error:",
-    "error:",
-    "ERROR:",
-    "Traceback (most recent call last)",
-];
+/// What is looked for, by table: see the file.
+const TABLES: &str = include_str!("../../../python/ullage/data/outcome.txt");
 
-const EXIT: &str = r"(?:^|\n)[ \t]*\[?(?:Exit code:?|(?:Process|(?:The )?Command) (?:exited|finished|completed) with (?:exit )?code|exit status|Command failed with exit code)[ \t]*(-?[0-9]{1,9})";
-const EXIT_JSON: &str = r#""(?:exit_code|exitCode|returncode|exit_status)"\s*:\s*(-?[0-9]{1,9})"#;
-const ERROR_TAG: &str = "</?(?:tool_use_error|error)>";
-const ERROR: &str = concat!(
-    r"\b(?:error|fatal|panic|exception|failed|failure|undefined|denied|refused|cannot|can't|could not|",
-    r"not found|no such|unexpected|unknown|invalid|missing|mismatch|timed out|assertion\w*)\b|",
-    r"\w(?:Error|Exception)\b|^(?:E\s{2,}|--- FAIL|FAIL\b|✗|✖|×|not ok\b)",
-);
-const STRONG: &str = concat!(
-    r"\w(?:Error|Exception)\b\s*:|\berror(?:\[\w+\])?\s*:|^(?:--- FAIL|fatal:|panic:|E\s{2,}\S)|",
-    r"^\S+:[0-9]+(?::[0-9]+)?:\s",
-);
-const FRAMING: &str = concat!(
-    r"^(?:exit code:?\s*[0-9]+|=== (?:RUN|PAUSE|CONT).*|chunk id:.*|wall time\b.*|output:|script (?:completed|running)\b.*|",
-    r#"original token count:.*|\{"chunk_id".*|warning: truncated output.*|\[?(?:process|(?:the )?command) (?:exited|finished|completed) with (?:exit )?code -?[0-9]+\.?\]?|process running\b.*|total output lines:.*|"#,
-    r"\[(?:jupyter )?(?:current working directory|python interpreter):.*|(?:errors?|fatal|exception|failure):|",
-    r"\((?:\w+ completed with )?no output\)|traceback \(most recent call last\):|\[[\w:.-]+\] \$ .*)$",
-);
-const VERDICT: &str = concat!(
-    r"\b(?:passed|failed|ok|pass|success\w*|succeeded|built|finished|done|completed|up to date|",
-    r"no issues|0 issues|clean|created|updated|merged|pushed)\b|^\[\S+ [0-9a-f]{7,}\]",
-);
+/// The lines of one table.
+fn table(name: &str) -> impl Iterator<Item = &'static str> + '_ {
+    let of_table = TABLES
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("# "))
+        .skip_while(move |line| !is_name(line) || line[1..line.len() - 1] != *name)
+        .skip(1);
+    of_table.take_while(|line| !is_name(line))
+}
+
+/// `[name]`; a pattern that begins with a bracket has it escaped.
+fn is_name(line: &str) -> bool {
+    line.starts_with('[') && line.ends_with(']')
+}
 
 /// What the result of a call says about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +52,7 @@ pub struct Outcome {
 /// The patterns, ready for use: they take a millisecond to make.
 #[derive(Debug)]
 pub struct Reader {
+    failed: Vec<&'static str>,
     exit: Regex,
     exit_json: Regex,
     error_tag: Regex,
@@ -78,18 +65,32 @@ pub struct Reader {
 impl Default for Reader {
     fn default() -> Self {
         Self {
-            exit: pattern(EXIT, true),
-            exit_json: pattern(EXIT_JSON, false),
-            error_tag: pattern(ERROR_TAG, false),
-            error: pattern(ERROR, true),
-            strong: pattern(STRONG, false),
-            framing: pattern(FRAMING, true),
-            verdict: pattern(VERDICT, true),
+            failed: table("failed").collect(),
+            exit: pattern("exit", true),
+            exit_json: pattern("exit_json", false),
+            error_tag: pattern("error_tag", false),
+            error: pattern("error", true),
+            strong: pattern("strong", false),
+            framing: whole("framing"),
+            verdict: pattern("verdict", true),
         }
     }
 }
 
-fn pattern(text: &str, any_case: bool) -> Regex {
+fn pattern(name: &str, any_case: bool) -> Regex {
+    built(&alternatives(name), any_case)
+}
+
+/// A pattern that the whole of a line has to fit, letters of any case.
+fn whole(name: &str) -> Regex {
+    built(&format!("^(?:{})$", alternatives(name)), true)
+}
+
+fn alternatives(name: &str) -> String {
+    table(name).collect::<Vec<_>>().join("|")
+}
+
+fn built(text: &str, any_case: bool) -> Regex {
     RegexBuilder::new(text)
         .unicode(false)
         .case_insensitive(any_case)
@@ -112,7 +113,10 @@ impl Reader {
         let said = stripped_start(first_chars(text, HEAD_CHARS));
         let failed = is_error
             || exit_code.is_some_and(|code| code != 0)
-            || FAILED.iter().any(|beginning| said.starts_with(beginning));
+            || self
+                .failed
+                .iter()
+                .any(|beginning| said.starts_with(beginning));
         let line = if failed {
             self.error_line(text)
         } else {

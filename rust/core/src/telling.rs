@@ -1,6 +1,6 @@
 //! Lines of a text that may tell a value: short ones with two digits, among them those with a key, a version or a port.
 //!
-//! A filter in front of the patterns of `ullage.facts.result_facts`, which decide: what it leaves out, no pattern takes. Most
+//! A filter in front of the patterns of `ullage.facts.tallies`, which decide: what it leaves out, no pattern takes. Most
 //! lines of a result have no two digits. Twin of `_reference/outcome.py`.
 
 use memchr::{memchr, memchr3};
@@ -15,34 +15,10 @@ pub const KEYED: u8 = 1;
 pub const PORT: u8 = 2;
 
 /// What stands before a port, as far as it is the same with and without a capital.
-const OF_PORTS: [&[u8]; 8] = [
-    b"ort",
-    b"istening",
-    b"istens",
-    b"erving",
-    b"unning",
-    b"localhost",
-    b"127.0.0.1",
-    b"0.0.0.0",
-];
+const OF_PORTS: &[&str] = &include!("../../../python/ullage/data/port_words.json");
 
 /// Words for ids and hashes; `sha` may have digits after it.
-const OF_IDS: [&[u8]; 14] = [
-    b"id",
-    b"digest",
-    b"hash",
-    b"commit",
-    b"job",
-    b"run",
-    b"build",
-    b"release",
-    b"deployment",
-    b"order",
-    b"request",
-    b"ticket",
-    b"version",
-    b"tag",
-];
+const OF_IDS: &[&str] = &include!("../../../python/ullage/data/id_words.json");
 
 /// Characters of the longest of them, with a quote and a blank.
 const LONGEST_KEY: usize = 12;
@@ -236,7 +212,7 @@ fn has_id(line: &str) -> bool {
     while digits < 3 && stem.last().is_some_and(u8::is_ascii_digit) {
         (stem, digits) = (&stem[..stem.len() - 1], digits + 1);
     }
-    ends_in(stem, b"sha") || OF_IDS.iter().any(|word| ends_in(key, word))
+    ends_in(stem, b"sha") || OF_IDS.iter().any(|word| ends_in(key, word.as_bytes()))
 }
 
 fn without_last(bytes: &[u8], of: impl Fn(u8) -> bool) -> &[u8] {
@@ -274,7 +250,10 @@ fn is_of_ports(line: &[u8]) -> bool {
     let mut rest = line;
     while let Some(at) = rest.iter().position(|&byte| is(byte, BEGINS_PORT)) {
         rest = &rest[at..];
-        if OF_PORTS.iter().any(|word| rest.starts_with(word)) {
+        if OF_PORTS
+            .iter()
+            .any(|word| rest.starts_with(word.as_bytes()))
+        {
             return true;
         }
         rest = &rest[1..];

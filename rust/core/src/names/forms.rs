@@ -8,13 +8,7 @@ const MAX_SYMBOL: usize = 100;
 const ENDINGS: [char; 8] = ['.', ':', '/', '#', '@', '~', '+', '-'];
 
 /// Last parts of file names.
-const EXTENSIONS: [&str; 56] = [
-    "py", "pyi", "rs", "go", "ts", "tsx", "js", "jsx", "mjs", "java", "kt", "c", "h", "cc", "cpp",
-    "hpp", "cs", "rb", "php", "swift", "scala", "sh", "bash", "zsh", "sql", "md", "rst", "txt",
-    "json", "jsonl", "toml", "yaml", "yml", "ini", "cfg", "lock", "mod", "sum", "html", "css",
-    "scss", "xml", "csv", "proto", "ipynb", "vue", "svelte", "lua", "zig", "ex", "exs", "hs", "ml",
-    "pkl", "log", "env",
-];
+const EXTENSIONS: &[&str] = &include!("../../../../python/ullage/data/file_endings.json");
 
 /// Passes each name in a run to `take`: mostly none or one.
 pub(super) fn named<'a>(run: &'a str, take: &mut impl FnMut(&'a str, Kind)) {
