@@ -98,6 +98,7 @@ slow: ## What takes longer and `make test` leaves out, after it and in the same 
 # What `make integrations` runs, each with a dependency group of its own name, in a place of its own.
 IN_dropin := tests/dropin tests/providers/test_sdk_objects.py tests/frameworks/test_hard_cases.py "tests/docs/test_examples.py::test_python_blocks_of_documents_run[dropin.md]"
 IN_frameworks := $(patsubst %,% -n $(WORKERS),$(wildcard tests/frameworks))
+IN_crewai := $(wildcard tests/frameworks/test_by_view.py)
 # The oldest releases that the extras take: one of the hard cases for each framework. LangSmith's plugin for pytest imports OpenTelemetry,
 # of which old Google ADK wants a release that warns on Python 3.11; here warnings are errors.
 IN_frameworks-oldest := -p no:langsmith_plugin tests/frameworks/test_hard_cases.py -k "test_every and turn-50 and not litellm"
@@ -109,7 +110,7 @@ IN_doors-oldest := tests/providers/test_sdk_objects.py tests/proxy/test_relay.py
   tests/memory/test_notes_recall.py -n $(WORKERS) \
   -k "not markup and not model_dump and not JSON and not folder and (not engines_find or compact)"
 IN_clients := $(patsubst %,% -n $(WORKERS),$(wildcard tests/programs))
-INTEGRATIONS ?= dropin dropin-oldest $(if $(IN_frameworks),frameworks frameworks-oldest) $(if $(IN_doors),doors doors-oldest) $(if $(IN_clients),clients)
+INTEGRATIONS ?= dropin dropin-oldest $(if $(IN_frameworks),frameworks frameworks-oldest crewai) $(if $(IN_doors),doors doors-oldest) $(if $(IN_clients),clients)
 # Mistral Vibe wants a newer Python than the others; where there is none its tests are skipped.
 PYTHON312 ?= python3.12
 ALSO_clients = if $(PYTHON312) -c "" 2>/dev/null; then \
