@@ -36,6 +36,14 @@ ROOMS = (
 )
 """Rooms whose public names the reference lists."""
 
+RECORDS = {
+    "ullage": ("ullage.manager.options.ManagerOptions",),
+    "ullage.compaction": tuple(
+        f"ullage.compaction.job.{name}Options" for name in ("Summary", "Compaction", "List")
+    ),
+}
+"""Records of the `**options` that names of a room take: what each means is said there alone."""
+
 POLICY = """Every threshold is a field. `Policy.buffered()` is the default; `Policy.ladder()` has shares of the window.
 `ullage policy` prints the values in effect. How to change one: [settings](../how-to/settings.md)."""
 
@@ -84,6 +92,8 @@ def api_pages() -> dict[str, str]:
             place = shown.setdefault(home, room)
             parts += [f"::: {home}" if place == room else f"- [`{name}`]({place}.md#{home})", ""]
             named.append(f"[`{name}`]({place}.md#{home})")
+        for home in RECORDS.get(room, ()):
+            parts += [f"::: {home}", ""]
         pages[f"reference/api/{room}.md"] = "\n".join(parts)
         index += [
             f"## [{room}]({room}.md)",

@@ -62,8 +62,10 @@ def test_nine_tenths_of_the_prompts_of_a_long_loop_are_read_from_the_cache():
     )
     acted: list[StageReport] = []
     prompt = read = 0
-    with OracleServer(cache_minimum=4096, enforce=False) as server:
-        client = anthropic.Anthropic(api_key="k", base_url=server.url, max_retries=0)
+    with (
+        OracleServer(cache_minimum=4096, enforce=False) as server,
+        anthropic.Anthropic(api_key="k", base_url=server.url, max_retries=0) as client,
+    ):
         for message in made.messages[: asked[-1] + 1]:
             manager.add(message)
             if message["role"] != "user":

@@ -33,7 +33,8 @@ import ullage.requests
 import ullage.summarizers.protocol
 from tests.kit import names_of, top_names
 from ullage import ContextManager
-from ullage.manager.outside import Outside
+from ullage.manager.known import _ARGUMENTS
+from ullage.manager.options import ManagerOptions, Outside
 
 MODULES = (
     "ullage",
@@ -90,6 +91,7 @@ LATE = {
     "Listener": ullage.observe.Listener,
     "OffloadStore": ullage.recall.store.OffloadStore,
     "Outgoing": ullage.requests.Outgoing,
+    "ManagerOptions": ManagerOptions,
     "Outside": Outside,
     "CacheMarks": ullage.manager.request_writer.CacheMarks,
     "Pin": ullage.levels.pins.Pin,
@@ -218,8 +220,9 @@ def test_no_any_and_no_open_options_in_public_signatures():
 
 
 def test_what_a_restored_manager_takes_is_what_the_constructor_takes():
-    own = set(inspect.signature(ContextManager.__init__).parameters)
-    assert set(Outside.__optional_keys__) == own - {"self", "policy", "log"}
+    own = taken_by(ContextManager.__init__) - {"self"}
+    assert set(Outside.__optional_keys__) == own - {"policy", "log"}
+    assert set(_ARGUMENTS) == own  # which has their defaults
 
 
 def test_a_session_is_compacted_with_the_arguments_of_a_list():

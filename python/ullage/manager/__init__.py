@@ -5,7 +5,7 @@
 ```text
 manager          what a host calls; drives flows, synchronously or with await
 machine          `Machine`, the conversation as a pure state machine: history, view, states of the levels, counts
-known            `Host`, what is used from outside; what the host gives: arguments, messages, responses, refused where they cannot be taken
+options          what the host may state; known: refused where it does not fit, as messages and responses are; `Host`, what is used from outside
 prepare          every level, then the request; `Marks`: whether any has to be asked; compactions, automatic and on request; after a refusal
 request_writer   `RequestWriter`, the view in the provider's form, repaired; written_form: forms other than Anthropic's
 keeping          `Keeper`, the state as one value: saved, in a log, restored if a call fails, rewound; one call at a time prepares a request
@@ -31,6 +31,7 @@ from ullage._lazy import on_first_use
 if TYPE_CHECKING:
     from ullage.manager.journal import with_changes as with_changes
     from ullage.manager.manager import ContextManager as ContextManager
+    from ullage.manager.options import ManagerOptions as ManagerOptions
     from ullage.manager.values import (
         Decided as Decided,
         Recovery as Recovery,
@@ -44,6 +45,7 @@ __all__ = ["ListView"]
 _HOMES = {
     "journal": "with_changes",
     "manager": "ContextManager",
+    "options": "ManagerOptions",
     "values": "Decided Recovery Request Usage",
     "written_back": "ListView PlanStep",
 }

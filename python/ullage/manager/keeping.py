@@ -27,7 +27,7 @@ from ullage.messages import Item, message_of
 
 if TYPE_CHECKING:
     from ullage.manager.journal import Added, Journal, ReadJournal
-    from ullage.manager.outside import Log
+    from ullage.manager.options import Log
     from ullage.manager.values import Request
     from ullage.manager.whole_list import Followed
     from ullage.transcript.log import TranscriptLog

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, wraps
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from ullage._engine import core
 from ullage._lazy import orjson
@@ -17,8 +17,10 @@ from ullage.counting.window import WindowSettings
 from ullage.effects import Effect, Flow
 from ullage.effects.background import BackgroundRunner, BackgroundWork
 from ullage.exceptions import InvalidMessage, InvalidPolicy
+from ullage.levels import pipeline
 from ullage.messages import METADATA_TYPES, Item
 from ullage.policy import KeepPolicy
+from ullage.policy.whole import refuse_unknown
 from ullage.providers.native_tools import tools_show
 from ullage.providers.registry import SHAPES, Provider, form_by_name, forms_of, provider_of
 from ullage.providers.sdk_objects import as_json, camel_cased
@@ -59,20 +61,36 @@ _OBJECT: Final = "give a mapping; observe takes an SDK's response object too"
 # ---- arguments -------------------------------------------------------------------------------
 
 
-def check_arguments(arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments of the wrong type, before anything is made of them.
+def read_arguments(**stated: Any) -> dict[str, Any]:
+    """All arguments of a manager by name: those that are left out with their defaults, none of the wrong type.
 
     Raises:
         InvalidPolicy: Names the argument, and in its hint what makes one.
     """
-    for name, (fits, limit, hint) in _ARGUMENTS.items():
-        value = arguments.get(name)
-        if value is not None and not fits(value):
+    for name, argument in _ARGUMENTS.items():
+        value = stated.get(name)
+        if value is not None and argument.fits is not None and not argument.fits(value):
             got = value if isinstance(value, str | int | float) else type(value).__name__
-            raise InvalidPolicy(name, got, limit, hint=hint)
-    if not isinstance(arguments["model"], str):
+            raise InvalidPolicy(name, got, argument.limit, hint=argument.hint)
+    if not isinstance(stated["model"], str):
         hint = "such as 'claude-opus-4-5'; with context_window= any name will do"
-        raise InvalidPolicy("model", arguments["model"], "must be the name of a model", hint=hint)
+        raise InvalidPolicy("model", stated["model"], "must be the name of a model", hint=hint)
+    return {name: stated.get(name, argument.default) for name, argument in _ARGUMENTS.items()}
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Wrap the constructor so that an unknown argument is an `InvalidPolicy` that names it, also where `model` is what was misspelt."""
+
+    @wraps(function)
+    def checked(*args: P.args, **stated: P.kwargs) -> R:
+        refuse_unknown(stated, _ARGUMENTS)
+        return function(*args, **stated)
+
+    return checked
 
 
 def _is_text(value: object) -> bool:
@@ -101,66 +119,88 @@ def _hooked(value: object) -> bool:
     return isinstance(value, Hooks | Mapping)
 
 
-_TEXT: Final = (_is_text, "must be a string", "")
-_CALLABLE: Final = (callable, "must be a function", "")
-_ARGUMENTS: Final[Mapping[str, tuple[Callable[[Any], bool], str, str]]] = {
-    "system": (_is_prompt, "must be a string, or a list of text blocks", ""),
-    "store": (
+class _Argument(NamedTuple):
+    """How an argument is checked, and what it is if it is left out."""
+
+    fits: Callable[[Any], bool] | None = None  # `None`: what is made of it checks it
+    limit: str = ""
+    hint: str = ""
+    default: Any = None
+
+
+_ANY: Final = _Argument()
+_TEXT: Final = _Argument(_is_text, "must be a string", default="")
+_CALLABLE: Final = _Argument(callable, "must be a function")
+_ARGUMENTS: Final[Mapping[str, _Argument]] = {
+    "model": _ANY,
+    "provider": _ANY,
+    "policy": _ANY,
+    "system": _Argument(_is_prompt, "must be a string, or a list of text blocks"),
+    "tools": _Argument(default=()),
+    "summarizer": _ANY,
+    "line_summarizer": _ANY,
+    "fallback": _ANY,
+    "store": _Argument(
         _stores,
         "must be a store: an object with put and get",
         "FileStore(folder) keeps results in files, MemoryStore() in memory",
     ),
-    "settings": (
+    "settings": _Argument(
         lambda value: isinstance(value, WindowSettings),
         "must be a WindowSettings",
         "WindowSettings.from_env() reads the environment",
     ),
-    "table": (
+    "table": _Argument(
         lambda value: isinstance(value, ModelTable),
         "must be a ModelTable",
         "ModelTable.load(path) reads a file",
     ),
-    "source": _TEXT,
-    "cache": (lambda value: isinstance(value, bool), "must be True or False", ""),
+    "source": _TEXT._replace(default="main"),
+    "cache": _Argument(
+        lambda value: isinstance(value, bool), "must be True or False", default=True
+    ),
     "template": _TEXT,
     "session_id": _TEXT,
     "transcript_path": _TEXT,
     "cwd": _TEXT,
     "clock": _CALLABLE,
     "redact": _CALLABLE,
-    "listeners": (_are_callable, "must be a list of functions", ""),
-    "hooks": (_hooked, "must be Hooks, or its fields as a mapping", ""),
-    "keep": (
+    "listeners": _Argument(_are_callable, "must be a list of functions", default=()),
+    "hooks": _Argument(_hooked, "must be Hooks, or its fields as a mapping"),
+    "keep": _Argument(
         lambda value: isinstance(value, int | KeepPolicy),
         "must be a number of tokens, or a KeepPolicy",
-        "",
     ),
-    "levels": (
+    "levels": _Argument(
         lambda value: isinstance(value, Iterable),
         "must be a sequence of levels",
         "ullage.levels.ORDER has the built-in ones",
+        pipeline.ORDER,
     ),
-    "memory": (
+    "memory": _Argument(
         lambda value: callable(getattr(value, "recall_flow", None)),
         "must be notes of the session",
         "SessionMemory(folder) keeps them",
     ),
-    "providers": (
+    "providers": _Argument(
         lambda value: isinstance(value, Providers),
         "must be Providers: sources of context after a compaction",
         "the form of messages is provider=",
     ),
-    "log": (
+    "log": _Argument(
         lambda value: isinstance(value, str | PathLike) or hasattr(value, "leaf"),
         "must be a path, or an open TranscriptLog",
-        "",
     ),
-    "context_management": (
+    "record": _Argument(default=False),
+    "thinking": _ANY,
+    "context_management": _Argument(
         lambda value: isinstance(value, Mapping),
         "must be a mapping, as Anthropic's parameter of that name",
-        "",
     ),
+    "context_window": _ANY,
+    "max_output_tokens": _ANY,
 }
+"""Every argument, the types of which `ManagerOptions` says and documents."""
 
 
 # ---- the form --------------------------------------------------------------------------------

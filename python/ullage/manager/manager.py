@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableSequence, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableSequence, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar, Unpack
 
@@ -13,18 +13,18 @@ from ullage.effects import CancelToken, Flow
 from ullage.exceptions import InvalidPolicy
 from ullage.levels import context_edits, pipeline
 from ullage.levels.fold import tokens_of
-from ullage.levels.level import Level
 from ullage.levels.pins import Pin, pin_of, unpin
 from ullage.levels.view import StageReport
 from ullage.manager import prepare
 from ullage.manager.keeping import ExclusiveGuard, Keeper, too_many_told
 from ullage.manager.known import (
     Host,
-    check_arguments,
     first_form,
     form_is_open,
+    known_arguments,
     names_of,
     overhead_of,
+    read_arguments,
     shown_form,
 )
 from ullage.manager.machine import Machine, decided, now_in_ms, opened_log
@@ -34,23 +34,21 @@ from ullage.manager.values import Decided, Recovery, Request, Usage
 from ullage.manager.whole_list import Followed, WholeLists
 from ullage.messages import Item, SDKObject, SystemPrompt, Tools
 from ullage.policy import KeepPolicy, Policy
-from ullage.policy.whole import known_arguments, policy_given
-from ullage.providers.anthropic import Thinking, read_thinking
+from ullage.policy.whole import policy_given
+from ullage.providers.anthropic import read_thinking
 from ullage.providers.native_tools import CountedTools
-from ullage.providers.registry import AnyProvider, provider_of
+from ullage.providers.registry import provider_of
 
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
-    from ullage.compaction.job import Direction, KeptNotes
+    from ullage.compaction.job import Direction
     from ullage.compaction.prefetch import Ahead
     from ullage.levels.cost import SessionCosts
-    from ullage.manager.outside import Log, Outside
+    from ullage.manager.options import Log, ManagerOptions, Outside
     from ullage.manager.questions import Explanation
     from ullage.manager.written_back import ListView
     from ullage.observe.events import Listener
-    from ullage.observe.hooks import Hooks
     from ullage.recall import Recall
-    from ullage.recall.store import OffloadStore
     from ullage.recall.text import ToolAnswer
     from ullage.summarizers.protocol import Writer, WriterLike
     from ullage.summarizers.streams import StreamingSummarizer
@@ -60,6 +58,9 @@ T = TypeVar("T")
 
 _REPEATED = frozenset(("thinking",))
 """Parameters of a request that the call for its summary repeats."""
+
+_WRITERS = ("summarizer", "line_summarizer", "fallback")
+"""Arguments that may be a line such as `anthropic:claude-haiku-4-5`."""
 
 _OF_JOBS = ("keep", "redact", "template", "session_id", "transcript_path", "cwd")
 """Arguments that go on to every compaction."""
@@ -73,45 +74,13 @@ class ContextManager:
 
     Args:
         model: Name of the model in use; decides window and weights.
-        provider: The format of added messages and of requests: `anthropic`, `openai_chat`, `openai_responses`, `gemini`,
-            `bedrock` or `mistral`. The history is kept in the internal view. `None`: the one that the tools or the first messages
-            show; until one shows it, the one in which this model is most often asked. Messages in another form are refused.
         policy: Every threshold, or the name of a preset: `buffered`, `ladder`; `None`: `buffered`.
-        system: The system prompt, to be counted; never changed.
-        tools: Tool definitions, to be counted and sent: in the provider's form or in Anthropic's, its SDK's objects too; never changed.
-        summarizer: For automatic and manual compactions; `None`: extractive, without a model.
-        line_summarizer: With a small model, for the lines that replace single tool results; `None`: written by code.
-        fallback: Writes the summary if the summarizer fails; `None`: the extractive one, for automatic compactions.
-        store: For large tool results; `None`: they stay, and are snipped.
-        settings: Settings of the window; `None`: those of the environment.
         table: The model table; `None`: the built-in one.
-        source: The part of the host that uses it: `main`, or `subagent`, `compact`, `session_memory`, `collapse`.
-        memory: Notes of the session (`SessionMemory`): kept up to date by `observe`, tried before a summary is written.
-            `None`: there are none.
-        hooks: PreCompact, PostCompact, SessionStart; `Hooks` or its fields.
-        providers: Sources of context restored after a compaction (files, plan, skills).
-        listeners: Called with every event, in order; also with those of `memory`.
         log: Where the conversation is kept: the path of a new file, or an open and empty `TranscriptLog`. Everything added,
             observed and decided is in it when a call returns; `ContextManager.resume` continues from it. Only the manager
             appends to it. `None`: the host saves the state with `save`.
-        record: Write a record of each request into the log, from which `ullage-check` rebuilds it; without a log, nothing.
-        clock: Returns the time in milliseconds since the epoch, for levels that depend on it; messages are stamped with it
-            when they are added. `None`: the system's clock. If it returns `None`, nothing happens by time.
-        keep: Newest part that a compaction leaves verbatim: tokens, a `KeepPolicy`, or `None` for the policy's.
-        redact: Applied to all text that is sent to a summarizer or becomes the summary; `None`: not applied.
-        template: Replaces the prompt for summaries; empty: the built-in one.
-        session_id: Passed to hooks; empty: the log's, if there is one.
-        transcript_path: Passed to the model and to hooks, and searched by recall; empty: the log's, if there is one.
-        cwd: Passed to hooks.
-        context_management: Anthropic's parameter of that name, as a form of policy: passed on if the provider supports it, else done
-            here and reported in `Request.applied_edits`. `None`: none.
-        context_window: The model's window in tokens, overriding the table; `None`: the table's.
-        max_output_tokens: The model's longest response in tokens, likewise.
-        thinking: The requests' `thinking` parameter, in the provider's format; `None`: not in use. In Anthropic's manual mode
-            (`enabled`) no request begins an open turn without its thinking (A14). It is saved.
-        cache: Request bodies carry cache marks (`cache_control`, `cachePoint`, OpenAI's `prompt_cache_key`), so that each is read
-            from the provider's cache as far as the last one was the same. Marks of the host stay. False: there are none but those.
-        levels: Every level, in order: `ullage.levels.ORDER` with your own levels inserted; see `ullage.levels.level`.
+        **options: See `ullage.manager.ManagerOptions`; those that are used most: `provider`, `system`, `tools`, `summarizer`, `store`,
+            `memory`, `hooks`, `listeners`, `context_window`.
 
     Raises:
         InvalidPolicy: An argument is of the wrong type or out of range, or a tool cannot be sent to this provider; names it.
@@ -128,90 +97,75 @@ class ContextManager:
         self,
         *,
         model: str,
-        provider: AnyProvider | None = None,
         policy: Policy | str | None = None,
-        system: SystemPrompt | None = None,
-        tools: Tools = (),
-        summarizer: WriterLike | None = None,
-        line_summarizer: WriterLike | None = None,
-        fallback: WriterLike | None = None,
-        store: OffloadStore | None = None,
-        settings: WindowSettings | None = None,
         table: ModelTable | None = None,
-        source: str = "main",
-        memory: KeptNotes | None = None,
-        hooks: Hooks | Mapping[str, Any] | None = None,
-        providers: Providers | None = None,
-        listeners: Iterable[Listener] = (),
-        context_management: Mapping[str, Any] | None = None,
-        context_window: int | None = None,
-        max_output_tokens: int | None = None,
-        thinking: Thinking | None = None,
         log: Log | None = None,
-        record: bool = False,
-        clock: Callable[[], int | None] | None = None,
-        keep: KeepPolicy | int | None = None,
-        redact: Callable[[str], str] | None = None,
-        template: str = "",
-        session_id: str = "",
-        transcript_path: str = "",
-        cwd: str = "",
-        cache: bool = True,
-        levels: Sequence[Level] = pipeline.ORDER,
+        **options: Unpack[ManagerOptions],
     ) -> None:
-        arguments = {name: value for name, value in locals().items() if name not in ("self", "log")}
-        check_arguments({**arguments, "log": log})
-        stated = {"context_window": context_window, "max_output_tokens": max_output_tokens}
+        arguments = read_arguments(model=model, policy=policy, table=table, log=log, **options)
+        del arguments["log"]  # a fork has a log of its own, or none
+        system, tools, memory = (arguments[name] for name in ("system", "tools", "memory"))
+        stated = {name: arguments[name] for name in ("context_window", "max_output_tokens")}
         row = (table or ModelTable.builtin()).stated(model, **stated)
         rules = policy_given(policy)
         if memory is None and rules.session_memory.enabled:
             hint = "pass memory=SessionMemory(folder, policy=policy.session_memory)"
             limit = "needs notes to keep: memory= is not given"
             raise InvalidPolicy("session_memory.enabled", True, limit, hint=hint)
-        form = provider_of(provider or first_form(arguments, row), writable=True)
-        self._form_is_open = provider is None and form_is_open(arguments)
-        if context_management is not None:
-            rules = context_edits.policy_for(rules, context_management, row, form)
-        asked = read_thinking(thinking, provider=form)
+        form = provider_of(arguments["provider"] or first_form(arguments, row), writable=True)
+        self._form_is_open = arguments["provider"] is None and form_is_open(arguments)
+        edits = arguments["context_management"]
+        if edits is not None:
+            rules = context_edits.policy_for(rules, edits, row, form)
+        thinking = read_thinking(arguments["thinking"], provider=form)
         self._writer = RequestWriter(
-            model=row.name, provider=form, system=system, tools=tools, thinking=asked, cache=cache
+            model=row.name,
+            provider=form,
+            system=system,
+            tools=tools,
+            thinking=thinking,
+            cache=arguments["cache"],
         )
         self.machine = Machine(
             model=row,
             policy=rules,
-            settings=settings or WindowSettings.from_env(),
+            settings=arguments["settings"] or WindowSettings.from_env(),
             overhead=overhead_of(system, tools, row),
-            source=source,
+            source=arguments["source"],
             provider=form,
             tools=names_of(self._writer.definitions),
-            thinking=asked,
-            levels=pipeline.checked(levels),
+            thinking=thinking,
+            levels=pipeline.checked(arguments["levels"]),
             stated_window={name: value for name, value in stated.items() if value is not None},
-            context_management=context_management,
+            context_management=edits,
         )
         warn_without_trigger(self.machine.window, self.machine.overhead_tokens)
-        named = ("summarizer", "line_summarizer", "fallback")
+        listeners = tuple(arguments["listeners"])
         writers: Any = {
-            name: _writer(arguments[name]) for name in named if arguments[name] is not None
+            name: _writer(arguments[name]) for name in _WRITERS if arguments[name] is not None
         }
         if hasattr(writers.get("summarizer"), "following"):
             writers["summarizer"] = self._followed_by(writers["summarizer"])
         self.host = Host(
             **writers,
-            offload=store,
+            offload=arguments["store"],
             memory=memory,
-            hooks=hooks,
-            providers=providers or Providers(),
-            listeners=tuple(listeners),
+            hooks=arguments["hooks"],
+            providers=arguments["providers"] or Providers(),
+            listeners=listeners,
             options={name: arguments[name] for name in _OF_JOBS},
-            ahead=None if summarizer is None else _ahead(tuple(listeners)),
+            ahead=_ahead(listeners) if "summarizer" in writers else None,
         )
         if memory is not None and hasattr(memory, "listen"):
-            memory.listen(self.host.listeners)
-        self._arguments, self._clock = arguments, clock or now_in_ms
-        self._exclusive, self._marks, followed = ExclusiveGuard(), Marks(levels), Followed()
+            memory.listen(listeners)
+        self._arguments, self._clock = arguments, arguments["clock"] or now_in_ms
+        self._exclusive, self._marks, followed = (
+            ExclusiveGuard(),
+            Marks(self.machine.levels),
+            Followed(),
+        )
         parts = self._conversation
-        self._keeper = Keeper(*parts, followed, clock=self._clock, record=record)
+        self._keeper = Keeper(*parts, followed, clock=self._clock, record=arguments["record"])
         self._lists = WholeLists(*parts, self._marks, self._keeper, followed, self._clock)
         if log is not None:
             self._keeper.begin(log)

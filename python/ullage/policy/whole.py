@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
 from typing import (
     Any,
     ClassVar,
     Final,
     NamedTuple,
-    ParamSpec,
     Self,
     TypeVar,
     cast,
@@ -136,12 +133,6 @@ class Group:
 
 
 # Refuses unknown keyword arguments at the call, with the nearest known name.
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
 def nearest(name: object, names: Iterable[str]) -> str:
     """A sentence with the known name closest to this one; empty if none is close."""
     from difflib import get_close_matches  # rarely needed, and slow to import
@@ -166,27 +157,6 @@ def refuse_unknown(offered: Iterable[str], accepted: Iterable[str], where: str =
         if name not in names:
             hint = nearest(name, names) or f"known: {', '.join(names)}"
             raise InvalidPolicy(f"{where}{name}", name, "is not an argument", hint=hint)
-
-
-def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function so that an unknown keyword is an `InvalidPolicy` that names it, not a `TypeError`."""
-    names = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
-
-    if inspect.iscoroutinefunction(function):
-
-        @wraps(function)
-        async def waited(*args: P.args, **named: P.kwargs) -> Any:
-            refuse_unknown(named, names)
-            return await function(*args, **named)
-
-        return cast("Callable[P, R]", waited)
-
-    @wraps(function)
-    def checked(*args: P.args, **named: P.kwargs) -> R:
-        refuse_unknown(named, names)
-        return function(*args, **named)
-
-    return checked
 
 
 # A policy for a small window: token and character counts keep the share that they have of a large one (WIN-8).

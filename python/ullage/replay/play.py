@@ -16,7 +16,7 @@ from ullage.counting.window import WindowSettings, window_for
 from ullage.exceptions import ContextTooLarge
 from ullage.levels.cost import rates_of
 from ullage.manager import ContextManager, Request
-from ullage.manager.outside import Surroundings
+from ullage.manager.options import ManagerOptions
 from ullage.messages import Item, is_boundary, is_summary, message_of
 from ullage.policy import Policy
 from ullage.providers import anthropic
@@ -219,7 +219,7 @@ def replay_session(
     model: str = "",
     table: ModelTable | None = None,
     seen: Seen | None = None,
-    **outside: Unpack[Surroundings],
+    **outside: Unpack[ManagerOptions],
 ) -> Run:
     """Replay a session.
 

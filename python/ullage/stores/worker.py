@@ -27,7 +27,7 @@ from ullage.stores.stored_log import StoredLog
 from ullage.transcript.log import TranscriptLog
 
 if TYPE_CHECKING:
-    from ullage.manager.outside import Outside
+    from ullage.manager.options import Outside
     from ullage.policy import Policy
 
 
