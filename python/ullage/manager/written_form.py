@@ -55,6 +55,7 @@ class WrittenForm:
         self._provider, self._system = provider, system
         self._model = model
         self._shared = getattr(import_module(provider.check), "shared", _unknown)
+        self._shared_plain = getattr(provider.plain_form, "shared", _nothing)
         self._writer = Continued(provider, model, {})
         self._tools: Sequence[Any] = ()
         self._ledger: Any = None
@@ -134,8 +135,7 @@ class WrittenForm:
             quick = form.write_plain(messages, provider)
             # Surrogates that no JSON holds take the longer way.
             if quick is not None and json_of(quick):
-                shared = getattr(form, "shared", None)
-                keys = calls if shared is None else [*calls, *shared(quick)]
+                keys = [*calls, *self._shared_plain(quick)]
                 return _Part(messages, quick, keys, lossy=False)
         done = self._writer.write(messages)
         if done is None or self._lacks(done.parts):
@@ -181,6 +181,10 @@ class WrittenForm:
 
 def _unknown(messages: Sequence[Item], items: Sequence[Any]) -> tuple[str]:
     return ("",)
+
+
+def _nothing(items: Sequence[Any]) -> tuple[()]:
+    return ()
 
 
 def _side(item: Mapping[str, Any]) -> str:

@@ -30,11 +30,12 @@ def dumps(value: Any) -> str:
 def text_of(value: Any) -> str:
     """As `dumps`, of plain JSON, which nearly all of it is written at once."""
     try:
-        text: str = orjson.dumps(value).decode()
-    except TypeError:  # lone surrogates, large integers, keys that are no strings
-        return dumps(value)
-    # It writes numbers in its own way, and what is no number as null.
-    return dumps(value) if "null" in text or _ODD.search(text) else text
+        if _is_read_alike(value):
+            text: str = orjson.dumps(value).decode()
+            return text
+    except (TypeError, RecursionError):  # lone surrogates, keys that are no strings, too deep
+        pass
+    return dumps(value)
 
 
 def loads_object(text: str) -> dict[str, Any] | None:
@@ -72,20 +73,30 @@ def arguments_in(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return value, ({} if dumps(value) == text else {"arguments": text})
 
 
-_ODD = pattern(r"[0-9](?:\.[0-9]|[eE][-+0-9])|[0-9]{18}|[\s\[:,]-0")
-"""Where a number may be that orjson reads or writes in another way than `json`."""
+_LARGE: Final = 10**17
+"""From here on, and with fractions, orjson may read or write a number in another way than `json`."""
+
+
+def _is_read_alike(value: Any) -> bool:
+    """Whether `json` reads and writes the same as orjson, which has read this; a look at the text would cost its length."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return True
+    if kind is int:
+        return bool(-_LARGE < value < _LARGE)
+    if kind is dict or kind is list:
+        return all(map(_is_read_alike, value.values() if kind is dict else value))
+    return False
 
 
 def _read_quickly(text: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
     """The same, of nearly all texts; `None`: it takes the longer way."""
-    if _ODD.search(text):
-        return None
     try:
-        value, raw = orjson.loads(text), text.encode()
-        if type(value) is not dict:
+        value = orjson.loads(text)
+        if type(value) is not dict or not _is_read_alike(value):
             return None
-        return value, ({} if orjson.dumps(value) == raw else {"arguments": text})
-    except (ValueError, TypeError):  # no JSON, lone surrogates, too deep
+        return value, ({} if orjson.dumps(value) == text.encode() else {"arguments": text})
+    except (ValueError, TypeError, RecursionError):  # no JSON, lone surrogates, too deep
         return None
 
 
@@ -98,8 +109,11 @@ def arguments_out(block: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
         return value["arguments"]
     text = data.get("arguments")
     if isinstance(text, str):
-        parsed = _read_quickly(text)
-        if (loads_object(text) if parsed is None else parsed[0]) == value:
+        try:
+            same = orjson.loads(text) == value
+        except ValueError:  # `json` reads more than orjson
+            same = loads_object(text) == value
+        if same:
             return text
     return dumps({} if value is None else value)
 

@@ -197,11 +197,14 @@ def read_response(response: Any, provider: Provider) -> tuple[Item, list[Any], d
         The items of a plain body as they stand in it, for `given_as_json` one by one.
     """
     body = response
-    if type(body) is not dict or not (provider.internal or _is_walkable(body, provider)):
+    items = _plain_items(body, provider) if type(body) is dict else None
+    if items is None:
         body = given_as_json(response, provider)
-    if provider.internal or not isinstance(body, Mapping):
-        return body, [body], {}
-    items = list(_items(body, provider))
+        if provider.internal or not isinstance(body, Mapping):
+            return body, [body], {}
+        items = list(_items(body, provider))
+    elif provider.internal:
+        return body, items, {}
     usage, name = _usage(body), body.get("id") or body.get("responseId")
     about: dict[str, Any] = {"usage": usage} if usage else {}
     if isinstance(name, str) and name and not (len(items) == 1 and items[0] is body):
@@ -212,19 +215,26 @@ def read_response(response: Any, provider: Provider) -> tuple[Item, list[Any], d
 _CHOICE: Final = ("choices", 0, "message")
 
 
-def _is_walkable(body: dict[str, Any], provider: Provider) -> bool:
-    """Whether nothing on the way to a body's items and its usage has to be read as JSON first; so is a bare message."""
+def _plain_items(body: dict[str, Any], provider: Provider) -> list[Any] | None:
+    """As `_items`, where nothing on the way to them and to the usage has to be read as JSON first; so is a bare message; else `None`."""
+    if provider.internal:
+        return [body]
+    way: tuple[str | int, ...] = provider.answer
+    if way[0] not in body:
+        if "role" in body and "choices" not in body:
+            return None if provider.camel_case or "usage" in body else [body]
+        way = _CHOICE
     value: Any = body
-    if "role" in body and provider.answer[0] not in body and "choices" not in body:
-        return not provider.camel_case and "usage" not in body
-    for step in provider.answer if provider.answer[0] in body else _CHOICE:
+    for step in way:
         if value.__class__ is not (list if step.__class__ is int else dict) or not value:
-            return False
+            return None
         value = _step(value, step)
-    if value.__class__ is not dict and value.__class__ is not list:
-        return False
     usage = body.get("usageMetadata" if provider.camel_case else "usage")
-    return usage.__class__ is dict and not (provider.camel_case and _has_snakes(body, usage))
+    if usage.__class__ is not dict or (provider.camel_case and _has_snakes(body, usage)):
+        return None
+    if value.__class__ is list:
+        return list(value)
+    return ([value] if value else []) if value.__class__ is dict else None
 
 
 def _has_snakes(*fields: dict[str, Any]) -> bool:
@@ -280,8 +290,7 @@ def _usage(body: Item) -> dict[str, int]:
         return {}
     prompt = answer = 0
     cached = dict[str, int]()
-    for name in usage:
-        count = usage[name]
+    for name, count in usage.items():
         if type(count) is int:
             if name in _CACHED:
                 cached[_CACHED[name]] = max(0, count)
@@ -290,8 +299,9 @@ def _usage(body: Item) -> dict[str, int]:
             elif count > 0 and name in _ANSWERS:
                 answer += count
         elif name in _DETAILS and isinstance(count, Mapping):
-            counts = ((key, count.get(name)) for name, key in _CACHED.items())
-            cached |= {key: max(0, part) for key, part in counts if type(part) is int}
+            for part, key in _CACHED.items():
+                if part in count and type(count[part]) is int:
+                    cached[key] = max(0, count[part])
     if not prompt:
         return {}
     fresh = max(0, prompt - sum(cached.values()))
