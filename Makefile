@@ -30,8 +30,9 @@ $(VENV)/.tools: pyproject.toml | $(BIN)/python
 	@touch $@
 
 demo: ready | $(BIN)/python ## Build Ullage and compact an example session; PURE=1: without Rust, with the engine in plain Python
-	@echo "$(if $(PURE),Building the engine in plain Python,Compiling the Rust core) and installing Ullage into $(VENV): one to five minutes; from the second time on some seconds."
-	@wheel="$(if $(PURE),$$($(BIN)/python tools/pure_wheel.py),.)" && $(BIN)/python -m pip install --quiet "$$wheel[cli]"
+	@echo "$(if $(PURE),Building the engine in plain Python,Compiling the Rust core) and installing Ullage into $(VENV): $(if $(PURE),about half a minute,one to five minutes); from the second time on some seconds."
+	@(spent=0; while sleep 20 >/dev/null 2>&1; do spent=$$((spent + 20)); echo "  … $$spent s"; done) & beat=$$!; trap "kill $$beat" EXIT; \
+	wheel="$(if $(PURE),$$($(BIN)/python tools/pure_wheel.py),.)" && $(BIN)/python -m pip install --quiet "$$wheel[cli]"
 	@$(BIN)/ullage demo
 
 RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)

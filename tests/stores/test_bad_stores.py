@@ -129,7 +129,7 @@ def test_no_credentials(monkeypatch, bucket):
 def test_a_postgres_store_in_an_old_database(postgres):
     store = PostgresStore(postgres.address)
     store._run(lambda: _version("version + 1"))
-    with pytest.raises(StoreError, match="version 2, this version of Ullage knows 1"):
+    with pytest.raises(StoreError, match="version 2; this version of Ullage knows 1"):
         PostgresStore(postgres.address)
     store._run(lambda: _version("version - 1"))
     store.close()

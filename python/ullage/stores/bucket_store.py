@@ -233,7 +233,7 @@ class BucketStore:
             _now() - looked > _OLDER_VERSIONS_STAY.total_seconds() * 500
         ):  # half of it: clocks differ
             raise StoreError(
-                f"saving the document {name!r} took so long that another may have been saved meanwhile",
+                f"saving the document {name!r} took too long: another may have been saved meanwhile",
                 path=self.place,
                 hint="load it again and repeat the change",
             )
