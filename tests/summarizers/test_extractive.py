@@ -249,3 +249,38 @@ def test_newest_words_are_not_cut_for_less_than_the_mark_is_worth():
         step = parse_sections(render(facts, tokens=tokens))[9]
         missing = re.search(r"\[… (\d+) characters left out", step)
         assert missing is None or int(missing[1]) > 160
+
+
+def written(text: str, path: str = "/w/reader.py") -> list[dict]:
+    return [call("Write", 9, file_path=path, content=text), answer(9, "ok")]
+
+
+def test_of_what_was_written_declarations_come_first():
+    words = [a + b for a in ("har", "mea", "wal", "tun", "shi", "gra") for b in ("bour", "dow", "nut", "dra", "yard", "mill")]  # fmt: skip
+    body = "\n".join(f"    {word}_total = {word}_rate * {word}_count" for word in words)
+    names = ("harbour_of_ledger", "meadow_for_receipt", "walnut_in_column", "tundra_by_account")
+    heads = [f"def {name}(source, table):" for name in names]
+    text = "\n".join(f"{head}\n{body}" for head in heads)
+    shown = parse_sections(render(collect([user("Go."), *written(text)]), tokens=700))[3]
+    assert [head for head in heads if head not in shown] == []
+
+
+def test_pieces_of_an_earlier_summary_stay_by_what_they_say_not_by_their_place():
+    telling = "- The harbour ledger rejects receipts whose quartz column is empty."
+    rows = [telling, *(f"- Step {n} went on as before." for n in range(60))]
+    text = "This session is being continued from a previous conversation that ran out of context.\n"
+    text += "5. Problem Solving:\n" + "\n".join(rows) + "\n6. All User Messages:\n- go"
+    items = [user(text), said("I look at it."), user("Go on."), said("I do.")]
+    shown = parse_sections(render(collect(items), tokens=450))[5]
+    assert telling in shown
+    assert "Step 3 went on" not in shown
+
+
+def test_remarks_that_only_prepare_are_not_listed_once_their_turn_is_reported():
+    remarks = [m for n in range(4) for m in (said(f"Now remove the lane of form {n}:"), call("Bash", n, command=f"rm {n}"), answer(n, "ok"))]  # fmt: skip
+    report = "All lanes are removed: the viewer draws one line for each checkpoint."
+    turn = [user("Remove the lanes."), *remarks, said(report)]
+    done = render(collect([*turn, user("Thanks. Now the title."), said("I look at it.")]))
+    assert report in done
+    assert "Now remove the lane of form" not in done
+    assert "Now remove the lane of form 3" in render(collect(turn[:-1]))

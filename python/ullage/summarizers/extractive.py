@@ -506,8 +506,7 @@ def _rendered(
     facts: Facts, *, tokens: int, newest_apart: bool, instructions: str, user_tokens: int | None
 ) -> Flow[str]:
     focus = _words(instructions)
-    found = _new_units(facts, instructions)
-    carried = _not_said_again(carried_units(facts), found)
+    found, carried = _units(facts, instructions)
     yield LetOthersRun()
     frame = _Frame.of(
         tokens, {6, 9, *(n for n in (*found, *carried) if found.get(n) or carried.get(n))}
@@ -636,7 +635,7 @@ def needed_tokens(facts: Facts) -> int:
     Args:
         facts: Of what is summarised.
     """
-    new, old = _new_units(facts, ""), carried_units(facts)
+    new, old = _units(facts, "")
     words = words_need(facts.inputs).whole + _cost(old.get(6))
     rest = sum(_essential(facts, new, old).values())
     return max(words * 100 // WORDS_PERCENT, words + rest) + _FRAME
@@ -775,18 +774,23 @@ def _moved(unit: Unit, words: tuple[str, ...]) -> Unit:
     return unit._replace(rank=unit.rank - ESSENTIAL if unit.rank < 0 else unit.rank // _FOCUS)
 
 
-def _new_units(facts: Facts, instructions: str) -> dict[int, list[Unit]]:
-    told, written = course_lines.told_units(facts)
-    return {
+def _units(facts: Facts, instructions: str) -> tuple[dict[int, list[Unit]], dict[int, list[Unit]]]:
+    """What the sections can say by number: new, and of the previous summary."""
+    old = carried_units(facts)
+    earlier = old.get(5, [])
+    said, written, ranked = course_lines.told_units(facts, [unit.text for unit in earlier])
+    old[5] = [a if a.rank < 0 else b for a, b in zip(earlier, ranked, strict=True)]
+    new = {
         1: request(facts, instructions),
         2: concepts(facts),
         3: files(facts),
         4: errors(facts),
-        5: course_lines.problem_solving(facts, told),
+        5: course_lines.problem_solving(facts, said),
         WRITTEN: written,
         7: work_lines.pending(facts),
         8: current_work(facts),
     }
+    return new, _not_said_again(old, new)
 
 
 def _not_said_again(
@@ -812,11 +816,9 @@ def _course(
     new: Sequence[Unit], written: Sequence[Unit], old: Sequence[Unit], room: int
 ) -> tuple[str, str]:
     """The course of the work, and what was written to files: one room, what says most first."""
-    units = [*new, *written]
-    kept = _kept(units, old, room)
-    chosen = fitting(units, room - _spent(kept))
+    chosen = fitting([*old, *new, *written], room)
     course = lines_of([unit for unit in chosen if not unit.fenced])
-    return joined((kept, course)), lines_of([unit for unit in chosen if unit.fenced])
+    return course, lines_of([unit for unit in chosen if unit.fenced])
 
 
 def _kept(new: Sequence[Unit], old: Sequence[Unit], room: int) -> str:
