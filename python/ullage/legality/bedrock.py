@@ -22,7 +22,7 @@ from ullage.legality.blocks import (
     plain,
     repair_last_word,
 )
-from ullage.legality.check import RuleRequest, check_unicode
+from ullage.legality.check import RuleRequest, check_unicode, error_at
 from ullage.legality.draft import ASSISTANT, USER, Draft, Repaired, Slot
 from ullage.legality.internal import (
     Placed,
@@ -101,10 +101,6 @@ def tools_of(request: RuleRequest) -> Any:
     return config.get("tools") if isinstance(config, Mapping) else request.tools
 
 
-def _error(rule: str, index: int, block: int, detail: str) -> Violation:
-    return Violation(rule, "error", index, block, detail)
-
-
 # Content blocks of a message; what a block is, "" if none is known; all that it is, where it may be one.
 content_of = partial(listed, key="content")
 block_kind = partial(member, names=_KINDS)
@@ -128,48 +124,48 @@ def _of(message: Any, kind: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
 
 def _roles(messages: Sequence[Any]) -> Iterator[Violation]:
     if not messages:
-        yield _error("B01", -1, -1, "there is no message")
+        yield error_at("B01", -1, -1, "there is no message")
     previous = "assistant"
     for index, message in enumerate(messages):
         role = role_of(message)
         if role not in ("user", "assistant"):
-            yield _error("B01", index, -1, "role is not user or assistant")
+            yield error_at("B01", index, -1, "role is not user or assistant")
         elif role == previous:
             detail = (
                 "the first message is not the user's" if index == 0 else "two messages of one role"
             )
-            yield _error("B01", index, -1, detail)
+            yield error_at("B01", index, -1, detail)
         previous = role
     if messages and role_of(messages[-1]) == "assistant":
-        yield _error("B01", len(messages) - 1, -1, "the last message is not the user's")
+        yield error_at("B01", len(messages) - 1, -1, "the last message is not the user's")
 
 
 def _blanks(index: int, message: Any) -> Iterator[Violation]:
     if not content_of(message):
-        yield _error("B02", index, -1, "message without content")
+        yield error_at("B02", index, -1, "message without content")
     for position, block in enumerate(content_of(message)):
         kind = block_kind(block)
         if not kind and not (isinstance(block, Mapping) and block):
-            yield _error("B02", index, position, "not a content block")
+            yield error_at("B02", index, position, "not a content block")
         elif len(block) > 1 and len(block_kinds(block)) > 1:
-            yield _error(
+            yield error_at(
                 "B02", index, position, f"one block that is {' and '.join(block_kinds(block))}"
             )
         elif kind == "text" and not str(block["text"]).strip():
-            yield _error("B02", index, position, "text is blank")
+            yield error_at("B02", index, position, "text is blank")
     for position, result in _of(message, "toolResult"):
         parts = result.get("content")
         for part in parts if isinstance(parts, list | tuple) else ():
             if isinstance(part, Mapping) and "text" in part and not str(part["text"]).strip():
-                yield _error("B02", index, position, "text inside a result is blank")
+                yield error_at("B02", index, position, "text inside a result is blank")
         if result.get("status") == "error" and not result.get("content"):
-            yield _error("B02", index, position, "error result without content")
+            yield error_at("B02", index, position, "error result without content")
 
 
 def _tools(messages: Sequence[Any], tools: Any) -> Iterator[Violation]:
     kinds = {block_kind(block) for message in messages for block in content_of(message)}
     if kinds & {"toolUse", "toolResult"} and not tools:
-        yield _error("B03", -1, -1, "tool blocks without toolConfig")
+        yield error_at("B03", -1, -1, "tool blocks without toolConfig")
 
 
 def _pairs(messages: Sequence[Any]) -> Iterator[Violation]:
@@ -182,14 +178,14 @@ def _pairs(messages: Sequence[Any]) -> Iterator[Violation]:
         for position, call in _of(message, "toolUse"):
             name = str(call.get("toolUseId"))
             if role_of(message) != "assistant":
-                yield _error("B04", index, position, "toolUse in a user message")
+                yield error_at("B04", index, position, "toolUse in a user message")
                 continue
             if name in seen or not TOOL_ID.match(name):
-                yield _error(
+                yield error_at(
                     "B04", index, position, f"toolUseId {name[:64]} is repeated or malformed"
                 )
             if not isinstance(call.get("input"), Mapping):
-                yield _error("B04", index, position, "toolUse input is not an object")
+                yield error_at("B04", index, position, "toolUse input is not an object")
             seen.add(name)
             awaiting[name] = (index, position)
         yield from _results(index, message, awaiting)
@@ -205,16 +201,16 @@ def _results(index: int, message: Any, awaiting: dict[str, tuple[int, int]]) -> 
         result = block["toolResult"]
         name = str(result.get("toolUseId")) if isinstance(result, Mapping) else ""
         if role_of(message) != "user" or awaiting.pop(name, None) is None:
-            yield _error(
+            yield error_at(
                 "B04", index, position, f"toolResult {name[:64]} answers no call just before"
             )
         elif other:
-            yield _error("B04", index, position, "toolResult after other content")
+            yield error_at("B04", index, position, "toolResult after other content")
 
 
 def _unanswered(awaiting: Mapping[str, tuple[int, int]]) -> Iterator[Violation]:
     for name, (index, position) in awaiting.items():
-        yield _error(
+        yield error_at(
             "B04", index, position, f"toolUse {name[:64]} has no result in the next message"
         )
 
@@ -228,9 +224,9 @@ def _reasoning(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violat
     for index, message in enumerate(messages):
         for position, thought in _of(message, "reasoningContent"):
             if not _signed(thought):
-                yield _error("B05", index, position, "reasoning without its signature")
+                yield error_at("B05", index, position, "reasoning without its signature")
             elif request.original is not None and thought not in thoughts:
-                yield _error("B05", index, position, "reasoning is not as it came")
+                yield error_at("B05", index, position, "reasoning is not as it came")
 
 
 def _signed(thought: Mapping[str, Any]) -> bool:
@@ -243,17 +239,17 @@ def _signed(thought: Mapping[str, Any]) -> bool:
 def _cache_points(messages: Sequence[Any], system: Any, tools: Any) -> Iterator[Violation]:
     count = points_in(system, tools, *(content_of(message) for message in messages))
     if count > MAX_CACHE_POINTS:
-        yield _error("B06", -1, -1, f"{count} cache points, the limit is {MAX_CACHE_POINTS}")
+        yield error_at("B06", -1, -1, f"{count} cache points, the limit is {MAX_CACHE_POINTS}")
 
 
 def _limits(index: int, message: Any) -> Iterator[Violation]:
     images, documents = list(_of(message, "image")), list(_of(message, "document"))
     if len(images) > MAX_IMAGES or len(documents) > MAX_DOCUMENTS:
         detail = f"{len(images)} images and {len(documents)} documents in one message"
-        yield _error("B07", index, -1, detail)
+        yield error_at("B07", index, -1, detail)
     for position, image in images:
         if is_too_large(image, many=False):
-            yield _error("B07", index, position, "image is over 5 MB")
+            yield error_at("B07", index, position, "image is over 5 MB")
 
 
 def image_of(block: Any) -> Mapping[str, Any] | None:
@@ -294,7 +290,7 @@ def _many_media(messages: Sequence[Any]) -> Iterator[Violation]:
         return
     for index, position, image in images:
         if is_too_large(image, many=True):
-            yield _error(
+            yield error_at(
                 "B08", index, position, f"image has a side over {MAX_MANY_PX} px among many"
             )
 

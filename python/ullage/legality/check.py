@@ -95,6 +95,11 @@ def describe(violation: Violation) -> str:
     return line if rule is None else f"{line} -> {rule.advice} [{rule.source}]"
 
 
+def error_at(rule: str, message: int, block: int, detail: str) -> Violation:
+    """What a provider would refuse."""
+    return Violation(rule, "error", message, block, detail)
+
+
 # Ledgers of what may be no conversation: an item that cannot be read is a finding.
 
 

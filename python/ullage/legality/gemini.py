@@ -9,7 +9,7 @@ from typing import Any
 
 from ullage._engine.digests import Violation
 from ullage.legality.blocks import NO_MESSAGES, dumps
-from ullage.legality.check import RuleRequest, check_unicode
+from ullage.legality.check import RuleRequest, check_unicode, error_at
 from ullage.legality.draft import Repaired
 from ullage.legality.internal import (
     ChatLine,
@@ -47,7 +47,7 @@ _DATA = ranked(
 def check(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     """Checks contents; signatures are demanded from Gemini 3 on, and where no model is named."""
     if not contents:
-        yield _error("G01", -1, -1, "there is no content")
+        yield error_at("G01", -1, -1, "there is no content")
     for index, item in enumerate(contents):
         yield from _content(index, item)
     yield from _roles(contents)
@@ -62,10 +62,6 @@ def check(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
 def shared(messages: Sequence[Any], items: Sequence[Any]) -> tuple[()]:
     """As that of the chat form: nothing but ids of the internal view."""
     return ()
-
-
-def _error(rule: str, index: int, part: int, detail: str) -> Violation:
-    return Violation(rule, "error", index, part, detail)
 
 
 def signatures_needed(model: str | None) -> bool:
@@ -104,13 +100,13 @@ def _of(content: Any, kind: str) -> list[Any]:
 
 def _content(index: int, content: Any) -> Iterator[Violation]:
     if role_of(content) not in ("user", "model"):
-        yield _error("G01", index, -1, "role is not user or model")
+        yield error_at("G01", index, -1, "role is not user or model")
     if not parts_of(content):
-        yield _error("G05", index, -1, "content without parts")
+        yield error_at("G05", index, -1, "content without parts")
     for position, part in enumerate(parts_of(content)):
         if not part_kind(part) or (len(part) > 1 and len(data_of(part)) > 1):
             many = " and ".join(data_of(part))
-            yield _error(
+            yield error_at(
                 "G05", index, position, f"part that is {many}" if many else "part without data"
             )
 
@@ -123,7 +119,7 @@ def _roles(contents: Sequence[Any]) -> Iterator[Violation]:
             detail = (
                 "the first content is not the user's" if index == 0 else "two contents of one role"
             )
-            yield _error("G01", index, -1, detail)
+            yield error_at("G01", index, -1, detail)
         previous = role
 
 
@@ -131,11 +127,13 @@ def _calls(contents: Sequence[Any]) -> Iterator[Violation]:
     for index, content in enumerate(contents):
         calls = _of(content, "functionCall") if role_of(content) == "model" else []
         if calls and (index == 0 or role_of(contents[index - 1]) != "user"):
-            yield _error("G02", index, -1, "function call does not follow a user or function turn")
+            yield error_at(
+                "G02", index, -1, "function call does not follow a user or function turn"
+            )
         if not all(named(call) for call in calls):
-            yield _error("G03", index, -1, "function call without a name")
+            yield error_at("G03", index, -1, "function call without a name")
         if calls and index + 1 == len(contents):
-            yield _error("G06", index, -1, "the last content is a function call")
+            yield error_at("G06", index, -1, "the last content is a function call")
         yield from _responses(index, contents)
 
 
@@ -148,11 +146,11 @@ def _responses(index: int, contents: Sequence[Any]) -> Iterator[Violation]:
     names = [_name(call) for call in calls]
     answered = [_name(answer) for answer in answers]
     if sorted(names) != sorted(answered):
-        yield _error(
+        yield error_at(
             "G03", index, -1, f"{len(calls)} function calls, {len(answers)} responses to them"
         )
     elif names != answered:
-        yield _error("G03", index, -1, "responses in another order than the calls")
+        yield error_at("G03", index, -1, "responses in another order than the calls")
 
 
 def _name(call: Any) -> tuple[str, str]:
@@ -178,7 +176,7 @@ def _signatures(contents: Sequence[Any]) -> Iterator[Violation]:
             (at for at, part in enumerate(parts) if part_kind(part) == "functionCall"), None
         )
         if first is not None and not isinstance(parts[first].get("thoughtSignature"), str):
-            yield _error(
+            yield error_at(
                 "G04", index, first, "function call of the current turn without thoughtSignature"
             )
 
@@ -192,7 +190,9 @@ def _originals(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violat
             if signature is None or signature in DUMMY_SIGNATURES or part in parts_before:
                 continue
             call = part_kind(part) == "functionCall" and index >= start
-            yield _error("G04" if call else "G07", index, position, "signed part is not as it came")
+            yield error_at(
+                "G04" if call else "G07", index, position, "signed part is not as it came"
+            )
 
 
 # Repairs for Gemini: over contents.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from ullage.sessions.save import (
     without_change,
 )
 from ullage.transcript import resume
+from ullage.transcript.records import metadata_of
 
 # One line of a terminal.
 _TITLE_CHARS = 100
@@ -254,25 +255,20 @@ def _undo_in_pi(session: Session, *, write: bool) -> Undone:
 
 def _standing(lines: Sequence[Item]) -> list[int]:
     """Places of compactions that were neither taken back nor take one back."""
-    undone = {_about(line).get("undoes") for line in lines if line.get("subtype") == BOUNDARY}
+    undone = {metadata_of(line).get("undoes") for line in lines if line.get("subtype") == BOUNDARY}
     return [
         at
         for at, line in enumerate(lines)
         if line.get("subtype") == BOUNDARY
         and line.get("uuid") not in undone
-        and not _about(line).get("undoes")
+        and not metadata_of(line).get("undoes")
     ]
-
-
-def _about(line: Item) -> Mapping[str, Any]:
-    metadata = line.get("compactMetadata")
-    return metadata if isinstance(metadata, Mapping) else {}
 
 
 def _without(lines: Sequence[Item], at: int) -> list[Item]:
     """The lines as if this compaction and what was written with it, and all views after it, had never been written."""
     marks = [line for line in lines[at:] if line.get("subtype") == BOUNDARY]
-    written = {name for mark in marks for name in _about(mark).get("groupUuids") or ()}
+    written = {name for mark in marks for name in metadata_of(mark).get("groupUuids") or ()}
     places = {_place(mark) for mark in marks} - {""}
     lines_left = []
     for line in lines[at:]:

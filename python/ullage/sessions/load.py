@@ -18,6 +18,8 @@ from ullage.providers.registry import AnyProvider
 from ullage.transcript import Conversation, Transcript, resume
 from ullage.transcript.conversation import FilePin
 from ullage.transcript.formats import OpenedFile, read_recognised, recognised
+from ullage.transcript.formats._model import whole_count
+from ullage.transcript.records import as_string
 
 if TYPE_CHECKING:
     from ullage.legality import Originals, Report
@@ -226,7 +228,9 @@ def _claude_code(path: Path) -> Session:
         transcript=transcript,
         conversation=conversation,
         id=transcript.session_id,
-        cwd=next((cwd for entry in conversation.entries if (cwd := _text(entry.get("cwd")))), ""),
+        cwd=next(
+            (cwd for entry in conversation.entries if (cwd := as_string(entry.get("cwd")))), ""
+        ),
     )
 
 
@@ -294,23 +298,15 @@ def _other(path: Path, source: OpenedFile, kind: str, number: int) -> Session:
         boundaries=tuple(entry for entry in session.entries if entry.get("subtype") == BOUNDARY),
         system=session.system,
         tools=session.tools,
-        window_tokens=_whole(session.metadata.get("context_window_tokens")),
+        window_tokens=whole_count(session.metadata.get("context_window_tokens")),
         id=session.id,
-        cwd=_text(session.metadata.get("cwd")),
-        title=_text(session.metadata.get("title")),
+        cwd=as_string(session.metadata.get("cwd")),
+        title=as_string(session.metadata.get("title")),
     )
 
 
 def _overhead(items: Sequence[Item], weights: Weights | None) -> int | None:
     return core.Ledger(weights, items).overhead
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _whole(value: Any) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
 def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:

@@ -18,8 +18,6 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Unpack
 
-import orjson
-
 from ullage._engine import core
 from ullage.compaction import CompactionResult
 from ullage.compaction.api import Copies, entries_to_write, job_of, on_one_chain
@@ -41,7 +39,7 @@ from ullage.transcript.conversation import FilePin, open_regular
 from ullage.transcript.formats import OpenedFile
 from ullage.transcript.formats._model import iso
 from ullage.transcript.formats.pi import path_of
-from ullage.transcript.log import LogFile, line_of, sync_folder
+from ullage.transcript.log import LogFile, entry_in, line_of, sync_folder
 from ullage.transcript.write import NEWEST_LINES, Envelope, envelope_of, session_lines
 
 # A private draft next to the file to be written: put in place whole, removed later if its process was killed.
@@ -791,19 +789,11 @@ def _renamed(session: Session, name: str) -> bytes:
     kind = "session_meta" if session.format == "codex" else "session"
     lines = data.splitlines(keepends=True)
     for at, line in enumerate(lines):
-        entry = _loaded(line)
+        entry = entry_in(line)
         if entry.get("type") == kind:
             lines[at] = line_of(_head(session, entry, name), at)
             break
     return b"".join(lines)
-
-
-def _loaded(line: bytes) -> dict[str, Any]:
-    try:
-        value = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _head(session: Session, line: dict[str, Any], name: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ullage.transcript.records import (
     RecordSource,
     Replay,
     RowFlag,
+    as_string,
     kept_uuids,
     replay,
 )
@@ -132,10 +133,10 @@ class Entries:
 
 def row_of(at: int, item: Item) -> RecordLine:
     """The row of an entry; a bare message counts as an entry of its role."""
-    kind = _text(item.get("type"))
+    kind = as_string(item.get("type"))
     if "role" in item and "message" not in item:
-        kind = _text(item.get("role"))
-    subtype, uuid, parent = (_text(item.get(key)) for key in ("subtype", "uuid", "parentUuid"))
+        kind = as_string(item.get("role"))
+    subtype, uuid, parent = (as_string(item.get(key)) for key in ("subtype", "uuid", "parentUuid"))
     return RecordLine(at, kind, subtype, uuid, parent, _flags(kind, item))
 
 
@@ -254,10 +255,6 @@ def _unmeasured(entry: Item) -> Item:
 def _stand_in(slot: Placeholder) -> Item:
     message = {"role": "user", "content": slot.text}
     return {"type": "user", "uuid": slot.uuid, "isMeta": True, "message": message}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 # The state of a file when it was read, which a compaction compares before it writes, since others may write too.

@@ -23,7 +23,7 @@ from ullage.messages import (
     message_of,
 )
 from ullage.transcript.conversation import Conversation, Entries, FilePin, converse
-from ullage.transcript.records import GivenMark, RecordLine, RowFlag, mark_of
+from ullage.transcript.records import GivenMark, RecordLine, RowFlag, as_string, mark_of
 from ullage.transcript.render import to_messages
 
 # Messages that a user typed while the agent worked, and that stand in `queue-operation` lines only.
@@ -186,7 +186,7 @@ class Transcript:
     def _rows(self) -> list[RecordLine]:
         rows = self._read_rows()
         for at, entry in self._queued.items():
-            names = _text(entry["uuid"]), _text(entry["parentUuid"])
+            names = as_string(entry["uuid"]), as_string(entry["parentUuid"])
             # No flag: a message sent along does not take back what was asked before it.
             rows[at] = RecordLine(at, "user", "", *names, 0)
         return rows
@@ -312,7 +312,7 @@ class Transcript:
     def model(self) -> str:
         """The model of the newest response that a model gave; empty if there is none."""
         entry = self._newest_response()
-        return _text((message_of(entry) or {}).get("model")) if entry else ""
+        return as_string((message_of(entry) or {}).get("model")) if entry else ""
 
     @cached_property
     def usage(self) -> Mapping[str, Any] | None:
@@ -336,7 +336,7 @@ class Transcript:
 
     def _newest(self, key: str, wanted: Any) -> str:
         for row in reversed(self._rows):
-            if wanted(row) and (value := _text(self.stored(row.at).get(key))):
+            if wanted(row) and (value := as_string(self.stored(row.at).get(key))):
                 return value
         return ""
 
@@ -420,10 +420,6 @@ def _row(at: int, head: Any) -> RecordLine:
     if marks & _TYPED and kind == "user" and not flags:
         flags |= _PROMPT
     return RecordLine(at, kind, subtype, uuid, parent, flags)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 # Resume: what the model was shown last, from a file or from entries.

@@ -594,19 +594,7 @@ class TranscriptLog:
         return self.extend([item])[0]
 
     def extend(self, items: Iterable[Item]) -> list[dict[str, Any]]:
-        """Appends entries with one write: after a crash all of them are there, or an incomplete part.
-
-        Args:
-            items: See `append`; each follows the one before.
-
-        Returns:
-            The entries as written.
-
-        Raises:
-            InvalidMessage: See `append`; nothing was written.
-            LogConflict: See `append`.
-            StoreError: See `append`.
-        """
+        """`append` of several with one write, each after the one before: after a crash all of them are there, or an incomplete part."""
         with self.one_writer:
             leaf = self._leaf
             entries = []
@@ -704,7 +692,7 @@ class TranscriptLog:
         """Finds the newest entry, and the envelope that new ones carry over."""
         leaf, carried = None, {}
         for _, line, _ in self._file.lines_backwards():
-            entry = _parse(line)
+            entry = entry_in(line)
             if not isinstance(entry.get("uuid"), str) or entry.get("isSidechain") is True:
                 continue
             leaf = entry["uuid"]
@@ -781,7 +769,8 @@ def _plain_line(entry: Mapping[str, Any], index: int) -> bytes:
     return text.encode() + b"\n"
 
 
-def _parse(line: bytes) -> Mapping[str, Any]:
+def entry_in(line: bytes) -> dict[str, Any]:
+    """The object that a line holds; empty where it holds none."""
     try:
         entry = orjson.loads(line)
     except orjson.JSONDecodeError:

@@ -63,7 +63,7 @@ def parse_content_replacement(entry: Mapping[str, Any]) -> Replacements:
             tool_use_id, text = item.get("toolUseId"), item.get("replacement")
             if isinstance(tool_use_id, str) and isinstance(text, str):
                 replaced[tool_use_id] = text
-    return Replacements(replaced, frozenset(_strings(entry.get("kept"))))
+    return Replacements(replaced, frozenset(as_strings(entry.get("kept"))))
 
 
 # ---- snip ------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def snip(removed: Sequence[str], *, reason: str = "", freed_tokens: int = 0) -> 
 def parse_snip(entry: Mapping[str, Any]) -> list[str]:
     """Uuids that a snip line removes; empty for any other entry."""
     metadata = entry.get("snipMetadata")
-    return _strings(metadata.get("removedUuids")) if isinstance(metadata, Mapping) else []
+    return as_strings(metadata.get("removedUuids")) if isinstance(metadata, Mapping) else []
 
 
 # ---- microcompact ----------------------------------------------------------------------------
@@ -140,8 +140,8 @@ def parse_microcompact(entry: Mapping[str, Any]) -> Microcompact:
     texts = fields.get("texts")
     pairs = texts.items() if isinstance(texts, Mapping) else ()
     return Microcompact(
-        tuple(_strings(fields.get("compactedToolIds"))),
-        tuple(_strings(fields.get("clearedAttachmentUUIDs"))),
+        tuple(as_strings(fields.get("compactedToolIds"))),
+        tuple(as_strings(fields.get("clearedAttachmentUUIDs"))),
         {key: text for key, text in pairs if isinstance(text, str)},
     )
 
@@ -198,11 +198,11 @@ def collapse_commit(commit: CollapseCommit, *, session_id: str = "") -> Record:
 def parse_collapse_commit(entry: Mapping[str, Any]) -> CollapseCommit | None:
     """The commit in a line, or `None` if its ends or its text are missing."""
     first, last = entry.get("firstArchivedUuid"), entry.get("lastArchivedUuid")
-    summary = _text(entry.get("summary"))
-    content = _text(entry.get("summaryContent")) or summary
+    summary = as_string(entry.get("summary"))
+    content = as_string(entry.get("summaryContent")) or summary
     if not (isinstance(first, str) and isinstance(last, str) and content):
         return None
-    ids = _text(entry.get("collapseId")), _text(entry.get("summaryUuid"))
+    ids = as_string(entry.get("collapseId")), as_string(entry.get("summaryUuid"))
     return CollapseCommit(*ids, content, summary, first, last)
 
 
@@ -213,7 +213,7 @@ def collapse_expand(collapse_id: str, *, session_id: str = "") -> Record:
 
 def parse_collapse_expand(entry: Mapping[str, Any]) -> str:
     """The collapse id that a `collapse-expand` line takes back; empty if it names none."""
-    return _text(entry.get("collapseId"))
+    return as_string(entry.get("collapseId"))
 
 
 def collapse_snapshot(snapshot: CollapseSnapshot, *, session_id: str = "") -> Record:
@@ -253,7 +253,9 @@ def _staged(item: Mapping[str, Any]) -> StagedSpan | None:
         return None
     risk = item.get("risk")
     score = float(risk) if isinstance(risk, int | float) else 0.0
-    return StagedSpan(first, last, _text(item.get("summary")), score, _int(item.get("stagedAt")))
+    return StagedSpan(
+        first, last, as_string(item.get("summary")), score, _int(item.get("stagedAt"))
+    )
 
 
 # ---- compaction ------------------------------------------------------------------------------
@@ -297,11 +299,13 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _strings(value: Any) -> list[str]:
+def as_strings(value: Any) -> list[str]:
+    """The strings of a list; empty for anything else."""
     return [item for item in _list(value) if isinstance(item, str)]
 
 
-def _text(value: Any) -> str:
+def as_string(value: Any) -> str:
+    """A string; empty for anything else."""
     return value if isinstance(value, str) else ""
 
 
@@ -436,7 +440,7 @@ def _below(
     for row in rows:
         parent = row.parent
         if not parent and row.subtype == BOUNDARY:
-            parent = _string(source.load(row.at).get("logicalParentUuid"))
+            parent = as_string(source.load(row.at).get("logicalParentUuid"))
         if parent:
             children[parent].append(row)
     descendants: set[int] = set()
@@ -462,7 +466,7 @@ def _unfinished(rows: Sequence[RecordLine], source: RecordSource, state: Replay)
         entry = source.load(row.at)
         group = _group(entry)
         # Codex puts the history that is left instead of a summary.
-        complete = has_summary or _metadata(entry).get("replacementHistory") is True
+        complete = has_summary or metadata_of(entry).get("replacementHistory") is True
         if not complete or not group <= uuids:
             out.add(row.at)
             partial |= group
@@ -477,10 +481,11 @@ def _unfinished(rows: Sequence[RecordLine], source: RecordSource, state: Replay)
 
 def _group(entry: Item) -> set[str]:
     """Uuids that were written together with a boundary, as its metadata says."""
-    return set(_apply_records_strings(_metadata(entry).get("groupUuids")))
+    return set(as_strings(metadata_of(entry).get("groupUuids")))
 
 
-def _metadata(entry: Item) -> Mapping[str, Any]:
+def metadata_of(entry: Item) -> Mapping[str, Any]:
+    """What a boundary says of its compaction."""
     metadata = entry.get("compactMetadata")
     return metadata if isinstance(metadata, Mapping) else {}
 
@@ -530,7 +535,7 @@ class _Fold:
 
     def _boundary(self, row: RecordLine, entry: Item) -> None:
         self._place_waiting()
-        metadata = _metadata(entry)
+        metadata = metadata_of(entry)
         preserved = self._preserved(metadata)
         self._state.context = []
         self._state.boundary = row
@@ -543,15 +548,13 @@ class _Fold:
         context = self._state.context
         where = {slot.uuid: at for at, slot in enumerate(context) if slot.uuid}
         messages = metadata.get("preservedMessages")
-        if isinstance(messages, Mapping) and (
-            uuids := _apply_records_strings(messages.get("uuids"))
-        ):
+        if isinstance(messages, Mapping) and (uuids := as_strings(messages.get("uuids"))):
             self._state.missing.extend(uuid for uuid in uuids if uuid not in where)
             return [context[where[uuid]] for uuid in uuids if uuid in where]
         segment = metadata.get("preservedSegment")
         if not isinstance(segment, Mapping):
             return []
-        head, tail = _string(segment.get("headUuid")), _string(segment.get("tailUuid"))
+        head, tail = as_string(segment.get("headUuid")), as_string(segment.get("tailUuid"))
         if head not in where or tail not in where:
             self._state.missing.extend(uuid for uuid in (head, tail) if uuid and uuid not in where)
             return []
@@ -665,12 +668,8 @@ def _rows_in(slot: Slot) -> Iterable[RecordLine]:
 
 def kept_uuids(boundary: Item) -> set[str]:
     """Uuids that a boundary says were kept, as far as it names each."""
-    messages = _metadata(boundary).get("preservedMessages")
-    return (
-        set(_apply_records_strings(messages.get("uuids")))
-        if isinstance(messages, Mapping)
-        else set()
-    )
+    messages = metadata_of(boundary).get("preservedMessages")
+    return set(as_strings(messages.get("uuids"))) if isinstance(messages, Mapping) else set()
 
 
 GivenMark = tuple[int, str, list[str], bool, list[str], str, str, str]
@@ -680,18 +679,18 @@ kept entries, head and tail of a kept segment, anchor."""
 
 def mark_of(at: int, boundary: Item) -> GivenMark:
     """A boundary's mark, as the engine takes it."""
-    metadata = _metadata(boundary)
+    metadata = metadata_of(boundary)
     messages, segment = metadata.get("preservedMessages"), metadata.get("preservedSegment")
-    uuids = _apply_records_strings(messages.get("uuids")) if isinstance(messages, Mapping) else []
+    uuids = as_strings(messages.get("uuids")) if isinstance(messages, Mapping) else []
     ends = segment if isinstance(segment, Mapping) else {}
     return (
         at,
-        _string(boundary.get("logicalParentUuid")),
-        _apply_records_strings(metadata.get("groupUuids")),
+        as_string(boundary.get("logicalParentUuid")),
+        as_strings(metadata.get("groupUuids")),
         metadata.get("replacementHistory") is True,
         uuids,
-        _string(ends.get("headUuid")),
-        _string(ends.get("tailUuid")),
+        as_string(ends.get("headUuid")),
+        as_string(ends.get("tailUuid")),
         _anchor(metadata),
     )
 
@@ -699,14 +698,6 @@ def mark_of(at: int, boundary: Item) -> GivenMark:
 def _anchor(metadata: Mapping[str, Any]) -> str:
     for key in ("preservedMessages", "preservedSegment"):
         part = metadata.get(key)
-        if isinstance(part, Mapping) and (anchor := _string(part.get("anchorUuid"))):
+        if isinstance(part, Mapping) and (anchor := as_string(part.get("anchorUuid"))):
             return anchor
     return ""
-
-
-def _string(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _apply_records_strings(value: Any) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from ullage.messages import Block, Content, Item, message_of
+from ullage.transcript.records import as_string, as_strings
 
 # Renders attachments of a transcript as the user text that the model sees.
 #
@@ -137,8 +138,8 @@ def _agents(attachment: Attachment) -> str:
 
 
 def _delta(attachment: Attachment, what: str, added: str, removed: str) -> str:
-    lines = _strings(attachment.get("addedLines")) or _strings(attachment.get(added))
-    removed_names = _strings(attachment.get(removed))
+    lines = as_strings(attachment.get("addedLines")) or as_strings(attachment.get(added))
+    removed_names = as_strings(attachment.get(removed))
     return _join(
         [f"{what} now available:\n" + "\n".join(lines) if lines else ""],
         [f"{what} no longer available: " + ", ".join(removed_names) if removed_names else ""],
@@ -146,9 +147,9 @@ def _delta(attachment: Attachment, what: str, added: str, removed: str) -> str:
 
 
 def _instructions(attachment: Attachment) -> str:
-    removed = _strings(attachment.get("removedNames"))
+    removed = as_strings(attachment.get("removedNames"))
     return _join(
-        _strings(attachment.get("addedBlocks")),
+        as_strings(attachment.get("addedBlocks")),
         ["Servers no longer connected: " + ", ".join(removed) if removed else ""],
     )
 
@@ -205,7 +206,7 @@ def _token_count(attachment: Attachment) -> str:
 
 def _hook_context(attachment: Attachment) -> str:
     content = attachment.get("content")
-    texts = [content] if isinstance(content, str) else _strings(content)
+    texts = [content] if isinstance(content, str) else as_strings(content)
     return _join([f"From hook {_string(attachment.get('hookName'))}:"], texts) if texts else ""
 
 
@@ -258,10 +259,6 @@ def _name(attachment: Attachment) -> str:
 
 def _string(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else str(value)
-
-
-def _strings(value: Any) -> list[str]:
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def _objects(value: Any) -> list[Mapping[str, Any]]:
@@ -331,7 +328,7 @@ def project(item: Item, texts: Mapping[str, str]) -> Item:
 def _replaced(block: Any, texts: Mapping[str, str]) -> Any:
     if not isinstance(block, (dict, Mapping)) or block.get("type") != "tool_result":
         return block
-    text = texts.get(_text(block.get("tool_use_id")))
+    text = texts.get(as_string(block.get("tool_use_id")))
     return block if text is None else {**block, "content": text}
 
 
@@ -385,7 +382,7 @@ def _steps(messages: Sequence[Mapping[str, Any]]) -> tuple[list[_Step], list[tup
     for owner, message in enumerate(messages):
         parts = _parts(owner, message)
         if message.get("role") == "assistant":
-            step = _step_for(steps, _text(message.get("id")))
+            step = _step_for(steps, as_string(message.get("id")))
             step.response += parts
             for call in _calls(parts):
                 by_call[call] = step
@@ -409,7 +406,7 @@ def _assign(answers: Iterable[_Part], by_call: Mapping[str, _Step]) -> list[tupl
     answered: set[str] = set()
     for part in answers:
         owner, block = part
-        call = _text(block.get("tool_use_id")) if isinstance(block, (dict, Mapping)) else ""
+        call = as_string(block.get("tool_use_id")) if isinstance(block, (dict, Mapping)) else ""
         step = by_call.get(call)
         if step is None or call in answered:
             orphans.append((owner, call))
@@ -429,7 +426,7 @@ def _parts(owner: int, message: Mapping[str, Any]) -> list[_Part]:
 def _calls(parts: Iterable[_Part]) -> Iterable[str]:
     for _, block in parts:
         if isinstance(block, (dict, Mapping)) and block.get("type") == "tool_use":
-            yield _text(block.get("id"))
+            yield as_string(block.get("id"))
 
 
 def _is_result(block: Block | str) -> bool:
@@ -477,8 +474,4 @@ def _uuids(parts: Sequence[_Part], items: Sequence[Item]) -> tuple[str, ...]:
 
 
 def _uuid(item: Item) -> str:
-    return _text(item.get("uuid"))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return as_string(item.get("uuid"))

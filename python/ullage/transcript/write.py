@@ -191,18 +191,7 @@ def compaction_lines(
 ) -> tuple[list[StoredEntry], list[StoredEntry]]:
     """The lines that `write_compaction` writes, not written: the boundary's group, and what is repeated after it.
 
-    Args:
-        log: See `write_compaction`.
-        boundary: See `write_compaction`.
-        summaries: See `write_compaction`.
-        parent: Uuid of the entry that the boundary follows; `None`: there is none.
-        kept_entries: See `write_compaction`.
-        attachments: See `write_compaction`.
-        metadata: See `write_compaction`.
-
-    Raises:
-        InvalidMessage: See `write_compaction`.
-        ValueError: There is no summary.
+    Arguments and errors are those of `write_compaction`; `parent` is the uuid of the entry that the boundary follows, if there is one.
     """
     if not summaries:
         raise ValueError("a compaction needs a summary")

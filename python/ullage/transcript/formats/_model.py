@@ -253,17 +253,18 @@ def usage_of(
         cache_write: Of the prompt, those written to a cache.
         inclusive: Whether `prompt` includes the cached ones, as OpenAI counts, or not, as Anthropic.
     """
-    read, write = _count(cache_read), _count(cache_write)
-    fresh = _count(prompt) - (read + write if inclusive else 0)
+    read, write = whole_count(cache_read), whole_count(cache_write)
+    fresh = whole_count(prompt) - (read + write if inclusive else 0)
     return {
         "input_tokens": max(0, fresh),
         "cache_read_input_tokens": read,
         "cache_creation_input_tokens": write,
-        "output_tokens": _count(output),
+        "output_tokens": whole_count(output),
     }
 
 
-def _count(value: Any) -> int:
+def whole_count(value: Any) -> int:
+    """A count; 0 for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
