@@ -70,16 +70,22 @@ def test_estimates_of_a_text(text: str) -> None:
     assert core.rough_text(text, 3) == twin.rough_text(text, 3)
 
 
+def as_input(module: Any, value: Any) -> tuple[int, int]:
+    """Characters and calibrated tokens of a value as the input of a call."""
+    call = {"type": "tool_use", "id": "t", "name": "", "input": value}
+    ledger = module.Ledger(weights(module), [{"role": "assistant", "content": [call]}])
+    return ledger.blocks(0)[0].chars, ledger.blocks(0)[0].tokens
+
+
 @given(JSON)
 def test_json(value: Any) -> None:
-    assert core.json_length(value) == twin.json_length(value)
-    assert core.json_features(value) == twin.json_features(value)
+    assert as_input(core, value) == as_input(twin, value)
 
 
 @given(JSON)
-def test_json_length_is_that_of_the_standard_library(value: Any) -> None:
+def test_json_is_as_long_as_the_standard_library_writes_it(value: Any) -> None:
     built = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    assert twin.json_length(value) == len(built)
+    assert as_input(core, value)[0] == len(built)
 
 
 @given(st.text(max_size=40), st.integers(-1, 9) | st.sampled_from([2**53, 2**53 + 1, 2**64]))
@@ -160,13 +166,13 @@ BAD_JSON = {
 
 @pytest.mark.parametrize("value", BAD_JSON.values(), ids=BAD_JSON)
 def test_what_is_no_json(value: Any) -> None:
-    ours = outcome(core.json_length, value)
-    assert ours == outcome(twin.json_length, value)
+    ours = outcome(as_input, core, value)
+    assert ours == outcome(as_input, twin, value)
     assert ours[0].__name__ == "InvalidMessage"
 
 
 def test_depth_up_to_the_limit_counts() -> None:
-    assert core.json_length(deep(128)) == twin.json_length(deep(128)) == 257
+    assert as_input(core, deep(128))[0] == as_input(twin, deep(128))[0] == 257
 
 
 @pytest.mark.parametrize("name", ["features", "rough_text", "image_size"])

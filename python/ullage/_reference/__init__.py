@@ -24,7 +24,7 @@ from ullage._reference.jsonl import TranscriptIndex
 from ullage._reference.ledger import Ledger
 from ullage._reference.names import NameTally, find_names
 from ullage._reference.outcome import is_framing, read_result, telling_lines
-from ullage._reference.read import json_features, json_length, media_indices
+from ullage._reference.read import media_indices
 from ullage._reference.rules import Verifier, check
 from ullage._reference.survey import Survey
 from ullage._reference.text import (

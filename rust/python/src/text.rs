@@ -4,11 +4,10 @@ use crate::value::PyValue;
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyInt, PyString, PyTuple};
 use ullage_core::digest::{BLOCK_KINDS, ROLES};
 use ullage_core::text::{
-    self as core, FEATURES, Features, HiddenRule, ImageRule, JsonTally, MAX_COUNT, MAX_DEPTH,
-    MAX_INT_BITS, MAX_WEIGHT, Text,
+    self as core, FEATURES, Features, HiddenRule, ImageRule, MAX_COUNT, MAX_WEIGHT, Text,
 };
 use ullage_core::view::Value;
 
@@ -32,19 +31,6 @@ fn invalid_policy(field: &str, value: &Bound<'_, PyAny>, limit: &str) -> PyErr {
     class
         .and_then(|class| class.call1((field, value, limit)))
         .map_or_else(|error| error, PyErr::from_value)
-}
-
-/// `InvalidMessage(reason, got=type)`.
-fn invalid_message(reason: &str, got: &Bound<'_, PyAny>) -> PyErr {
-    static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    let raised = || {
-        let py = got.py();
-        let named = PyDict::new(py);
-        named.set_item("got", got.get_type().name()?)?;
-        let class = import(py, &CLASS, "ullage.exceptions", "InvalidMessage")?;
-        class.call((reason,), Some(&named))
-    };
-    raised().map_or_else(|error| error, PyErr::from_value)
 }
 
 /// An integer in a range; what is no integer is a `TypeError`.
@@ -159,16 +145,6 @@ fn features<'py>(text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyTuple>> {
 }
 
 #[pyfunction]
-fn json_features<'py>(value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
-    PyTuple::new(value.py(), json_tally(value)?.counter.take().0)
-}
-
-#[pyfunction]
-fn json_length(value: &Bound<'_, PyAny>) -> PyResult<u64> {
-    Ok(json_tally(value)?.length)
-}
-
-#[pyfunction]
 fn estimate_text(text: &Bound<'_, PyString>, weights: &Bound<'_, Weights>) -> u64 {
     with_text(text, |text| core::estimate_text(text, &weights.get().inner))
 }
@@ -193,92 +169,12 @@ fn image_tokens(
     ))
 }
 
-/// Length and features of a value's compact JSON.
-pub(crate) fn json_tally(value: &Bound<'_, PyAny>) -> PyResult<JsonTally> {
-    let mut tally = JsonTally::default();
-    walk(value, &mut tally, 0)?;
-    Ok(tally)
-}
-
-/// In the order of `json.dumps`: a subclass counts as what it extends.
-fn walk(value: &Bound<'_, PyAny>, tally: &mut JsonTally, depth: u32) -> PyResult<()> {
-    if let Ok(string) = value.cast::<PyString>() {
-        with_text(string, |text| tally.string(text, depth));
-        return Ok(());
-    }
-    if let Some(word) = word(value)? {
-        tally.word(&word);
-        return Ok(());
-    }
-    if depth >= MAX_DEPTH {
-        return Err(invalid_message(
-            &format!("nested deeper than {MAX_DEPTH}"),
-            value,
-        ));
-    }
-    if let Ok(items) = value.cast::<PyList>() {
-        tally.array(items.len(), depth);
-        return items
-            .iter()
-            .try_for_each(|item| walk(&item, tally, depth + 1));
-    }
-    if let Ok(items) = value.cast::<PyTuple>() {
-        tally.array(items.len(), depth);
-        return items
-            .iter()
-            .try_for_each(|item| walk(&item, tally, depth + 1));
-    }
-    let Ok(members) = value.cast::<PyDict>() else {
-        return Err(invalid_message("not a JSON value", value));
-    };
-    tally.object(members.len(), depth);
-    members.iter().try_for_each(|(key, item)| {
-        member(&key, tally, depth + 1)?;
-        walk(&item, tally, depth + 1)
-    })
-}
-
-fn member(key: &Bound<'_, PyAny>, tally: &mut JsonTally, depth: u32) -> PyResult<()> {
-    if let Ok(string) = key.cast::<PyString>() {
-        with_text(string, |text| tally.string(text, depth));
-        return Ok(());
-    }
-    let word = word(key)?.ok_or_else(|| invalid_message("not a JSON key", key))?;
-    tally.string(Text::Ascii(word.as_bytes()), depth);
-    Ok(())
-}
-
-/// How JSON spells a number, a truth value or none.
-fn word(value: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
-    if value.is_none() {
-        return Ok(Some("null".to_owned()));
-    }
-    if let Ok(truth) = value.cast::<PyBool>() {
-        return Ok(Some(truth.is_true().to_string()));
-    }
-    if let Ok(float) = value.cast::<PyFloat>() {
-        return Ok(Some(core::float_repr(float.value())));
-    }
-    let Ok(int) = value.cast::<PyInt>() else {
-        return Ok(None);
-    };
-    match PyValue::new(int).with_word(str::to_owned) {
-        Ok(spelled) => Ok(Some(spelled)),
-        Err(_) => Err(invalid_message(
-            &format!("an integer of more than {MAX_INT_BITS} bits"),
-            value,
-        )),
-    }
-}
-
 /// Adds this file's names to the module.
 pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<Weights>()?;
     m.add("FEATURE_NAMES", PyTuple::new(m.py(), core::feature::NAMES)?)?;
     m.add_function(wrap_pyfunction!(rough_text, m)?)?;
     m.add_function(wrap_pyfunction!(features, m)?)?;
-    m.add_function(wrap_pyfunction!(json_features, m)?)?;
-    m.add_function(wrap_pyfunction!(json_length, m)?)?;
     m.add_function(wrap_pyfunction!(estimate_text, m)?)?;
     m.add_function(wrap_pyfunction!(image_size, m)?)?;
     m.add_function(wrap_pyfunction!(image_tokens, m)?)
