@@ -34,6 +34,7 @@ from ullage.manager.questions import RequestRecord
 from ullage.manager.values import Figure, Request
 from ullage.messages import Item, common_length, message_of
 from ullage.policy import Policy
+from ullage.policy.whole import policy_given
 from ullage.transcript.index import Transcript
 from ullage.transcript.log import TranscriptLog, iso_of, line_of
 from ullage.transcript.records import snip
@@ -413,6 +414,7 @@ def set_state(machine: Machine, stored: Mapping[str, Any], history: Sequence[Ite
     try:
         machine.call_ids = CallIds({**machine.call_ids.came_as, **stored.get("renamed", {})})
         machine.history = machine.call_ids.of_all(history)
+        del machine.prints[len(history) :]
         machine.view = load_view(stored["view"], machine.history, machine.view.weights)
         machine.pins = {name: Pin(name, text, by) for name, text, by in stored["pins"]}
         machine.tracking = Tracking(**stored["tracking"])
@@ -508,8 +510,7 @@ def _changes(machine: Machine) -> dict[str, Any]:
 
 def policy_of(stored: Mapping[str, Any]) -> Policy:
     """The policy that `_changes` described."""
-    base = Policy.ladder() if stored["preset"] == "ladder" else Policy.buffered()
-    return base.change(stored["changes"])
+    return policy_given(stored["preset"]).change(stored["changes"])
 
 
 def arguments_of(saved: Mapping[str, Any], policy: Policy | str | None) -> dict[str, Any]:
@@ -783,6 +784,27 @@ class Journal:
     def _wrote(self, starts: Iterable[int]) -> None:
         del self.offsets[self.messages :]
         self.offsets.extend(starts)
+
+    def message(self, at: int) -> Added | None:
+        """What the log records about a message of the history; `None`: it has no line of its own."""
+        if not 0 <= at < len(self.offsets) or self.offsets[at] < 0:
+            return None
+        return read_message(self.log, self.offsets[at])
+
+    def item(self, at: int) -> Item | None:
+        """A message of the history, equal to what was added."""
+        added = self.message(at)
+        return None if added is None else added.item
+
+    def trimmed(self, machine: Machine) -> None:
+        """The oldest of the account was dropped from memory: what is left is in the log."""
+        self.reports, self.records = len(machine.reports), len(machine.records)
+
+    def rewound(self, count: int) -> None:
+        """Only so many messages of the history are left; `without` takes the others out of the transcript's context."""
+        self.messages = min(self.messages, count)
+        if self.recorder is not None:
+            self.recorder = self.recorder.again()  # it knows messages that are not there any more
 
     def close(self) -> None:
         """Close the log, if it is the manager's own."""

@@ -26,7 +26,7 @@ from ullage.manager.request_writer import RequestWriter
 from ullage.messages import Item, message_of
 
 if TYPE_CHECKING:
-    from ullage.manager.journal import Added, Journal, ReadJournal
+    from ullage.manager.journal import Journal, ReadJournal
     from ullage.manager.options import Log
     from ullage.manager.values import Request
     from ullage.manager.whole_list import Followed
@@ -251,10 +251,10 @@ def as_entries(
 
 
 MOST_TOLD = 256
-"""Reports, and records of requests, that are remembered at least; at twice as many the oldest go."""
+"""Reports, and records of requests, that are remembered at least; at twice as many the oldest go: what stays is moved once in so many requests."""
 
 _FEW = 64
-"""Messages that may have left the view before it is worth a walk."""
+"""Messages that may have left the view before it is worth a walk, which costs the length of the view."""
 
 
 def too_many_told(machine: Machine) -> bool:
@@ -378,6 +378,7 @@ class Keeper:
             opened_log(log, self._clock, create=True) if isinstance(log, str | PathLike) else log
         )
         try:
+            # A log of another program counts too: what it holds would be taken for this conversation's beginning.
             if opened.leaf is not None or read_journal(opened).state:
                 raise LogConflict(
                     f"{opened.name}: the log holds a conversation already",
@@ -405,6 +406,7 @@ class Keeper:
         account = {"reports": read.reports, "records": read.records, "let_go": read.let_go}
         load_account(machine, account)
         trim_account(machine)
+        # Plain messages have no line of the state after them: they are added as they were.
         for added in read.later:
             at_ms = ms_of(added.timestamp)
             self._add_again(added.item, at_ms=at_ms, uuid=added.uuid, answer=added.answer)
@@ -444,14 +446,10 @@ class Keeper:
 
     def lighten(self) -> None:
         """Let go of what left the view, after a request: messages that the log holds, names, times, what the repairer knows of them."""
-        self._lighten()
+        trim_account(self._machine)
         if self._journal is not None:
-            machine, journal = self._machine, self._journal
-            journal.reports, journal.records = len(machine.reports), len(machine.records)
-
-    def _lighten(self) -> None:
+            self._journal.trimmed(self._machine)
         machine, view = self._machine, self._machine.view
-        trim_account(machine)
         count = len(machine.history)
         left = count - len(view)
         if abs(left - self._left) < _FEW:
@@ -459,39 +457,28 @@ class Keeper:
         self._left = left
         shown = {source for source in view.sources if isinstance(source, int)}
         inside = {*shown, *(int(key) for key in view.sources if str(key).isdecimal()), count - 1}
+        # Also without a log: of thinking that no request shows any more, nothing need be held.
         self._writer.forget(machine, shown)
         view.bases = {key: base for key, base in view.bases.items() if key in shown}
         if self._journal is None:
             return
         if not isinstance(machine.history, History):
-            machine.history = History(machine.history, self._read)
+            # Read through the journal alone: nothing that the conversation holds refers back to it, so it goes with its last user.
+            machine.history = History(machine.history, self._journal.item)
         history = machine.history
         history.let_go(inside)
         view.uuids = {at: name for at, name in view.uuids.items() if history.held(at)}
         view.times = {at: came for at, came in view.times.items() if history.held(at)}
 
-    def _read(self, at: int) -> Item | None:
-        added = self._added(at)
-        return None if added is None else added.item
-
-    def _added(self, at: int) -> Added | None:
-        """What the log records about a message of the history."""
-        from ullage.manager.journal import read_message
-
-        journal = self._journal
-        if journal is None or not 0 <= at < len(journal.offsets) or journal.offsets[at] < 0:
-            return None
-        return read_message(journal.log, journal.offsets[at])
-
     def name(self, positions: Iterable[int]) -> None:
         """Have names and times of these messages of the history in memory again, which left it."""
         from ullage.manager.journal import ms_of
 
-        view, history = self._machine.view, self._machine.history
+        view, history, journal = self._machine.view, self._machine.history, self._journal
+        if journal is None or not isinstance(history, History):
+            return
         for at in positions:
-            if not isinstance(history, History) or history.held(at):
-                continue
-            added = self._added(at)
+            added = None if history.held(at) else journal.message(at)
             if added is None or added.item is None:
                 continue
             if not isinstance(added.item.get("uuid"), str):
@@ -551,8 +538,10 @@ class Keeper:
             machine.looks += levels
             if journal is not None:
                 journal.holds -= 1
+            # A failed summary counts towards the rest of the summarizer: an error that is ours leaves a state that is whole.
             if failure is None or (isinstance(failure, UllageError) and failure.code != "aborted"):
                 self.commit(what)
+            # Another call went on from what this one changed: taking that back would lose its work.
             elif before is not None and counts[2] == _marks(machine):
                 self.go_back(before, len(machine.history), counts[:2])
         if what == "prepare":
@@ -594,15 +583,16 @@ class Keeper:
     def rewind(self, count: int) -> None:
         """See `ContextManager.rewind`."""
         journal, machine = self._journal, self._machine
+        # Messages that stay come back into the view, where lines of a transcript name them.
         self.name(range(len(machine.history)))
         back = range(max(0, count), len(machine.history))
+        # The log calls them so; afterwards the machine does not know them.
         names = [] if journal is None else journal.names(machine, back)
         self._writer.note_imported(machine)
         rewind(machine, count)
         if journal is None:
             return
-        journal.messages = min(journal.messages, count)
-        journal.recorder = journal.recorder and journal.recorder.again()
+        journal.rewound(count)
         self.commit("rewind", journal.without(names, "taken back"))
 
 

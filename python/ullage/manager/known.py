@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from ullage.transcript.log import TranscriptLog
 
 
+# `model` is Gemini's, `developer` and `function` are OpenAI's.
 _ROLES: Final = ("user", "assistant", "system", "developer", "tool", "function", "model")
 _SPEAKERS: Final = ("assistant", "model")
+# Types of lines in transcripts, of which some hold no message: they are kept in the history, and not sent.
 _LINES: Final = frozenset(
     (
         "user",
@@ -262,6 +264,7 @@ def check_item(item: Any, provider: Provider) -> None:
 def _check_form(item: Item, provider: Provider) -> None:
     """Refuse a message that only another provider has; the internal view, which is Anthropic's form, is read by all."""
     forms = forms_of(item)
+    # A provider of the host's own may take whatever it likes.
     if not forms or provider.name in forms or provider.name not in SHAPES:
         return
     if forms != ("anthropic",) or provider.internal:

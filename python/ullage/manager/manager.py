@@ -189,6 +189,7 @@ class ContextManager:
             standing = machine.standing()
             try:
                 machine.take(message, at_ms=self._clock())
+                # First the line: where that fails, no thinking has been bound to a message that is taken back.
                 written = keeper.added()
                 self._writer.note_answer(machine)
                 if not written:
@@ -267,10 +268,13 @@ class ContextManager:
             self.host.background.stop_task()
             request = self._at_rest(now_ms)
             if request is None:
+                # Only a token ends a call halfway that never waits: without one a copy of the state would be made for nothing.
                 with self._keeper.whole("prepare", careful=cancel is not None):
                     self._keeper.sent = request = self._run(self._prepare(now_ms), cancel)
             self._marks.begin(self.machine)
-            self._keeper.sent = request
+            self._keeper.sent = (
+                request  # what a model that summarises repeats, to read the provider's cache
+            )
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
             return request
         finally:
@@ -382,6 +386,7 @@ class ContextManager:
         if at_ms is None or now is None:
             return None
         await (sleep or asyncio.sleep)(max(0, at_ms - now) / 1000)
+        # A request was made meanwhile, which used the cache: it runs out later.
         if self.machine.requests != number:
             return None
         with self._keeper.whole("compact_idle"):
@@ -402,17 +407,13 @@ class ContextManager:
             ContextTooLarge: All last resorts were tried for this request.
             ManagerBusy: See `prepare`.
         """
-        from ullage.manager.prepare import recover
-
         with self._exclusive("on_overflow"), self._keeper.whole("on_overflow", careful=False):
-            return self._run(recover(*self._conversation, error))
+            return self._run(prepare.recover(*self._conversation, error))
 
     async def aon_overflow(self, error: object) -> Recovery:
         """`on_overflow`, without blocking the event loop."""
-        from ullage.manager.prepare import recover
-
         with self._exclusive("aon_overflow"), self._keeper.whole("on_overflow"):
-            return await self._arun(recover(*self._conversation, error))
+            return await self._arun(prepare.recover(*self._conversation, error))
 
     def stage_ahead(self) -> int:
         """Write the summaries that a context collapse will need, and wait for them; `prepare` has them written in the background anyway.
@@ -434,6 +435,7 @@ class ContextManager:
         Raises:
             UnknownHandle: No placeholder with that id is in the context.
         """
+        # What comes back is named in the log's lines, also where it has left memory.
         self._keeper.name(range(len(self.machine.history)))
         with self._keeper.whole("expand", careful=False):
             return self._run(prepare.expand(self.machine, self._writer, collapse_id))
@@ -528,7 +530,7 @@ class ContextManager:
             manager = make(policy=policy, **outside)
             manager._keeper.adopt(log, owned=owned)
         except BaseException:
-            if owned:
+            if owned:  # an open log is its owner's to close
                 log.close()
             raise
         return manager
@@ -692,6 +694,7 @@ class ContextManager:
         """
         with self._exclusive("changed_view"):
             self.host.background.stop_task()
+            # Before anything is taken: estimates and marks go by the window of this model.
             self._meet(system, tools, model, messages)
             with self._keeper.whole("prepare", careful=False):
                 list_view = self._run(self._lists.follow_changed(messages, self, unchanged))
@@ -716,6 +719,7 @@ class ContextManager:
 
     def view_kept(self, view: ListView) -> None:
         """The framework has put the newest view in place of its own list, which the next call hands over."""
+        # Else the next call would take what the levels changed for edits of the framework's, and go back to before them.
         self._lists.replaced_by(view)
         self._keeper.commit("view")
 
@@ -859,7 +863,7 @@ class ContextManager:
         form = shown_form(items, self.machine.provider)
         if form is None:
             return
-        self._form_is_open = False
+        self._form_is_open = False  # from here on a message in another form is an error
         if form is self.machine.provider or shown_form(self.machine.history, form) is not None:
             return  # earlier messages have shown it
         before = self.machine.provider
@@ -881,6 +885,7 @@ class ContextManager:
             self._arguments["model"] = model
         arguments = {"system": system, "tools": None if tools is None else CountedTools(tools)}
         changed = {name: value for name, value in arguments.items() if value is not None}
+        # Mostly all is as it was: frameworks hand over the same prompt and tools each time.
         if model is not None or any(
             getattr(writer, name) != wanted for name, wanted in changed.items()
         ):
@@ -895,12 +900,13 @@ class ContextManager:
     def _at_rest(self, now_ms: int | None) -> Request | None:
         """The next request, if no level has anything to do for it, and none has to be asked."""
         machine, keeper = self.machine, self._keeper
+        # A turn of an agent mostly ends here: no flow, no copy of the state, whatever the length of the conversation.
         if not self._marks.suffice:
             return None
         now = self._clock() if now_ms is None else now_ms
         if not self._marks.hold(machine, self.host, now):
             return None
-        if not self.host.logged:
+        if not self.host.logged:  # nothing that could fail halfway
             request = prepare.at_rest(machine, self._writer, self._marks.tokens, now)
             if too_many_told(machine):
                 keeper.lighten()

@@ -133,6 +133,7 @@ def costs_of(machine: Machine) -> SessionCosts:
     size = working_size(
         machine.model, machine.stated_policy, overhead_tokens=machine.overhead_tokens
     )
+    # Where the host stated a window, the size to work in is that.
     if size.tokens != machine.window.context:
         size = size._replace(tokens=machine.window.context, why="a setting")
     requests = [(record.number, record.tokens, record.at_ms) for record in machine.records]
@@ -152,6 +153,7 @@ def _audited(machine: Machine) -> Iterator[AuditedRequest]:
     for report in machine.reports:
         if report.first_changed is not None:
             first = changed.setdefault(report.request, report)
+            # The earliest change of a request is what broke its prefix.
             if report.first_changed < (first.first_changed or 0):
                 changed[report.request] = report
     before: Mapping[str, object] = {}
@@ -207,6 +209,7 @@ def _other(
 
 def recall_of(machine: Machine, host: Host) -> Recall:
     """Recall over everything that was added to the conversation."""
+    # What a log of our own holds, the history holds: the same text would be found twice.
     transcript = None if host.logged else host.options.get("transcript_path") or None
     archive = Archive(machine.history, store=host.offload, transcript=transcript)
     for state in machine.states.values():

@@ -33,10 +33,10 @@ FORMAT = 1
 """Of the stored form; raised when an older reader could not read it any more."""
 
 PRINT = 12
-"""Hex digits of a message's fingerprint."""
+"""Hex digits of a message's fingerprint: 48 bits, so that one of some 10^14 edits passes unseen."""
 
 POINTS = 16
-"""States that are held to go back to: the newest, each a few bytes for a message."""
+"""States that are held to go back to: the newest, each a few bytes for a message. An edit before all of them starts from the list again."""
 
 
 def print_of(item: object) -> str:
@@ -172,7 +172,7 @@ VERSION = 1
 """Of `view_state`; raised when an older reader could not read it any more."""
 
 OFTEN = 64
-"""Requests after which a point to go back to is noted even if no level has acted."""
+"""Requests after which a point to go back to is noted even if no level has acted: as many are made again at most."""
 
 
 class Turns(Protocol):
@@ -280,6 +280,7 @@ class WholeLists:
             answers = _speaks(items[at])
             if answers and at and not _speaks(items[at - 1]) and self._followed.asked != at:
                 reports += yield from self._past_request()
+            # Parts of one answer, as the Responses API has them: the last says that the answer is whole.
             last = answers and (at + 1 == len(items) or not _speaks(items[at + 1]))
             (turns.observe if last else turns.add)(items[at])
             self._note_taken(prints[at])
@@ -385,6 +386,7 @@ class WholeLists:
             start = followed.start(at)
             read = read_item(items[at], self._machine.provider, position=start, open_calls=list)
             end = start + len(read)
+            # A host may have added a message in another way of writing than the framework's list has it.
             if normal_form(history[start:end]) != normal_form(read):
                 break
             followed.prints.append(prints[at])
@@ -397,6 +399,7 @@ class WholeLists:
         point = next(
             (candidate for candidate in reversed(followed.points) if candidate[0] <= count), None
         )
+        # Levels write the same again; a model's summary is not made again for an edit.
         asks = self._host.summarizer is not None
         if self._host.logged or (point is None and asks):
             self._keeper.rewind(followed.start(count))
@@ -410,7 +413,6 @@ class WholeLists:
         )
         followed.cut(0 if point is None else point[0])
         self._keeper.go_back(state, state["count"], counts)
-        del machine.prints[state["count"] :]
 
     def _empty_state(self) -> Mapping[str, Any]:
         """The state of a conversation that begins, with what the provider said of the window since."""

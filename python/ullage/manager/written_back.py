@@ -237,6 +237,7 @@ def aligned(before: Sequence[Written], after: Sequence[Item]) -> list[Written]:
 def standing(written: Sequence[Written], items: Sequence[Item]) -> list[Written]:
     """What the list already says as it is to be sent, since the newest view was kept, as given."""
     standing_lines: list[Written] = []
+    # A place that another message is made of stays that message's.
     origins = {line.origin for line in written}
     following = 0
     for line in written:

@@ -563,8 +563,8 @@ class SessionMemoryPolicy(Group):
     stale_seconds: int = number(60, "seconds", "an update older than this counts as stuck", low=1)
 
 
-# A preset is a name in a file, so that a file says what it differs from.
-_PRESETS = ("buffered", "ladder")
+_PRESETS: Final = ("buffered", "ladder")
+"""Class methods of `Policy`: a preset is a name in a file, in a saved state and as an argument, so that each says what it differs from."""
 
 
 def _dotted(changes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -573,6 +573,7 @@ def _dotted(changes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
         if isinstance(value, Mapping):
             yield from _dotted(value, f"{prefix}{key}.")
         else:
+            # TOML and JSON have lists, a policy that can be compared has tuples.
             yield f"{prefix}{key}", tuple(value) if isinstance(value, list) else value
 
 
@@ -672,6 +673,7 @@ class Policy:
         groups_read: dict[str, Any] = {}
         if not isinstance(path, str | os.PathLike | None):
             raise InvalidPolicy("policy file", path, "must be a path, or the name of a preset")
+        # A file of that name is meant before the preset is.
         if path is not None and str(path) in _PRESETS and not pathlib.Path(path).exists():
             groups_read = {"preset": str(path)}
         elif path is not None:
@@ -708,7 +710,7 @@ class Policy:
             raise InvalidPolicy(
                 "preset", preset, f"must be one of {', '.join(map(repr, _PRESETS))}"
             )
-        base = cls.ladder() if preset == "ladder" else cls.buffered()
+        base: Self = getattr(cls, preset)()
         return base.change(document)
 
     def change(self, changes: Mapping[str, Any]) -> Self:
@@ -773,7 +775,8 @@ class Policy:
         return {now.name: now.value for now, then in pairs if now.value != then.value}
 
     def _preset(self) -> Self:
-        return type(self).ladder() if self.preset == "ladder" else type(self).buffered()
+        preset: Self = getattr(type(self), self.preset)()
+        return preset
 
     @classmethod
     def _groups(cls) -> dict[str, type[Group]]:
@@ -796,9 +799,6 @@ def _ordered(low_name: str, low: int, high_name: str, high: int) -> None:
 # A policy argument: a `Policy`, or the name of a preset.
 
 
-_GIVEN_PRESETS = {"buffered": Policy.buffered, "ladder": Policy.ladder}
-
-
 def policy_given(policy: Policy | str | None, usual: Policy | None = None) -> Policy:
     """The policy that was passed, or the preset of that name; `None`: `Policy.buffered()`.
 
@@ -814,6 +814,7 @@ def policy_given(policy: Policy | str | None, usual: Policy | None = None) -> Po
         raise InvalidPolicy(
             "policy", type(policy).__name__, limit, hint="Policy.load(path) reads a file"
         )
-    if policy not in _GIVEN_PRESETS:
-        raise InvalidPolicy("policy", policy, limit, hint=nearest(policy, _GIVEN_PRESETS))
-    return _GIVEN_PRESETS[policy]()
+    if policy not in _PRESETS:
+        raise InvalidPolicy("policy", policy, limit, hint=nearest(policy, _PRESETS))
+    preset: Policy = getattr(Policy, policy)()
+    return preset
