@@ -16,7 +16,8 @@ pytest.importorskip("cyclopts")
 pytest.importorskip("rich")
 
 from ullage.cli import main
-from ullage.cli.output import json_printable, printable
+from ullage.cli.output import json_printable
+from ullage.recall.text import visible
 from ullage.transcript import TranscriptLog
 
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
@@ -151,11 +152,11 @@ def test_every_character_that_steers_is_escaped_and_no_other():
     for code in range(0x3000):
         char = chr(code)
         steers = unicodedata.category(char) == "Cc" or char in BIDI + BREAKS
-        shown = printable(char)
+        shown = visible(char)
         if steers and char not in "\n\t":
             assert shown.isascii()
             assert shown.startswith("\\")
         else:
             assert shown == char
         assert json.loads(json_printable(json.dumps(char, ensure_ascii=False))) == char
-    assert printable("a\r\nb") == "a\nb"
+    assert visible("a\r\nb") == "a\nb"

@@ -195,7 +195,7 @@ def test_text_of_a_session_cannot_control_the_terminal(tmp_path):
             screen = pilot.app.export_screenshot()
             assert not set(screen) & {"\x1b", "\x07", "\x9b", "\u202e"}
         assert "[bold]no markup[/bold]" in pilot.app.screen.shown.text(0)
-        assert "\\u001b" in pilot.app.screen.shown.text(0)
+        assert "\\x1b" in pilot.app.screen.shown.text(0)
 
     drive(SessionApp(path), steps)
 

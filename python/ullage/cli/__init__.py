@@ -34,11 +34,11 @@ def _complain(error: UllageError | OSError, *, as_json: bool) -> int:
 def _tell(text: str) -> None:
     """Print a line on standard error, escaped, since file names and lines may contain anything."""
     try:
-        from ullage.cli.output import printable
+        from ullage.recall.text import visible
     except ModuleNotFoundError:  # a missing extra, which the message names
         print(text, file=sys.stderr)
     else:
-        print(printable(text), file=sys.stderr)
+        print(visible(text), file=sys.stderr)
 
 
 def _closed_pipe() -> int:

@@ -30,32 +30,16 @@ from rich.text import Text
 
 from ullage.counting.window import WindowSettings
 from ullage.exceptions import InvalidPolicy, UllageError
+from ullage.recall.text import HIDDEN, visible
 from ullage.sessions import Session
 from ullage.sessions.find import home_relative
 
-# Escapes text from files before it is printed, so that it cannot control the terminal or reverse its text direction.
-
-
-_HIDDEN = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
-"""DEL, the C1 controls, line separators, and characters that set the direction of text."""
-
-_TEXT = re.compile(f"[\x00-\x08\x0b-\x1f{_HIDDEN}]")
-_JSON = re.compile(f"[{_HIDDEN}]")
-
-
-def printable(text: str) -> str:
-    r"""Escape every control character except line ends and tabs, such as `\x1b`."""
-    return _TEXT.sub(_escaped, text.replace("\r\n", "\n"))
+_JSON = re.compile(f"[{HIDDEN}]")
 
 
 def json_printable(text: str) -> str:
-    r"""Like `printable`, for JSON, where an escape such as `\u202e` means the character itself."""
+    r"""Like `visible`, for JSON, where an escape such as `\u202e` means the character itself."""
     return _JSON.sub(lambda char: f"\\u{ord(char[0]):04x}", text)
-
-
-def _escaped(char: re.Match[str]) -> str:
-    code = ord(char[0])
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 class SafeConsole(Console):
@@ -74,7 +58,7 @@ class SafeConsole(Console):
 
 
 def _safe(segment: Segment) -> Segment:
-    text: Any = printable(segment.text)
+    text: Any = visible(segment.text)
     return segment if text == segment.text else Segment(text, segment.style)
 
 
@@ -120,7 +104,7 @@ def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
 
 
 def _one_line(cell: str) -> str:
-    return printable(" ".join(cell.splitlines()))
+    return visible(" ".join(cell.splitlines()))
 
 
 def path_end(path: str, width: int) -> str:
@@ -189,7 +173,7 @@ class Output:
 
     def line(self, text: str, *, style: str = "", cut: bool = False) -> None:
         """One line of text, printed as it is; with `cut` without what does not fit a terminal's line."""
-        shown = Text(printable(text))
+        shown = Text(visible(text))
         if cut and not self.piped:
             shown.truncate(self.console.width, overflow="ellipsis")
         self.console.print(shown, style=style or None)
@@ -209,12 +193,12 @@ class Output:
         grid = Table.grid(padding=0)
         grid.add_column(width=width, no_wrap=True)
         grid.add_column(overflow="fold")
-        grid.add_row(name, Text(printable(text), style=style))
+        grid.add_row(name, Text(visible(text), style=style))
         self.console.print(grid)
 
     def text(self, text: str, *, style: str = "") -> None:
         """Text of any length, not wrapped and not interpreted."""
-        self.console.print(printable(text), markup=False, soft_wrap=True, style=style or None)
+        self.console.print(visible(text), markup=False, soft_wrap=True, style=style or None)
 
     def table(
         self,
@@ -256,7 +240,7 @@ class Output:
             shown = (
                 path_end(cell, most[at]) if at in paths else cell for at, cell in enumerate(row)
             )
-            table.add_row(*(escape(printable(cell)) for cell in shown))
+            table.add_row(*(escape(visible(cell)) for cell in shown))
         self.console.print(table)
 
     def _plain(
@@ -276,7 +260,7 @@ class Output:
 
     def note(self, text: str) -> None:
         """A note on standard error."""
-        self.errors.print(escape(printable(text)), style="yellow")
+        self.errors.print(escape(visible(text)), style="yellow")
 
     def notes(self, texts: Sequence[str]) -> None:
         """Print the first few notes; `inspect --json` lists all."""

@@ -121,8 +121,11 @@ def _show(out: Output, rows: list[ListedSession], count: int) -> None:
     last = len(cells[0]) - 1
     figures, long = tuple(range(2, last - 1)), (last - 1, last)
     out.table(cells[0], cells[1:], right=figures, whole=(0, 1), cut=long, paths=long[:1])
-    size = tokens(sum(row.tokens for row in rows))
-    out.line(f"{counted(len(rows), 'session')}: {size} tokens, ${_dollars(rows):,.2f}", style="dim")
+    total = f"{counted(len(rows), 'session')}: {tokens(sum(row.tokens for row in rows))} tokens"
+    cost = _dollars(rows)
+    out.line(
+        f"{total}, ${cost:,.2f}" if cost else total, style="dim"
+    )  # without: no file states usage
     if len(rows) < count:
         out.note(f"note: {len(rows):,} of {count:,} sessions; --number 0 shows all")
 
@@ -177,7 +180,7 @@ def search_command(
     if json:
         out.json({"words": " ".join(words), "sessions": [_data(session) for session in matches]})
     elif not matches:
-        out.line("no session holds these words")
+        out.line("no session contains these words")
     for session in [] if json else matches:
         out.heading(f"{session.id}  {session.title}", cut=True)
         out.line(

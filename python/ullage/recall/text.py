@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -73,16 +74,20 @@ def _block(role: str, block: Mapping[str, Any]) -> str:
 # Text of a session for a screen, with escapes for what would control it or reverse the direction of text.
 
 
-_HIDDEN = {
-    code: f"\\u{code:04x}"
-    for code in (*range(0x9), 0xB, *range(0xE, 0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F,
-                 *range(0x2028, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
-}  # fmt: skip
+HIDDEN = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+"""DEL, the C1 controls, line separators, and characters that set the direction of text."""
+
+_UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{HIDDEN}\ud800-\udfff]")
 
 
 def visible(text: str) -> str:
-    """The text with control characters, except line ends and tabs, and lone surrogates as escapes."""
-    return text.translate(_HIDDEN)
+    r"""The text with control characters, except line ends and tabs, and lone surrogates as escapes such as `\x1b`."""
+    return _UNSAFE.sub(_escaped, text.replace("\r\n", "\n"))
+
+
+def _escaped(char: re.Match[str]) -> str:
+    code = ord(char[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 # Messages of the history under a name of their own.

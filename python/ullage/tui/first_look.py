@@ -98,7 +98,7 @@ def rows_text(rows: Sequence[tuple[str, int]], whole: int, width: int) -> Text:
     text = Text()
     for name, size in shown:
         share = f"{100 * size / whole if whole else 0:5.1f} %"
-        text.append(f"{_end(visible(name), most):<{most}}  {size:>9,}  {share}  ")
+        text.append(f"{end_of(visible(name), most):<{most}}  {size:>9,}  {share}  ")
         text.append(bar_of(size, whole, bars).rstrip("░") + "\n", style=BAR_STYLE)
     return text
 
@@ -111,6 +111,6 @@ _FIGURES = 22
 _LEAST_BAR, _MOST_BAR = 16, 40
 
 
-def _end(name: str, most: int) -> str:
+def end_of(name: str, most: int) -> str:
     """The end of a long path, since most share the beginning."""
     return name if len(name) <= most else f"…{name[1 - most :]}"

@@ -40,7 +40,7 @@ from ullage.sessions.find import (
     title_of,
     tool_folders,
 )
-from ullage.tui.first_look import BAR_STYLE, bar_of, glance, rows_text
+from ullage.tui.first_look import BAR_STYLE, bar_of, end_of, glance, rows_text
 
 if TYPE_CHECKING:
     from ullage.sessions import CompactedSession
@@ -485,7 +485,7 @@ class SessionsScreen(Screen[None]):
         count = f"{len(self.rows):,}" + (
             f" of {len(self.listed_rows):,}" if len(self.rows) < len(self.listed_rows) else ""
         )
-        return f"{count} sessions by {self.sorting}: {size:,} tokens, ${dollars:,.2f}{'; reading …' if self.reading else ''}"
+        return f"{count} sessions by {self.sorting}: {size:,} tokens{f', ${dollars:,.2f}' if dollars else ''}{'; reading …' if self.reading else ''}"
 
     def action_filter(self) -> None:
         """Focus on the filter."""
@@ -537,7 +537,7 @@ def _cells(row: ListedSession, names: tuple[str, ...]) -> list[tuple[str, str]]:
         "tokens": f"{row.tokens:,}",
         "fill": f"{100 * row.tokens / row.window_tokens:.0f} %" if row.window_tokens else "–",
         "cost": "–" if row.dollars is None else f"${row.dollars:,.2f}",
-        "project": project if len(project) <= most else f"…{project[1 - most :]}",
+        "project": end_of(project, most),
         "title": row.problem or row.title,
     }
     return [(name, visible(texts[name])) for name in names]
