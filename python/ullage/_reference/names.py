@@ -20,7 +20,7 @@ TICKET: Final = 3
 SYMBOL: Final = 4
 OPTION: Final = 5
 
-MIN_CHARS = 4
+MIN_CHARS = 4  # shorter runs name nothing
 MAX_NAME = 200
 """Longer runs are data (a signed URL, base64), not names."""
 

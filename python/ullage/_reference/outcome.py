@@ -12,13 +12,13 @@ from typing import Final
 
 from ullage._reference.text import data_text, stored_text, valid_text, word_list
 
-SCANNED_LINES: Final = 3000
-LINE_CHARS: Final = 200
-LAST_LINES: Final = 12
-CODE_CHARS: Final = 400
-HEAD_CHARS: Final = 600
-TAIL_CHARS: Final = 4000
-FEW_LINES: Final = 3
+SCANNED_LINES: Final = 3000  # the verdict of a build log is among them or at its end
+LINE_CHARS: Final = 200  # of a line that are looked at
+LAST_LINES: Final = 12  # of a success, in which its verdict is looked for
+CODE_CHARS: Final = 400  # at both ends: a code in between is of something else
+HEAD_CHARS: Final = 600  # where hosts write that a call failed
+TAIL_CHARS: Final = 4000  # in which a verdict is looked for
+FEW_LINES: Final = 3  # of a success without a verdict: as few lines are shown by the newest
 
 
 def _tables() -> dict[str, list[str]]:
@@ -105,8 +105,8 @@ def _newest_lines(text: str) -> Iterator[str]:
 # out, no pattern takes. Most lines of a result have no two digits.
 
 
-MIN_CHARS: Final = 4
-MAX_CHARS: Final = 160
+MIN_CHARS: Final = 4  # fewer characters tell nothing
+MAX_CHARS: Final = 160  # longer lines are data
 KEYED: Final = 1
 PORT: Final = 2
 

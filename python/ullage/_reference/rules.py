@@ -318,7 +318,7 @@ class Pairing:
 # Who may speak where (A01, A11, A12, A29).
 
 
-MAX_MESSAGES = 100_000
+MAX_MESSAGES = 100_000  # A01
 
 
 @dataclass(slots=True)
@@ -551,7 +551,7 @@ def _strict(index: int, at: int, role: int, block: BlockDigest, out: Findings) -
 # Cache markers: how many, and in which order (A17, A18).
 
 
-MAX_MARKERS = 4
+MAX_MARKERS = 4  # A17
 MARKER = BlockFlag.CACHE_5M | BlockFlag.CACHE_1H | BlockFlag.CACHE_BAD
 
 
@@ -1101,7 +1101,7 @@ class Local:
 # Mistral: what it asks beyond the chat form (M02 to M05).
 
 
-ID_CHARS = 9
+ID_CHARS = 9  # M03
 
 
 @dataclass(slots=True)
@@ -1138,8 +1138,8 @@ def mistral_call(index: int, position: int, name: str, out: Findings) -> None:
 # OpenAI's chat form: the rules O01 to O10, and the base of all who speak it.
 
 
-MAX_ID_CHARS = 40
-MAX_STRING_CHARS = 10_485_760
+MAX_ID_CHARS = 40  # O05
+MAX_STRING_CHARS = 10_485_760  # O08: the error `string_above_max_length` names it
 PART_KINDS = (BlockKind.TEXT, BlockKind.IMAGE, BlockKind.DOCUMENT, BlockKind.UNKNOWN)
 # Under which rule each dialect files an unpaired call, a stray tool message and too many tokens.
 RULES = {

@@ -144,11 +144,12 @@ FEATURE_NAMES: Final = (
 )
 """In the order of a tuple of features. The last four are counted on JSON only."""
 
-UNIT: Final = 4096
+UNIT: Final = 4096  # tokens are weighed in this many parts
+# 256 tokens a feature: sums of texts below 2^40 characters stay below 2^64.
 MAX_WEIGHT: Final = 1 << 20
-MAX_COUNT: Final = 1 << 53
-MAX_DEPTH: Final = 128
-MAX_INT_BITS: Final = 14_000
+MAX_COUNT: Final = 1 << 53  # far above any request, far below an overflow
+MAX_DEPTH: Final = 128  # no API takes tool input so deep
+MAX_INT_BITS: Final = 14_000  # the decimal text of larger integers costs quadratic time
 
 _BLOCK_KINDS: Final = 15
 _ROLES: Final = 5

@@ -504,7 +504,7 @@ def _split(slot: Slot) -> Iterator[Slot]:
 # Items that must become messages before anything else is looked at (A01).
 
 
-MAX_DEPTH = 100
+MAX_DEPTH = 100  # the engine walks 128 containers, those around a value included
 TOOL = "tool"
 _ROLES = {
     "human": USER,

@@ -16,7 +16,7 @@ from ullage.messages import THINKING, same_items
 
 T = TypeVar("T")
 
-_BASE_CHARS = 40
+_BASE_CHARS = 40  # at most 51 with the digest: Converse takes 64
 _ID = re.compile(r"[A-Za-z0-9_-]+\Z")
 _NO_ID: Any = object()
 """No call, or no result."""

@@ -99,6 +99,7 @@ def _history_of(session: Session) -> tuple[list[Item], list[int]]:
     """Entries of the user and the model, in order, and their number before each compaction."""
     if session.transcript is not None and session.conversation is not None:
         removed = session.conversation.report.removed
+        # No request of this conversation held these.
         left_out = {"sidechain", "synthetic", "rewound", "unfinished"}
         items: Sequence[Item] = [
             entry
@@ -127,6 +128,7 @@ def _prompt(entry: Item) -> int:
         return 0
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     counts = (usage.get(name) for name in names)
+    # Not `isinstance`: `true` is no count.
     return sum(value for value in counts if type(value) is int)
 
 
@@ -390,6 +392,7 @@ def frontier_plot(costs: Sequence[SizeCost], unmanaged_nanousd: int) -> str:
 NEXT_CALLS: Final = 20
 """Calls after a request whose names count."""
 
+# Of a session, evenly apart: each look searches all of a context.
 _LOOKS: Final = 12
 _LEAST_NAMES: Final = 5
 """Fewer names at a request say nothing."""
