@@ -49,6 +49,19 @@ def kept(messages: Messages, target: int) -> Messages:
     return messages
 
 
+def once_only(messages: Messages, target: int) -> Messages:
+    """Forgets its own summary, with the rule in it."""
+    if "Summary:" in str(messages[0]["content"]):
+        return messages[1:]
+    return noted(messages[1:], f"Summary: {messages[0]['content']}")
+
+
+def shown_in_part(message: Messages | dict[str, Any]) -> dict[str, Any]:
+    assert isinstance(message, dict)
+    text = message["content"]
+    return {**message, "content": f"{text[:8]}…"} if message["role"] == "tool" else message
+
+
 BREAKERS: dict[str, Compactor] = {
     "pairs": Compactor("", lambda m, t: [one for one in m if one["role"] != "tool"]),
     "order": Compactor("", lambda m, t: [*m[1:2], *m[:1], *m[2:]]),
@@ -67,6 +80,10 @@ BREAKERS: dict[str, Compactor] = {
     "newest-is-kept-first": Compactor("", lambda m, t: [m[0], *noted(m[-1:], "Summary.")]),
     "target-is-used": Compactor("", lambda m, t: noted(m[-1:], "Summary of earlier messages.")),
     "report-is-true": Compactor("", kept, stated=lambda m, t: ["0 messages stated"] if m else []),
+    "newest-request-stays": Compactor("", lambda m, t: noted(m[1:], "Summary of earlier messages.")),
+    "second-time-too": Compactor("", once_only),
+    "words-stay-whole": Compactor("", lambda m, t: [shown_in_part(one) for one in m]),
+    "smaller-target-leaves-less": Compactor("", lambda m, t: m if t < 300 else m[-1:]),
     SLOW: Compactor("", slow),
 }
 
@@ -198,6 +215,31 @@ def test_what_stands_for_a_target_stands_for_twice_as_much(said: str, target: in
     assert found.after is not None
     assert found.changed
     assert laws.monotone(found) is None
+
+
+@pytest.mark.both_engines
+@pytest.mark.parametrize(
+    ("said", "target"),
+    [
+        # A rule whose message had given way stood in section 1 of the first summary alone.
+        ("user 118, user 98, assistant 75, user 4", 408),
+        # What was kept could be shortened, but there was “nothing new” to summarise.
+        ("user 6, tools 27, tools 11+18+5, tools 19, tools 15, tools 440", 796),
+        ("user 38, user 113, assistant 53, user 115, assistant 97, tools 457, user 22", 602),
+    ],
+)
+def test_a_second_compaction_keeps_rules_and_target(said: str, target: int) -> None:
+    found = laws.Trial(Compactor("ullage", ours, size=tokens), case(said, target))
+    assert found.changed
+    assert laws.second_time_too(found) is None
+
+
+def test_a_printed_case_is_read_again() -> None:
+    turns = (Turn("user", 0, (6,)), Turn("tools", 4, (9, 5)), Turn("user", 5, (3,)), Turn("user", 9))
+    one = laws.Case(turns, 300)
+    printed, _, _ = str(one).partition(";")
+    assert printed == "user 6, tools 9+5 #4, user 3, user 6 #9"
+    assert case(printed, 300) == one
 
 
 # ---- command and plugin ----------------------------------------------------------------------

@@ -905,8 +905,11 @@ LOOKS = 4
 
 
 def only_summary(state: State) -> bool:
-    """Whether a compaction on demand would summarise only an earlier summary and what was restored with it."""
-    if state.job.trigger != "manual":
+    """Whether a compaction on demand would summarise only an earlier summary and what was restored with it, and no target asks for that."""
+    target = state.job.target_tokens
+    if state.job.trigger != "manual" or (
+        target is not None and state.counted(state.tokens) > target
+    ):
         return False
     removed = state.source.context[state.cut.start : state.cut.stop]
     seen = False

@@ -38,6 +38,7 @@ from ullage.messages import Item, is_boundary, is_summary, listed, message_of, r
 from ullage.observe.events import SummaryUsage
 from ullage.policy import KeepPolicy
 from ullage.providers.anthropic import is_manual, is_torn, whole_start
+from ullage.summarizers.budgeted_text import begin, end
 from ullage.summarizers.extractive import needed_tokens
 from ullage.summarizers.lines import MOST_NAMES
 from ullage.transcript.index import resume
@@ -492,7 +493,7 @@ def _results(at: int, item: Item, measure: Measure) -> Iterator[_Result]:
 def _cut(text: str, tokens: int, whole: int) -> str:
     chars = max(len(text) * (tokens - 16) // max(whole, 1), 0)
     head, tail = chars * HEAD_PERCENT // 100, chars * (100 - HEAD_PERCENT) // 100
-    front, back = text[:head].rstrip(), text[len(text) - tail :].lstrip()
+    front, back = begin(text, head), end(text, tail)
     missing = len(text) - len(front) - len(back)
     return f"{front}\n[… {missing} characters left out to fit …]\n{back}"
 

@@ -46,6 +46,7 @@ from ullage.facts.sections import (
     family_of,
     parse_summary,
     read_numbered_messages,
+    read_rules,
     readable,
     with_newest,
 )
@@ -367,6 +368,12 @@ class Collector:
         self._board.restore(read_tasks(listed, index))
         for said in read_work(listed, index):
             self._open.restored(said)
+        seen = {rule.text for rule in self._standing}
+        for text, lasting, by in read_rules(summary):
+            # Its message may have given way to others; a message that is still there is read after this.
+            if text not in seen:
+                rule = UserInput(index, text, origin=Origin.SUMMARY, lasting=lasting, corrected=by)
+                self._standing.append(rule)
         inputs = [*read_numbered_messages(known.section(6)), *kept]
         self._carry_inputs(index, with_newest(summary, inputs))
 

@@ -345,6 +345,18 @@ def read_numbered_messages(section: str) -> list[tuple[int, str]]:
     return list(zip(numbers, texts, strict=True))
 
 
+_RULE = pattern(
+    r"(?m)^- (Lasting instruction|Rule) \(user\): “([^\n]{1,500})”"
+    r"(?: \(replaced by a later message: “([^\n]{1,200})”\))?$"
+)
+
+
+def read_rules(summary: str) -> list[tuple[str, bool, str]]:
+    """The user's rules that lines of a summary hold: the text, whether it applies from now on, and what replaced a value in it."""
+    lines = dict.fromkeys(_RULE.findall(summary))
+    return [(text, kind.startswith("Lasting"), by) for kind, text, by in lines]
+
+
 # The provider's own compaction items: opaque or signed replacements for everything said before them.
 #
 # Anthropic generates a `compaction` block, OpenAI an encrypted item, which the internal view holds as a `foreign` block.

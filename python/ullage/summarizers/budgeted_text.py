@@ -35,9 +35,7 @@ def one_line(text: str, chars: int) -> str:
     line = " ".join(text[: chars * 4].split())
     if len(line) <= chars:
         return line
-    cut = line[: chars - 1]
-    space = cut.rfind(" ")
-    return (cut[:space] if space > chars * 2 // 3 else cut).rstrip() + "…"
+    return _words(line, chars - 1) + "…"
 
 
 def shorten(text: str, tokens: int) -> str:
@@ -48,31 +46,46 @@ def shorten(text: str, tokens: int) -> str:
     head, tail = chars * 7 // 10, chars * 3 // 10
     if head < _MIN_PART:
         return one_line(text, max(tokens * 2, _MIN_PART))
-    front, back = _head(text, head), _tail(text, tail)
+    front, back = begin(text, head), end(text, tail)
     missing = len(text) - len(front) - len(back)
     return f"{front}\n[… {missing} characters left out …]\n{back}"
 
 
-_MARKS = ((("\n", ". ", "。"), 2), ((" ",), 4))
-"""Where a text is cut, and in which part of what may stay: rather at the end of a line or a sentence."""
+_MARKS = ("\n", ". ", "。")
+"""Where a text is cut if one of them is in the half of a part that may go: the end of a line or a sentence."""
+
+_LONGEST_WORD = 60
+"""Characters of a word or a path that is not cut; longer runs are data."""
 
 
-def _head(text: str, chars: int) -> str:
+def begin(text: str, chars: int) -> str:
+    """The beginning of a text, at most so many characters: up to the end of a line, a sentence or a word."""
     cut = text[:chars]
-    for marks, part in _MARKS:
-        place = max(cut.rfind(mark) + len(mark.rstrip()) for mark in marks)
-        if place > chars - chars // part:
-            return cut[:place].rstrip()
-    return cut
+    place = max(cut.rfind(mark) + len(mark.rstrip()) for mark in _MARKS)
+    if place > chars // 2:
+        return cut[:place].rstrip()
+    return _words(text, chars)
 
 
-def _tail(text: str, chars: int) -> str:
-    cut = text[len(text) - chars :]
-    for marks, part in _MARKS:
-        places = [at + len(mark) for mark in marks if (at := cut.find(mark)) >= 0]
-        if places and min(places) < chars // part:
-            return cut[min(places) :].lstrip()
-    return cut
+def _words(text: str, chars: int) -> str:
+    cut = text[:chars]
+    if text[chars : chars + 1].strip():  # the next character is no space
+        place = max(map(cut.rfind, (" ", "\n", "\t"))) + 1
+        cut = cut[:place] if 0 < place and len(cut) - place < _LONGEST_WORD else cut
+    return cut.rstrip()
+
+
+def end(text: str, chars: int) -> str:
+    """The end of a text, likewise."""
+    first = len(text) - chars
+    cut = text[first:]
+    places = [at + len(mark) for mark in _MARKS if (at := cut.find(mark)) >= 0]
+    if places and min(places) < chars // 2:
+        return cut[min(places) :].lstrip()
+    if text[first - 1 : first].strip():
+        word = cut.split(None, 1)
+        cut = word[1] if len(word) > 1 and len(word[0]) < _LONGEST_WORD else cut
+    return cut.lstrip()
 
 
 def inline(text: str, chars: int) -> str:

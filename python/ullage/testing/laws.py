@@ -25,7 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
@@ -97,20 +97,21 @@ class Case(NamedTuple):
     target: int
 
     def __str__(self) -> str:
-        said = [f"{turn.kind} {'+'.join(map(str, turn.words))}" for turn in self.turns]
-        return f"{', '.join(said)}; target {self.target} of {size_of(chat(self.turns))}"
+        parts, following = list[str](), 0
+        for kind, number, words in self.turns:
+            place = "" if number == following else f" #{number}"
+            parts.append(f"{kind} {'+'.join(map(str, words))}{place}")
+            following = number + 1
+        return f"{', '.join(parts)}; target {self.target} of {size_of(chat(self.turns))}"
 
 
-def case(said: str, target: int) -> Case:
-    """A case from its words: `user 6, tools 40+40, assistant 5`."""
-    turns = [each.split() for each in said.split(",")]
-    return Case(
-        tuple(
-            Turn(kind, n, tuple(map(int, words.split("+"))))
-            for n, (kind, words) in enumerate(turns)
-        ),
-        target,
-    )
+def case(text: str, target: int) -> Case:
+    """A case from its words, as it is printed: `user 6, tools 40+40, assistant 5 #7`; a number names a turn that does not follow the one before."""
+    turns = list[Turn]()
+    for kind, words, *place in (each.split() for each in text.split(",")):
+        number = int(place[0][1:]) if place else turns[-1].number + 1 if turns else 0
+        turns.append(Turn(kind, number, tuple(map(int, words.split("+")))))
+    return Case(tuple(turns), target)
 
 
 def cases(seed: int, most_turns: int = 60) -> Iterator[Case]:
@@ -137,10 +138,21 @@ def cases(seed: int, most_turns: int = 60) -> Iterator[Case]:
         )
 
 
+@lru_cache(9999)
+def _words_made(seed: str) -> tuple[list[str], random.Random]:
+    """Words that were made of a seed, and what makes more: they were a fifth of the time of a case."""
+    return [], random.Random(seed)  # noqa: S311 - no secret
+
+
+def _words_of(seed: str, count: int) -> list[str]:
+    words, rng = _words_made(seed)
+    words += [rng.choice(WORDS) for _ in range(count - len(words))]
+    return words[:count]
+
+
 def _said(turn: Turn, which: int = 0) -> str:
     """The words of a turn; fewer words are the beginning of more."""
-    rng = random.Random(f"{turn.number} {which} {turn.kind}")  # noqa: S311 - no secret
-    words = [rng.choice(WORDS) for _ in range(turn.words[which])]
+    words = _words_of(f"{turn.number} {which} {turn.kind}", turn.words[which])
     said = ". ".join(" ".join(words[at : at + 12]) for at in range(0, len(words), 12))
     n = turn.number
     if turn.kind == "user":
@@ -706,6 +718,82 @@ def report_is_true(trial: Trial) -> str | None:
     )
 
 
+@law("brcampidelli/chimera-agent#60", "user 30, tools 300, assistant 25, tools 300", 300)
+def newest_request_stays(trial: Trial) -> str | None:
+    """What the user wrote last stands verbatim, white space, quotation marks and fences aside."""
+    written = [part for part in trial.old if part.kind == "text" and part.role == "user"]
+    now = _plain("\n".join(part.text for part in trial.new if part.kind == "text"))
+    lost = written and _plain(written[-1].text) not in now
+    return f"{_shown(written[-1])} is no longer there whole" if lost else None
+
+
+@law(
+    "BerriAI/litellm#28868",
+    "user 118, user 98, assistant 75, user 4",
+    408,
+    runs_again=True,
+)
+def second_time_too(trial: Trial) -> str | None:
+    """After a few more turns and a second compaction of what the first one left, laws 1 to 5, 9, 10, 14 and 19 still hold."""
+    if not trial.changed or trial.compactor.sees_all:
+        return None
+    at = trial.case.turns[-1].number + 1
+    more = [Turn("assistant", at, (6,))] if trial.case.turns[-1].kind == "user" else []
+    more += [Turn("tools", at + 1, (60,)), Turn("assistant", at + 2, (20,))]
+    more += [Turn("user", at + 3, (15,))]
+    later = Trial(trial.compactor, trial.case._replace(turns=(*trial.case.turns, *more)))
+    new = messages_of(more, trial.compactor.form, trial.compactor.sealed)
+    left = later.run([*(trial.after or ()), *new])
+    if left is None:
+        unmet = trial.compactor.has_target and trial.run(later.before) is not None
+        return f"the second time it is refused: {later.error}"[:160] if unmet else None
+    later.__dict__["after"] = left
+    checks = (
+        pairs, order, nothing_invented, user_not_lost_in_silence, newest_input_last,
+        closed_stays_closed, data_is_no_instruction, rules_stay, newest_request_stays,
+    )  # fmt: skip
+    return next((f"the second time {words}" for check in checks if (words := check(later))), None)
+
+
+@law(
+    "IvoryCanvas/QAMap#148",
+    "user 30, tools 400, assistant 45, user 45, tools 400, user 25",
+    600,
+)
+def words_stay_whole(trial: Trial) -> str | None:
+    """Where a text is cut, no word is: half a path is the path of nothing, or of something else."""
+    whole = {part.name: part.text for part in trial.old if part.kind == "result"}
+    source, old = "\n".join(part.text for part in trial.old), set(trial.old)
+    for part in trial.new:
+        text = whole.get(part.name, source) if part.kind == "result" else source
+        for ends in () if part in old else _CUT.findall(part.text):
+            for word in filter(None, ends):
+                if not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text):
+                    return f"{_shown(part)} was cut at “{word}”, which is no word of it"
+    return None
+
+
+_MARK = r"(?:\[(?:…|\.\.\.)[^\]\n]*\]|…|\.\.\.)"
+_CUT = re.compile(rf"(\w*)\n{_MARK}\n(\w*)|(\w*) ?{_MARK} ?(\w*)")
+"""The ends of a text around a mark of what was left out: on a line of its own, or in one."""
+
+
+@law(
+    "NorthlandPositronics/Cogtrix#2397",
+    "user 102, tools 26, tools 69",
+    300,
+    "target",
+    runs_again=True,
+)
+def smaller_target_leaves_less(trial: Trial) -> str | None:
+    """A target a quarter smaller does not leave a fifth more."""
+    less = trial.run(trial.before, trial.case.target * 3 // 4) if trial.changed else None
+    if trial.after is None or less is None:
+        return None
+    small, large = trial.size(less), trial.size(trial.after)
+    return f"{small} tokens are left for less, and {large}" if small * 5 > large * 6 else None
+
+
 LONG, TIMES_LONGER, MOST_TIMES = 75, 8, 20
 
 
@@ -739,6 +827,10 @@ def _seconds(compactor: Compactor, length: int) -> float:
 def _key(part: Part) -> tuple[str, ...]:
     """What makes a part the same one, though its text is shortened: the id, or for a text its words."""
     return (part.kind, part.name) if part.name else (part.role, part.text)
+
+
+def _plain(text: str) -> str:
+    return " ".join(re.sub(r"[`>“”\"]|\btext\b", " ", text).split())
 
 
 def _shown(part: Part) -> str:
