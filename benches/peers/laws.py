@@ -108,6 +108,9 @@ def stated(messages: Messages, target: int) -> Iterator[str]:
             yield f"{stated} tokens {name} are stated, and there are {found}"
     for item in result.messages:
         yield from miscounted(item, messages)
+    for item in result.summary_messages:
+        yield from misread(text_of(item), messages)
+        yield from misleading(text_of(item), result.messages)
     said = re.search(r"(\d+) messages were kept verbatim after", text_of(result.messages[0]))
     if said and int(said[1]) != len(report.kept):
         yield f"the summary says {said[1]} were kept, not {len(report.kept)}"
@@ -130,6 +133,62 @@ def miscounted(item: Any, messages: Messages) -> Iterator[str]:
                 yield f"{cut[2]} characters left out of {len(was['content'])} leave {len(cut[1] + cut[3])}"
             if not was["content"].startswith(cut[1]) or not was["content"].endswith(cut[3]):
                 yield "what is left of a result is not its beginning and its end"
+
+
+def misread(summary: str, messages: Messages) -> Iterator[str]:
+    """A summary whose sections are not in order or empty, or whose list of the user's messages is not all of them, each once."""
+    numbers = [int(number) for number in re.findall(r"(?m)^## (\d)\. ", summary)]
+    if numbers != sorted({*numbers}):
+        yield f"the sections of the summary are {numbers}"
+    if re.search(r"(?m)^## [^\n]*\n\s*(?=^## |^\[End)|^(`{3,})text\n\s*^\1$", summary):
+        yield "a heading or a fence of the summary has nothing in it"
+    if "Summary of" in summary or "being continued" in text_of(messages[0]):
+        return
+    listed = re.search(r"(?ms)^## 6\. All User Messages\n(.*?)(?=^## |^\[End)", summary)
+    texts = [text_of(item) for item in messages if item["role"] == "user"]
+    places = list[int]()
+    for line in listed[1].split("\n") if listed else ():
+        if row := re.match(r"(\d+)\. (.*)", line):
+            places.append(int(row[1]))
+            yield from unquoted(row[2], texts[int(row[1]) - 1])
+        for first, last in (
+            re.findall(r"u(\d+)(?:-u?(\d+))?", line) if "left out for room" in line else ()
+        ):
+            places += range(int(first), int(last or first) + 1)
+    if sorted(places) != [*range(1, len(places) + 1)]:
+        yield f"the user's messages in the summary are {places}"
+
+
+def unquoted(shown: str, text: str) -> Iterator[str]:
+    """A message of the user that stands there otherwise than it was written, or with another number of characters left out."""
+    if " ".join(text.split()) == shown or not shown:
+        return
+    pieces, missing = re.split(r" ?\[… \d+ characters left out …\] ?|…$", shown), 0
+    at = 0
+    for piece in filter(None, pieces):
+        if (found := text.find(piece, at)) < 0:
+            yield f"“{piece[:40]}” is quoted, and does not stand in the user's message"
+            return
+        at = found + len(piece)
+    missing = sum(map(int, re.findall(r"\[… (\d+) characters left out …\]", shown)))
+    spaces = 2 * len(pieces)
+    if missing and abs(sum(map(len, pieces)) + missing - len(text)) > spaces:
+        yield f"{missing} characters left out of {len(text)} leave {sum(map(len, pieces))}"
+
+
+def misleading(summary: str, messages: Sequence[Any]) -> Iterator[str]:
+    """A summary whose last words say what is not so: no question is open in a made conversation, and nobody stopped the model."""
+    frame = summary.partition("[End of the summary]")[2]
+    for words in ("Wait for the user", "before this summary", "Full transcript:", "transcript of"):
+        if words in frame:
+            yield f"the summary says “{words}”"
+    if "Go on." not in frame and "Continue" not in frame and "Answer the user" not in frame:
+        yield "the summary does not say that the work goes on"
+    newest = frame.partition("The user's newest message, verbatim:\n")[2]
+    if len(newest) > 700 and "## 6. All User Messages" in summary:
+        quoted = newest.split("\n", 2)[1]
+        if quoted and summary.count(quoted) > 1:
+            yield "the newest message stands there twice"
 
 
 ROUNDED = 4

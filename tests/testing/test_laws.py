@@ -36,7 +36,7 @@ def results_as_user(messages: Messages, target: int) -> Messages:
 
 def slow(messages: Messages, target: int) -> Messages:
     for _ in messages:
-        sum(len(repr(m["role"]) + "x") for m in messages)
+        sum(len(repr(m["role"]) * 2 + "x") for m in messages * 3)
     return messages
 
 
@@ -80,7 +80,9 @@ BREAKERS: dict[str, Compactor] = {
     "newest-is-kept-first": Compactor("", lambda m, t: [m[0], *noted(m[-1:], "Summary.")]),
     "target-is-used": Compactor("", lambda m, t: noted(m[-1:], "Summary of earlier messages.")),
     "report-is-true": Compactor("", kept, stated=lambda m, t: ["0 messages stated"] if m else []),
-    "newest-request-stays": Compactor("", lambda m, t: noted(m[1:], "Summary of earlier messages.")),
+    "newest-request-stays": Compactor(
+        "", lambda m, t: noted(m[1:], "Summary of earlier messages.")
+    ),
     "second-time-too": Compactor("", once_only),
     "words-stay-whole": Compactor("", lambda m, t: [shown_in_part(one) for one in m]),
     "smaller-target-leaves-less": Compactor("", lambda m, t: m if t < 300 else m[-1:]),
@@ -235,7 +237,12 @@ def test_a_second_compaction_keeps_rules_and_target(said: str, target: int) -> N
 
 
 def test_a_printed_case_is_read_again() -> None:
-    turns = (Turn("user", 0, (6,)), Turn("tools", 4, (9, 5)), Turn("user", 5, (3,)), Turn("user", 9))
+    turns = (
+        Turn("user", 0, (6,)),
+        Turn("tools", 4, (9, 5)),
+        Turn("user", 5, (3,)),
+        Turn("user", 9),
+    )
     one = laws.Case(turns, 300)
     printed, _, _ = str(one).partition(";")
     assert printed == "user 6, tools 9+5 #4, user 3, user 6 #9"

@@ -888,6 +888,12 @@ def with_more_kept(state: State, share: int) -> State | None:
     return recut(state, Cut(0, start)) if start < state.cut.stop else None
 
 
+def with_longer_results(state: State, share: int) -> State | None:
+    """The job with what is kept cut to so many tokens; `None`: hardly more of it would stay."""
+    more = _shortened(recut(state, state.cut), share)
+    return more if more.kept_tokens > state.kept_tokens + LEAST_RESULT_TOKENS // 2 else None
+
+
 def _least_over(state: State, share: int, least: Cut) -> State:
     """The cut that keeps the most within the share, else what must stay; avoids splitting manual thinking where possible.
 

@@ -38,6 +38,7 @@ from ullage.compaction.cut import (
     scaled_to_target,
     since_last,
     whole_turn,
+    with_longer_results,
     with_more_kept,
     within_share,
 )
@@ -282,6 +283,12 @@ MOST_FITTINGS = 8
 FILLED_PERCENT = 95
 """Of a target: from here on it is filled."""
 
+SMALL_TARGET = 1_000
+"""Tokens; below it a short turn can be a twentieth of the target."""
+
+POOR_PERCENT = 90
+"""Of a target: below it room is left that should be used."""
+
 WORTH_PERCENT = 90
 """Of what a summary replaces: one that is longer frees too little."""
 
@@ -306,23 +313,30 @@ class _Tries:
             return None
         target = most if target is None else target
         most = min(target, most)
-        left = ((most if used > most else target) - used) * 1000 // state.job.permille
+        # In a small one the next turns need room, else each of them would begin with another compaction.
+        aim = most if most >= SMALL_TARGET else most * FILLED_PERCENT // 100
+        left = (aim - used) * 1000 // state.job.permille
         if used > most:
             return self._smaller(state, accepted.limit, size, state.measure(accepted.text), -left)
-        if self.fits is None or used > self.fits.report.messages_after:
+        fits = self.fits.report.messages_after if self.fits else -1
+        if fits < used and (used <= aim or fits < most * POOR_PERCENT // 100):
             self.fits = result
-        if used * 100 >= target * FILLED_PERCENT or state.counted(state.tokens) <= target:
+        if used * 100 >= aim * FILLED_PERCENT or state.counted(state.tokens) <= target:
             return None  # filled, or all of it would have fitted
-        full = size * 100 >= accepted.limit * NEAR_PERCENT
+        full = size * 100 >= accepted.limit * NEAR_PERCENT or " left out" in accepted.text
+        full = full and accepted.limit > self.low  # else it may not be longer, whatever the room
         more = (
-            None if full and accepted.limit < DEFAULT_TOKENS else self._with_more_kept(state, left)
+            None
+            if full and accepted.limit < DEFAULT_TOKENS
+            else self._with_more_kept(state, left, accepted.limit)
         )
         if more is not None or not full:  # or it says all that there is to say
             return more
         if self.low and not self.high and result is not self.fits:
             return None  # a larger limit said no more
         self.low = max(self.low, accepted.limit)
-        grown = size * (state.measure(accepted.text) + left) // max(state.measure(accepted.text), 1)
+        estimated = max(state.measure(accepted.text), 1)
+        grown = max(size, accepted.limit) * (estimated + left) // estimated
         limit = (self.low + self.high) // 2 if self.high else max(grown * 98 // 100, self.low + 1)
         if self.high and self.high - self.low < max(self.high // 50, 4):
             return None
@@ -349,7 +363,7 @@ class _Tries:
             return None
         return replace(state, summary_limit=max(min(limit, self.high - 1), LEAST_SUMMARY_TOKENS))
 
-    def _with_more_kept(self, state: State, left: int) -> State | None:
+    def _with_more_kept(self, state: State, left: int, limit: int) -> State | None:
         """The same with more of the newest messages, where the policy decides how many stay."""
         if state.job.keep is not None or state.job.direction != "full":
             return None
@@ -358,6 +372,9 @@ class _Tries:
             # No more than twice the target would keep: what that says must not stand for less.
             needed = needed_tokens(state.facts.removed)
             share = min(share, kept_share(2 * state.target, needed))
+        if state.shortened:
+            longer = with_longer_results(state, share)
+            return longer and replace(longer, summary_limit=limit)
         more = with_more_kept(state, share)
         if more is None or more.kept_tokens <= state.kept_tokens:
             return None
