@@ -1,4 +1,4 @@
-"""An agent on Anthropic's API: streamed responses, one tool of its own, and recall of what has left the window.
+"""An agent on Anthropic's API: streamed responses, one tool, and recall of what has left the window.
 
     pip install 'ullage[anthropic]'
     export ANTHROPIC_API_KEY=…
@@ -52,7 +52,7 @@ def respond(client: anthropic.Anthropic, manager: ContextManager) -> anthropic.t
     """One response of the model, printed as it arrives."""
     most = 4096
     while True:
-        request = manager.prepare()  # every level; usually none has anything to do
+        request = manager.prepare()  # runs the levels that are due; usually none is
         for report in request.reports:
             print(f"[{report.stage}: {report.freed:,} tokens freed]")
         try:

@@ -3,8 +3,8 @@
     pip install ullage
     python examples/compact_a_log.py ~/.claude/projects/…/session.jsonl smaller.jsonl --target 20000
 
-Reads the formats of Claude Code, Codex, pi and others. The original is not touched: the new file holds its whole history
-and then the compaction, and for Claude Code, Codex and pi the same program can continue it. Without files it shows the same on a generated session.
+Reads the formats of Claude Code, Codex, pi and others. The original is not changed: the new file holds its whole history
+and then the compaction; Claude Code, Codex and pi can continue it. Without files it runs on a generated session.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> CompactedSession:
         source = given.source or generated(Path(folder))
         output = given.output or source.with_suffix(".compacted.jsonl")
         done = compacted(source, output, given.target)
-        # Whoever reads the new file sees this.
+        # What a reader of the new file sees.
         messages = open_session(output).messages
     print(f"{len(messages)} messages, the first begins:\n")
     print(str(messages[0]["content"])[:800])

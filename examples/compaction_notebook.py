@@ -1,7 +1,7 @@
 """Where a session's tokens go, and what a compaction keeps: a notebook in the percent format.
 
 VS Code, PyCharm and Spyder run it cell by cell, `jupytext --to ipynb` converts it, and `python examples/compaction_notebook.py` runs
-it whole. It needs `pip install ullage` and no key; it writes to a temporary folder only.
+all of it. It needs `pip install ullage` and no key, and writes only to a temporary folder.
 """
 
 # %%
@@ -41,7 +41,7 @@ for tool in found.tools[:5]:
 
 # %% [markdown]
 # ## What each level would free now
-# None of these asks a model.
+# None of these calls a model.
 
 # %%
 for level in found.freeable:
@@ -49,8 +49,8 @@ for level in found.freeable:
 
 # %% [markdown]
 # ## The same session at three sizes
-# The facts of which a successor needs every character, and how many of them the new context still holds. Without a target
-# the compaction keeps what it would keep live.
+# Facts that a successor needs verbatim, and how many of them the new context still holds. Without a target the
+# compaction keeps what it would keep in a live session.
 
 # %%
 facts = collect(session.items)
@@ -77,7 +77,7 @@ for target in (None, 20_000, 10_000):
 
 # %% [markdown]
 # ## One of them, written
-# The new file holds the whole history and then the compaction; the session itself is not touched.
+# The new file holds the whole history and then the compaction; the session itself is not changed.
 
 # %%
 done = compact_session(session, output=FOLDER / "smaller.jsonl", target_tokens=20_000)

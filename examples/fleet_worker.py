@@ -5,8 +5,8 @@
     python examples/fleet_worker.py deliveries.jsonl --store sqlite:fleet.db
 
 Each line of the file is a delivery of a queue: {"conversation": "customer-17", "id": "d1", "text": "Why does the build fail?"}.
-Start it in as many terminals as you like; `--store postgresql://…` shares the conversations between machines. A delivery that
-comes twice is answered once, also where the worker that had it first was killed.
+Start it in as many terminals as you like; `--store postgresql://…` shares the conversations between machines. A repeated
+delivery is answered once, even if the worker that had it first was killed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Delivery = dict[str, str]
 
 def respond(client: anthropic.Anthropic, manager: ContextManager) -> anthropic.types.Message:
     while True:
-        request = manager.prepare()  # every level; usually none has anything to do
+        request = manager.prepare()  # runs the levels that are due; usually none is
         try:
             message: anthropic.types.Message = client.messages.create(
                 model=MODEL, max_tokens=2048, extra_headers=request.headers, **request.body
@@ -45,7 +45,7 @@ def respond(client: anthropic.Anthropic, manager: ContextManager) -> anthropic.t
 
 
 def handle(client: anthropic.Anthropic, worker: Worker, delivery: Delivery) -> str:
-    """Answers one delivery, unless that was done before."""
+    """Answer one delivery, unless it was answered before."""
     with worker.checkout(delivery["conversation"], wait_seconds=60) as held:  # others are kept out
         held.add({"role": "user", "content": delivery["text"]}, key=delivery["id"])
         if held.answered:
@@ -56,7 +56,7 @@ def handle(client: anthropic.Anthropic, worker: Worker, delivery: Delivery) -> s
 
 
 def in_order(client: anthropic.Anthropic, worker: Worker, deliveries: Sequence[Delivery]) -> int:
-    """The deliveries of one conversation; how many were done. After a failure the rest waits for the next delivery."""
+    """Answer the deliveries of one conversation and return how many were done. After a failure the others wait for redelivery."""
     for done, delivery in enumerate(deliveries):
         try:
             print(handle(client, worker, delivery))

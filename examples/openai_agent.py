@@ -1,4 +1,4 @@
-"""An agent on OpenAI's chat completions, or on any local server that speaks them.
+"""An agent on OpenAI's chat completions, or on any local server with that API.
 
     pip install 'ullage[openai]'
     export OPENAI_API_KEY=…
@@ -61,7 +61,7 @@ def run_tool(manager: ContextManager, name: str, arguments: str) -> str:
 
 def respond(client: openai.OpenAI, manager: ContextManager, model: str) -> ChatCompletion:
     while True:
-        request = manager.prepare()  # every level; usually none has anything to do
+        request = manager.prepare()  # runs the levels that are due; usually none is
         for report in request.reports:
             print(f"[{report.stage}: {report.freed:,} tokens freed]")
         try:
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> ContextManager:
     parser = argparse.ArgumentParser()
     parser.add_argument("questions", nargs="+")
     parser.add_argument("--model", default="gpt-5.4")
-    parser.add_argument("--window", type=int, help="tokens, as a local server was started")
+    parser.add_argument("--window", type=int, help="tokens, as the local server was started")
     given = parser.parse_args(arguments)
     manager = ContextManager(
         model=given.model,

@@ -1,4 +1,4 @@
-"""An agent that knows nothing of Ullage, through the gateway: its own list outgrows the window, its requests do not.
+"""An agent that knows nothing of Ullage, through the gateway: its list outgrows the window, its requests do not.
 
     pip install 'ullage[cli,proxy,anthropic]'
     python examples/through_the_gateway.py
@@ -55,7 +55,7 @@ def gateway(upstream: str) -> Iterator[str]:
 def answer(
     client: anthropic.Anthropic, model: str, messages: list[MessageParam], log: str
 ) -> anthropic.types.Message:
-    """The agent's turn. Its list only grows; making room is somebody else's work."""
+    """The agent's turn. Its list only grows; the gateway makes room."""
     while True:
         message = client.messages.create(
             model=model, max_tokens=1024, tools=TOOLS, messages=messages

@@ -1,9 +1,9 @@
 """Compares the model table with the one that litellm publishes in its wheel: windows, longest responses, prices.
 
     uv pip install litellm        # or read its JSON from elsewhere: --file
-    python -m tools.model_table   # exit code 1 if there is a difference that nobody has looked at
+    python -m tools.model_table   # exit code 1 if a difference was not reviewed
 
-Differences that were looked at, with the reason why the table stays as it is, stand in `tools/model_differences.toml`.
+Reviewed differences, with the reason for keeping our value, are in `tools/model_differences.toml`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def looked_at() -> Mapping[str, str]:
 
 
 def is_known(found: Difference, known: Mapping[str, str]) -> bool:
-    """Whether somebody has looked at it."""
+    """Whether it was reviewed."""
     keys = (tuple(key.split()) for key in known)
     return any(
         field in ("*", found.field)
@@ -108,10 +108,10 @@ def is_known(found: Difference, known: Mapping[str, str]) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print what differs and nobody has looked at; 1 if there is any."""
+    """Print differences that were not reviewed; 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--file", help="litellm's JSON; default: that of the installed wheel")
-    parser.add_argument("--all", action="store_true", help="also what was looked at")
+    parser.add_argument("--all", action="store_true", help="also reviewed differences")
     given = parser.parse_args(arguments)
     table, known = ModelTable.builtin(), looked_at()
     found = list(differences(public_table(given.file), table))

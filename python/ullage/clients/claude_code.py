@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +19,7 @@ from ullage.facts import Facts, collect
 from ullage.facts.model import Origin
 from ullage.facts.words import text_of
 from ullage.messages import BOUNDARY, Item, is_summary
+from ullage.recall.store import file_stem
 from ullage.sessions.find import claude_folder, state_folder
 from ullage.sessions.handoff import handed_summary
 from ullage.sessions.load import open_session, private_folder, write_private
@@ -260,7 +259,7 @@ def archive(path: str, session: str, trigger: str) -> Path | None:
     look = source.stat()
     if not source.is_file() or look.st_size > MAX_BYTES:
         raise OSError(f"{path}: no regular file, or larger than {MAX_BYTES:,} bytes")
-    folder = state_folder() / "archives" / _named(session or source.stem)
+    folder = state_folder() / "archives" / file_stem(session or source.stem)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     archives = archives_of(folder)
     # Size and time show whether it changed: comparing 64 MB would take longer than copying.
@@ -270,7 +269,9 @@ def archive(path: str, session: str, trigger: str) -> Path | None:
     ):
         return None
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    target = folder / f"{stamp}-{look.st_mtime_ns % 10**9:09}-{_named(trigger or 'unknown')}.jsonl"
+    target = (
+        folder / f"{stamp}-{look.st_mtime_ns % 10**9:09}-{file_stem(trigger or 'unknown')}.jsonl"
+    )
     _copied(source, target, look)
     for old in archives_of(folder)[:-MOST_COPIES]:
         old.unlink(missing_ok=True)
@@ -292,13 +293,6 @@ def _copied(source: Path, target: Path, look: os.stat_result) -> None:
         draft.replace(target)
     finally:
         draft.unlink(missing_ok=True)
-
-
-def _named(text: str) -> str:
-    """A file name for any id; ids come from outside, and must not lead out of the folder."""
-    if re.fullmatch(r"[A-Za-z0-9_-]{1,80}", text):
-        return text
-    return "id-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 # What a client's summary lost, as facts for the new context: the user's rules, open tasks, changed files, errors.
