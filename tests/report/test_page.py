@@ -307,7 +307,7 @@ def test_a_short_session_has_a_page_too(tmp_path):
     path = written(tmp_path / "s.jsonl", [user("hello"), said("hi")])
     seen = Page(report_page([figures_of(open_session(path))]))
     assert "no level had to act" in seen.text
-    assert "nothing to gain" in seen.text
+    assert "would gain nothing" in seen.text
 
 
 # ---- the file and the command ------------------------------------------------------------------
