@@ -18,6 +18,7 @@ from ullage.exceptions import CompactionError, ContextTooLarge, InvalidPolicy
 from ullage.facts import collect
 from ullage.facts.sections import HEADINGS
 from ullage.memory.session import SessionMemory
+from ullage.summarizers import ExtractiveSummarizer
 from ullage.testing import conversation
 
 MODEL = "claude-opus-4-5"
@@ -434,3 +435,19 @@ def test_a_message_without_the_ends_of_sentences_stands_whole_once(target):
     text = str(result.summary_messages[0]["content"])
     assert text.count(request) == 1
     assert "left out …]" not in text.replace("characters left out …]", "")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_target_takes_few_summaries(seed, monkeypatch):
+    written = []
+    summarize = ExtractiveSummarizer.in_pieces
+
+    def counted(self, request):
+        written.append(1)
+        return summarize(self, request)
+
+    monkeypatch.setattr(ExtractiveSummarizer, "in_pieces", counted)
+    targets = range(900, 4_500, 300)
+    for target in targets:
+        compact(conversation(seed=seed, tokens=40_000), model=MODEL, target_tokens=target, keep=0)
+    assert len(written) <= 3 * len(targets)

@@ -280,6 +280,9 @@ def _built(
 MOST_FITTINGS = 8
 """Times that a summary by code is written again for a target; two or three suffice as a rule."""
 
+AIMED_PERCENT = 98
+"""Of a target, where a summary is written again."""
+
 FILLED_PERCENT = 95
 """Of a target: from here on it is filled."""
 
@@ -301,6 +304,8 @@ class _Tries:
     fits: CompactionResult | None = None
     low: int = 0
     high: int = 0
+    low_used: int = 0  # tokens of the messages with it
+    high_used: int = 0
 
     def another(self, state: State, accepted: Accepted, result: CompactionResult) -> State | None:
         """The job of the next try; `None`: this one is right, or no other would be better."""
@@ -317,6 +322,7 @@ class _Tries:
         aim = most if most >= SMALL_TARGET else most * FILLED_PERCENT // 100
         left = (aim - used) * 1000 // state.job.permille
         if used > most:
+            self.high_used = used if size < (self.high or size + 1) else self.high_used
             return self._smaller(state, accepted.limit, size, state.measure(accepted.text), -left)
         fits = self.fits.report.messages_after if self.fits else -1
         if fits < used and (used <= aim or fits < most * POOR_PERCENT // 100):
@@ -334,10 +340,11 @@ class _Tries:
             return more
         if self.low and not self.high and result is not self.fits:
             return None  # a larger limit said no more
-        self.low = max(self.low, accepted.limit)
+        if accepted.limit > self.low:
+            self.low, self.low_used = accepted.limit, used
         estimated = max(state.measure(accepted.text), 1)
         grown = max(size, accepted.limit) * (estimated + left) // estimated
-        limit = (self.low + self.high) // 2 if self.high else max(grown * 98 // 100, self.low + 1)
+        limit = self._between(aim) if self.high else max(grown * 98 // 100, self.low + 1)
         if self.high and self.high - self.low < max(self.high // 50, 4):
             return None
         return replace(state, summary_limit=limit)
@@ -358,10 +365,16 @@ class _Tries:
         passed = max(size - limit, 0)  # what must be said can be more than a limit allows
         limit = size * max(estimated - over, 0) * 985 // (max(estimated, 1) * 1000) - 2 - passed
         if limit <= self.low:
-            limit = (self.low + self.high) // 2
+            limit = self._between(self.high_used - over)
         if self.low and self.high - self.low < max(self.high // 50, 4):
             return None
         return replace(state, summary_limit=max(min(limit, self.high - 1), LEAST_SUMMARY_TOKENS))
+
+    def _between(self, most: int) -> int:
+        """A limit between both, where the size would be right if it grew evenly."""
+        span, missing = self.high - self.low, most * AIMED_PERCENT // 100 - self.low_used
+        step = span * missing // max(self.high_used - self.low_used, 1)
+        return self.low + min(max(step, span // 8, 1), span * 7 // 8)
 
     def _with_more_kept(self, state: State, left: int, limit: int) -> State | None:
         """The same with more of the newest messages, where the policy decides how many stay."""
