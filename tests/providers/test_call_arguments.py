@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import timeit
+from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings, strategies as st
 
 from ullage.providers import _common as _json
-from ullage.providers._common import arguments_in, dumps, loads_object
+from ullage.providers._common import arguments_in, arguments_out, dumps, loads_object
 
 LEAVES = st.one_of(
     st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.sampled_from(["\x7f", "\u2028", "é\"\\\b\x1f", 10**18, -(2**63), 2**64])
@@ -55,3 +58,17 @@ def test_most_texts_are_read_quickly() -> None:
         '{"q":"naïve 漢字"}',
     ):
         assert _json._read_quickly(text) is not None
+
+
+def test_long_texts_cost_little_more_than_reading_and_writing_their_json() -> None:
+    text = json.dumps({"path": "a.py", "content": "for at in range(10): print(at)\n" * 3_000})
+    read, data = arguments_in(text)
+    block = {"input": read}
+
+    def seconds(work: Callable[[], object]) -> float:
+        return min(timeit.repeat(work, number=5, repeat=5))
+
+    bare = seconds(lambda: orjson.dumps(orjson.loads(text)) == text.encode())
+    # A pattern that was searched for in the text took 200 times as long.
+    assert seconds(lambda: arguments_in(text)) < 20 * bare
+    assert seconds(lambda: arguments_out(block, data)) < 20 * bare
