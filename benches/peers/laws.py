@@ -606,24 +606,46 @@ def write(path: Path, text: str) -> None:
     path.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
-MOST_TURNS, SAMPLE = 8, 25
-"""Of many conversations each is short, and of so many one is asked what takes further runs."""
+MOST_TURNS, SAMPLE, BATCH = 8, 10, 200
+"""Of many conversations each is short, of so many one is asked what takes further runs, and after so many the figures are written."""
 
 
-def alone(count: int, seed: int) -> int:
-    """Many conversations for Ullage, one process and engine; 1: a law is broken."""
+def alone(path: Path, count: int, seed: int) -> int:
+    """Many conversations for Ullage, one process and engine, in batches of a seed each; 1: a law is broken.
+
+    Args:
+        path: Of the figures, which are written after each batch; a run with the same one goes on where it ended.
+        count: Of conversations in all; a fifth of them are sessions.
+        seed: Of the first batch.
+    """
     chosen = [law for law in laws.LAWS if law.id != "cost-is-linear"]
-    begun, broken = time.monotonic(), 0
-    for one, part in ((OURS, count * 4 // 5), (SESSION, count // 5)):
-        found, counts = laws.hold(
-            one, part, seed=seed, most_turns=MOST_TURNS, sample=SAMPLE, laws=chosen
+    done: dict[str, Any] = {"engine": ENGINE, "seed": seed, "batches": 0, "seconds": 0}
+    done |= {"conversations": 0, "cases": 0, "compactors": {}, "broken": []}
+    done |= json.loads(path.read_text("utf-8")) if path.exists() else {}
+    while done["conversations"] < count:
+        begun, one = time.monotonic(), SESSION if done["batches"] % 5 == 4 else OURS
+        findings, counts = laws.hold(
+            one,
+            BATCH,
+            seed=done["seed"] + done["batches"],
+            most_turns=MOST_TURNS,
+            sample=SAMPLE,
+            laws=chosen,
         )
-        broken += len(found)
-        said = {"compactor": one.name, "engine": ENGINE, "seed": seed, "broken": [*map(str, found)]}
-        print(
-            json.dumps({**said, **counts, "seconds": round(time.monotonic() - begun)}), flush=True
-        )
-    return bool(broken)
+        own = done["compactors"].setdefault(one.name, {})
+        for name, number in counts.items():
+            own[name] = own.get(name, 0) + number
+        done["conversations"] += counts["tried"]
+        done["cases"] += counts["cases"]
+        done["broken"] += [
+            [one.name, done["seed"] + done["batches"], str(found)] for found in findings
+        ]
+        done["batches"] += 1
+        done["seconds"] = round(done["seconds"] + time.monotonic() - begun, 1)
+        path.with_suffix(".new").write_text(json.dumps(done, indent=1), encoding="utf-8")
+        path.with_suffix(".new").replace(path)
+    print(path.read_text("utf-8"))
+    return bool(done["broken"])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -638,11 +660,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--ours", type=int, default=0, help="so many made conversations, of Ullage alone"
     )
     parser.add_argument("--seed", type=int, default=0, help="they are made from")
+    parser.add_argument(
+        "--figures", type=Path, help="of that run: written after each batch, and continued"
+    )
     given = parser.parse_args(argv)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     if given.ours:
-        return alone(given.ours, given.seed)
+        with tempfile.TemporaryDirectory() as folder:
+            tempfile.tempdir = folder
+            return alone(given.figures or Path(folder) / "laws.json", given.ours, given.seed)
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
         if given.inner is not None:

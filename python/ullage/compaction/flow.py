@@ -302,6 +302,7 @@ class _Tries:
 
     first: CompactionResult
     fits: CompactionResult | None = None
+    kept_tokens: int = 0
     low: int = 0
     high: int = 0
     low_used: int = 0  # tokens of the messages with it
@@ -325,8 +326,10 @@ class _Tries:
             self.high_used = used if size < (self.high or size + 1) else self.high_used
             return self._smaller(state, accepted.limit, size, state.measure(accepted.text), -left)
         fits = self.fits.report.messages_after if self.fits else -1
-        if fits < used and (used <= aim or fits < most * POOR_PERCENT // 100):
-            self.fits = result
+        fuller = fits < used and (used <= aim or fits < most * POOR_PERCENT // 100)
+        # What stays verbatim need not be said in the summary, which may be shorter by more.
+        if fuller or (self.kept_tokens < state.kept_tokens and used * 100 >= fits * POOR_PERCENT):
+            self.fits, self.kept_tokens = result, state.kept_tokens
         if used * 100 >= aim * FILLED_PERCENT or state.counted(state.tokens) <= target:
             return None  # filled, or all of it would have fitted
         full = size * 100 >= accepted.limit * NEAR_PERCENT or " left out" in accepted.text

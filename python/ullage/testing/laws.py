@@ -864,11 +864,13 @@ class Finding(NamedTuple):
         return f"{self.law.id}: {self.words} [{self.case}] ({self.law.issue})"
 
 
+def _is_asked(law: Law, trial: Trial) -> bool:
+    """Whether a law says something of a trial: of a refusal only those do that are about refusing."""
+    return trial.after is not None or (law.needs in ("target", "model") and law.check != monotone)
+
+
 def _broken(compactor: Compactor, law: Law, trial: Trial) -> str | None:
-    refused = trial.after is None and law.needs not in ("target", "model")
-    if refused or (law.check is monotone and trial.after is None):
-        return None
-    return law.check(trial)
+    return law.check(trial) if _is_asked(law, trial) else None
 
 
 def _still(compactor: Compactor, law: Law, tried: Case) -> str | None:
@@ -897,7 +899,8 @@ def hold(
         until: Ends it early.
 
     Returns:
-        The first case of each law that is broken, made small, and how many conversations were tried, refused, and changed by it.
+        The first case of each law that is broken, made small, and how many conversations were tried, refused, and changed by it;
+        `cases` are conversations held to one law with one target.
     """
     open_laws = [each for each in laws or LAWS if each.applies(compactor)]
     findings, counts = list[Finding](), Counter[str]()
@@ -905,8 +908,9 @@ def hold(
     for number in range(len(LAWS) + count):
         tried = LAWS[number].example if number < len(LAWS) else next(made)
         trial = Trial(compactor, tried)
-        counts += Counter(tried=1, refused=trial.after is None, changed=trial.changed)
         asked = [each for each in open_laws if number % sample == 0 or not each.runs_again]
+        held = sum(_is_asked(each, trial) for each in asked)
+        counts += Counter(tried=1, refused=trial.after is None, changed=trial.changed, cases=held)
         for each in [law for law in asked if _broken(compactor, law, trial)]:
             open_laws.remove(each)
             small = smaller(tried, partial(_still, compactor, each))
