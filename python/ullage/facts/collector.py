@@ -63,6 +63,7 @@ from ullage.facts.tallies import (
     home_of,
     read_outcome,
 )
+from ullage.facts.vocabulary import Vocabulary
 from ullage.facts.words import (
     Kind,
     Other,
@@ -223,6 +224,9 @@ NAMES_CHARS = 20_000
 """Characters of one text that are searched for names: half at each end."""
 
 _SHORT_ANSWER = 300
+
+MANY_RULES = 6
+"""Different ones from which some may be small talk in the form of a rule, which binds nobody; fewer take little room."""
 
 ERROR_CHARS = 120
 """Of the line of an error that stands next to the work that failed."""
@@ -583,6 +587,9 @@ class Collector:
             statements = [*statements[:-1], replace(statements[-1], closing=True)]
         shown = self._shown.ranked() if ranked else ()
         inputs, standing = self._inputs, list({rule.text: rule for rule in self._standing}.values())
+        vocabulary = Vocabulary(entry.text for entry in inputs)
+        if len(standing) > MANY_RULES:
+            standing = [rule for rule in standing if not vocabulary.are_common(rule.text)]
         if ranked:
             inputs, standing = superseded(inputs, standing)
         return Facts(
@@ -612,6 +619,7 @@ class Collector:
             interrupted=self._interrupted,
             messages=self._messages,
             tool_uses=self._tool_uses,
+            vocabulary=vocabulary,
         )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 from ullage.facts.calls import Action
 from ullage.facts.names import NameKind
+from ullage.facts.vocabulary import Vocabulary
 from ullage.facts.words import Kind
 
 
@@ -270,6 +271,7 @@ class Facts:
     interrupted: bool = False  # the user stopped the assistant, and nothing followed
     messages: int = 0
     tool_uses: int = 0
+    vocabulary: Vocabulary = field(default_factory=Vocabulary, compare=False)  # of the inputs
 
     def __repr__(self) -> str:
         return (

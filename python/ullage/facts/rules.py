@@ -818,7 +818,7 @@ _PLAIN_SWAP = re.compile(
 _REVISES = SearchedPatterns(
     (
         (
-            r"\b(?:changed? (?:my|our) minds?|on second thoughts?|after all|scratch|strike|forget|disregard|ignore (?:that|what|my)|make (?:that|it)|instead|"
+            r"\b(?:changed? (?:my|our) minds?|on second thoughts?|thought (?:again|better|it over)|reconsidered|after all|scratch|strike|forget|disregard|ignore (?:that|what|my)|make (?:that|it)|instead|"
             r"any ?more|no longer|misspoke|i meant|(?:i|that) was (?:wrong|a mistake)|change of plans?|turns out|let['’]?s (?:go with|make it|use)|better(?:,| use| to)|"
             r"(?:has |have |was |were |is |are )?(?:moved|changed|renamed|switched|bumped|raised|lowered|extended|postponed|become|becomes|updated) to|"
             r"now (?:is|are|lives?|runs?|called|named|at|on|in)|(?:is|are|we['’]?re|lives?|runs?) (?:\w+ ){0,3}?(?:at |on |in |called |named )?\S+ now|"

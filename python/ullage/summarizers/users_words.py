@@ -9,12 +9,10 @@ and what is left out is named by its number.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from math import log
 from typing import NamedTuple
 
 from ullage.facts.collector import findings
@@ -24,9 +22,11 @@ from ullage.facts.rules import (
     SearchedPatterns,
     commitments_among,
     rules_in,
+    rules_of,
     typed_sentences,
 )
 from ullage.facts.sections import user_message
+from ullage.facts.vocabulary import Vocabulary
 from ullage.facts.words import Kind
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
 
@@ -148,6 +148,11 @@ class Sentences:
         return binding(self.text)
 
     @cached_property
+    def strict(self) -> bool:
+        """Whether a sentence is a rule by its words alone."""
+        return bool(rules_of(self.text))
+
+    @cached_property
     def cost(self) -> int:
         """In UTF-8 bytes / 4."""
         return cost(self.text)
@@ -186,7 +191,15 @@ class Sentences:
 
 
 class ReadTexts(dict[str, Sentences]):
-    """Texts that are asked about several times."""
+    """Texts that are asked about several times.
+
+    Args:
+        vocabulary: Of the conversation.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
 
     def __missing__(self, text: str) -> Sentences:
         found = self[text] = Sentences(text)
@@ -294,9 +307,9 @@ class _Row:
     asked: bool = True
     shown: bool = True
     tokens: int = 0
-    times: int = 1  # that it was said
+    times: int = 1  # that it was said; 0: a newer one says it
     quoted: bool = True  # the correction is quoted, since it does not stand here itself
-    known: ReadTexts = field(default_factory=ReadTexts)
+    known: ReadTexts = field(default_factory=lambda: ReadTexts(Vocabulary()))
     corrects: tuple[str, ...] = ()  # its sentences that replace a value of an older message
 
     def written(self) -> str:
@@ -327,6 +340,11 @@ class _Row:
     @cached_property
     def rules(self) -> tuple[str, ...]:
         return self._read.rules
+
+    @property
+    def strict(self) -> bool:
+        """Whether it surely binds, and so gives way last."""
+        return bool(self.rules) and self._read.strict
 
     @cached_property
     def _read(self) -> Sentences:
@@ -372,16 +390,17 @@ def user_messages(
         focus: Words in lower case: a message that holds one gives way after those that do not.
         known: Texts as far as they were read; `None`: none were.
     """
+    known = ReadTexts(Vocabulary(entry.text for entry in inputs)) if known is None else known
     rows = _rows(inputs, known)
     present = {row.number for row in rows}
     for row in rows:
         row.quoted = row.entry.corrected_by not in present
         row.weigh()
-    _Fit(rows, tokens, focus).run()
+    _Fit(rows, tokens, focus, known.vocabulary).run()
     shown = [row for row in rows if row.shown]
     missing = _missing(shown)
     lines = [row.written() for row in shown]
-    return "\n".join([_named(missing), *lines] if missing and shown else lines)
+    return "\n".join([_named(missing, tokens), *lines] if missing and shown else lines)
 
 
 def _rows(inputs: Sequence[UserInput], known: ReadTexts | None) -> list[_Row]:
@@ -390,7 +409,7 @@ def _rows(inputs: Sequence[UserInput], known: ReadTexts | None) -> list[_Row]:
         if entry.corrected:
             by = entry.corrected_by
             corrects[by] = (*corrects.get(by, ()), entry.corrected)
-    texts = ReadTexts() if known is None else known
+    texts = ReadTexts(Vocabulary()) if known is None else known
     return [
         _Row(number, entry, entry.text, known=texts, corrects=corrects.get(number, ()))
         for number, entry in ((entry.number or at, entry) for at, entry in enumerate(inputs, 1))
@@ -404,13 +423,14 @@ def _missing(shown: Sequence[_Row]) -> list[Span]:
     return [(before + 1, number - 1) for before, number in gaps if number - before > 1]
 
 
-MOST_NAMED = 6
-"""Runs of numbers that are named; the newest, where there are more."""
+MOST_NAMED, TOKENS_FOR_A_SPAN = 6, 40
+"""Runs of numbers that are named; the newest, where there are more, or where the room is too small."""
 
 
-def _named(spans: list[Span]) -> str:
-    told = [f"u{a}" if a == b else f"u{a}-u{b}" for a, b in spans[-MOST_NAMED:]]
-    told = told if len(spans) <= MOST_NAMED else ["…", *told]
+def _named(spans: list[Span], tokens: int) -> str:
+    most = min(MOST_NAMED, tokens // TOKENS_FOR_A_SPAN)
+    told = [f"u{a}" if a == b else f"u{a}-u{b}" for a, b in spans[len(spans) - most :]]
+    told = told if len(spans) <= most else ["…", *told]
     count = sum(b - a + 1 for a, b in spans)
     return f"({count} message{'s' * (count != 1)} left out for room: {', '.join(told)})"
 
@@ -445,8 +465,11 @@ _NOTE = 16
 class _Fit:
     """Makes rows smaller until they fit, in steps from what loses least."""
 
-    def __init__(self, rows: list[_Row], tokens: int, focus: Sequence[str]) -> None:
+    def __init__(
+        self, rows: list[_Row], tokens: int, focus: Sequence[str], vocabulary: Vocabulary
+    ) -> None:
         self._rows, self._tokens, self._focus = rows, tokens, focus
+        self._vocabulary = vocabulary
         self._spent = sum(row.tokens for row in rows)
         self._standing = sum(row.shown for row in rows)
         short = (row.tokens for row in rows[:-1] if row.shown and not row.low)
@@ -472,9 +495,13 @@ class _Fit:
         self._once()
         self._shorten(self._rows, KEPT_TOKENS)
         self._each([row for row in older if row.entry.corrected], self._left)
+        if self._over <= 0:
+            return
         older = self._by_content(older)
         long = [row for row in older if row.low or row.tokens > SHORT_TOKENS]
-        self._each(self._without_rules(long), self._left)
+        self._each(
+            [row for row in self._without_rules(long) if not self._is_meant(row)], self._left
+        )
         self._shorten(self._rows, LEAST_TOKENS)
         self._each(self._without_rules(older), self._left)
         if newest.low and any(row.shown for row in older):
@@ -485,11 +512,24 @@ class _Fit:
         last = [row for row in self._rows if row.shown][-1:]
         self._each(last, self._unasked)
         self._each(last, self._cut)
+        self._fill(older[::-1])
+
+    def _fill(self, rows: list[_Row]) -> None:
+        """Those that say most stand again where there is room after all."""
+        for row in rows:
+            told_elsewhere = row.shown or not row.times or row.entry.corrected
+            if told_elsewhere or says_nothing(row.entry.text):
+                continue
+            row.shown = True
+            self._weigh(row)
+            if self._over > 0:
+                row.shown = False
+                self._weigh(row)
 
     def _once(self) -> None:
         """All but the newest of equal messages go, even where some of them would have room."""
         for row in _told_again(self._rows) if self._over > 0 else ():
-            row.shown = False
+            row.shown, row.times = False, 0
             self._standing -= 1
             self._weigh(row)
         for row in self._rows:
@@ -498,18 +538,29 @@ class _Fit:
 
     def _without_rules(self, rows: list[_Row]) -> list[_Row]:
         correcting = self._correcting()
-        return [row for row in rows if not row.rules and row.number not in correcting]
+        return [row for row in rows if not self._binds(row) and row.number not in correcting]
+
+    def _binds(self, row: _Row) -> bool:
+        return row.strict and self._is_meant(row)
+
+    def _is_meant(self, row: _Row) -> bool:
+        """Whether a message has a rule, and not only as the form of small talk."""
+        return bool(row.rules) and not self._vocabulary.are_common(row.entry.text)
 
     def _by_content(self, rows: list[_Row]) -> list[_Row]:
         """The rows that say least for their length first."""
-        if self._over <= 0:
-            return rows
-        found = _content([row.entry.text for row in rows])
-        worth = [
-            each * (LOW_WEIGHT if row.low else 1) for each, row in zip(found, rows, strict=True)
-        ]
+        worth = [self._worth(row) for row in rows]
         order = sorted(range(len(rows)), key=lambda at: (self._wanted(rows[at])[0], worth[at], at))
         return [rows[at] for at in order]
+
+    def _worth(self, row: _Row) -> float:
+        words = row.entry.text
+        weight = RULE_WEIGHT if self._is_meant(row) else 1
+        first, last = self._rows[0].number, self._rows[-1].number
+        age = (row.number - first) / max(last - first, 1)
+        return (
+            self._vocabulary.worth(words) / (cost(words) + ROW_TOKENS) * weight * (1 + NEWEST * age)
+        )
 
     def _each(self, rows: list[_Row], give_up: Callable[[_Row], None]) -> None:
         for row in rows:
@@ -601,47 +652,9 @@ def _told_again(rows: Sequence[_Row]) -> list[_Row]:
     return again[::-1]
 
 
-_PIECE = re.compile(r"[^\W_]+(?:[-'’.:/][^\W_]+)*")
-_WIDE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
-"""Scripts that put no blanks between words, or few."""
-NUMBER_WEIGHT, NAME_WEIGHT, LOW_WEIGHT = 2.0, 1.7, 0.8
-"""Of a word with a digit, of one with a capital inside a sentence (they name something), and of a message with nothing of the kind."""
-
-
-def _content(texts: Sequence[str]) -> list[float]:
-    """How much each text says for its length: words that few of the others hold, numbers and names."""
-    words = [_content_words(text) for text in texts]
-    counts = Counter(word for each in words for word in each)
-    return [
-        sum(weight * log((len(texts) + 1) / counts[word]) for word, weight in each.items())
-        / (cost(text) + ROW_TOKENS)
-        for text, each in zip(texts, words, strict=True)
-    ]
-
-
 ROW_TOKENS = 4
 """Of the number before a message."""
-
-
-def _content_words(text: str) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for match in _PIECE.finditer(text[:MOST_READ]):
-        word = match[0]
-        inside = match.start() > 1 and text[match.start() - 2] not in ".!?:\n"
-        if _SIGN.search(word):
-            weight = NUMBER_WEIGHT
-        elif inside and word[0].isupper():
-            weight = NAME_WEIGHT
-        else:
-            weight = min(len(word), LONG_WORD) / LONG_WORD
-        if _WIDE.search(word):
-            found.update({word[at : at + 2]: weight / 2 for at in range(len(word) - 1)})
-        else:
-            found[word.lower()] = weight
-    return found
-
-
-_SIGN = re.compile(r"[\d/]|\w[.:]\w")
-LONG_WORD = 6
-"""Letters from which a word says as much as any: in each language what is said often is short."""
-MOST_READ = 4_000
+NEWEST = 0.25
+"""How much more the newest message is worth than the oldest."""
+RULE_WEIGHT = 1.5
+"""Of a message that may be meant as a rule."""

@@ -1,0 +1,130 @@
+"""Which words of a conversation few of its messages hold: they say what a message says that others do not.
+
+Small talk has the words and the form of other small talk, in any language, so it is told from facts without a list of phrases.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from functools import cached_property
+from itertools import pairwise
+from math import log
+
+from ullage._engine import core
+
+_PIECE = re.compile(r"[^\W_]+(?:[-'’.:/][^\W_]+)*")
+_WIDE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+"""Scripts that put no blanks between words, or few."""
+_SIGN = re.compile(r"[\d/]|\w[.:]\w")
+_ENDS = re.compile(r"(?<=[.!?。！？।؟])\s*|\n+")
+_MARKS = str.maketrans(
+    dict.fromkeys('!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~…–—“”„«»¿¡،؛؟。、！？，：；（）「」।', " ")
+)
+MOST_READ = 4_000
+"""Characters of one text."""
+
+NUMBER_WEIGHT, NAME_WEIGHT = 2.0, 1.7
+"""Of a word with a digit, and of one with a capital inside a sentence: they name something."""
+LONG_WORD = 6
+"""Letters from which a word says as much as any: in each language what is said often is short."""
+
+LEAST_SENTENCES, COMMON_PART, FEW = 24, 25, 3
+"""Sentences from which some can be common; a word is that more than one in so many holds, and more than a few: a user gives several rules in one form."""
+COMMON_WORDS, COMMON_FORM = 0.8, 0.6
+"""Shares from which a text says nothing of its own, and says it in the form of others."""
+
+
+class Vocabulary:
+    """The words of a conversation.
+
+    Args:
+        texts: Its messages. They are read when something is asked for the first time.
+    """
+
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._texts = tuple(texts)
+
+    def worth(self, text: str) -> float:
+        """How much a text says: words that few of the messages hold, numbers and names."""
+        most, counts = len(self._texts) + 1, self._counts
+        words = self._words(text).items()
+        return sum(weight * log(most / max(counts[word], 1)) for word, weight in words)
+
+    def are_common(self, text: str) -> bool:
+        """Whether many other sentences have the words and the form of a text, as small talk does, also where it is worded as a rule; a sentence that is repeated is one."""
+        if len(self._sentences) < LEAST_SENTENCES:
+            return False
+        said, side_by_side = self._said
+        words, most = self._words(text), max(len(self._sentences) // COMMON_PART, FEW)
+        common = sum(weight for word, weight in words.items() if said[word] > most)
+        pairs = list(pairwise(words))
+        formed = sum(side_by_side[pair] > 1 for pair in pairs)
+        return (
+            common >= COMMON_WORDS * sum(words.values()) and formed >= COMMON_FORM * len(pairs) > 0
+        )
+
+    def _words(self, text: str) -> dict[str, float]:
+        found = self._weights.get(text)
+        if found is None:
+            found = self._weights[text] = _weights(text)
+        return found
+
+    @cached_property
+    def _weights(self) -> dict[str, dict[str, float]]:
+        return {}
+
+    @cached_property
+    def _counts(self) -> Counter[str]:
+        return Counter(word for text in self._texts for word in self._words(text))
+
+    @cached_property
+    def _sentences(self) -> frozenset[str]:
+        return frozenset(part for text in self._texts for part in _sentences(text[:MOST_READ]))
+
+    @cached_property
+    def _said(self) -> tuple[Counter[str], Counter[tuple[str, str]]]:
+        """In how many sentences each word stands, and each two words in this order."""
+        words: Counter[str] = Counter()
+        pairs: Counter[tuple[str, str]] = Counter()
+        for sentence in self._sentences:
+            found = dict.fromkeys(_pieces(sentence))
+            words.update(found.keys())
+            pairs.update(pairwise(found))
+        return words, pairs
+
+
+def _sentences(text: str) -> list[str]:
+    if text.isascii():
+        return core.split_sentences(text, 1, MOST_READ)
+    return [part.strip() for part in _ENDS.split(text)]
+
+
+def _pieces(text: str) -> list[str]:
+    """The words of a text in lower case; of a script without blanks each two letters."""
+    words = text.lower().translate(_MARKS).split()
+    if text.isascii() or not _WIDE.search(text):
+        return words
+    return [part for word in words for part in _parts(word)]
+
+
+def _parts(word: str) -> list[str]:
+    if word.isascii() or not _WIDE.search(word):
+        return [word]
+    return [word[at : at + 2] for at in range(len(word) - 1)]
+
+
+def _weights(text: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for match in _PIECE.finditer(text[:MOST_READ]):
+        word, at = match[0], match.start()
+        if not word.isalpha() and _SIGN.search(word):
+            weight = NUMBER_WEIGHT
+        elif word[0].isupper() and at > 1 and text[at - 2] not in ".!?:\n":
+            weight = NAME_WEIGHT
+        else:
+            weight = min(len(word), LONG_WORD) / LONG_WORD
+        parts = _pieces(word)
+        found.update(dict.fromkeys(parts, weight if len(parts) == 1 else weight / 2))
+    return found
