@@ -890,7 +890,9 @@ def _least_summary(state: State, others: int) -> int:
     accepted = Accepted(text, "extractive", 0, by_code=True)
     tokens = 1
     for _ in range(LOOKS):
-        job = replace(state.job, target_tokens=state.counted(others + tokens))
+        # Never less than the smallest target leaves, which is rounded up by parts: the frame must not be shorter here.
+        target = state.counted(others + tokens + 2 * ROUNDING_TOKENS)
+        job = replace(state.job, target_tokens=target)
         written, _ = summary_text(replace(state, job=job), accepted)
         content = with_media(state, written)
         message = {"role": "user", "content": content}

@@ -63,7 +63,7 @@ from ullage.facts.tallies import (
     home_of,
     read_outcome,
 )
-from ullage.facts.vocabulary import Vocabulary
+from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import (
     Kind,
     Other,
@@ -587,9 +587,9 @@ class Collector:
             statements = [*statements[:-1], replace(statements[-1], closing=True)]
         shown = self._shown.ranked() if ranked else ()
         inputs, standing = self._inputs, list({rule.text: rule for rule in self._standing}.values())
-        vocabulary = Vocabulary(entry.text for entry in inputs)
+        word_counts = WordCounts(entry.text for entry in inputs)
         if len(standing) > MANY_RULES:
-            standing = [rule for rule in standing if not vocabulary.are_common(rule.text)]
+            standing = [rule for rule in standing if not word_counts.are_common(rule.text)]
         if ranked:
             inputs, standing = superseded(inputs, standing)
         return Facts(
@@ -619,7 +619,7 @@ class Collector:
             interrupted=self._interrupted,
             messages=self._messages,
             tool_uses=self._tool_uses,
-            vocabulary=vocabulary,
+            word_counts=word_counts,
         )
 
 

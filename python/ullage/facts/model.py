@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ullage.facts.calls import Action
 from ullage.facts.names import NameKind
-from ullage.facts.vocabulary import Vocabulary
+from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import Kind
 
 
@@ -271,7 +271,7 @@ class Facts:
     interrupted: bool = False  # the user stopped the assistant, and nothing followed
     messages: int = 0
     tool_uses: int = 0
-    vocabulary: Vocabulary = field(default_factory=Vocabulary, compare=False)  # of the inputs
+    word_counts: WordCounts = field(default_factory=WordCounts, compare=False)  # of the inputs
 
     def __repr__(self) -> str:
         return (

@@ -516,7 +516,7 @@ def _rendered(
     inputs = _inputs(facts, newest_apart=newest_apart)
     most = room if user_tokens is None else min(room, user_tokens)
     essential = _essential(facts, new, old)
-    known = ReadTexts(facts.vocabulary)
+    known = ReadTexts(facts.word_counts)
     first = _first(facts, inputs, old, focus, _Room(room, most, sum(essential.values())), known)
     yield LetOthersRun()
     if 1 in frame.sections:

@@ -26,7 +26,7 @@ from ullage.facts.rules import (
     typed_sentences,
 )
 from ullage.facts.sections import user_message
-from ullage.facts.vocabulary import Vocabulary
+from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import Kind
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
 
@@ -194,12 +194,12 @@ class ReadTexts(dict[str, Sentences]):
     """Texts that are asked about several times.
 
     Args:
-        vocabulary: Of the conversation.
+        word_counts: Of the conversation.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, word_counts: WordCounts) -> None:
         super().__init__()
-        self.vocabulary = vocabulary
+        self.word_counts = word_counts
 
     def __missing__(self, text: str) -> Sentences:
         found = self[text] = Sentences(text)
@@ -309,7 +309,7 @@ class _Row:
     tokens: int = 0
     times: int = 1  # that it was said; 0: a newer one says it
     quoted: bool = True  # the correction is quoted, since it does not stand here itself
-    known: ReadTexts = field(default_factory=lambda: ReadTexts(Vocabulary()))
+    known: ReadTexts = field(default_factory=lambda: ReadTexts(WordCounts()))
     corrects: tuple[str, ...] = ()  # its sentences that replace a value of an older message
 
     def written(self) -> str:
@@ -390,13 +390,13 @@ def user_messages(
         focus: Words in lower case: a message that holds one gives way after those that do not.
         known: Texts as far as they were read; `None`: none were.
     """
-    known = ReadTexts(Vocabulary(entry.text for entry in inputs)) if known is None else known
+    known = ReadTexts(WordCounts(entry.text for entry in inputs)) if known is None else known
     rows = _rows(inputs, known)
     present = {row.number for row in rows}
     for row in rows:
         row.quoted = row.entry.corrected_by not in present
         row.weigh()
-    _Fit(rows, tokens, focus, known.vocabulary).run()
+    _Fit(rows, tokens, focus, known.word_counts).run()
     shown = [row for row in rows if row.shown]
     missing = _missing(shown)
     lines = [row.written() for row in shown]
@@ -409,7 +409,7 @@ def _rows(inputs: Sequence[UserInput], known: ReadTexts | None) -> list[_Row]:
         if entry.corrected:
             by = entry.corrected_by
             corrects[by] = (*corrects.get(by, ()), entry.corrected)
-    texts = ReadTexts(Vocabulary()) if known is None else known
+    texts = ReadTexts(WordCounts()) if known is None else known
     return [
         _Row(number, entry, entry.text, known=texts, corrects=corrects.get(number, ()))
         for number, entry in ((entry.number or at, entry) for at, entry in enumerate(inputs, 1))
@@ -466,10 +466,10 @@ class _Fit:
     """Makes rows smaller until they fit, in steps from what loses least."""
 
     def __init__(
-        self, rows: list[_Row], tokens: int, focus: Sequence[str], vocabulary: Vocabulary
+        self, rows: list[_Row], tokens: int, focus: Sequence[str], word_counts: WordCounts
     ) -> None:
         self._rows, self._tokens, self._focus = rows, tokens, focus
-        self._vocabulary = vocabulary
+        self._word_counts = word_counts
         self._spent = sum(row.tokens for row in rows)
         self._standing = sum(row.shown for row in rows)
         short = (row.tokens for row in rows[:-1] if row.shown and not row.low)
@@ -545,7 +545,7 @@ class _Fit:
 
     def _is_meant(self, row: _Row) -> bool:
         """Whether a message has a rule, and not only as the form of small talk."""
-        return bool(row.rules) and not self._vocabulary.are_common(row.entry.text)
+        return bool(row.rules) and not self._word_counts.are_common(row.entry.text)
 
     def _by_content(self, rows: list[_Row]) -> list[_Row]:
         """The rows that say least for their length first."""
@@ -559,7 +559,10 @@ class _Fit:
         first, last = self._rows[0].number, self._rows[-1].number
         age = (row.number - first) / max(last - first, 1)
         return (
-            self._vocabulary.worth(words) / (cost(words) + ROW_TOKENS) * weight * (1 + NEWEST * age)
+            self._word_counts.worth(words)
+            / (cost(words) + ROW_TOKENS)
+            * weight
+            * (1 + NEWEST * age)
         )
 
     def _each(self, rows: list[_Row], give_up: Callable[[_Row], None]) -> None:

@@ -1,6 +1,6 @@
 """Which words of a conversation few of its messages hold: they say what a message says that others do not.
 
-Small talk has the words and the form of other small talk, in any language, so it is told from facts without a list of phrases.
+Small talk has the words and the form of other small talk, in any language, so no list of phrases is needed to know it from facts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COMMON_WORDS, COMMON_FORM = 0.8, 0.6
 """Shares from which a text says nothing of its own, and says it in the form of others."""
 
 
-class Vocabulary:
+class WordCounts:
     """The words of a conversation.
 
     Args:
