@@ -126,8 +126,8 @@ def foreign(entries: list[Any]) -> tuple[list[str], Counter[str]]:
         lines = [line for each in new for line in text_of(each).split("\n") if line.strip()]
         copied, sealed = sum(not copies(line, source)[1] for line in lines), sum(not text_of(each) for each in new)
         counts += Counter({"compactions without a record": 1, "unverifiable": len(lines) - copied + sealed + 1})  # 1: the request, which no line holds
-        notes.append(f"line {number}: {len(said)} messages before; kept verbatim {len(items) - len(new)}, sealed by the provider {sealed}; "
-            f"of the user {len(users)}, quoted {sum(text in now for text in users)}; lines of the summary {len(lines)}, copied {copied}")
+        notes.append(f"line {number}: a compaction of {len(said)} messages: {len(items) - len(new)} kept verbatim, {sealed} sealed by the provider; "
+            f"{sum(text in now for text in users)} of {len(users)} messages of the user quoted; {copied} of {len(lines)} lines of the summary copied from the messages")
     return notes, counts
 def replaced_by(entry: dict[str, Any], message: Any, kept: list[Any]) -> list[Any] | None:
     """What a compaction of another program put in place of what was before; `None`: the line is none."""
@@ -289,12 +289,12 @@ def line(it: LogCheck) -> list[str]:
     return problems
 PROMISES = (request, size, repeated, order, pair, handle, signature, pin, user, verbatim, line)  # the first five of a request that only grew too
 def main() -> int:
-    """Check the files named on the command line; 1: something is broken."""
-    log, *files = [Path(name).read_bytes() for name in sys.argv[1:]] if 1 < len(sys.argv) < 5 else sys.exit(__doc__)
-    found = LogCheck(log, *files[:1])
-    any(map(found.held, map(parsed, files[1:])))
+    """Check the files named on the command line; 1: something is broken, or a file is not there."""
+    files = [Path(name).read_bytes() if Path(name).is_file() else sys.exit(f"{name}: no such file\n{__doc__}") for name in sys.argv[1:4]] or sys.exit(__doc__)
+    found, why = LogCheck(*files[:2]), " (what a model wrote or a provider sealed, and requests that stand in no file)"
+    any(map(found.held, map(parsed, files[2:])))
     print(*found.notes, *(f"BROKEN {kind} ({where}): {words}" for kind, where, words in found.problems),
-          *(f"{name}: {count}" for name, count in found.counts.items() if count), sep="\n")
+          *(f"{name}: {count}{why * (name == 'unverifiable')}" for name, count in found.counts.items() if count), f"{len(found.problems) or 'nothing'} broken" if found.counts else "no record and no compaction in this file", sep="\n")
     return bool(found.problems)
 if __name__ == "__main__":
     sys.exit(main())

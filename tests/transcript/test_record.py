@@ -407,7 +407,7 @@ def test_messages_that_claude_code_preserved_count_as_kept(tmp_path: Path):
     boundary = {**CLAUDE[2], "compactMetadata": {"trigger": "auto", **preserved}}
     lines = [*CLAUDE[:2], boundary, CLAUDE[3]]
     (tmp_path / "session").write_text("\n".join(map(json.dumps, lines)))
-    assert "2 messages before; kept verbatim 1, sealed" in alone(tmp_path, "session").stdout
+    assert "a compaction of 2 messages: 1 kept verbatim, " in alone(tmp_path, "session").stdout
 
 
 CLAUDE: list[dict[str, Any]] = [
@@ -469,10 +469,10 @@ OPENCODE = {
 @pytest.mark.parametrize(
     ("session", "says", "unverifiable"),
     [
-        (CLAUDE, "lines of the summary 2, copied 1", 2),
-        (CODEX, "kept verbatim 1, sealed by the provider 1; of the user 1, quoted 1", 2),
-        (PI, "of the user 1, quoted 0; lines of the summary 1, copied 0", 2),
-        (OPENCODE, "1 messages before", 2),
+        (CLAUDE, "1 of 2 lines of the summary copied", 2),
+        (CODEX, "1 kept verbatim, 1 sealed by the provider; 1 of 1 messages of the user quoted", 2),
+        (PI, "0 of 1 messages of the user quoted; 0 of 1 lines of the summary copied", 2),
+        (OPENCODE, "a compaction of 1 messages", 2),
     ],
     ids=["claude_code", "codex", "pi", "opencode"],
 )
