@@ -62,3 +62,74 @@ def test_outcomes_of_long_results() -> None:
 def test_only_texts_are_read(module: Any) -> None:
     with pytest.raises(TypeError):
         module.read_result(b"ok", False)
+
+
+OUTPUT = "line of output\n" * 4
+
+FAILED = (
+    '<returncode>1</returncode>\n<output>\nls: nope\n</output>',
+    'OUT[exit 1]',
+    'OUT(exit code 1)',
+    'Return code: 1\nOUT',
+    'OUTexited with non-zero status code 3',
+    'OUT[Python Interpreter: exit code 1]',
+    'OUTProcess finished with exit code 2',
+    'OUTCommand failed with exit code 1',
+    'OUTexit status 1',
+    "Command '['ls', 'x']' returned non-zero exit status 1.",
+    "OUTsubprocess.CalledProcessError: Command 'x' returned non-zero exit status 2.\n",
+    'OUT[The command completed with exit code 1.]\n[Current working directory: /x]',
+    'OUT[Command finished with exit code 127]',
+    'exitcode: 1 (execution failed)\nCode output: x',
+    'The script ran, then exited with an error (POSIX exit code: 1)\nIts output was:\nOUT',
+    'OUT[Command failed with exit code 1]',
+    'OUTcommand terminated with exit code 137',
+    'error Command failed with exit code 1.',
+    'Exit Code: 2\nOUT',
+    'Command exited with code 1',
+    'OUT[exit code: 1]',
+    '<exit_code>1</exit_code>\nOUT',
+    'Command execution was not successful, inspect the cause and adjust as needed.\nExit code: 4\nOUT',
+    'OUTExited with code 1',
+    'OUTExit status: 1',
+    'The command exited with a non-zero status: 1\nOUT',
+    'Tool failed (exit code 2)\nOUT',
+    'OUTScript exited with status 3',
+)  # fmt: skip
+"""How agents and hosts word that a command failed; OUT stands for what it printed."""
+
+NOT_FAILED = (
+    '<returncode>0</returncode>\n<output>\nok\n</output>',
+    'OUT[exit 0]',
+    'OUT(exit code 0)',
+    'Return code: 0\nOUT',
+    'OUTProcess finished with exit code 0',
+    'exitcode: 0 (execution succeeded)\nCode output: x',
+    'OUT[Command succeeded with exit code 0]',
+    'The handler logs (exit code 1) when the disk is full.\nOUT',
+    'OUTif it returned non-zero exit status 1 we retry\nOUT',
+    'docs: the exit code 3 means a lint finding\nOUT',
+    "grep -n 'exit 1' run.sh\n12: exit 1 # bad\nOUT",
+    'OUTwe exit 1 here\n',
+    '  exit 1;\nOUT',
+    'see [exit 1] of the motorway\nOUT',
+    '    sys.exit(1)\n',
+    'if failed:\n    exit 1\nfi\n',
+)  # fmt: skip
+"""Code 0, and outputs that only mention a code."""
+
+
+@pytest.mark.parametrize("module", [core, twin])
+@pytest.mark.parametrize("text", FAILED)
+def test_a_failure_is_read_in_every_wording(module: Any, text: str) -> None:
+    failed, code, _ = module.read_result(text.replace("OUT", OUTPUT), False)
+    assert failed
+    assert code
+
+
+@pytest.mark.parametrize("module", [core, twin])
+@pytest.mark.parametrize("text", NOT_FAILED)
+def test_a_code_that_is_only_mentioned_is_no_failure(module: Any, text: str) -> None:
+    failed, code, _ = module.read_result(text.replace("OUT", OUTPUT), False)
+    assert not failed
+    assert not code

@@ -67,7 +67,7 @@ def _exit_code(text: str) -> int | None:
     for part in (text[:CODE_CHARS], text[-CODE_CHARS:]):
         match = _EXIT.search(part) or _EXIT_JSON.search(part)
         if match:
-            return int(match[1])
+            return int(match[match.lastindex or 1])
     return None
 
 

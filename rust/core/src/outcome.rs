@@ -143,7 +143,8 @@ impl Reader {
                 .iter()
                 .find_map(|each| each.captures(part.as_bytes()))?;
             // Nine digits at most.
-            std::str::from_utf8(&found[1]).ok()?.parse().ok()
+            let code = found.iter().skip(1).flatten().next()?;
+            std::str::from_utf8(code.as_bytes()).ok()?.parse().ok()
         })
     }
 
