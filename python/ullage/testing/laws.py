@@ -619,7 +619,7 @@ def prefix_is_stable(trial: Trial) -> str | None:
             ("assistant", "user") if trial.old[-1].role != "assistant" else ("user", "assistant")
         )
         new = messages_of([Turn(kind, 90 + number, (1,)) for kind in kinds], trial.compactor.form)
-        if size_of(new) * 20 > trial.case.target:
+        if max(size_of(new), trial.size(new)) * 20 > trial.case.target:
             return None  # too small a target to say anything
         history += new
         after = trial.run(history if trial.compactor.sees_all else left + new)
@@ -768,7 +768,8 @@ def words_stay_whole(trial: Trial) -> str | None:
         text = whole.get(part.name, source) if part.kind == "result" else source
         for ends in () if part in old else _CUT.findall(part.text):
             for word in filter(None, ends):
-                if not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text):
+                # What is in no word of it, the compactor wrote.
+                if word in text and not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text):
                     return f"{_shown(part)} was cut at “{word}”, which is no word of it"
     return None
 
