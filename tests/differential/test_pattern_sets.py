@@ -18,7 +18,7 @@ core: Any = pytest.importorskip("ullage._core")
 
 SETS = (
     prose._BINDING,
-    answers_found._SAID,
+    answers_found._SETTLES,
     commitments._patterns().sentences,
     sentence_cut._SAYS,
     SearchedPatterns((r"a(?!b)[\[&~]", r"^(?<=x(?:y|z))é?[’']\s\Bq$", r"[^é]\b(?=\)|])[)]{2}")),
@@ -93,7 +93,7 @@ def test_sentences_of_long_conversations() -> None:
                 found = [at for at, p in enumerate(each._texts) if re.search(p, line[:400], re.I)]
                 assert all(maybe >> at & 1 for at in found)
                 assert all(at in found for at in range(len(each._texts)) if sure >> at & 1)
-                assert list(each.found(line[:400])) == found
+                assert list(each.matching(line[:400])) == found
 
 
 @pytest.mark.parametrize("module", [core, twin])

@@ -100,15 +100,19 @@ from ullage.messages import (
 # Questions and answers of tools that talk to the user, and tools found by a search.
 
 
-def asked_by(call: CallEffect, given: Any) -> str:
+def asked_by(call: CallEffect, call_input: Any) -> str:
     """The question of a call to the user; empty if there is none."""
     if call.action is Action.ASK:
-        return "\n".join(_questions(given)) or call.target[:500]
+        return "\n".join(_questions(call_input)) or call.target[:500]
     return call.target[:500] if call.action is Action.PLAN else ""
 
 
-def _questions(given: Any) -> list[str]:
-    listed = given.get("questions", given.get("question")) if isinstance(given, Mapping) else None
+def _questions(call_input: Any) -> list[str]:
+    listed = (
+        call_input.get("questions", call_input.get("question"))
+        if isinstance(call_input, Mapping)
+        else None
+    )
     if isinstance(listed, str):
         return [clean(listed, 1000)]
     if not isinstance(listed, Sequence):
@@ -119,11 +123,11 @@ def _questions(given: Any) -> list[str]:
 _PAIR = re.compile(r'"([^"]{1,1000})"="([^"]{0,2000})"')
 
 
-def question_answers(given: Any, item: Any, text: str) -> list[tuple[str, str]]:
+def question_answers(call_input: Any, item: Any, text: str) -> list[tuple[str, str]]:
     """Questions and answers of a call that asked the user.
 
     Args:
-        given: The call's input.
+        call_input: The call's input.
         item: The entry of the result: its UI copy, if any, is exact.
         text: The result; `[]` is returned for one whose content was cleared.
     """
@@ -134,14 +138,14 @@ def question_answers(given: Any, item: Any, text: str) -> list[tuple[str, str]]:
     if isinstance(answers, Mapping) and answers:
         return [(clean(q, 1000), flat_text(a)) for q, a in answers.items() if isinstance(q, str)]
     pairs = _PAIR.findall(text[:20_000])
-    return pairs or [("\n".join(_questions(given)), text.strip()[:2000])]
+    return pairs or [("\n".join(_questions(call_input)), text.strip()[:2000])]
 
 
 def tool_references(item: Any) -> list[str]:
     """Names of the tools that a search for tools found."""
     parts = (part for block in blocks_of(item) for part in _parts(block.get("content")))
-    found = (clean(p.get("tool_name"), 200) for p in parts if p.get("type") == "tool_reference")
-    return [name for name in found if name]
+    names = (clean(p.get("tool_name"), 200) for p in parts if p.get("type") == "tool_reference")
+    return [name for name in names if name]
 
 
 def _parts(content: Any) -> list[Mapping[str, Any]]:
@@ -163,7 +167,7 @@ _OPEN = (
     r"\b(?:TODO|FIXME)\b|\bstill (?:need|needs|have|has) to\b|\bremains to be\b|\bnot yet (?:done|implemented|covered|tested)\b|"
     r"\bleft (?:open|undone|to do)\b"
 )
-_SAID = SearchedPatterns((_DECIDED, _OPEN))
+_SETTLES = SearchedPatterns((_DECIDED, _OPEN))
 MIN_SENTENCE, MAX_SENTENCE = 8, 300
 
 
@@ -173,12 +177,12 @@ def _sentences(text: str) -> list[str]:
 
 def findings(text: str) -> tuple[list[str], list[str]]:
     """The sentences of a response that state a decision, and the sentences and rows that name open work."""
-    found: tuple[list[str], list[str]] = [], []
+    sentences: tuple[list[str], list[str]] = [], []
     for part in _sentences(text):
         if not part.endswith("?"):
-            for place in _SAID.found(part):
-                found[place].append(part)
-    return found[0][:MOST_DECIDED], found[1][:MOST_OPEN]
+            for place in _SETTLES.matching(part):
+                sentences[place].append(part)
+    return sentences[0][:MOST_DECIDED], sentences[1][:MOST_OPEN]
 
 
 MOST_DECIDED, MOST_OPEN = 3, 8
@@ -216,8 +220,8 @@ def figures(text: str) -> list[str]:
 def _measures(sentence: str) -> bool:
     if sentence.endswith("?"):
         return False
-    found = _FIGURE.finditer(sentence)
-    return any(not _PLACE.search(sentence[: match.start()]) for match in found)
+    figures = _FIGURE.finditer(sentence)
+    return any(not _PLACE.search(sentence[: match.start()]) for match in figures)
 
 
 NAMES_CHARS = 20_000
@@ -257,12 +261,12 @@ def note_inputs(items: Iterable[Item]) -> list[UserInput]:
     Returns:
         One input for each sentence, with the index and uuid of its message.
     """
-    found: dict[str, UserInput] = {}
+    inputs: dict[str, UserInput] = {}
     for entry in collect(items).inputs:
         if entry.kind is Kind.PROMPT and entry.origin is Origin.USER:
             for text in note_rules(entry.text):
-                found.setdefault(text, UserInput(entry.index, text, uuid=entry.uuid))
-    return list(found.values())
+                inputs.setdefault(text, UserInput(entry.index, text, uuid=entry.uuid))
+    return list(inputs.values())
 
 
 class _Open(NamedTuple):
@@ -270,10 +274,10 @@ class _Open(NamedTuple):
 
     calls: tuple[CallEffect, ...]
     at: int
-    given: Any
+    call_input: Any
     id: str
     home: str
-    said: str  # the strings of its input, as far as work is compared with them
+    input_text: str  # the strings of its input, as far as work is compared with them
 
 
 class _Answer(NamedTuple):
@@ -356,29 +360,27 @@ class Collector:
             self._earlier(index, summary)
         if is_hidden(item):
             return
-        said = others_in(text)
-        self._told(index, said or ([Other(origin, text.strip())] if origin else []))
+        others = others_in(text)
+        self._notified(index, others or ([Other(origin, text.strip())] if origin else []))
         if not origin:
             self._words(index, own_words(item), uuid_of(item))
 
     def _earlier(self, index: int, summary: str) -> None:
         """Read the summary of an earlier compaction."""
-        known = self._previous = replace(parse_summary(summary), index=index)
-        self._listed(index, known.text)
-        kept = zip(known.kept_numbers, known.kept_inputs, strict=True)
-        listed = (
-            f"{known.section(7)}\n{known.section(5)}"  # where code added them to a model's summary
-        )
+        parsed = self._previous = replace(parse_summary(summary), index=index)
+        self._listed(index, parsed.text)
+        numbered = zip(parsed.kept_numbers, parsed.kept_inputs, strict=True)
+        listed = f"{parsed.section(7)}\n{parsed.section(5)}"  # where code added them to a model's summary
         self._board.restore(read_tasks(listed, index))
-        for said in read_work(listed, index):
-            self._open.restored(said)
+        for work in read_work(listed, index):
+            self._open.restored(work)
         seen = {rule.text for rule in self._standing}
         for text, lasting, by in read_rules(summary):
             # Its message may have given way to others; a message that is still there is read after this.
             if text not in seen:
                 rule = UserInput(index, text, origin=Origin.SUMMARY, lasting=lasting, corrected=by)
                 self._standing.append(rule)
-        inputs = [*read_numbered_messages(known.section(6)), *kept]
+        inputs = [*read_numbered_messages(parsed.section(6)), *numbered]
         self._carry_inputs(index, with_newest(summary, inputs))
 
     def _listed(self, index: int, summary: str) -> None:
@@ -387,14 +389,14 @@ class Collector:
         for home, listed in homes_in(summary):
             self._names.add(_ends(listed), "summary", index, home)
 
-    def _carry_inputs(self, index: int, told: list[tuple[int, str]]) -> None:
+    def _carry_inputs(self, index: int, numbered: list[tuple[int, str]]) -> None:
         """The user messages that a summary repeats, unless the messages themselves were seen.
 
         A log that starts in the middle of a session holds fewer than its summary repeats.
         """
-        if len(told) > len(self._inputs):
+        if len(numbered) > len(self._inputs):
             seen = {entry.text for entry in self._inputs}
-            for number, text in sorted(told, key=lambda row: row[0]):
+            for number, text in sorted(numbered, key=lambda row: row[0]):
                 if text not in seen:
                     self._add(UserInput(index, text, origin=Origin.SUMMARY, number=number))
                     typed = typed_sentences(text)
@@ -417,7 +419,7 @@ class Collector:
     def _input(self, index: int, text: str, kind: Kind, uuid: str = "") -> None:
         question = asks(self._last_said) if len(text) <= _SHORT_ANSWER else ""
         self._add(UserInput(index, text, kind, question, uuid=uuid))
-        self._open.said(text, index, by_user=True)
+        self._open.stated(text, index, by_user=True)
         if question and kind is Kind.PROMPT and is_answer(text):
             self._decisions.append(AnsweredQuestion(index, question, text))
         self._last_said, self._pending_question, self._interrupted = "", "", False
@@ -438,13 +440,13 @@ class Collector:
             lasting = rule.strength is Strength.LASTING
             self._standing.append(UserInput(index, rule.text, origin=origin, lasting=lasting))
 
-    def _told(self, index: int, others: list[Other]) -> None:
+    def _notified(self, index: int, others: list[Other]) -> None:
         """Read what teammates and sub-agents say in the user's role as data, like a tool's output."""
         for other in others:
-            told = notified(other)
-            what = self._launched.get(told.call, "") or told.who
-            self._names.add(_ends(told.text), "result", index)
-            self._log.agents.append(AgentRun(index, what, told.text[:2000]))
+            notice = notified(other)
+            what = self._launched.get(notice.call, "") or notice.who
+            self._names.add(_ends(notice.text), "result", index)
+            self._log.agents.append(AgentRun(index, what, notice.text[:2000]))
 
     def _attachment(self, index: int, item: Mapping[str, Any]) -> None:
         body = item.get("attachment")
@@ -455,8 +457,8 @@ class Collector:
                 if isinstance(prompt, str)
                 else text_of({"role": "user", "content": prompt})
             )
-            said, origin = others_in(text), author_of(body)
-            self._told(index, said or ([Other(origin, text.strip())] if origin else []))
+            others, origin = others_in(text), author_of(body)
+            self._notified(index, others or ([Other(origin, text.strip())] if origin else []))
             if not origin:
                 self._words(index, words_of(text), uuid_of(item))
 
@@ -466,7 +468,7 @@ class Collector:
             return
         text = text_of(item)
         if text.strip():
-            self._said(index, text.strip())
+            self._assistant_text(index, text.strip())
         for block in blocks_of(item):
             if block.get("type") == "tool_use":
                 self._call(index, block)
@@ -478,22 +480,22 @@ class Collector:
         if not text.strip():
             return
         self._listed(index, text)
-        found, known = parse_summary(text), self._previous
-        if known is not None:
-            sections = dict(known.sections) or {5: known.text}
-            sections[5] = "\n".join(filter(None, (sections.get(5, ""), found.text)))
-            body = f"{known.text}\n\n{found.text}"
-            found = replace(known, text=body, sections=tuple(sorted(sections.items())))
-        self._previous = replace(found, index=index)
+        parsed, previous = parse_summary(text), self._previous
+        if previous is not None:
+            sections = dict(previous.sections) or {5: previous.text}
+            sections[5] = "\n".join(filter(None, (sections.get(5, ""), parsed.text)))
+            body = f"{previous.text}\n\n{parsed.text}"
+            parsed = replace(previous, text=body, sections=tuple(sorted(sections.items())))
+        self._previous = replace(parsed, index=index)
 
-    def _said(self, index: int, text: str) -> None:
+    def _assistant_text(self, index: int, text: str) -> None:
         self._last_said = text
         self._pending_question = asks(text)
         self._statements.append(Statement(index, text, closing=False))
         self._names.add(_ends(text), "assistant", index)
         decided, still_open = findings(text)
         self._settled += [Statement(index, part, closing=False) for part in decided]
-        self._open.said(text, index)
+        self._open.stated(text, index)
         for part in still_open:
             self._open.opened(WorkItem(index, part))
         self._shown.named(text)
@@ -505,12 +507,12 @@ class Collector:
 
     def _call(self, index: int, block: BlockView) -> None:
         self._tool_uses += 1
-        given = block.get("input")
-        calls = read_call(block.get("name"), given)
+        call_input = block.get("input")
+        calls = read_call(block.get("name"), call_input)
         name, first = clean(block.get("id"), 200), calls[0]
-        home, text = home_of(first), _ends(flat_text(given))
-        self._calls[name] = _Open(calls, index, given, name, home, text[:CALL_CHARS])
-        self._pending_question = asked_by(first, given)
+        home, text = home_of(first), _ends(flat_text(call_input))
+        self._calls[name] = _Open(calls, index, call_input, name, home, text[:CALL_CHARS])
+        self._pending_question = asked_by(first, call_input)
         if not self._pending_question:
             self._interrupted = False
         source = "edit" if first.action in (Action.EDIT, Action.WRITE) else "call"
@@ -556,22 +558,22 @@ class Collector:
         tasks = self._board.open_subjects()
         if tasks or self._open.has_open():
             error = "" if outcome.ok else outcome.line[:ERROR_CHARS] or "no text"
-            self._open.tried(opened.said, Tried(opened.id, outcome.ok, error), tasks)
+            self._open.tried(opened.input_text, Tried(opened.id, outcome.ok, error), tasks)
 
     def _succeeded(self, opened: _Open, answer: _Answer) -> None:
         call = opened.calls[0]
         if call.action is Action.ASK:
-            self._answers(answer.at, opened.given, answer.item, answer.text)
+            self._answers(answer.at, opened.call_input, answer.item, answer.text)
         elif call.action is Action.PLAN:
             self._plan, self._plan_mode = call.target, False
         elif call.action is Action.FIND_TOOL:
             self._found_tools.update(dict.fromkeys(tool_references(answer.item)))
         else:
-            self._board.done(call.action, opened.given, answer.text, opened.at, opened.id)
+            self._board.done(call.action, opened.call_input, answer.text, opened.at, opened.id)
 
-    def _answers(self, index: int, given: Any, item: Any, text: str) -> None:
+    def _answers(self, index: int, call_input: Any, item: Any, text: str) -> None:
         self._pending_question = ""
-        for question, answer in question_answers(given, item, text):
+        for question, answer in question_answers(call_input, item, text):
             self._decisions.append(AnsweredQuestion(index, question, answer))
             self._names.add(answer, "user", index)
 
@@ -606,7 +608,7 @@ class Collector:
             tasks=self._board.tasks(self._open.calls),
             statements=tuple(statements),
             findings=tuple(fact for fact in shown if fact.line not in self._urls),
-            settled=tuple({said.text: said for said in self._settled}.values()),
+            settled=tuple({statement.text: statement for statement in self._settled}.values()),
             still_open=self._open.items(),
             closed_work=self._open.closed(),
             agents=tuple(self._log.agents),
@@ -696,43 +698,43 @@ def commitments_of(items: Iterable[Item]) -> CommitmentList:
         [('prohibition', 'Never push to main.')]
     """
     facts = collect(items)
-    said = sorted([*_by_user(facts), *_decided(facts)], key=lambda item: item.index)
-    return CommitmentList((*said, *_work(facts)), facts.plan, facts.open_question)
+    in_order = sorted([*_by_user(facts), *_decided(facts)], key=lambda item: item.index)
+    return CommitmentList((*in_order, *_work(facts)), facts.plan, facts.open_question)
 
 
 def _by_user(facts: Facts) -> Iterator[AgreedItem]:
     later: dict[int, list[ReplacedValue]] = {}
-    for found in corrections_of(facts.inputs):
-        later.setdefault(found.at, []).append(found)
+    for correction in corrections_of(facts.inputs):
+        later.setdefault(correction.at, []).append(correction)
     for at, entry in enumerate(facts.inputs):
         for kind, text in _binding(entry):
             item = AgreedItem(kind, text, entry.origin, entry.index, question=entry.question)
-            by = [each.number for each in later.get(at, ()) if names_value(text, each.old)]
+            by = [new.number for new in later.get(at, ()) if names_value(text, new.old)]
             yield replace(item, state=AgreedState.REPLACED, replaced_by=by[-1]) if by else item
 
 
 def _binding(entry: UserInput) -> list[tuple[CommitmentKind, str]]:
     """Sentences with their kind; of the user's own work tasks and open work say how far it is."""
-    found = {each.text: each.kind for each in commitments_in(entry.text, answers=entry.question)}
+    kinds = {item.text: item.kind for item in commitments_in(entry.text, answers=entry.question)}
     for rule in rules_of(entry.text):
-        found.setdefault(rule.text, CommitmentKind.OBLIGATION)
-    return [(kind, text) for text, kind in found.items() if kind is not CommitmentKind.TODO]
+        kinds.setdefault(rule.text, CommitmentKind.OBLIGATION)
+    return [(kind, text) for text, kind in kinds.items() if kind is not CommitmentKind.TODO]
 
 
 def _decided(facts: Facts) -> Iterator[AgreedItem]:
     """Answers to questions of tools, and what the assistant said was decided."""
     replied = {entry.index for entry in facts.inputs}
-    for made in facts.decisions:
-        if made.index not in replied:
+    for decision in facts.decisions:
+        if decision.index not in replied:
             yield AgreedItem(
                 CommitmentKind.DECISION,
-                made.answer,
-                made.origin,
-                made.index,
-                question=made.question,
+                decision.answer,
+                decision.origin,
+                decision.index,
+                question=decision.question,
             )
-    for said in facts.settled:
-        yield AgreedItem(CommitmentKind.DECISION, said.text, said.origin, said.index)
+    for statement in facts.settled:
+        yield AgreedItem(CommitmentKind.DECISION, statement.text, statement.origin, statement.index)
 
 
 def _work(facts: Facts) -> Iterator[AgreedItem]:

@@ -31,7 +31,7 @@ class SearchedPatterns:
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._texts = tuple(patterns)
-        self._made: dict[int, re.Pattern[str]] = {}
+        self._compiled: dict[int, re.Pattern[str]] = {}
 
     @cached_property
     def _filter(self) -> core.PatternSet:
@@ -41,7 +41,7 @@ class SearchedPatterns:
     def _wide(self) -> core.PatternSet:
         return core.PatternSet(self._texts, wide=True)
 
-    def found(self, text: str) -> Iterator[int]:
+    def matching(self, text: str) -> Iterator[int]:
         """The places of the patterns that are in a text, in order."""
         maybe, sure = (self._filter if text.isascii() else self._wide).look(text)
         at = 0
@@ -54,13 +54,13 @@ class SearchedPatterns:
 
     def first(self, text: str) -> int:
         """The place of the first pattern that is in a text; -1: none is."""
-        return next(self.found(text), -1)
+        return next(self.matching(text), -1)
 
     def _pattern(self, at: int) -> re.Pattern[str]:
-        made = self._made.get(at)
-        if made is None:
-            made = self._made[at] = re.compile(self._texts[at], re.IGNORECASE)
-        return made
+        compiled = self._compiled.get(at)
+        if compiled is None:
+            compiled = self._compiled[at] = re.compile(self._texts[at], re.IGNORECASE)
+        return compiled
 
 
 # Which lines of a message its author typed; the others were pasted.
@@ -155,7 +155,7 @@ def _without_tagged(text: str) -> str:
     """Remove whole elements; one that opens a line and is never closed removes the rest. Linear."""
     if "<" not in text:
         return text
-    kept: list[str] = []
+    pieces: list[str] = []
     unclosed: set[str] = set()
     position = 0
     for match in _OPENING_TAG.finditer(text):
@@ -165,17 +165,17 @@ def _without_tagged(text: str) -> str:
         end = text.find(f"</{tag}>", match.end())
         if end >= 0:
             before = text[position : match.start()]
-            kept.append(before + (ELEMENT if before.rpartition("\n")[2].strip() else _GAP))
+            pieces.append(before + (ELEMENT if before.rpartition("\n")[2].strip() else _GAP))
             position = end + len(tag) + 3
         elif not text[
             max(position, text.rfind("\n", 0, match.start()) + 1) : match.start()
         ].strip():
-            kept.append(text[position : match.start()])
-            return "".join(kept)
+            pieces.append(text[position : match.start()])
+            return "".join(pieces)
         else:
             unclosed.add(tag)
-    kept.append(text[position:])
-    return "".join(kept)
+    pieces.append(text[position:])
+    return "".join(pieces)
 
 
 # ---- lines -----------------------------------------------------------------------------------------
@@ -308,11 +308,11 @@ class _Lines:
 
     def _marked(self, at: int) -> Set[int]:
         line = self._lines[at].rstrip()
-        found = frozenset(self._marks.lines.found(line[:MOST_IN_LINE]))
+        marks = frozenset(self._marks.lines.matching(line[:MOST_IN_LINE]))
         if len(line) > MOST_IN_LINE:
-            end = self._marks.lines.found(line[-MOST_IN_LINE:])
-            found = found - {_Mark.POINTS} | {_Mark.POINTS}.intersection(end)
-        return found
+            end = self._marks.lines.matching(line[-MOST_IN_LINE:])
+            marks = marks - {_Mark.POINTS} | {_Mark.POINTS}.intersection(end)
+        return marks
 
     def _announced(self, line: str, marks: Set[int]) -> str:
         """What a line says of the text that follows: `text`, `machine`; empty: nothing."""
@@ -324,8 +324,8 @@ class _Lines:
             return ""
         end = bare[-200:]
         text, machine, own = (
-            _last(each, end)
-            for each in (self._marks.text, self._marks.machine_text, self._marks.own)
+            _last(patterns, end)
+            for patterns in (self._marks.text, self._marks.machine_text, self._marks.own)
         )
         if own >= 0 and (own >= max(text, machine) or _HOLD.search(end)):
             return ""
@@ -545,12 +545,12 @@ def _in_paragraph(paragraph: str) -> list[tuple[str, str]]:
     covered = _covered(paragraph)
     if covered is paragraph and covered.isascii():
         return [(part, part) for part in core.split_sentences(covered, 1, len(covered))]
-    found, start = [], 0
+    sentences, start = [], 0
     for mark in (_BREAK if _WIDE_END.search(covered) else _BREAK_AT_BLANKS).finditer(covered):
-        found.append((paragraph[start : mark.start()], covered[start : mark.start()]))
+        sentences.append((paragraph[start : mark.start()], covered[start : mark.start()]))
         start = mark.end()
-    found.append((paragraph[start:], covered[start:]))
-    return [(whole.strip(), bare.strip()) for whole, bare in found if whole.strip()]
+    sentences.append((paragraph[start:], covered[start:]))
+    return [(whole.strip(), bare.strip()) for whole, bare in sentences if whole.strip()]
 
 
 def typed_sentences(text: str) -> list[tuple[str, str]]:
@@ -615,18 +615,18 @@ def rules_of(text: str) -> list[UserRule]:
     return rules_in(typed_sentences(text))
 
 
-def rules_in(given: Sequence[tuple[str, str]]) -> list[UserRule]:
+def rules_in(sentences: Sequence[tuple[str, str]]) -> list[UserRule]:
     """`rules_of`, of sentences that `typed_sentences` found."""
-    return list(_rules(given))
+    return list(_rules(sentences))
 
 
-def _rules(given: Sequence[tuple[str, str]]) -> Iterator[UserRule]:
-    for whole, bare in given:
+def _rules(sentences: Sequence[tuple[str, str]]) -> Iterator[UserRule]:
+    for whole, bare in sentences:
         if not MIN_RULE <= len(whole) <= MAX_RULE or bare.endswith(("?", "？")):
             continue
-        found = _BINDING.first(bare)
-        if found >= 0 and not is_reported(bare):
-            yield UserRule(whole, (Strength.LASTING, Strength.CONSTRAINT)[found])
+        place = _BINDING.first(bare)
+        if place >= 0 and not is_reported(bare):
+            yield UserRule(whole, (Strength.LASTING, Strength.CONSTRAINT)[place])
 
 
 def is_all_prose(text: str) -> bool:
@@ -743,9 +743,9 @@ def kind_of(sentence: str) -> CommitmentKind | None:
     text = sentence.strip()
     if not MIN_SENTENCE <= len(text) <= MAX_SENTENCE or text.endswith(_QUESTIONS):
         return None
-    found = _patterns()
-    place = found.sentences.first(text)
-    return found.kinds[place] if place >= 0 else None
+    patterns = _patterns()
+    place = patterns.sentences.first(text)
+    return patterns.kinds[place] if place >= 0 else None
 
 
 def is_answer(text: str) -> CommitmentKind | None:
@@ -757,10 +757,10 @@ def is_answer(text: str) -> CommitmentKind | None:
     reply = text.strip()
     if not reply or len(reply) > MAX_ANSWER or reply.endswith(_QUESTIONS):
         return None
-    found = _patterns()
-    if found.no.fullmatch(reply):
+    patterns = _patterns()
+    if patterns.no.fullmatch(reply):
         return CommitmentKind.DENIAL
-    return CommitmentKind.APPROVAL if found.yes.fullmatch(reply) else None
+    return CommitmentKind.APPROVAL if patterns.yes.fullmatch(reply) else None
 
 
 def commitments_in(text: str, *, by_user: bool = True, answers: str = "") -> list[Commitment]:
@@ -772,21 +772,21 @@ def commitments_in(text: str, *, by_user: bool = True, answers: str = "") -> lis
         answers: The question that the message answers; empty: none.
 
     Example:
-        >>> [str(found.kind) for found in commitments_in("Fix it. Never push to main.")]
+        >>> [str(item.kind) for item in commitments_in("Fix it. Never push to main.")]
         ['prohibition']
     """
     if answers and by_user and (reply := is_answer(text)):
         return [Commitment(reply, text.strip())]
-    found = commitments_among(typed_sentences(text))
-    return found if by_user else [each for each in found if each.kind in _OF_ASSISTANT]
+    commitments = commitments_among(typed_sentences(text))
+    return commitments if by_user else [item for item in commitments if item.kind in _OF_ASSISTANT]
 
 
-def commitments_among(given: Sequence[tuple[str, str]]) -> list[Commitment]:
+def commitments_among(sentences: Sequence[tuple[str, str]]) -> list[Commitment]:
     """The commitments of the user among sentences that `typed_sentences` found."""
-    found = ((kind_of(bare), whole, bare) for whole, bare in given)
+    candidates = ((kind_of(bare), whole, bare) for whole, bare in sentences)
     return [
         Commitment(kind, whole)
-        for kind, whole, bare in found
+        for kind, whole, bare in candidates
         if kind is not None and not is_reported(bare)
     ]
 
@@ -891,8 +891,8 @@ def superseded(
         rules: Sentences of them.
     """
     newest: dict[int, ReplacedValue] = {}
-    for found in corrections_of(inputs):
-        newest[found.at] = found
+    for correction in corrections_of(inputs):
+        newest[correction.at] = correction
     marked = [
         _corrected(entry, newest[at]) if at in newest else entry for at, entry in enumerate(inputs)
     ]
@@ -918,23 +918,23 @@ def corrections_of(inputs: Sequence[UserInput]) -> list[ReplacedValue]:
     Args:
         inputs: The user's messages, oldest first.
     """
-    found: list[ReplacedValue] = []
+    corrections: list[ReplacedValue] = []
     newest: dict[str, tuple[int, str]] = {}
     typed = [_short(typed_sentences(entry.text)) for entry in inputs]
     for place, entry in enumerate(inputs):
         for whole, bare in typed[place]:
             for old, binding in _replaced(whole, bare):
                 earlier = (at for at in range(place) if _names(typed[at], old, binding))
-                found += [ReplacedValue(at, old, whole, entry.number) for at in earlier]
+                corrections += [ReplacedValue(at, old, whole, entry.number) for at in earlier]
             for what, value in _assigned(whole):
                 at, before = newest.get(what, (place, value))
                 if before != value and at != place:
-                    found.append(ReplacedValue(at, before, whole, entry.number))
+                    corrections.append(ReplacedValue(at, before, whole, entry.number))
                 newest[what] = place, value
             if _revises(bare):
                 for at, old in _revised(whole, typed[:place]):
-                    found.append(ReplacedValue(at, old, whole, entry.number))
-    return found
+                    corrections.append(ReplacedValue(at, old, whole, entry.number))
+    return corrections
 
 
 def _short(sentences: Sequence[Sentence]) -> list[Sentence]:
@@ -994,8 +994,8 @@ def _said_otherwise(
             words = _topics(whole)
             alike = len(words & about) * 2 >= len(words)
             if alike and 2 <= len(words) <= MOST_TOPICS and not bare.endswith(("?", "？")):
-                said = [word for word in _WORD.findall(whole) if _topics(word) & words]
-                return [(at, ([w for w in said if not _topics(w) & about] or said)[-1])]
+                on_topic = [word for word in _WORD.findall(whole) if _topics(word) & words]
+                return [(at, ([w for w in on_topic if not _topics(w) & about] or on_topic)[-1])]
     return []
 
 
@@ -1011,10 +1011,10 @@ _TAKES_BACK = re.compile(
 
 def _values(sentence: str) -> dict[str, str]:
     """The values of a sentence, each with its kind."""
-    found = (match for match in _ANY_VALUE.finditer(sentence))
+    matches = (match for match in _ANY_VALUE.finditer(sentence))
     return {
         match[0]: match.lastgroup
-        for match in found
+        for match in matches
         if match.lastgroup and not _NUMBERED.search(sentence, 0, match.start())
     }
 
@@ -1044,13 +1044,13 @@ def names_value(text: str, value: str) -> bool:
 
 
 def _assigned(sentence: str) -> list[tuple[str, str]]:
-    found = []
+    pairs = []
     for match in _IS.finditer(sentence):
         value = match["value"].strip(".")
         what = _ARTICLES.sub("", match["what"].lower())
         if _TELLING.search(value) and what:
-            found.append((what, value))
-    return found
+            pairs.append((what, value))
+    return pairs
 
 
 def _replaced(sentence: str, bare: str) -> list[tuple[str, bool]]:
@@ -1058,11 +1058,11 @@ def _replaced(sentence: str, bare: str) -> list[tuple[str, bool]]:
     if bare.endswith(("?", "？")):
         return []
     swaps = [next(filter(None, match.groups()), "") for match in _SWAP.finditer(sentence)]
-    found = [(value.strip("."), False) for value in swaps if _TELLING.search(value)]
-    if not found and (_ORDER.match(bare) or kind_of(bare) is not None):
+    values = [(value.strip("."), False) for value in swaps if _TELLING.search(value)]
+    if not values and (_ORDER.match(bare) or kind_of(bare) is not None):
         plain = [next(filter(None, match.groups()), "") for match in _PLAIN_SWAP.finditer(sentence)]
-        found = [(value.strip("."), True) for value in plain if _is_thing(value)]
-    return found
+        values = [(value.strip("."), True) for value in plain if _is_thing(value)]
+    return values
 
 
 def _is_thing(value: str) -> bool:

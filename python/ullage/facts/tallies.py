@@ -99,7 +99,7 @@ _KEY = re.compile(r"[ \t]*+[-*•]?[ \t\"']*+([A-Za-z][\w ()/.%-]{1,50})")
 
 def fact_lines(text: str) -> list[str]:
     """Lines of a result that tell a value by its key, such as `rejected: 48213`; those that repeat a pattern are a table, not a finding."""
-    lines = [line for line, told in core.telling_lines(_ends(text)) if _tells(line, told)]
+    lines = [line for line, marks in core.telling_lines(_ends(text)) if _tells(line, marks)]
     if len(lines) <= _ALIKE:
         return [line.strip() for line in lines]
     shapes = Counter(_DIGITS.sub("0", line) for line in lines)
@@ -107,10 +107,10 @@ def fact_lines(text: str) -> list[str]:
     return rare[:MOST_OF_ONE] if len(rare) <= MOST_OF_ONE * 3 else []
 
 
-def _tells(line: str, told: int) -> bool:
+def _tells(line: str, marks: int) -> bool:
     """A count of one digit says little by itself; times and exit codes of the host are in the steps."""
-    keyed = told & KEYED and _FACT.match(line)
-    if not keyed and not (told & PORT and _PORT.search(line)):
+    keyed = marks & KEYED and _FACT.match(line)
+    if not keyed and not (marks & PORT and _PORT.search(line)):
         return False
     return len(_DIGIT.findall(line)) > 1 and not is_framing(line.strip())
 
@@ -143,16 +143,16 @@ class FactTally:
             read: Whether it is the text of a file, which can be read again.
         """
         self._results += 1
-        found = fact_lines(text)
+        lines = fact_lines(text)
         if "://" in text:
             urls = dict.fromkeys(urls_in(text[: SCANNED // 2]))
             shown = [url for url in urls if not _PICTURE.search(url)][:MOST_URLS]
-            found += [url for url in shown if not any(url in line for line in found)]
-        for line in found:
-            known = self._facts.pop(line, None)
-            self._keys[_line_key(line)] += known is None
-            seen = known.shown + 1 if known else 1
-            used = known is not None and known.used
+            lines += [url for url in shown if not any(url in line for line in lines)]
+        for line in lines:
+            fact = self._facts.pop(line, None)
+            self._keys[_line_key(line)] += fact is None
+            seen = fact.shown + 1 if fact else 1
+            used = fact is not None and fact.used
             self._facts[line] = ResultFact(index, line, used, seen, read, self._results)
             self._by_value.update((value, line) for value in values_in(line))
 
@@ -423,8 +423,8 @@ class CallLog:
             self.steps.append(step)
         first = calls[0]
         if first.action is Action.COMMAND:
-            told = (outcome.ok, outcome.exit_code, outcome.line)
-            self.commands.append(Command(at, first.target, *told, _spent(text)))
+            ending = (outcome.ok, outcome.exit_code, outcome.line)
+            self.commands.append(Command(at, first.target, *ending, _spent(text)))
         elif first.action is Action.AGENT and not is_launch(text):
             self.agents.append(AgentRun(at, first.target[:2000], text.strip()[:2000]))
 
@@ -459,8 +459,8 @@ def home_of(call: CallEffect) -> str:
 
 def _spent(text: str) -> int:
     """Milliseconds, where the tool reports them. Times of entries are not used: they include the wait for a permission."""
-    told = _TIME.search(text[:300])
-    return int(told[1]) * 1000 + int((told[2] or "0").ljust(3, "0")) if told else 0
+    match = _TIME.search(text[:300])
+    return int(match[1]) * 1000 + int((match[2] or "0").ljust(3, "0")) if match else 0
 
 
 # Which tool call did a piece of work, or failed at it: the newest one that names all that the work names.
@@ -510,17 +510,17 @@ class TriedWork:
     def __init__(self) -> None:
         self._newest: dict[str, Tried] = {}
 
-    def tried(self, texts: Iterable[str], given: str, result: Tried) -> None:
+    def tried(self, texts: Iterable[str], input_text: str, result: Tried) -> None:
         """A call has its result.
 
         Args:
             texts: The work that is open.
-            given: The strings of the call's input.
+            input_text: The strings of the call's input.
             result: What it came to.
         """
-        said = given[:CALL_CHARS].lower()
+        call_text = input_text[:CALL_CHARS].lower()
         for text in texts:
-            if _is_about(said, text):
+            if _is_about(call_text, text):
                 self._newest[text] = result
 
     def newest(self, text: str) -> Tried | None:
@@ -538,11 +538,11 @@ def only_looks(command: str) -> bool:
     return _LOOKS.match(command) is not None
 
 
-def _is_about(said: str, text: str) -> bool:
+def _is_about(call_text: str, text: str) -> bool:
     names, words = telling(text)
     if names:
-        return all(name in said for name in names)
-    held = sum(word in said for word in words)
+        return all(name in call_text for name in names)
+    held = sum(word in call_text for word in words)
     return len(words) >= LEAST_STEMS and held * 100 >= len(words) * SAME_PERCENT
 
 
@@ -564,7 +564,7 @@ def same_work(sentence: str, text: str) -> bool:
 @lru_cache(maxsize=1024)  # open work is compared with each later sentence; at most 500 characters
 def telling(text: str) -> tuple[frozenset[str], frozenset[str]]:
     """The names in a text (with a digit, an underscore, a dot or a slash), and the stems of its other words."""
-    found = {word.strip("./-").lower() for word in _WORD.findall(text)}
-    names = frozenset(word for word in found if _NAME.search(word))
-    words = (word[:STEM] for word in found - names if word not in _COMMON and len(word) >= 4)
+    lowered = {word.strip("./-").lower() for word in _WORD.findall(text)}
+    names = frozenset(word for word in lowered if _NAME.search(word))
+    words = (word[:STEM] for word in lowered - names if word not in _COMMON and len(word) >= 4)
     return names, frozenset(words)

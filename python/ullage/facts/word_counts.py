@@ -56,9 +56,9 @@ class WordCounts:
         """Whether many other sentences have the words and the form of a text, as small talk does, also where it is worded as a rule; a sentence that is repeated is one."""
         if len(self._sentences) < LEAST_SENTENCES:
             return False
-        said, side_by_side = self._said
+        by_word, side_by_side = self._sentence_counts
         words, most = self._words(text), max(len(self._sentences) // COMMON_PART, FEW)
-        common = sum(weight for word, weight in words.items() if said[word] > most)
+        common = sum(weight for word, weight in words.items() if by_word[word] > most)
         pairs = list(pairwise(words))
         formed = sum(side_by_side[pair] > 1 for pair in pairs)
         return (
@@ -66,10 +66,10 @@ class WordCounts:
         )
 
     def _words(self, text: str) -> dict[str, float]:
-        found = self._weights.get(text)
-        if found is None:
-            found = self._weights[text] = _weights(text)
-        return found
+        weights = self._weights.get(text)
+        if weights is None:
+            weights = self._weights[text] = _weights(text)
+        return weights
 
     @cached_property
     def _weights(self) -> dict[str, dict[str, float]]:
@@ -84,14 +84,14 @@ class WordCounts:
         return frozenset(part for text in self._texts for part in _sentences(text[:MOST_READ]))
 
     @cached_property
-    def _said(self) -> tuple[Counter[str], Counter[tuple[str, str]]]:
+    def _sentence_counts(self) -> tuple[Counter[str], Counter[tuple[str, str]]]:
         """In how many sentences each word stands, and each two words in this order."""
         words: Counter[str] = Counter()
         pairs: Counter[tuple[str, str]] = Counter()
         for sentence in self._sentences:
-            found = dict.fromkeys(_pieces(sentence))
-            words.update(found.keys())
-            pairs.update(pairwise(found))
+            pieces = dict.fromkeys(_pieces(sentence))
+            words.update(pieces.keys())
+            pairs.update(pairwise(pieces))
         return words, pairs
 
 
@@ -116,7 +116,7 @@ def _parts(word: str) -> list[str]:
 
 
 def _weights(text: str) -> dict[str, float]:
-    found: dict[str, float] = {}
+    weights: dict[str, float] = {}
     for match in _PIECE.finditer(text[:MOST_READ]):
         word, at = match[0], match.start()
         if not word.isalpha() and _SIGN.search(word):
@@ -126,5 +126,5 @@ def _weights(text: str) -> dict[str, float]:
         else:
             weight = min(len(word), LONG_WORD) / LONG_WORD
         parts = _pieces(word)
-        found.update(dict.fromkeys(parts, weight if len(parts) == 1 else weight / 2))
-    return found
+        weights.update(dict.fromkeys(parts, weight if len(parts) == 1 else weight / 2))
+    return weights

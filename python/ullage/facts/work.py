@@ -60,10 +60,10 @@ class OpenWork:
         still = work.state in (WorkState.OPEN, WorkState.FAILED)
         goes_on = text not in self._closed and (still or text in self._open)
         group = self._open if goes_on else self._closed
-        known = group.get(text)
-        group[text] = replace(known, origin=work.origin) if known else replace(work, text=text)
+        earlier = group.get(text)
+        group[text] = replace(earlier, origin=work.origin) if earlier else replace(work, text=text)
 
-    def said(self, text: str, index: int, *, by_user: bool = False) -> None:
+    def stated(self, text: str, index: int, *, by_user: bool = False) -> None:
         """Close what a text reports as done; the user can also withdraw it."""
         if not self._open:
             return
@@ -83,15 +83,15 @@ class OpenWork:
         """Whether anything is."""
         return bool(self._open)
 
-    def tried(self, given: str, result: Tried, others: Sequence[str] = ()) -> None:
+    def tried(self, input_text: str, result: Tried, others: Sequence[str] = ()) -> None:
         """A call that does something has its result.
 
         Args:
-            given: The strings of its input.
+            input_text: The strings of its input.
             result: What it came to.
             others: Further work that is open.
         """
-        self._tried.tried((*self._open, *others), given, result)
+        self._tried.tried((*self._open, *others), input_text, result)
 
     @property
     def calls(self) -> TriedWork:
@@ -114,17 +114,17 @@ def _after(tried: Tried | None, work: WorkItem) -> WorkItem:
     return replace(work, state=state, call=tried.call, error=tried.error)
 
 
-def todos_of(index: int, given: Sequence[tuple[str, str]]) -> list[WorkItem]:
+def todos_of(index: int, sentences: Sequence[tuple[str, str]]) -> list[WorkItem]:
     """What the user says is still to do.
 
     Args:
         index: Of the message.
-        given: The user's sentences in it, as `typed_sentences` finds them.
+        sentences: The user's sentences in it, as `typed_sentences` finds them.
     """
     return [
-        WorkItem(index, found.text, origin=Origin.USER)
-        for found in commitments_among(given)
-        if found.kind is CommitmentKind.TODO
+        WorkItem(index, commitment.text, origin=Origin.USER)
+        for commitment in commitments_among(sentences)
+        if commitment.kind is CommitmentKind.TODO
     ]
 
 
@@ -134,7 +134,7 @@ _CALL = r"call (?P<call>\S{1,200}) (?:succeeded|failed: `(?P<error>.+)`)"
 _TASK = re.compile(
     rf"^- \[[ x]\] (?:#(?P<id>\w{{1,20}}) )?(?P<text>.+?) \((?P<status>[\w -]{{1,40}}?)(?: by call (?P<by>\S{{1,200}})|; {_CALL})?\)$"
 )
-_SAID = re.compile(
+_WORK = re.compile(
     rf"^- (?P<head>Said to be open|Done|Withdrawn): (?P<text>.+?)(?: \((?:by call (?P<by>\S{{1,200}})|{_CALL})\))?$"
 )
 _STATES = {"Done": WorkState.DONE, "Withdrawn": WorkState.WITHDRAWN}
@@ -149,7 +149,7 @@ def task_row(task: Task, subject: str) -> str:
         subject: What it is about, in one line.
     """
     number = f"#{task.id} " if task.board else ""
-    suffix = _told(task)
+    suffix = _call_note(task)
     suffix = f" {suffix}" if suffix.startswith("by ") else f"; {suffix}" if suffix else ""
     return f"- [{' ' if task.open else 'x'}] {number}{subject} ({task.status}{suffix})"
 
@@ -161,13 +161,13 @@ def work_row(work: WorkItem, text: str) -> str:
         work: The work.
         text: The same in one line.
     """
-    suffix = _told(work)
+    suffix = _call_note(work)
     return (
         f"- {_HEADS.get(work.state, 'Said to be open')}: {text}{f' ({suffix})' if suffix else ''}"
     )
 
 
-def _told(work: Task | WorkItem) -> str:
+def _call_note(work: Task | WorkItem) -> str:
     if not work.call:
         return ""
     if work.state in (WorkState.DONE, WorkState.WITHDRAWN):
@@ -183,7 +183,7 @@ def read_tasks(section: str, index: int) -> list[Task]:
         section: The seventh of the summary.
         index: Of the summary's message.
     """
-    found = (_TASK.match(line) for line in section.split("\n"))
+    matches = (_TASK.match(line) for line in section.split("\n"))
     return [
         Task(
             row["id"] or str(at),
@@ -194,13 +194,13 @@ def read_tasks(section: str, index: int) -> list[Task]:
             call=row["by"] or row["call"] or "",
             error=row["error"] or "",
         )
-        for at, row in enumerate(filter(None, found), 1)
+        for at, row in enumerate(filter(None, matches), 1)
     ]
 
 
 def read_work(section: str, index: int) -> list[WorkItem]:
     """What a summary says was to do, with its state; see `read_tasks`."""
-    found = filter(None, (_SAID.match(line) for line in section.split("\n")))
+    matches = filter(None, (_WORK.match(line) for line in section.split("\n")))
     return [
         WorkItem(
             index,
@@ -209,7 +209,7 @@ def read_work(section: str, index: int) -> list[WorkItem]:
             call=row["by"] or row["call"] or "",
             error=row["error"] or "",
         )
-        for row in found
+        for row in matches
     ]
 
 
@@ -236,38 +236,40 @@ class TaskBoard:
         self._list = tuple(task for task in tasks if not task.board)
         self._board = {task.id: task for task in tasks if task.board}
 
-    def done(self, action: Action, given: Any, result: str, index: int, call: str = "") -> None:
+    def done(
+        self, action: Action, call_input: Any, result: str, index: int, call: str = ""
+    ) -> None:
         """Apply a call that succeeded.
 
         Args:
             action: What the call does; actions that do not concern tasks are ignored.
-            given: Its input.
+            call_input: Its input.
             result: Its output, which has the number of a new task.
             index: Index of the call.
             call: Its id.
         """
-        if not isinstance(given, Mapping):
+        if not isinstance(call_input, Mapping):
             return
         if action is Action.TODO:
-            known = {task.subject: task for task in self._list}
-            rows = _listed(given, index)
-            self._list = tuple(_changed(known.get(row.subject), row, call) for row in rows)
+            earlier = {task.subject: task for task in self._list}
+            rows = _listed(call_input, index)
+            self._list = tuple(_changed(earlier.get(row.subject), row, call) for row in rows)
         elif action is Action.TASK_CREATE:
-            self._create(_subject(given), result, index)
+            self._create(_subject(call_input), result, index)
         elif action is Action.TASK_UPDATE:
-            self._update(given, index, call)
+            self._update(call_input, index, call)
 
     def _create(self, subject: str, result: str, index: int) -> None:
-        found = _ID.search(result[:300])
-        key = found[1] if found else str(len(self._board) + 1)
+        match = _ID.search(result[:300])
+        key = match[1] if match else str(len(self._board) + 1)
         if len(self._board) < MAX_TASKS:
             self._board[key] = Task(key, subject, "pending", index, board=True)
 
-    def _update(self, given: Mapping[str, Any], index: int, call: str) -> None:
-        key = clean(given.get("taskId", given.get("id")), 20)
+    def _update(self, call_input: Mapping[str, Any], index: int, call: str) -> None:
+        key = clean(call_input.get("taskId", call_input.get("id")), 20)
         task = self._board.get(key) or Task(key, "", "pending", index, board=True)
-        status = clean(given.get("status"), 40) or task.status
-        subject = clean(given.get("subject"), 500) or task.subject
+        status = clean(call_input.get("status"), 40) or task.status
+        subject = clean(call_input.get("subject"), 500) or task.subject
         new = replace(task, status=status, subject=subject, index=index)
         self._board[key] = _changed(task, new, call)
 
@@ -302,9 +304,9 @@ def _tasks_after(tried: TriedWork, task: Task) -> Task:
     return replace(task, call=newest.call, error=newest.error)
 
 
-def _listed(given: Mapping[str, Any], index: int) -> tuple[Task, ...]:
+def _listed(call_input: Mapping[str, Any], index: int) -> tuple[Task, ...]:
     for key in ("todos", "plan", "items", "tasks"):
-        rows = given.get(key)
+        rows = call_input.get(key)
         if isinstance(rows, Sequence) and not isinstance(rows, str):
             return tuple(_row(row, at, index) for at, row in enumerate(rows[:MAX_TASKS], 1))
     return ()
