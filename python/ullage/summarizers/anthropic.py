@@ -80,17 +80,17 @@ class AnthropicSummarizer(StreamingSummarizer):
             return self._shared(request, prompt)
         messages = [*anthropic_messages(request.messages), prompt]
         tools = used_tools(messages)
-        made: dict[str, Any] = {
+        body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": request.max_output_tokens,
             "messages": _legal(messages, self.model, tools),
             **self._extra,
         }
         if request.system:
-            made["system"] = request.system
+            body["system"] = request.system
         if tools:
-            made |= {"tools": tools, "tool_choice": {"type": "none"}}
-        return {**made, "stream": True}
+            body |= {"tools": tools, "tool_choice": {"type": "none"}}
+        return {**body, "stream": True}
 
     def _shared(self, request: SummaryRequest, prompt: dict[str, Any]) -> dict[str, Any]:
         last = self.last_request()
@@ -105,8 +105,8 @@ class AnthropicSummarizer(StreamingSummarizer):
 
         The thinking settings are part of it, and need the room that they were given.
         """
-        told = last.get("thinking")
-        thinking = told if isinstance(told, Mapping) else {}
+        setting = last.get("thinking")
+        thinking = setting if isinstance(setting, Mapping) else {}
         budget, loop = thinking.get("budget_tokens"), last.get("max_tokens")
         if type(budget) is int:
             wanted += budget
@@ -177,8 +177,8 @@ class MessageReader:
         return str(text)
 
     def _count(self, usage: Any) -> None:
-        told = usage.model_dump(exclude_none=True) if usage is not None else {}
-        self._usage.update(told)
+        figures = usage.model_dump(exclude_none=True) if usage is not None else {}
+        self._usage.update(figures)
 
     def reply(self) -> SummaryReply:
         """See `Reader`; a stream that ended without a reason to stop was cut."""

@@ -139,7 +139,7 @@ def lines_of(units: Sequence[Unit]) -> str:
 
 
 def _lines(units: Sequence[Unit]) -> Iterator[str]:
-    for (lead, _, fenced), group in groupby(units, key=lambda each: (each.lead, each.of, each.fenced)):  # fmt: skip
+    for (lead, _, fenced), group in groupby(units, key=lambda unit: (unit.lead, unit.of, unit.fenced)):  # fmt: skip
         texts = [unit.text for unit in group]
         if fenced:
             yield f"{lead}\n{quoted(chr(10).join(texts), '')}"
@@ -152,18 +152,18 @@ def allot(demands: Mapping[int, int], shares: Mapping[int, int], tokens: int) ->
 
     Integers only, in the order of the keys: the same in every process.
     """
-    given = dict.fromkeys(demands, 0)
+    rooms = dict.fromkeys(demands, 0)
     open_keys = [key for key in demands if demands[key] > 0]
     left = tokens
     while left > 0 and open_keys:
         weight = sum(shares[key] for key in open_keys)
         round_left = left
         for key in open_keys:
-            part = min(max(round_left * shares[key] // weight, 1), demands[key] - given[key], left)
-            given[key] += part
+            part = min(max(round_left * shares[key] // weight, 1), demands[key] - rooms[key], left)
+            rooms[key] += part
             left -= part
-        open_keys = [key for key in open_keys if given[key] < demands[key]]
-    return given
+        open_keys = [key for key in open_keys if rooms[key] < demands[key]]
+    return rooms
 
 
 def joined(parts: Iterable[str], separator: str = "\n") -> str:

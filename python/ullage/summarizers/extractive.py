@@ -89,8 +89,8 @@ def opening(facts: Facts) -> UserInput | None:
     prompts = _prompts(facts)
     if not prompts or facts.previous is None:
         return prompts[0] if prompts else None
-    told = OPENED in facts.previous.section(1)
-    return None if told and prompts[0].number > 1 else prompts[0]
+    opened = OPENED in facts.previous.section(1)
+    return None if opened and prompts[0].number > 1 else prompts[0]
 
 
 def request(facts: Facts, instructions: str = "", words: str = "") -> list[Unit]:
@@ -170,12 +170,12 @@ def files_section(facts: Facts, new: Sequence[Unit], old: Sequence[Unit], tokens
     paths = changed_paths(facts)
     line = changed_line(paths, tokens) if paths else ""
     room = tokens - (cost(line) if line else 0)
-    kept = fill(old, room * 2 // 5, "{} points of the previous summary") if old else ""
-    shown = fill(new, room - (cost(kept) if kept else 0), "{} files")
+    carried = fill(old, room * 2 // 5, "{} points of the previous summary") if old else ""
+    shown = fill(new, room - (cost(carried) if carried else 0), "{} files")
     # A file with a line of its own need not be named twice.
-    rest = [path for path in paths if f"- `{path}`:" not in shown]
-    line = changed_line(rest, tokens) if rest else ""
-    return joined((line, kept, shown))
+    others = [path for path in paths if f"- `{path}`:" not in shown]
+    line = changed_line(others, tokens) if others else ""
+    return joined((line, carried, shown))
 
 
 def file_line(file: FileUse) -> str:
@@ -234,9 +234,9 @@ def current_work(facts: Facts) -> list[Unit]:
         )
         for at, step in enumerate(recent)
     ]
-    said = since_request(facts)[-NEWEST_SAID:-1]
+    last = since_request(facts)[-NEWEST_SAID:-1]
     units.extend(
-        Unit(f"- Said: {one_line(s.text, 300)}", 2 * (len(said) - at)) for at, s in enumerate(said)
+        Unit(f"- Said: {one_line(s.text, 300)}", 2 * (len(last) - at)) for at, s in enumerate(last)
     )
     return units
 
@@ -318,7 +318,7 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
         carried[number] = [
             p
             for p in carried[number]
-            if not p.startswith(_KNOWN) and not read_tasks(p, 0) and not read_work(p, 0)
+            if not p.startswith(_FROM_FACTS) and not read_tasks(p, 0) and not read_work(p, 0)
         ]
     return {
         number: ranked_old(number, list(dict.fromkeys(pieces)))
@@ -339,11 +339,11 @@ def _words_are_read(previous: Previous, facts: Facts) -> bool:
 
 def _opened_once(pieces: list[str], *, again: bool) -> list[str]:
     """One line that says how it all began: the oldest, unless it is written again."""
-    told = [piece for piece in pieces if piece.startswith(OPENED)]
-    return [piece for piece in pieces if piece not in told or (not again and piece is told[0])]
+    lines = [piece for piece in pieces if piece.startswith(OPENED)]
+    return [piece for piece in pieces if piece not in lines or (not again and piece is lines[0])]
 
 
-_KNOWN = ("- Waiting for the user's answer", "- Plan mode is on")
+_FROM_FACTS = ("- Waiting for the user's answer", "- Plan mode is on")
 
 
 def _pieces(section: str) -> Iterator[str]:
@@ -378,8 +378,8 @@ def _previous_summary_said(piece: list[str]) -> Iterator[str]:
 
 def _ruled(piece: str, facts: Facts) -> bool:
     """Whether a rule is among those of the messages, which are weighed again."""
-    said = "(user): “" in piece
-    return said and any(rule.text in piece for rule in facts.standing)
+    by_user = "(user): “" in piece
+    return by_user and any(rule.text in piece for rule in facts.standing)
 
 
 def _replaced(piece: str, facts: Facts) -> bool:
@@ -446,9 +446,9 @@ class ExtractiveSummarizer:
     local: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        given: object = self.max_tokens
-        if not isinstance(given, int) or given < MIN_TOKENS:
-            raise InvalidPolicy("max_tokens", given, f"must be at least {MIN_TOKENS}")
+        limit: object = self.max_tokens
+        if not isinstance(limit, int) or limit < MIN_TOKENS:
+            raise InvalidPolicy("max_tokens", limit, f"must be at least {MIN_TOKENS}")
 
     def summarize(self, request: SummaryRequest) -> SummaryReply:
         """Renders `request.facts` within `request.max_output_tokens`."""
@@ -506,23 +506,23 @@ def _rendered(
     facts: Facts, *, tokens: int, newest_apart: bool, instructions: str, user_tokens: int | None
 ) -> Flow[str]:
     focus = _words(instructions)
-    found, carried = _units(facts, instructions)
+    units, carried = _units(facts, instructions)
     yield LetOthersRun()
     frame = _Frame.of(
-        tokens, {6, 9, *(n for n in (*found, *carried) if found.get(n) or carried.get(n))}
+        tokens, {6, 9, *(n for n in (*units, *carried) if units.get(n) or carried.get(n))}
     )
     room = max(tokens, LEAST_TOKENS) - frame.tokens
-    new, old = frame.only(_focused(found, focus)), frame.only(_focused(carried, focus))
+    new, old = frame.only(_focused(units, focus)), frame.only(_focused(carried, focus))
     inputs = _inputs(facts, newest_apart=newest_apart)
     most = room if user_tokens is None else min(room, user_tokens)
     essential = _essential(facts, new, old)
-    known = ReadTexts(facts.word_counts)
-    first = _first(facts, inputs, old, focus, _Room(room, most, sum(essential.values())), known)
+    texts = ReadTexts(facts.word_counts)
+    first = _first(facts, inputs, old, focus, _Room(room, most, sum(essential.values())), texts)
     yield LetOthersRun()
     if 1 in frame.sections:
         lost, again = standing(facts, first.words)
-        told = _focused({1: request(facts, instructions, first.words)}, focus)[1]
-        new[1] = [*told, *_focused({1: _before_all(lost)}, focus)[1], *again]
+        lines = _focused({1: request(facts, instructions, first.words)}, focus)[1]
+        new[1] = [*lines, *_focused({1: _before_all(lost)}, focus)[1], *again]
     named = listed_names.candidates(facts) if 2 in frame.sections else []
     demands = _demands(facts, new, old, frame, named)
     demands[6] += sum(cost(user_messages((entry,), _ALL)) + 1 for entry in inputs)
@@ -537,15 +537,15 @@ def _rendered(
     aside[9] = min(demands.get(9, 0), newest)
     if demands.get(9, 0) - aside[9] <= LEAST_CUT_TOKENS:
         aside[9] = demands.get(9, 0)
-    given = _allotted(demands, aside, essential, room)
+    rooms = _allotted(demands, aside, essential, room)
     body = {
-        n: _section(n, facts, new.get(n, []), old.get(n, []), given.get(n, 0))
+        n: _section(n, facts, new.get(n, []), old.get(n, []), rooms.get(n, 0))
         for n in frame.sections
         if n not in (5, 6)
     }
-    body[6] = _said(inputs, old.get(6, []), given[6], focus, known)
+    body[6] = _users_words(inputs, old.get(6, []), rooms[6], focus, texts)
     yield LetOthersRun()
-    named_room = min(demands.get(NAMES, 0), given.get(NAMES, 0))
+    named_room = min(demands.get(NAMES, 0), rooms.get(NAMES, 0))
     if 5 in frame.sections:  # what the others leave is for the course of the work
         left = room - sum(_spent(text) for text in body.values()) - named_room
         course, wrote = _course(new.get(5, []), new.get(WRITTEN, []), old.get(5, []), left)
@@ -586,13 +586,13 @@ class _Frame(NamedTuple):
         return cls(sections, True, sum(cost(_heading(n)) + 1 for n in sections))
 
     def only(self, units: dict[int, list[Unit]]) -> dict[int, list[Unit]]:
-        return {n: found for n, found in units.items() if abs(n) in self.sections}
+        return {n: section for n, section in units.items() if abs(n) in self.sections}
 
     def assemble(self, body: dict[int, str]) -> str:
-        told = [(n, body.get(n, "")) for n in self.sections]
+        bodies = [(n, body.get(n, "")) for n in self.sections]
         if self.small:
-            return "\n\n".join(f"{_heading(n)}\n{text}" for n, text in told if text)
-        parts = (f"{_heading(n)}\n{text or '(nothing)'}" for n, text in told)
+            return "\n\n".join(f"{_heading(n)}\n{text}" for n, text in bodies if text)
+        parts = (f"{_heading(n)}\n{text or '(nothing)'}" for n, text in bodies)
         return _DATA_NOTE + "\n\n" + "\n\n".join(parts)
 
 
@@ -621,12 +621,12 @@ def _essential(
     facts: Facts, new: dict[int, list[Unit]], old: dict[int, list[Unit]]
 ) -> dict[int, int]:
     """Tokens of what comes next after the user's words, by section."""
-    found = {
+    costs = {
         n: essential_cost([*old.get(n, ()), *new.get(n, ())]) for n in ESSENTIAL_SHARES if n in new
     }
-    if 3 in found:
-        found[3] = _spent(changed_line(changed_paths(facts), _ALL))
-    return {n: tokens + _NOTE_TOKENS for n, tokens in found.items() if tokens}
+    if 3 in costs:
+        costs[3] = _spent(changed_line(changed_paths(facts), _ALL))
+    return {n: tokens + _NOTE_TOKENS for n, tokens in costs.items() if tokens}
 
 
 def needed_tokens(facts: Facts) -> int:
@@ -637,8 +637,8 @@ def needed_tokens(facts: Facts) -> int:
     """
     new, old = _units(facts, "")
     words = words_need(facts.inputs).whole + _cost(old.get(6))
-    rest = sum(_essential(facts, new, old).values())
-    return max(words * 100 // WORDS_PERCENT, words + rest) + _FRAME
+    others = sum(_essential(facts, new, old).values())
+    return max(words * 100 // WORDS_PERCENT, words + others) + _FRAME
 
 
 WORDS_PERCENT = 60
@@ -677,28 +677,28 @@ def _first(
     old: dict[int, list[Unit]],
     focus: tuple[str, ...],
     room: _Room,
-    known: ReadTexts,
+    texts: ReadTexts,
 ) -> _First:
-    need, carried = words_need(inputs, known), _cost(old.get(6)) + _NOTE_TOKENS
-    told = inputs or old.get(6)
+    need, carried = words_need(inputs, texts), _cost(old.get(6)) + _NOTE_TOKENS
+    any_words = inputs or old.get(6)
     sizes = (need.whole + carried, need.telling + carried, need.newest)
-    tokens = room.for_words(*sizes) if told else 0
-    words = _said(inputs, old.get(6, []), tokens, focus, known)
+    tokens = room.for_words(*sizes) if any_words else 0
+    words = _users_words(inputs, old.get(6, []), tokens, focus, texts)
     lost, _ = standing(facts, words)
     return _First(words, tokens, min(room.tokens * RULES_PERCENT // 100, _cost(lost)))
 
 
-def _said(
+def _users_words(
     inputs: tuple[UserInput, ...],
     old: Sequence[Unit],
     room: int,
     focus: tuple[str, ...],
-    known: ReadTexts,
+    texts: ReadTexts,
 ) -> str:
     """Section 6: the user's words in the previous summary, then the newer ones."""
-    newest = words_need(inputs[-1:], known).newest if old else 0
-    kept = fill(old, max(room - newest, 0), "{} points of the previous summary") if old else ""
-    return joined((kept, user_messages(inputs, room - _spent(kept), focus, known)))
+    newest = words_need(inputs[-1:], texts).newest if old else 0
+    carried = fill(old, max(room - newest, 0), "{} points of the previous summary") if old else ""
+    return joined((carried, user_messages(inputs, room - _spent(carried), focus, texts)))
 
 
 def _spent(text: str) -> int:
@@ -729,15 +729,15 @@ def _allotted(
     demands: dict[int, int], least: dict[int, int], essential: dict[int, int], room: int
 ) -> dict[int, int]:
     """Shares of the room; what is set aside for a section is its own also where its share is smaller."""
-    given = allot(dict(sorted(demands.items())), SHARES, room)
-    words = max(given.get(6, 0), least.get(6, 0))
-    rest = max(room - words - max(given.get(1, 0), least.get(1, 0)), 0)
-    unused = min(room * WORDS_PERCENT // 100 - words, room * MOST_ESSENTIAL_PERCENT // 100, rest)
-    aside = allot(essential, ESSENTIAL_SHARES, max(rest * ESSENTIAL_PERCENT // 100, unused))
+    rooms = allot(dict(sorted(demands.items())), SHARES, room)
+    words = max(rooms.get(6, 0), least.get(6, 0))
+    free = max(room - words - max(rooms.get(1, 0), least.get(1, 0)), 0)
+    unused = min(room * WORDS_PERCENT // 100 - words, room * MOST_ESSENTIAL_PERCENT // 100, free)
+    aside = allot(essential, ESSENTIAL_SHARES, max(free * ESSENTIAL_PERCENT // 100, unused))
     least = {**least, **aside}
-    short = {n: tokens for n, tokens in least.items() if given.get(n, 0) < tokens}
+    short = {n: tokens for n, tokens in least.items() if rooms.get(n, 0) < tokens}
     if not short:
-        return given
+        return rooms
     others = {n: demand for n, demand in sorted(demands.items()) if n not in short}
     floor = {n: tokens for n, tokens in least.items() if n not in short}
     left = room - sum(short.values())
@@ -764,7 +764,7 @@ def _words(instructions: str) -> tuple[str, ...]:
 def _focused(units: dict[int, list[Unit]], words: tuple[str, ...]) -> dict[int, list[Unit]]:
     if not words:
         return units
-    return {number: [_moved(unit, words) for unit in found] for number, found in units.items()}
+    return {number: [_moved(unit, words) for unit in section] for number, section in units.items()}
 
 
 def _moved(unit: Unit, words: tuple[str, ...]) -> Unit:
@@ -778,14 +778,14 @@ def _units(facts: Facts, instructions: str) -> tuple[dict[int, list[Unit]], dict
     """What the sections can say by number: new, and of the previous summary."""
     old = carried_units(facts)
     earlier = old.get(5, [])
-    said, written, ranked = course_lines.told_units(facts, [unit.text for unit in earlier])
+    course, written, ranked = course_lines.course_units(facts, [unit.text for unit in earlier])
     old[5] = [a if a.rank < 0 else b for a, b in zip(earlier, ranked, strict=True)]
     new = {
         1: request(facts, instructions),
         2: concepts(facts),
         3: files(facts),
         4: errors(facts),
-        5: course_lines.problem_solving(facts, said),
+        5: course_lines.problem_solving(facts, course),
         WRITTEN: written,
         7: work_lines.pending(facts),
         8: current_work(facts),
@@ -797,8 +797,8 @@ def _not_said_again(
     old: dict[int, list[Unit]], new: dict[int, list[Unit]]
 ) -> dict[int, list[Unit]]:
     """Lines of the previous summary that no new line repeats."""
-    told = {f"{unit.lead} {unit.text}".lstrip() for units in new.values() for unit in units}
-    return {n: [unit for unit in units if unit.text not in told] for n, units in old.items()}
+    lines = {f"{unit.lead} {unit.text}".lstrip() for units in new.values() for unit in units}
+    return {n: [unit for unit in units if unit.text not in lines] for n, units in old.items()}
 
 
 def _inputs(facts: Facts, *, newest_apart: bool) -> tuple[UserInput, ...]:
@@ -821,7 +821,7 @@ def _course(
     return course, lines_of([unit for unit in chosen if unit.fenced])
 
 
-def _kept(new: Sequence[Unit], old: Sequence[Unit], room: int) -> str:
+def _carried_text(new: Sequence[Unit], old: Sequence[Unit], room: int) -> str:
     """What a section keeps of the previous summary."""
     if not old:
         return ""
@@ -841,8 +841,8 @@ def _section(
         return next_step(facts, room) if room >= LEAST_STEP_TOKENS else ""
     if number == 3:
         return files_section(facts, new, old, room)
-    kept = _kept(new, old, room)
-    return joined((kept, fill(new, room - _spent(kept), _LEFT_OUT.get(number, ""))))
+    carried = _carried_text(new, old, room)
+    return joined((carried, fill(new, room - _spent(carried), _LEFT_OUT.get(number, ""))))
 
 
 LEAST_STEP_TOKENS = 30

@@ -60,25 +60,25 @@ def candidates(facts: Facts) -> list[Name]:
     return list(_without_series(facts.names[:MOST_NAMES]))
 
 
-def names_tokens(found: Sequence[Name]) -> int:
+def names_tokens(listed: Sequence[Name]) -> int:
     """About what the whole list takes, in UTF-8 bytes / 4."""
-    return sum(_bytes(name.text) + 2 for name in found) // 4
+    return sum(_bytes(name.text) + 2 for name in listed) // 4
 
 
-def names(found: Sequence[Name], present: str, tokens: int) -> str:
+def names(listed: Sequence[Name], present: str, tokens: int) -> str:
     """The names in use that the rest of a summary does not hold; those that any model knows stand last.
 
     Args:
-        found: The `candidates`.
+        listed: The `candidates`.
         present: The rest of the summary.
         tokens: The room, in UTF-8 bytes / 4.
     """
     groups: dict[_Group, list[str]] = {}
     begun: set[str] = set()
     held, left = "", tokens * 4
-    texts = [shown(name) for name in found]
-    for name, text, said in zip(found, texts, core.contained(texts, present), strict=True):
-        if said or text in held:
+    texts = [shown(name) for name in listed]
+    for name, text, there in zip(listed, texts, core.contained(texts, present), strict=True):
+        if there or text in held:
             continue
         group = _group(name)
         price = _bytes(text) + 2 + _opening(group, len(groups.get(group, ())))
@@ -95,12 +95,12 @@ SERIES, SERIES_SHOWN = 10, 3
 """Names that differ only in their digits, from which they are rows of a listing; and how many of these are named."""
 
 
-def _without_series(found: Sequence[Name]) -> Iterator[Name]:
-    if not found:
+def _without_series(listed: Sequence[Name]) -> Iterator[Name]:
+    if not listed:
         return
-    shapes = _DIGITS.sub("0", "\n".join(name.text for name in found)).split("\n")
+    shapes = _DIGITS.sub("0", "\n".join(name.text for name in listed)).split("\n")
     counts, shown = Counter(shapes), Counter[str]()
-    for name, shape in zip(found, shapes, strict=True):
+    for name, shape in zip(listed, shapes, strict=True):
         shown[shape] += 1
         if counts[shape] < SERIES or shown[shape] <= SERIES_SHOWN:
             yield name
@@ -145,12 +145,12 @@ def _opening(group: _Group, members: int) -> int:
 def _lines(groups: dict[_Group, list[str]]) -> Iterator[str]:
     for kind in LABELS:
         alone: list[str] = []
-        for (each, home), found in groups.items():
-            if each is kind and home and len(found) >= _GROUPED:
+        for (group_kind, home), texts in groups.items():
+            if group_kind is kind and home and len(texts) >= _GROUPED:
                 place = home if kind is NameKind.PATH else _tail(home)
-                yield f"{label_of(kind, place)}: {', '.join(found)}"
-            elif each is kind:
-                alone += [_whole(home, text) for text in found] if kind is NameKind.PATH else found
+                yield f"{label_of(kind, place)}: {', '.join(texts)}"
+            elif group_kind is kind:
+                alone += [_whole(home, text) for text in texts] if kind is NameKind.PATH else texts
         if alone:
             yield f"{LABELS[kind]}: {', '.join(alone)}"
     if (_GENERAL, "") in groups:
@@ -210,40 +210,40 @@ def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) 
     return OpenAISummarizer(model, api=api, base_url=base_url, api_key=api_key)
 
 
-def writer_of(given: WriterLike | None) -> Writer:
+def writer_of(writer_like: WriterLike | None) -> Writer:
     """A summarizer from what a caller passes: a summarizer, a function, a string; `None`: the extractive one.
 
     Raises:
         InvalidPolicy: It is none of these, or the line names none.
     """
-    if given is None:
+    if writer_like is None:
         return _extractive()
-    if isinstance(given, str):
-        return summarizer_of(given)
-    if _writes(given):
-        return given
-    function: Any = given  # checked by what wraps it
+    if isinstance(writer_like, str):
+        return summarizer_of(writer_like)
+    if _writes(writer_like):
+        return writer_like
+    function: Any = writer_like  # checked by what wraps it
     return CallableSummarizer(function)
 
 
-def model_writer_of(given: WriterLike | None) -> Writer | None:
+def model_writer_of(writer_like: WriterLike | None) -> Writer | None:
     """`writer_of`, or `None` where no model would be asked: for `None` and for the extractive summarizer.
 
     Raises:
         InvalidPolicy: See `writer_of`.
         MissingExtra: The package of a named one is not installed.
     """
-    if given is None:
+    if writer_like is None:
         return None
     from ullage.summarizers.extractive import ExtractiveSummarizer
 
-    writer = writer_of(given)
+    writer = writer_of(writer_like)
     return None if isinstance(writer, ExtractiveSummarizer) else writer
 
 
-def _writes(given: object) -> TypeGuard[Writer]:
+def _writes(writer: object) -> TypeGuard[Writer]:
     """Also one without a name."""
-    return hasattr(given, "summarize") or hasattr(given, "asummarize")
+    return hasattr(writer, "summarize") or hasattr(writer, "asummarize")
 
 
 def _alone(text: str, base_url: str) -> ExtractiveSummarizer:
@@ -305,12 +305,12 @@ _FAILED = re.compile(r"^- (`[^`\n]*`) failed: .*; (not seen to succeed since)$",
 
 def carried_failure(piece: str, facts: Facts) -> str:
     """A failure of the previous summary, closed where the same call has succeeded since."""
-    found = _FAILED.match(piece)
-    if found is None:
+    match = _FAILED.match(piece)
+    if match is None:
         return piece
     for step in facts.steps:
-        if step.ok and inline(step.line, 160) == found[1]:
-            return piece[: found.start(2)] + "later succeeded"
+        if step.ok and inline(step.line, 160) == match[1]:
+            return piece[: match.start(2)] + "later succeeded"
     return piece
 
 
@@ -329,12 +329,12 @@ def is_dense(piece: str) -> bool:
 
 def changed_paths(facts: Facts) -> list[str]:
     """Every file that the session changed, the newest last, those of the previous summary too."""
-    old = [] if facts.previous is None else _told(facts.previous)
+    old = [] if facts.previous is None else _paths_in(facts.previous)
     now = [file.path for file in sorted(facts.files, key=lambda file: file.last) if file.changed]
     return [path for path in dict.fromkeys(old) if path not in now] + now
 
 
-def _told(previous: Previous) -> list[str]:
+def _paths_in(previous: Previous) -> list[str]:
     paths: list[str] = []
     for line in previous.section(3).split("\n"):
         if own := _OWN.match(line):
@@ -349,10 +349,10 @@ def changed_line(paths: Sequence[str], tokens: int) -> str:
     """The paths on one line or two, the newest where not all fit; those under one folder without its name."""
     base = _folder(paths)
     under = [path for path in paths if base and path.startswith(base)]
-    rest = [path for path in paths if path not in under]
+    others = [path for path in paths if path not in under]
     lines: list[str] = []
-    for head, found in ((f"{_CHANGED}: ", rest), (f"{_CHANGED} under `{base}`: ", under)):
-        line = _fitting(head, [path[len(base) :] if found is under else path for path in found], tokens)  # fmt: skip
+    for head, group in ((f"{_CHANGED}: ", others), (f"{_CHANGED} under `{base}`: ", under)):
+        line = _fitting(head, [path[len(base) :] if group is under else path for path in group], tokens)  # fmt: skip
         if line:
             lines.append(line)
             tokens -= cost(line)
@@ -369,17 +369,17 @@ def _folder(paths: Sequence[str]) -> str:
 
 def _fitting(head: str, paths: Sequence[str], tokens: int) -> str:
     spent = cost(head) + 4
-    kept: list[str] = []
+    shown: list[str] = []
     for path in reversed(paths):
         price = (len(path.encode("utf-8", "replace")) + 5) // 4
         if spent + price > tokens:
             break
-        kept.append(path)
+        shown.append(path)
         spent += price
-    if not kept:
+    if not shown:
         return ""
-    missing = len(paths) - len(kept)
-    return head + ", ".join([f"… {missing} more"] * bool(missing) + kept[::-1])
+    missing = len(paths) - len(shown)
+    return head + ", ".join([f"… {missing} more"] * bool(missing) + shown[::-1])
 
 
 LINE = 160
@@ -399,10 +399,10 @@ NEWEST_SAID = 8
 """Remarks since the newest request that section 8 repeats."""
 
 
-def problem_solving(facts: Facts, told: Sequence[Dated]) -> list[Unit]:
-    """Section 5: decisions, what the assistant said (`told`), commands, commits."""
+def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
+    """Section 5: decisions, what the assistant said (`course`), commands, commits."""
     dated = [
-        *told,
+        *course,
         *_decisions(facts),
         *_settled(facts),
         *_agents(facts),
@@ -431,47 +431,47 @@ def _decisions(facts: Facts) -> list[Dated]:
 
 def _settled(facts: Facts) -> list[Dated]:
     """What the assistant said was decided, and then the figures that it reported."""
-    told = facts.settled[-SETTLED:]
-    known = {said.text for said in told}
-    reported = [said for said in _figures(facts) if said.text not in known]
-    return [*_said_lines(told, 0), *_said_lines(reported, SETTLED)]
+    settled = facts.settled[-SETTLED:]
+    texts = {statement.text for statement in settled}
+    reported = [statement for statement in _figures(facts) if statement.text not in texts]
+    return [*_said_lines(settled, 0), *_said_lines(reported, SETTLED)]
 
 
-def _said_lines(told: Sequence[Statement], after: int) -> list[Dated]:
+def _said_lines(remarks: Sequence[Statement], after: int) -> list[Dated]:
     return [
         (
-            said.index,
-            Unit(f"- The assistant said: “{said.text}”", len(told) - at + after - ESSENTIAL),
+            remark.index,
+            Unit(f"- The assistant said: “{remark.text}”", len(remarks) - at + after - ESSENTIAL),
         )
-        for at, said in enumerate(told)
+        for at, remark in enumerate(remarks)
     ]
 
 
 def _figures(facts: Facts) -> list[Statement]:
-    found: dict[str, Statement] = {}
-    for said in reversed(facts.statements):
-        for text in reversed(figures(said.text)):
-            found.setdefault(text, replace(said, text=text))
-        if len(found) >= FIGURES:
+    by_text: dict[str, Statement] = {}
+    for statement in reversed(facts.statements):
+        for text in reversed(figures(statement.text)):
+            by_text.setdefault(text, replace(statement, text=text))
+        if len(by_text) >= FIGURES:
             break
-    return list(found.values())[FIGURES - 1 :: -1]
+    return list(by_text.values())[FIGURES - 1 :: -1]
 
 
 def since_request(facts: Facts) -> list[Statement]:
     """What the assistant said after the newest message of the user."""
     since = facts.inputs[-1].index if facts.inputs else -1
-    return [said for said in facts.statements if said.index > since]
+    return [statement for statement in facts.statements if statement.index > since]
 
 
 def asides(facts: Facts, *, every: bool) -> list[Unit]:
     """For section 5: what results say in a line, in order of time, the best ranked first; not `every`: a few."""
-    told = facts.findings[:SEEN]
+    findings = facts.findings[:SEEN]
     if not every:
-        named = [fact for fact in told if fact.used or not _ALONE.match(fact.line)]
-        addresses = [fact for fact in told if not fact.used and fact.line.startswith("http")]
+        named = [fact for fact in findings if fact.used or not _ALONE.match(fact.line)]
+        addresses = [fact for fact in findings if not fact.used and fact.line.startswith("http")]
         few = {*addresses[:FEW_ADDRESSES], *named}
-        told = tuple([fact for fact in told if fact in few][:FEW_SEEN])
-    ranked = sorted(enumerate(told), key=lambda pair: pair[1].index)
+        findings = tuple([fact for fact in findings if fact in few][:FEW_SEEN])
+    ranked = sorted(enumerate(findings), key=lambda pair: pair[1].index)
     return [Unit(f"- Seen: {_as_data(fact.line)}", rank) for rank, fact in ranked]
 
 
@@ -484,52 +484,54 @@ def _as_data(line: str) -> str:
     return line if line.startswith(("http://", "https://")) else inline(line, LINE)
 
 
-class ToldUnits(NamedTuple):
+class CourseUnits(NamedTuple):
     """What competes for the room of the course of the work, ranked together: those first that say most for their length."""
 
-    said: list[Dated]  # by the assistant, paragraph by paragraph
+    remarks: list[Dated]  # by the assistant, paragraph by paragraph
     written: list[Unit]  # lines of what it wrote to files
     earlier: list[Unit]  # of the previous summary
 
 
-def told_units(facts: Facts, earlier: Sequence[str] = ()) -> ToldUnits:
+def course_units(facts: Facts, earlier: Sequence[str] = ()) -> CourseUnits:
     """What the assistant said and wrote, together with pieces of the previous summary."""
-    recent = {said.index for said in since_request(facts)[-NEWEST_SAID:]}
+    recent = {remark.index for remark in since_request(facts)[-NEWEST_SAID:]}
     since = facts.inputs[-1].index if facts.inputs else -1
-    told = _once(
+    remarks = _once(
         [
-            said
-            for said in facts.statements[:-1]
-            if said.index not in recent and not (said.index < since and _only_prepares(said))
+            remark
+            for remark in facts.statements[:-1]
+            if remark.index not in recent and not (remark.index < since and _only_prepares(remark))
         ]
     )
     newest = facts.statements[-1:]
     tasks = tuple(task.subject for task in facts.tasks)
     settled = (unit.text for _, unit in _settled(facts))
-    known = (
+    elsewhere = (
         *(entry.text for entry in facts.inputs),
         *settled,
         *tasks,
-        *(said.text for said in newest),
+        *(remark.text for remark in newest),
     )
     changed = tuple(file for file in facts.files if file.written)
-    return _ranked(tuple(told), changed, facts.steps, known, tuple(earlier), max(facts.messages, 1))
+    return _ranked(
+        tuple(remarks), changed, facts.steps, elsewhere, tuple(earlier), max(facts.messages, 1)
+    )
 
 
 @lru_cache(maxsize=4)  # a summary is written several times until it fits
 def _ranked(
-    told: tuple[Statement, ...],
+    remarks: tuple[Statement, ...],
     changed: tuple[FileUse, ...],
     steps: tuple[ToolStep, ...],
-    known: tuple[str, ...],
+    elsewhere: tuple[str, ...],
     earlier: tuple[str, ...],
     end: int,
-) -> ToldUnits:
-    parts = [(said, part) for said in told for part in _parts_of(said.text)]
+) -> CourseUnits:
+    parts = [(remark, part) for remark in remarks for part in _parts_of(remark.text)]
     lines = [(file, line) for file in changed for line in _written_lines(file)]
     words = PairWorth(end)
-    for said in told:
-        words.add(said.text, said.index, CLOSED_WITH if said.closing else REMARKED)
+    for remark in remarks:
+        words.add(remark.text, remark.index, CLOSED_WITH if remark.closing else REMARKED)
     for file in changed:
         for index, text in file.written:
             words.add(text, index, WROTE)
@@ -538,15 +540,15 @@ def _ranked(
     for text in earlier:
         words.add(text, end * EARLIER_PERCENT // 100, CLOSED_WITH)
     weighed = [
-        *((part, _weight(said, part)) for said, part in parts),
+        *((part, _weight(remark, part)) for remark, part in parts),
         *((line, _written_weight(file, line)) for file, line in lines),
         *((text, CLOSING_WEIGHT) for text in earlier),
     ]
-    places = iter(told_first(weighed, words, known))
-    leads = ["- Reported:" if said.closing else "- Found:" for said, _ in parts]
+    places = iter(told_first(weighed, words, elsewhere))
+    leads = ["- Reported:" if remark.closing else "- Found:" for remark, _ in parts]
     course = [
-        (said.index, Unit(part, 2 + place, lead, said.index + 1))
-        for (said, part), lead, place in zip(parts, leads, places, strict=False)
+        (remark.index, Unit(part, 2 + place, lead, remark.index + 1))
+        for (remark, part), lead, place in zip(parts, leads, places, strict=False)
     ]
     heads = {file.path: (f"- In `{_tail(file.path)}` was written:", at) for at, file in enumerate(changed)}  # fmt: skip
     written = [
@@ -554,7 +556,7 @@ def _ranked(
         for (file, line), place in zip(lines, places, strict=False)
     ]
     carried = [Unit(text, 2 + place) for text, place in zip(earlier, places, strict=True)]
-    return ToldUnits(course, written, carried)
+    return CourseUnits(course, written, carried)
 
 
 LEAST_LINE, LONGEST_LINE = 16, 300
@@ -624,17 +626,17 @@ EARLIER_PERCENT = 70
 """Of the messages: the words of an earlier summary weigh as if they had been said there."""
 
 
-def _only_prepares(said: Statement) -> bool:
+def _only_prepares(remark: Statement) -> bool:
     """Whether a remark says only what comes next, as the last words of its turn tell better."""
-    row = said.text.strip()
-    return not said.closing and len(row) <= LONGEST_REMARK and _PREPARES.match(row) is not None
+    row = remark.text.strip()
+    return not remark.closing and len(row) <= LONGEST_REMARK and _PREPARES.match(row) is not None
 
 
 LONGEST_REMARK = 200
 
 
-def _weight(said: Statement, part: str) -> float:
-    return (CLOSING_WEIGHT if said.closing else 1.0) * (
+def _weight(remark: Statement, part: str) -> float:
+    return (CLOSING_WEIGHT if remark.closing else 1.0) * (
         PREPARES_WEIGHT if _PREPARES.match(part) else 1.0
     )
 
@@ -718,19 +720,19 @@ LONG_WORD, SIGN = 12, 3
 def told_first(
     parts: Sequence[tuple[str, float]],
     worth: Callable[[WordPair], float],
-    known: Iterable[str] = (),
+    elsewhere: Iterable[str] = (),
 ) -> list[int]:
     """The place of each text in the order in which they are taken: most of what is worth saying and not said yet, for its length.
 
     Args:
         parts: Texts and their weights.
         worth: Of two words side by side.
-        known: Texts that stand elsewhere.
+        elsewhere: Texts that stand elsewhere.
     """
     pairs = [set(_word_pairs(text)) for text, _ in parts]
-    said = {pair for text in known for pair in _word_pairs(text[:MOST_COUNTED])}
-    worths = {pair: worth(pair) for pair in set().union(*pairs) - said}
-    pairs = [each - said for each in pairs]
+    covered = {pair for text in elsewhere for pair in _word_pairs(text[:MOST_COUNTED])}
+    worths = {pair: worth(pair) for pair in set().union(*pairs) - covered}
+    pairs = [words - covered for words in pairs]
     sizes = [_bytes(text) + 10 for text, _ in parts]
 
     def missing(at: int) -> float:
@@ -739,24 +741,24 @@ def told_first(
     heap = [(missing(at), at) for at in range(len(parts))]
     heapify(heap)
     places = [0] * len(parts)
-    said.clear()
+    covered.clear()
     while heap:
         at = heap[0][1]
-        pairs[at] -= said
+        pairs[at] -= covered
         heapreplace(heap, (missing(at), at))  # what was taken since may say it too
         if heap[0][1] == at:
-            said |= pairs[at]
+            covered |= pairs[at]
             heappop(heap)
             places[at] = len(parts) - len(heap) - 1
     return places
 
 
-def _once(told: list[Statement]) -> list[Statement]:
+def _once(remarks: list[Statement]) -> list[Statement]:
     """Each text once, at its newest place; not those of a word or two that come again and again, or of no word that says something."""
-    rows = [" ".join(said.text.split()) for said in told]
-    often, newest = Counter(rows), dict(zip(rows, told, strict=True))
-    kept = (said for row, said in newest.items() if len(_word_pairs(row)) > (often[row] > 1))
-    return sorted(kept, key=lambda said: said.index)
+    rows = [" ".join(remark.text.split()) for remark in remarks]
+    often, newest = Counter(rows), dict(zip(rows, remarks, strict=True))
+    unique = (remark for row, remark in newest.items() if len(_word_pairs(row)) > (often[row] > 1))
+    return sorted(unique, key=lambda remark: remark.index)
 
 
 def _agents(facts: Facts) -> list[Dated]:
@@ -829,7 +831,7 @@ def pending(facts: Facts) -> list[Unit]:
         Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at)
         for at, row in enumerate(rows)
     )
-    units.extend(_said(facts))
+    units.extend(_work_units(facts))
     if facts.plan_mode:
         units.append(
             Unit("- Plan mode is on: nothing may be changed before the plan is approved", 0)
@@ -839,11 +841,11 @@ def pending(facts: Facts) -> list[Unit]:
     return units
 
 
-def _said(facts: Facts) -> list[Unit]:
+def _work_units(facts: Facts) -> list[Unit]:
     """What was said to be to do: everything that is open, and the newest that no longer is."""
     words = words_by_line(facts)
-    told = [work for work in facts.still_open if work.call or work.text not in words][-STILL_OPEN:]
-    units = [Unit(work_line(work), len(told) - at - ESSENTIAL) for at, work in enumerate(told)]
+    todo = [work for work in facts.still_open if work.call or work.text not in words][-STILL_OPEN:]
+    units = [Unit(work_line(work), len(todo) - at - ESSENTIAL) for at, work in enumerate(todo)]
     own = [work for work in facts.closed_work if work.text in words]
     others = [work for work in facts.closed_work if work.text not in words][-CLOSED:]
     units += [Unit(work_line(work), len(own) - at - ESSENTIAL) for at, work in enumerate(own)]

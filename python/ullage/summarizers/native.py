@@ -102,17 +102,17 @@ _REPLY_ONLY = ("context_management", "stop_sequences", "output_format", "stream"
 
 def _only_for_a_reply(body: Mapping[str, Any]) -> dict[str, Any]:
     """Without the parameters that only shape a reply: the API refuses them here (RULES 2.17)."""
-    kept = {key: value for key, value in body.items() if key not in _REPLY_ONLY}
-    choice, config = kept.get("tool_choice"), kept.get("output_config")
+    remaining = {key: value for key, value in body.items() if key not in _REPLY_ONLY}
+    choice, config = remaining.get("tool_choice"), remaining.get("output_config")
     if isinstance(choice, Mapping) and choice.get("type") in ("any", "tool"):
-        del kept["tool_choice"]
+        del remaining["tool_choice"]
     if isinstance(config, Mapping):
         slim = {key: value for key, value in config.items() if key != "format"}
         budget = slim.get("task_budget")
         if isinstance(budget, Mapping):
             slim["task_budget"] = {k: v for k, v in budget.items() if k != "remaining"}
-        kept["output_config"] = slim
-    return kept
+        remaining["output_config"] = slim
+    return remaining
 
 
 class BlockReader(MessageReader):
@@ -120,24 +120,24 @@ class BlockReader(MessageReader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._found: dict[str, Any] | None = None
+        self._compaction: dict[str, Any] | None = None
 
     def _block(self, event: Any) -> str:
         if event.content_block.type == "compaction":
-            self._found = event.content_block.model_dump(mode="json", exclude_unset=True)
+            self._compaction = event.content_block.model_dump(mode="json", exclude_unset=True)
         return super()._block(event)
 
     def _delta(self, event: Any) -> str:
         delta = event.delta
-        if delta.type != "compaction_delta" or self._found is None:
+        if delta.type != "compaction_delta" or self._compaction is None:
             return super()._delta(event)
-        told = delta.model_dump(mode="json", exclude_unset=True)
-        self._found |= {key: value for key, value in told.items() if key != "type"}
+        fields = delta.model_dump(mode="json", exclude_unset=True)
+        self._compaction |= {key: value for key, value in fields.items() if key != "type"}
         return str(delta.content or "")
 
     def reply(self) -> SummaryReply:
         """See `StreamReader`; without a summary the old history has to stay."""
-        reply, block = super().reply(), self._found
+        reply, block = super().reply(), self._compaction
         if block is None or not block.get("content"):
             return reply
         return SummaryReply(
@@ -196,8 +196,8 @@ class OpenAICompaction(OpenAISummarizer):
         last = self.last_request() if self._last is not None else {}
         shaped = openai_responses.to_provider(anthropic_messages(request.messages)).parts["input"]
         items = repair(shaped, provider="openai_responses").messages
-        kept: dict[str, Any] = {key: last[key] for key in _FRAME if key in last}
-        return {"model": last.get("model", self.model), "input": list(items), **kept}
+        frame: dict[str, Any] = {key: last[key] for key in _FRAME if key in last}
+        return {"model": last.get("model", self.model), "input": list(items), **frame}
 
     def summarize(self, request: SummaryRequest) -> SummaryReply:
         """Compacts; raises what the SDK raises. It does not stream: the deadline alone ends it."""

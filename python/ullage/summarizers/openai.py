@@ -262,5 +262,5 @@ class ResponseReader:
 def _failure(event: Any) -> StreamFailed:
     response = getattr(event, "response", None)
     error = getattr(response, "error", None) if response is not None else event
-    told = {key: getattr(error, key, None) for key in ("code", "message")}
-    return StreamFailed(f"{told['code']}: {told['message']}", {"error": told})
+    details = {key: getattr(error, key, None) for key in ("code", "message")}
+    return StreamFailed(f"{details['code']}: {details['message']}", {"error": details})

@@ -52,14 +52,14 @@ def used_tools(messages: Sequence[Item]) -> list[dict[str, Any]]:
 
 def without_thinking(messages: Sequence[Item]) -> list[Item]:
     """The messages without reasoning; a message that was nothing else is left out."""
-    kept: list[Item] = []
+    remaining: list[Item] = []
     for message in messages:
         content = message.get("content")
         if not isinstance(content, list) or not any(map(is_thinking, content)):
-            kept.append(message)
-        elif rest := [block for block in content if not is_thinking(block)]:
-            kept.append({**message, "content": rest})
-    return kept
+            remaining.append(message)
+        elif blocks := [block for block in content if not is_thinking(block)]:
+            remaining.append({**message, "content": blocks})
+    return remaining
 
 
 # Watches one summary call from outside: progress, the stall time-out, and how to end it early.
@@ -94,7 +94,7 @@ class Watch:
         self._close: Callable[[], object] | None = None
         self._started = self._last = clock()
         self._streams = self._stopped = False
-        self._chars = self._told = 0
+        self._chars = self._reported = 0
 
     # ---- the summarizer's side ---------------------------------------------------------------
 
@@ -121,8 +121,8 @@ class Watch:
         with self._lock:
             self._last = self._clock()
             self._chars += len(text)
-            due = self._chars - self._told >= PROGRESS_CHARS
-            self._told = self._chars if due else self._told
+            due = self._chars - self._reported >= PROGRESS_CHARS
+            self._reported = self._chars if due else self._reported
         if due and self._progress is not None:
             self._progress(self._chars)
 

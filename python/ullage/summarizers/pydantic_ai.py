@@ -93,8 +93,8 @@ class AnySummarizer:
             kind, key = block.get("type"), str(block.get("id") or block.get("tool_use_id") or "")
             if kind == "tool_use":
                 names[key] = str(block.get("name"))
-                given = dict(block.get("input") or {})
-                yield self._parts.ToolCallPart(names[key], given, tool_call_id=key)
+                call_input = dict(block.get("input") or {})
+                yield self._parts.ToolCallPart(names[key], call_input, tool_call_id=key)
             elif kind == "tool_result":
                 text, name = _result(block), names.get(key, "tool")
                 yield self._parts.ToolReturnPart(name, text, tool_call_id=key)
@@ -127,9 +127,9 @@ def _gained(event: Any) -> str:
 def _reply(response: Any) -> SummaryReply:
     kinds = {"text": list[str](), "tool-call": list[str]()}
     for part in response.parts:
-        said = part.content if part.part_kind == "text" else getattr(part, "tool_name", "")
+        content = part.content if part.part_kind == "text" else getattr(part, "tool_name", "")
         if part.part_kind in kinds:
-            kinds[part.part_kind].append(str(said))
+            kinds[part.part_kind].append(str(content))
     usage, reason = response.usage, response.finish_reason
     if reason is None:
         # A provider always tells; models made of functions have none to tell.
@@ -140,11 +140,11 @@ def _reply(response: Any) -> SummaryReply:
         tool_calls=tuple(kinds["tool-call"]),
         refused=reason == "content_filter",
         model=response.model_name or "",
-        usage=_told(usage),
+        usage=_usage(usage),
     )
 
 
-def _told(usage: Any) -> dict[str, int]:
+def _usage(usage: Any) -> dict[str, int]:
     """In Anthropic's words; pydantic-ai counts what the cache had and took as input."""
     read, written = (int(getattr(usage, f"cache_{n}_tokens", 0) or 0) for n in ("read", "write"))
     return {

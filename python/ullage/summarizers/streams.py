@@ -61,20 +61,20 @@ class StreamReader(Protocol):
         ...
 
 
-def key_for(given: str | None, names: Sequence[str], *, local: bool) -> str:
+def key_for(passed: str | None, names: Sequence[str], *, local: bool) -> str:
     """The key of an API.
 
     Args:
-        given: By the caller; `None`: from the environment.
+        passed: By the caller; `None`: from the environment.
         names: Variables to look at, in order.
         local: A server of the caller's own, which may need none.
 
     Raises:
         InvalidPolicy: There is no key; names the variable.
     """
-    found = given or next(iter(_env.values(names).values()), "")
-    if found or local:
-        return found or "none"
+    key = passed or next(iter(_env.values(names).values()), "")
+    if key or local:
+        return key or "none"
     hint = "set it, or pass `api_key=` in Python; the summarizer 'extractive' needs no key"
     raise InvalidPolicy(f"environment variable {names[0]}", "", "must hold a key", hint=hint)
 
@@ -176,9 +176,9 @@ class StreamingSummarizer:
 
     def _lent(self, client: Any, *, asynchronous: bool) -> Any:
         """The caller's client, which the caller closes, or a new one for this call."""
-        given = client is not None
+        lent = client is not None
         return (
-            contextlib.nullcontext(client) if given else self._new_client(asynchronous=asynchronous)
+            contextlib.nullcontext(client) if lent else self._new_client(asynchronous=asynchronous)
         )
 
     @property
@@ -206,9 +206,9 @@ class StreamingSummarizer:
         """
         if self.form != form or self._last is not None or self.modes != ("plain",):
             return self
-        made = copy.copy(self)
-        made._last, made.modes = last_request, ("shared", "plain")
-        return made
+        follower = copy.copy(self)
+        follower._last, follower.modes = last_request, ("shared", "plain")
+        return follower
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model})"
@@ -255,12 +255,12 @@ def extended(
         PrefixLost: In no reading the conversation begins with what was sent.
     """
     head = _head(sent)
-    known = [_plain(message) for message in sent[head:]]
+    plain = [_plain(message) for message in sent[head:]]
     for read in readings:
         ours = list(read())
         ours = ours[_head(ours) :]
-        if len(ours) >= len(known) and [_plain(m) for m in ours[: len(known)]] == known:
-            return [*sent, *ours[len(known) :], prompt]
+        if len(ours) >= len(plain) and [_plain(m) for m in ours[: len(plain)]] == plain:
+            return [*sent, *ours[len(plain) :], prompt]
     raise PrefixLost("the last request is not how this conversation begins")
 
 

@@ -82,9 +82,9 @@ _RULES = frozenset(
 def binding(text: str) -> tuple[str, ...]:
     """The sentences of the user's words that bind, the weightiest first: in any language that is recognised."""
     typed = typed_sentences(text)
-    found = [rule.text for rule in sorted(rules_in(typed), key=lambda rule: -rule.strength)]
-    found += [each.text for each in commitments_among(typed) if each.kind in _RULES]
-    return tuple(dict.fromkeys(found))
+    rules = [rule.text for rule in sorted(rules_in(typed), key=lambda rule: -rule.strength)]
+    rules += [item.text for item in commitments_among(typed) if item.kind in _RULES]
+    return tuple(dict.fromkeys(rules))
 
 
 def is_low_content(text: str, rules: Sequence[str] | None = None) -> bool:
@@ -173,21 +173,21 @@ class Sentences:
         """As the function `trimmed`."""
         if self.cost <= tokens:
             return self.text
-        kept = _chosen(self._costs, self._ranks, tokens)
-        if not kept and not self.rules:
+        chosen = _chosen(self._costs, self._ranks, tokens)
+        if not chosen and not self.rules:
             longest = max(self._costs, default=0)
             whole = 0 < longest <= LONGEST_WHOLE
             return self.text if whole else shorten(self.text, tokens)
-        return _joined(self.text, [self._spans[at] for at in sorted(kept)])
+        return _joined(self.text, [self._spans[at] for at in sorted(chosen)])
 
     @cached_property
     def telling(self) -> int:
         """What it needs so that `trimmed` keeps each sentence that says something, in UTF-8 bytes / 4."""
         if self.cost <= LEAST_TRIMMED:
             return self.cost
-        told = [at for at, rank in enumerate(self._ranks) if rank <= 1]
-        gaps = sum(at - 1 not in told for at in told) + 1
-        return min(sum(self._costs[at] for at in told) + gaps * _MARK * 2, self.cost)
+        places = [at for at, rank in enumerate(self._ranks) if rank <= 1]
+        gaps = sum(at - 1 not in places for at in places) + 1
+        return min(sum(self._costs[at] for at in places) + gaps * _MARK * 2, self.cost)
 
 
 class ReadTexts(dict[str, Sentences]):
@@ -202,8 +202,8 @@ class ReadTexts(dict[str, Sentences]):
         self.word_counts = word_counts
 
     def __missing__(self, text: str) -> Sentences:
-        found = self[text] = Sentences(text)
-        return found
+        sentences = self[text] = Sentences(text)
+        return sentences
 
 
 LEAST_TRIMMED = 40
@@ -259,17 +259,17 @@ def _matters(unit: str) -> bool:
 
 
 def _chosen(costs: Sequence[int], ranks: Sequence[int], tokens: int) -> set[int]:
-    kept: set[int] = set()
+    chosen: set[int] = set()
     room = tokens - _MARK
     order = sorted(range(len(costs)), key=lambda at: (ranks[at], at))
     for at in order:
-        price = costs[at] + (_MARK if not {at - 1, at + 1} & kept else 0)
+        price = costs[at] + (_MARK if not {at - 1, at + 1} & chosen else 0)
         if price <= room or (ranks[at] == -_FIRST and price - _MARK <= tokens):
-            kept.add(at)
+            chosen.add(at)
             room -= price
-    if not kept and order and costs[order[0]] <= tokens + _MARK * 2:
-        kept.add(order[0])
-    return kept
+    if not chosen and order and costs[order[0]] <= tokens + _MARK * 2:
+        chosen.add(order[0])
+    return chosen
 
 
 _MARK = 9
@@ -309,7 +309,7 @@ class _Row:
     tokens: int = 0
     times: int = 1  # that it was said; 0: a newer one says it
     quoted: bool = True  # the correction is quoted, since it does not stand here itself
-    known: ReadTexts = field(default_factory=lambda: ReadTexts(WordCounts()))
+    texts: ReadTexts = field(default_factory=lambda: ReadTexts(WordCounts()))
     corrects: tuple[str, ...] = ()  # its sentences that replace a value of an older message
 
     def written(self) -> str:
@@ -324,8 +324,8 @@ class _Row:
             return ""
         by = self.entry.corrected_by
         words = one_line(self.entry.corrected, 160).replace("”", "'")
-        said = f": “{words}”" if self.quoted or not by else ""
-        return f"(replaced by {f'message {by}' if by else 'a later message'}{said})"
+        quote = f": “{words}”" if self.quoted or not by else ""
+        return f"(replaced by {f'message {by}' if by else 'a later message'}{quote})"
 
     def _context(self) -> str:
         if self.entry.kind is Kind.FEEDBACK:
@@ -348,16 +348,16 @@ class _Row:
 
     @cached_property
     def _read(self) -> Sentences:
-        read = self.known[self.entry.text]
-        new = tuple(said for said in self.corrects if not any(said in rule for rule in read.rules))
+        read = self.texts[self.entry.text]
+        new = tuple(text for text in self.corrects if not any(text in rule for rule in read.rules))
         return Sentences(self.entry.text, (*read.rules, *new)) if new else read
 
     @cached_property
     def need(self) -> int:
         """Tokens of what it says: below `ESSENTIAL_TOKENS`, and not those of sentences that only tell a story."""
         lead = max(self.tokens - cost(self.text), 0)
-        told = lead + self._read.telling
-        return min(self.tokens, max(min(told, ESSENTIAL_TOKENS), self.floor))
+        telling = lead + self._read.telling
+        return min(self.tokens, max(min(telling, ESSENTIAL_TOKENS), self.floor))
 
     @cached_property
     def floor(self) -> int:
@@ -380,7 +380,7 @@ def user_messages(
     inputs: Sequence[UserInput],
     tokens: int,
     focus: Sequence[str] = (),
-    known: ReadTexts | None = None,
+    texts: ReadTexts | None = None,
 ) -> str:
     """Every message of the user, verbatim as far as they fit.
 
@@ -388,30 +388,30 @@ def user_messages(
         inputs: The messages, oldest first.
         tokens: The cap, in UTF-8 bytes / 4.
         focus: Words in lower case: a message that holds one gives way after those that do not.
-        known: Texts as far as they were read; `None`: none were.
+        texts: Texts as far as they were read; `None`: none were.
     """
-    known = ReadTexts(WordCounts(entry.text for entry in inputs)) if known is None else known
-    rows = _rows(inputs, known)
+    texts = ReadTexts(WordCounts(entry.text for entry in inputs)) if texts is None else texts
+    rows = _rows(inputs, texts)
     present = {row.number for row in rows}
     for row in rows:
         row.quoted = row.entry.corrected_by not in present
         row.weigh()
-    _Fit(rows, tokens, focus, known.word_counts).run()
+    _Fit(rows, tokens, focus, texts.word_counts).run()
     shown = [row for row in rows if row.shown]
     missing = _missing(shown)
     lines = [row.written() for row in shown]
     return "\n".join([_named(missing, tokens), *lines] if missing and shown else lines)
 
 
-def _rows(inputs: Sequence[UserInput], known: ReadTexts | None) -> list[_Row]:
+def _rows(inputs: Sequence[UserInput], texts: ReadTexts | None) -> list[_Row]:
     corrects: dict[int, tuple[str, ...]] = {}
     for entry in inputs:
         if entry.corrected:
             by = entry.corrected_by
             corrects[by] = (*corrects.get(by, ()), entry.corrected)
-    texts = ReadTexts(WordCounts()) if known is None else known
+    read_texts = ReadTexts(WordCounts()) if texts is None else texts
     return [
-        _Row(number, entry, entry.text, known=texts, corrects=corrects.get(number, ()))
+        _Row(number, entry, entry.text, texts=read_texts, corrects=corrects.get(number, ()))
         for number, entry in ((entry.number or at, entry) for at, entry in enumerate(inputs, 1))
     ]
 
@@ -429,10 +429,10 @@ MOST_NAMED, TOKENS_FOR_A_SPAN = 6, 40
 
 def _named(spans: list[Span], tokens: int) -> str:
     most = min(MOST_NAMED, tokens // TOKENS_FOR_A_SPAN)
-    told = [f"u{a}" if a == b else f"u{a}-u{b}" for a, b in spans[len(spans) - most :]]
-    told = told if len(spans) <= most else ["…", *told]
+    labels = [f"u{a}" if a == b else f"u{a}-u{b}" for a, b in spans[len(spans) - most :]]
+    labels = labels if len(spans) <= most else ["…", *labels]
     count = sum(b - a + 1 for a, b in spans)
-    return f"({count} message{'s' * (count != 1)} left out for room: {', '.join(told)})"
+    return f"({count} message{'s' * (count != 1)} left out for room: {', '.join(labels)})"
 
 
 class WordsNeed(NamedTuple):
@@ -443,10 +443,10 @@ class WordsNeed(NamedTuple):
     newest: int = 0  # of the newest message, whole
 
 
-def words_need(inputs: Sequence[UserInput], known: ReadTexts | None = None) -> WordsNeed:
-    """What the user's words need; `known`: see `user_messages`."""
+def words_need(inputs: Sequence[UserInput], texts: ReadTexts | None = None) -> WordsNeed:
+    """What the user's words need; `texts`: see `user_messages`."""
     whole = telling = newest = 0
-    rows = _rows(inputs, known)
+    rows = _rows(inputs, texts)
     for row in rows:
         row.asked = False
         row.weigh()
@@ -490,28 +490,28 @@ class _Fit:
             return
         newest = self._rows[-1]
         older = sorted(self._rows[:-1], key=self._wanted)
-        self._each([row for row in older if not says_nothing(row.entry.text)], self._unasked)
-        self._each([row for row in older if says_nothing(row.entry.text)], self._left)
+        self._until_fits([row for row in older if not says_nothing(row.entry.text)], self._unasked)
+        self._until_fits([row for row in older if says_nothing(row.entry.text)], self._left)
         self._once()
         self._shorten(self._rows, KEPT_TOKENS)
-        self._each([row for row in older if row.entry.corrected], self._left)
+        self._until_fits([row for row in older if row.entry.corrected], self._left)
         if self._over <= 0:
             return
         older = self._by_content(older)
         long = [row for row in older if row.low or row.tokens > SHORT_TOKENS]
-        self._each(
+        self._until_fits(
             [row for row in self._without_rules(long) if not self._is_meant(row)], self._left
         )
         self._shorten(self._rows, LEAST_TOKENS)
-        self._each(self._without_rules(older), self._left)
+        self._until_fits(self._without_rules(older), self._left)
         if newest.low and any(row.shown for row in older):
-            self._each([newest], self._left)
+            self._until_fits([newest], self._left)
         correcting = self._correcting()
-        self._each([row for row in older if row.number not in correcting], self._left)
-        self._each(older, self._left)
+        self._until_fits([row for row in older if row.number not in correcting], self._left)
+        self._until_fits(older, self._left)
         last = [row for row in self._rows if row.shown][-1:]
-        self._each(last, self._unasked)
-        self._each(last, self._cut)
+        self._until_fits(last, self._unasked)
+        self._until_fits(last, self._cut)
         self._fill(older[::-1])
 
     def _fill(self, rows: list[_Row]) -> None:
@@ -565,7 +565,7 @@ class _Fit:
             * (1 + NEWEST * age)
         )
 
-    def _each(self, rows: list[_Row], give_up: Callable[[_Row], None]) -> None:
+    def _until_fits(self, rows: list[_Row], give_up: Callable[[_Row], None]) -> None:
         for row in rows:
             if self._over <= 0:
                 return
