@@ -213,9 +213,6 @@ PUBLIC_NAMES = {
 STATED = {"levels": {"rest"}}
 """What a level states of itself: a field of `Level`, and a function of that name in each level's file."""
 
-NOT_YET = {"testing/laws.py", "ullage_check.py"}
-"""Rooms and files that still have such names. None is added."""
-
 
 def bound_names(path: Path) -> Iterator[str]:
     """What a file gives a name: variables, arguments, fields, functions and classes."""
@@ -237,12 +234,9 @@ def test_names_say_what_they_hold() -> None:
     vague: dict[str, set[str]] = {}
     for path in sorted(package.rglob("*.py")):
         name = path.relative_to(package).as_posix()
-        place = name if name in NOT_YET else name.partition("/")[0]
         allowed = PUBLIC_NAMES.get(name, set()) | STATED.get(name.partition("/")[0], set())
         if names := dialect_in(path) - allowed:
-            vague.setdefault(place, set()).update(names)
-    assert {place: names for place, names in vague.items() if place not in NOT_YET} == {}
-    there = {place for place in NOT_YET if (package / place).exists()}
-    assert vague.keys() == there, "a room that is done leaves the list"
+            vague[name] = names
+    assert vague == {}
     for name, names in PUBLIC_NAMES.items():
         assert dialect_in(package / name) >= names

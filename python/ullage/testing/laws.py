@@ -108,7 +108,7 @@ class Case(NamedTuple):
 def case(text: str, target: int) -> Case:
     """A case from its words, as it is printed: `user 6, tools 40+40, assistant 5 #7`; a number names a turn that does not follow the one before."""
     turns = list[Turn]()
-    for kind, words, *place in (each.split() for each in text.split(",")):
+    for kind, words, *place in (entry.split() for entry in text.split(",")):
         number = int(place[0][1:]) if place else turns[-1].number + 1 if turns else 0
         turns.append(Turn(kind, number, tuple(map(int, words.split("+")))))
     return Case(tuple(turns), target)
@@ -150,17 +150,17 @@ def _words_of(seed: str, count: int) -> list[str]:
     return words[:count]
 
 
-def _said(turn: Turn, which: int = 0) -> str:
+def _turn_text(turn: Turn, which: int = 0) -> str:
     """The words of a turn; fewer words are the beginning of more."""
     words = _words_of(f"{turn.number} {which} {turn.kind}", turn.words[which])
-    said = ". ".join(" ".join(words[at : at + 12]) for at in range(0, len(words), 12))
+    sentences = ". ".join(" ".join(words[at : at + 12]) for at in range(0, len(words), 12))
     n = turn.number
     if turn.kind == "user":
         rule = f" Never touch rule-{n}." if n % 3 == 0 else ""
         pasted = f"\n```\nE{n}50 in {words[0]}\n{' '.join(words[:3])}\n```" if n % 5 == 4 else ""
-        return f"Request {n}: {said}.{rule}{pasted}"
+        return f"Request {n}: {sentences}.{rule}{pasted}"
     if turn.kind == "assistant":
-        return f"Answer {n}: {said}."
+        return f"Answer {n}: {sentences}."
     lines = [" ".join(words[at : at + 8]) for at in range(0, len(words), 8)]
     lines += [_order(n)] if n % 3 == 1 else []
     return "\n".join(lines + ([f"Error: E{n}00 in src/{words[0]}_{n}.py"] if n % 4 == 2 else []))
@@ -173,60 +173,60 @@ def _order(number: int) -> str:
 def _calls(turn: Turn) -> Iterator[tuple[str, str, dict[str, str], str]]:
     for which in range(len(turn.words)):
         n = turn.number
-        given = {"path": f"src/{WORDS[n % len(WORDS)]}_{n}{which}.py"}
-        yield f"call_{n}_{which}", TOOLS[n % len(TOOLS)], given, _said(turn, which)
+        call_input = {"path": f"src/{WORDS[n % len(WORDS)]}_{n}{which}.py"}
+        yield f"call_{n}_{which}", TOOLS[n % len(TOOLS)], call_input, _turn_text(turn, which)
 
 
 def chat(turns: Sequence[Turn]) -> Messages:
     """The messages in the form of Chat Completions."""
-    found: Messages = []
+    messages: Messages = []
     for turn in turns:
         if turn.kind != "tools":
-            found.append({"role": turn.kind, "content": _said(turn)})
+            messages.append({"role": turn.kind, "content": _turn_text(turn)})
             continue
-        made = [
+        calls = [
             {
                 "id": name,
                 "type": "function",
-                "function": {"name": tool, "arguments": json.dumps(given)},
+                "function": {"name": tool, "arguments": json.dumps(call_input)},
             }
-            for name, tool, given, _ in _calls(turn)
+            for name, tool, call_input, _ in _calls(turn)
         ]
-        found.append({"role": "assistant", "content": None, "tool_calls": made})
-        found += [
-            {"role": "tool", "tool_call_id": name, "content": told}
-            for name, _, _, told in _calls(turn)
+        messages.append({"role": "assistant", "content": None, "tool_calls": calls})
+        messages += [
+            {"role": "tool", "tool_call_id": name, "content": text}
+            for name, _, _, text in _calls(turn)
         ]
-    return found
+    return messages
 
 
 def anthropic(turns: Sequence[Turn], sealed: bool = False) -> Messages:
     """The messages in Anthropic's form, with thinking and images or without."""
-    found: Messages = []
+    messages: Messages = []
     for turn in turns:
         n = turn.number
         if turn.kind != "tools":
-            content: Any = _said(turn)
+            content: Any = _turn_text(turn)
             if sealed and turn.kind == "user" and n % 4 == 3:
                 head = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x20\0\0\0"  # 32 wide, n high
                 data = base64.b64encode(head + bytes([n % 99 + 1, 8, 2, 0, 0, 0])).decode()
                 source = {"type": "base64", "media_type": "image/png", "data": data}
                 content = [{"type": "image", "source": source}, {"type": "text", "text": content}]
-            found.append({"role": turn.kind, "content": content})
+            messages.append({"role": turn.kind, "content": content})
             continue
-        made: Messages = [
-            {"type": "tool_use", "id": name, "name": tool, "input": given}
-            for name, tool, given, _ in _calls(turn)
+        blocks: Messages = [
+            {"type": "tool_use", "id": name, "name": tool, "input": call_input}
+            for name, tool, call_input, _ in _calls(turn)
         ]
         if sealed and n % 2:
             thought = f"Thought {n}: {WORDS[n % len(WORDS)]}."
-            made.insert(0, {"type": "thinking", "thinking": thought, "signature": f"signed{n}=="})
-        told = [
+            blocks.insert(0, {"type": "thinking", "thinking": thought, "signature": f"signed{n}=="})
+        results = [
             {"type": "tool_result", "tool_use_id": name, "content": text}
             for name, _, _, text in _calls(turn)
         ]
-        found += [{"role": "assistant", "content": made}, {"role": "user", "content": told}]
-    return found
+        messages += [{"role": "assistant", "content": blocks}, {"role": "user", "content": results}]
+    return messages
 
 
 def messages_of(turns: Sequence[Turn], form: str, sealed: bool = False) -> Messages:
@@ -274,29 +274,29 @@ def _parts(message: dict[str, Any]) -> Iterator[Part]:
 def _block(block: Any, role: str) -> Iterator[Part]:
     block = block if isinstance(block, dict) else {"text": block}
     use = block.get("toolUse") or (block if block.get("type") == "tool_use" else None)
-    told = block.get("toolResult") or (block if block.get("type") == "tool_result" else None)
+    result = block.get("toolResult") or (block if block.get("type") == "tool_result" else None)
     if use:
         yield _call(use.get("id") or use.get("toolUseId"), use["name"], use["input"])
-    elif told:
-        name = str(told.get("tool_use_id") or told.get("toolUseId"))
-        yield Part("result", "tool", name, _text(told.get("content")))
+    elif result:
+        name = str(result.get("tool_use_id") or result.get("toolUseId"))
+        yield Part("result", "tool", name, _text(result.get("content")))
     elif block.get("type") in ("thinking", "image"):
         yield Part("sealed", role, json.dumps(block, sort_keys=True), "")
     elif block.get("text"):
         yield Part("text", role, "", block["text"])
 
 
-def _call(name: Any, tool: Any, given: Any) -> Part:
+def _call(name: Any, tool: Any, call_input: Any) -> Part:
     try:
-        given = json.loads(given) if isinstance(given, str) else given
+        call_input = json.loads(call_input) if isinstance(call_input, str) else call_input
     except ValueError:
         pass
-    return Part("call", "assistant", str(name), f"{tool} {json.dumps(given, sort_keys=True)}")
+    return Part("call", "assistant", str(name), f"{tool} {json.dumps(call_input, sort_keys=True)}")
 
 
 def _text(content: Any) -> str:
     if isinstance(content, list):
-        return "\n".join(_text(each) for each in content)
+        return "\n".join(_text(block) for block in content)
     return str(content.get("text", content)) if isinstance(content, dict) else str(content or "")
 
 
@@ -393,13 +393,13 @@ LAWS: list[Law] = []
 
 
 def law(
-    issue: str, said: str, target: int, needs: str = "", runs_again: bool = False
+    issue: str, text: str, target: int, needs: str = "", runs_again: bool = False
 ) -> Callable[[Check], Check]:
     """Adds a check to the laws."""
 
     def add(check: Check) -> Check:
         name, says = check.__name__.replace("_", "-"), (check.__doc__ or "").split("\n")[0]
-        LAWS.append(Law(name, says, issue, case(said, target), check, needs, runs_again))
+        LAWS.append(Law(name, says, issue, case(text, target), check, needs, runs_again))
         return check
 
     return add
@@ -412,11 +412,11 @@ def law(
 def pairs(trial: Trial) -> str | None:
     """Each result stands after its call, and each call still has the result that it had."""
     had = {part.name for part in trial.old if part.kind == "result"}
-    called, told = set[str](), {part.name for part in trial.new if part.kind == "result"}
+    called, answered = set[str](), {part.name for part in trial.new if part.kind == "result"}
     for part in trial.new:
         if part.kind == "result" and part.name not in called:
             return f"the result {part.name} without its call before it"
-        if part.kind == "call" and part.name in had - told:
+        if part.kind == "call" and part.name in had - answered:
             return f"the call {part.name} without its result"
         called |= {part.name} if part.kind == "call" else set()
     return None
@@ -430,8 +430,8 @@ def pairs(trial: Trial) -> str | None:
 def order(trial: Trial) -> str | None:
     """What is kept stands once, in the order in which it was said."""
     places = {_key(part): at for at, part in enumerate(trial.old)}
-    known = [places[_key(part)] for part in trial.new if _key(part) in places]
-    for before, then in pairwise(known):
+    positions = [places[_key(part)] for part in trial.new if _key(part) in places]
+    for before, then in pairwise(positions):
         if then <= before:
             which = "again" if then == before else f"after {_shown(trial.old[before])}"
             return f"{_shown(trial.old[then])} stands {which}"
@@ -441,22 +441,22 @@ def order(trial: Trial) -> str | None:
 @law("anomalyco/opencode#13838", "user 30, assistant 200, user 30, assistant 200, user 25", 300)
 def nothing_invented(trial: Trial) -> str | None:
     """Nobody is made to say what they did not; a text of the compactor shows that it is one, and its facts are in the source."""
-    known = {part.name: part for part in trial.old if part.kind == "result"}
+    results = {part.name: part for part in trial.old if part.kind == "result"}
     calls = {part.name: part for part in trial.old if part.kind == "call"}
     source = "\n".join(part.text for part in trial.old)
-    said = {role: _words(trial.old, role) for role in ("user", "assistant")}
+    spoken = {role: _words(trial.old, role) for role in ("user", "assistant")}
     for part in trial.new:
         if part.kind == "call" and part != calls.get(part.name) and not trial.noticed(part.text):
             return f"{_shown(part)} was never made"
         if part.kind == "sealed" and part not in trial.old:
             return f"what is sealed was changed: {part.name[:60]}"
-        if part.kind == "result" and part.name not in known:
+        if part.kind == "result" and part.name not in results:
             return f"{_shown(part)} was never there"
-        within = known[part.name].text if part.kind == "result" else source
+        within = results[part.name].text if part.kind == "result" else source
         if facts := [fact for fact in FACT.findall(part.text) if fact not in within]:
             return f"{facts[0]} in {_shown(part)} stands nowhere in what was said"
         pieces = [one.strip() for one in re.split(r"\n|\.\.+|…", part.text)]
-        strange = [one for one in pieces if one not in said.get(part.role, "")]
+        strange = [one for one in pieces if one not in spoken.get(part.role, "")]
         if part.kind == "text" and strange and not trial.noticed(part.text):
             return f"the {part.role} never said: {strange[0][:60]}"
     return None
@@ -470,9 +470,9 @@ def nothing_invented(trial: Trial) -> str | None:
 def user_not_lost_in_silence(trial: Trial) -> str | None:
     """A message of the user that was removed is quoted, or a text says that something was removed."""
     now = "\n".join(part.text for part in trial.new)
-    told = any(trial.noticed(part.text) for part in trial.new if part.kind == "text")
+    noted = any(trial.noticed(part.text) for part in trial.new if part.kind == "text")
     for part in trial.old:
-        if part.kind == "text" and part.role == "user" and part.text[:24] not in now and not told:
+        if part.kind == "text" and part.role == "user" and part.text[:24] not in now and not noted:
             return f"{_shown(part)} was removed, and nothing says so"
     return None
 
@@ -486,8 +486,8 @@ def newest_input_last(trial: Trial) -> str | None:
     """What the model has to answer next stands last; of results that it has not seen a text may say there that they were removed."""
     last, shown = trial.old[-1], [part for part in trial.new if part.kind != "sealed"]
     newest = shown[-1] if shown else None
-    told = newest is not None and last.kind == "result" and trial.noticed(newest.text)
-    if last.role == "assistant" or told or (newest and _key(newest) == _key(last)):
+    noted = newest is not None and last.kind == "result" and trial.noticed(newest.text)
+    if last.role == "assistant" or noted or (newest and _key(newest) == _key(last)):
         return None
     return f"last is {_shown(newest) if newest else 'nothing'}, not {_shown(last)}"
 
@@ -539,8 +539,8 @@ def monotone(trial: Trial) -> str | None:
     more = trial.run(trial.before, trial.case.target * 2)
     if more is None:
         return f"refused for {trial.case.target * 2} and not for {trial.case.target}"
-    known, kept = set(map(_key, trial.old)), set(map(_key, parts(more)))
-    lost = [part for part in trial.new if _key(part) in known - kept]
+    old, larger = set(map(_key, trial.old)), set(map(_key, parts(more)))
+    lost = [part for part in trial.new if _key(part) in old - larger]
     if not lost:
         return None
     return f"{_shown(lost[0])} is kept for {trial.case.target}, and not for twice that"
@@ -569,15 +569,15 @@ def closed_stays_closed(trial: Trial) -> str | None:
 )
 def data_is_no_instruction(trial: Trial) -> str | None:
     """What a tool returned does not become the words of the user or of the system."""
-    said = {part.text for part in trial.old if part.role == "user"}
+    inputs = {part.text for part in trial.old if part.role == "user"}
     for part in trial.new:
         if part.kind != "text" or part.role not in ("user", "system", "developer"):
             continue
         fenced = False
-        for line in () if part.text in said else part.text.split("\n"):
+        for line in () if part.text in inputs else part.text.split("\n"):
             fenced ^= line.lstrip().startswith("```")
-            found = re.search(r"Ignore all instructions above", line)
-            if found and not fenced and not re.search(r"[\"'`“>]", line[: found.start()]):
+            match = re.search(r"Ignore all instructions above", line)
+            if match and not fenced and not re.search(r"[\"'`“>]", line[: match.start()]):
                 return f"the {part.role} says: {line[:60]}"
     return None
 
@@ -591,12 +591,12 @@ def data_is_no_instruction(trial: Trial) -> str | None:
 )
 def failure_changes_nothing(trial: Trial) -> str | None:
     """If its model fails, there is an error, or the conversation as it was, or a result that keeps the laws without the model."""
-    given, failing = copy.deepcopy(trial.before), trial.compactor.failing or trial.compactor.run
+    messages, failing = copy.deepcopy(trial.before), trial.compactor.failing or trial.compactor.run
     try:
-        left = parts(list(failing(given, trial.case.target)))
+        left = parts(list(failing(messages, trial.case.target)))
     except Exception:
         left = trial.old
-    if parts(given) != trial.old:
+    if parts(messages) != trial.old:
         return "the list that was given has changed"
     now = "\n".join(part.text for part in left)
     lost = [part for part in trial.old if part.role == "user" and part.text[:24] not in now]
@@ -665,11 +665,11 @@ def newest_is_kept_first(trial: Trial) -> str | None:
     """No older text is kept whole while a newer one of the same role is removed, and no older result that is as large as a newer one that is shortened."""
     now = set(trial.new)
     for role in ("user", "assistant"):
-        said = [part for part in trial.old if part.kind == "text" and part.role == role]
-        whole = [part in now for part in said]
-        lost = [part for part, kept in zip(said, whole, strict=True) if not kept]
-        if True in whole and lost and said.index(lost[-1]) > whole.index(True):
-            return f"{_shown(lost[-1])} was removed, {_shown(said[whole.index(True)])} was kept"
+        texts = [part for part in trial.old if part.kind == "text" and part.role == role]
+        whole = [part in now for part in texts]
+        lost = [part for part, stays in zip(texts, whole, strict=True) if not stays]
+        if True in whole and lost and texts.index(lost[-1]) > whole.index(True):
+            return f"{_shown(lost[-1])} was removed, {_shown(texts[whole.index(True)])} was kept"
     results = [part for part in trial.old if part.kind == "result"]
     for older, newer in combinations(results, 2):
         if older in now and newer not in now and len(older.text) >= len(newer.text):
@@ -815,7 +815,7 @@ def _seconds(compactor: Compactor, length: int) -> float:
     kinds = ("user", "tools", "assistant")
     turns = [Turn(kinds[n % 3], n, (20,)) for n in range(length)]
     messages = messages_of(turns, compactor.form)
-    took = []
+    seconds = []
     for _ in range(2):
         own = copy.deepcopy(messages)
         started = time.process_time()
@@ -823,8 +823,8 @@ def _seconds(compactor: Compactor, length: int) -> float:
             compactor.run(own, size_of(messages) // 2)
         except Exception:
             return 0.0
-        took.append(time.process_time() - started)
-    return max(min(took), 1e-4)
+        seconds.append(time.process_time() - started)
+    return max(min(seconds), 1e-4)
 
 
 def _key(part: Part) -> tuple[str, ...]:
@@ -840,8 +840,8 @@ def _shown(part: Part) -> str:
     return f"{part.kind} {part.name}" if part.name else f"“{part.text[:24]}” ({part.role})"
 
 
-def _words(found: Sequence[Part], role: str) -> str:
-    return "\n".join(part.text for part in found if part.role == role)
+def _words(parts: Sequence[Part], role: str) -> str:
+    return "\n".join(part.text for part in parts if part.role == role)
 
 
 def _difference(one: list[Part], other: list[Part]) -> str | None:
@@ -903,23 +903,23 @@ def hold(
         The first case of each law that is broken, made small, and how many conversations were tried, refused, and changed by it;
         `cases` are conversations held to one law with one target.
     """
-    open_laws = [each for each in laws or LAWS if each.applies(compactor)]
+    open_laws = [law for law in laws or LAWS if law.applies(compactor)]
     findings, counts = list[Finding](), Counter[str]()
-    made = cases(seed, most_turns)
+    generated = cases(seed, most_turns)
     for number in range(len(LAWS) + count):
-        tried = LAWS[number].example if number < len(LAWS) else next(made)
+        tried = LAWS[number].example if number < len(LAWS) else next(generated)
         trial = Trial(compactor, tried)
-        asked = [each for each in open_laws if number % sample == 0 or not each.runs_again]
-        held = sum(_is_asked(each, trial) for each in asked)
+        asked = [law for law in open_laws if number % sample == 0 or not law.runs_again]
+        held = sum(_is_asked(law, trial) for law in asked)
         counts += Counter(tried=1, refused=trial.after is None, changed=trial.changed, cases=held)
-        for each in [law for law in asked if _broken(compactor, law, trial)]:
-            open_laws.remove(each)
-            small = smaller(tried, partial(_still, compactor, each))
-            words = _still(compactor, each, small) or "not each time"
-            findings.append(Finding(each, small, words))
+        for law in [law for law in asked if _broken(compactor, law, trial)]:
+            open_laws.remove(law)
+            small = smaller(tried, partial(_still, compactor, law))
+            words = _still(compactor, law, small) or "not each time"
+            findings.append(Finding(law, small, words))
         if until() or not open_laws:
             break
-    return sorted(findings, key=lambda found: LAWS.index(found.law)), counts
+    return sorted(findings, key=lambda finding: LAWS.index(finding.law)), counts
 
 
 def smaller(tried: Case, broken: Callable[[Case], object], most: int = 400) -> Case:
@@ -949,18 +949,18 @@ def _smaller(tried: Case) -> Iterator[Case]:
     some = len(turns) // 2
     while some:
         for at in range(0, len(turns), some):
-            rest = turns[:at] + turns[at + some :]
-            if rest and rest[0].kind == "user":
-                yield Case(rest, tried.target)
-                yield Case(rest, max(LEAST_TARGET, tried.target * size_of(chat(rest)) // whole))
+            left = turns[:at] + turns[at + some :]
+            if left and left[0].kind == "user":
+                yield Case(left, tried.target)
+                yield Case(left, max(LEAST_TARGET, tried.target * size_of(chat(left)) // whole))
         some //= 2
     for at, turn in enumerate(turns):
         for which, words in enumerate(turn.words):
             before, after = turn.words[:which], turn.words[which + 1 :]
             fewer = [(*before, words // 2, *after)] if words > 3 else []
-            for each in [*fewer, (*before, *after)]:
-                if each:
-                    one = turn._replace(words=each)
+            for shorter in [*fewer, (*before, *after)]:
+                if shorter:
+                    one = turn._replace(words=shorter)
                     yield Case((*turns[:at], one, *turns[at + 1 :]), tried.target)
 
 
@@ -971,8 +971,8 @@ def named(path: str) -> Compactor:
     """The compactor that `module:name` names; a function is one with the defaults."""
     module, _, name = path.partition(":")
     sys.path.insert(0, "")
-    found = getattr(importlib.import_module(module), name or "compactor")
-    return found if isinstance(found, Compactor) else Compactor(name, found)
+    compactor = getattr(importlib.import_module(module), name or "compactor")
+    return compactor if isinstance(compactor, Compactor) else Compactor(name, compactor)
 
 
 def pytest_addoption(parser: Any) -> None:
@@ -989,18 +989,18 @@ def pytest_collection_modifyitems(session: Any, config: Any, items: list[Any]) -
 
     class LawTest(pytest.Item):
         def runtest(self) -> None:
-            compactor, law = named(path), next(each for each in LAWS if each.id == self.name)
+            compactor, law = named(path), next(one for one in LAWS if one.id == self.name)
             if not law.applies(compactor):
                 pytest.skip("does not apply")
-            found, _ = hold(compactor, config.getoption("--compactor-cases"), laws=[law])
-            if found:
-                pytest.fail(str(found[0]), pytrace=False)
+            findings, _ = hold(compactor, config.getoption("--compactor-cases"), laws=[law])
+            if findings:
+                pytest.fail(str(findings[0]), pytrace=False)
 
         def reportinfo(self) -> tuple[str, None, str]:
             return path, None, f"{path} {self.name}"
 
     if path:
-        items[:0] = [LawTest.from_parent(session, name=each.id) for each in LAWS]
+        items[:0] = [LawTest.from_parent(session, name=law.id) for law in LAWS]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -1011,17 +1011,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--cases", type=int, default=200, help="made conversations (200)")
     parser.add_argument("--seed", type=int, default=0, help="they are made from (0)")
-    parser.add_argument("--law", action="append", default=[], choices=[each.id for each in LAWS])
-    given = parser.parse_args(argv)
-    chosen = [each for each in LAWS if each.id in given.law]
-    compactor = named(given.compactor)
-    findings, counts = hold(compactor, given.cases, seed=given.seed, laws=chosen)
-    broken = {found.law.id: found for found in findings}
+    parser.add_argument("--law", action="append", default=[], choices=[law.id for law in LAWS])
+    options = parser.parse_args(argv)
+    chosen = [law for law in LAWS if law.id in options.law]
+    compactor = named(options.compactor)
+    findings, counts = hold(compactor, options.cases, seed=options.seed, laws=chosen)
+    broken = {finding.law.id: finding for finding in findings}
     lines = [
-        f"BROKEN {broken[each.id]}"
-        if each.id in broken
-        else f"{'kept' if each.applies(compactor) else 'does not apply'}: {each.id}"
-        for each in chosen or LAWS
+        f"BROKEN {broken[law.id]}"
+        if law.id in broken
+        else f"{'kept' if law.applies(compactor) else 'does not apply'}: {law.id}"
+        for law in chosen or LAWS
     ]
     lines.append(", ".join(f"{count} {name}" for name, count in counts.items()))
     sys.stdout.write("\n".join(lines) + "\n")
