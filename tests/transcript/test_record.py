@@ -21,6 +21,7 @@ from ullage.facts.sections import HEADINGS
 from ullage.integrations.conversations import HeldConversations, ModelFacts, NativeItems
 from ullage.manager import ContextManager
 from ullage.sessions import compact_session, open_session
+from ullage.transcript import record as record_module
 from ullage.transcript.record import RecordFile, compaction_record, redacted
 
 CHECKER = Path(check.__file__)
@@ -367,6 +368,93 @@ def test_records_of_whole_lists_rebuild_each_view(tmp_path: Path, form: str):
     found = check.LogCheck(path.read_bytes())
     assert found.problems == []
     assert path.read_bytes().count(b"ullage-given") == lines
+
+
+class Whole(NativeItems):
+    """A framework whose messages are read again at each call, as most are."""
+
+    def read(self, message: dict[str, Any]) -> dict[str, Any]:
+        return json.loads(json.dumps(message))
+
+
+@pytest.mark.parametrize("translator", [NativeItems(), Whole()], ids=["native", "read again"])
+def test_each_message_of_a_list_is_hashed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, translator: NativeItems
+):
+    items = [
+        part
+        for at in range(200)
+        for part in (
+            user(f"Step {at}: read part {at} of the parser."),
+            said([use(f"c{at}", path=f"src/part_{at}.py")]),
+            user(
+                [
+                    result(
+                        f"c{at}", f"def part_{at}(): return {at}\n" * (400 if at % 20 == 3 else 15)
+                    )
+                ]
+            ),
+            said(f"Part {at} is read."),
+        )
+    ]
+    hashed_texts: list[str] = []
+
+    def counted(value: Any) -> str:
+        hashed_texts.append(check.canonical(value))
+        return hashed_texts[-1]
+
+    monkeypatch.setattr(record_module, "canonical", counted)
+    conversations = HeldConversations[Any](
+        translator, "anthropic", context_window=40_000, record=tmp_path
+    )
+    held = conversations.of("t", ModelFacts("claude-opus-4-5"))
+    shown = [held.fit(items[: 4 * at + 1]).messages for at in range(200)]
+    log = next(tmp_path.iterdir()).read_bytes()
+    acts = [act for each in records_of(log) for act in each.get("acts", ())]
+    assert {act[0] for act in acts} >= {"snip", "autocompact"}
+    # Each message once, and again as source or text of what was rewritten; it was each of them in each call: 80,000 times.
+    rewritten = sum(
+        isinstance(op, dict) and "sha" in op for each in records_of(log) for op in each["list"]
+    )
+    assert len(hashed_texts) <= len(items) + 4 * rewritten
+    found = check.LogCheck(log)
+    assert found.problems == []
+    assert found.requests == [[*map(check.canonical, view)] for view in shown]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda message: message["content"][0].update(name="Write"),
+        lambda message: message.update(role=message.pop("role")),  # the order of its keys
+        lambda message: message["content"][0]["input"].update(line=1.0),
+        lambda message: message["content"][0]["input"].update(line=True),
+    ],
+    ids=["name", "order", "float", "bool"],
+)
+def test_a_message_changed_in_place_is_hashed_again(tmp_path: Path, change: Any):
+    items = [user("hello"), said([use("c1", line=1)]), user([result("c1", "one")]), said("Well.")]
+    records = RecordFile(tmp_path / "r.jsonl")
+    records.add(items, items, range(4))
+    requests = [[*map(check.canonical, items)]]
+    change(items[1])
+    records.add(items, items, range(4))
+    requests.append([*map(check.canonical, items)])
+    assert requests[0] != requests[1]
+    log = (tmp_path / "r.jsonl").read_bytes()
+    assert [each.get("base") for each in records_of(log)] == [True, True]
+    assert check.LogCheck(log).requests == requests
+    assert check.LogCheck(log).problems == []
+
+
+def test_a_message_of_ours_that_the_client_changes_in_place_is_hashed_again(tmp_path: Path):
+    items, summary = [user("hello"), said("Well.")], user("A summary.")
+    records = RecordFile(tmp_path / "r.jsonl")
+    records.add(items, [summary], [None])
+    summary["content"] = "hello, well."
+    records.add(items, [summary], [None])
+    found = check.LogCheck((tmp_path / "r.jsonl").read_bytes())
+    assert found.requests[-1] == [check.canonical(summary)]
 
 
 @pytest.mark.parametrize("form", ["openai_chat", "openai_responses"])
