@@ -152,6 +152,10 @@ def _positions(removed: Sequence[Span]) -> Iterator[str]:
         yield from (f"m{at}" for at in range(span.start, span.stop))
 
 
+def _holds_text(removed: RemovedText) -> bool:
+    return bool(removed.text or removed.omitted_chars)
+
+
 def _text(handle: str, archive: Archive, budget: TextBudget) -> RemovedText:
     try:
         recalled = archive.resolve(handle)
@@ -396,7 +400,8 @@ class _Watcher:
         for report in request.reports:
             if report.freed or report.tool_use_ids or report.removed:
                 removal = removal_of(report, self.archive, self.budget, time_ms=when)
-                self.removals.append(removal)
+                if removal.freed_tokens or removal.messages or any(map(_holds_text, removal.texts)):
+                    self.removals.append(removal)  # else an empty result got a line that says so
         done = request.compaction
         if done is not None and done.compacted:
             counts = done.report
