@@ -249,7 +249,7 @@ def recorded(messages: Messages, target: int) -> Iterator[str]:
         if record["size"][2] != request.tokens or request.tokens * 4 > window * 3:
             yield f"request {number} has {request.tokens} tokens of {window}, recorded are {record['size'][2]}"
         for name, why, before, after in record.get("acts", ()):
-            if not before > max(after, window // 2):
+            if before <= after or before * 2 < window:  # they act from a half on
                 yield f"{name} acts ({why}) from {before} to {after} tokens of {window}"
 
 
