@@ -195,7 +195,7 @@ _SCRIPTED: Mapping[str, Callable[[Messages], Messages]] = {
 def remembered_names() -> Iterator[None]:
     """The same texts come again in every prefix: names in them are looked for once."""
     names = functools.lru_cache(maxsize=100_000)
-    with patch.object(collapse.spans, "_names", names(collapse.spans._names)):
+    with patch.object(collapse, "_names", names(collapse._names)):
         yield
 
 
