@@ -873,9 +873,7 @@ def within_share(state: State, share: int) -> State:
 
 
 def with_more_kept(state: State, share: int) -> State | None:
-    """The job with the earliest legal cut that keeps no more than so many tokens, or with results that are shortened less; `None`: neither."""
-    if state.shortened:
-        return within_share(recut(state, state.cut), share)
+    """The job with the earliest legal cut that keeps no more than so many tokens; `None`: there is no earlier one."""
     length = len(state.source.context)
     for place in range(state.cut.stop - 1, 0, -1):
         if state.ledger.tokens(place, length) > share:

@@ -45,6 +45,7 @@ class WordCounts:
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._texts = tuple(texts)
+        self._weighed: dict[str, dict[str, float]] = {}
 
     def worth(self, text: str) -> float:
         """How much a text says: words that few of the messages hold, numbers and names."""
@@ -66,14 +67,10 @@ class WordCounts:
         )
 
     def _words(self, text: str) -> dict[str, float]:
-        weights = self._weights.get(text)
+        weights = self._weighed.get(text)
         if weights is None:
-            weights = self._weights[text] = _weights(text)
+            weights = self._weighed[text] = _weights(text)
         return weights
-
-    @cached_property
-    def _weights(self) -> dict[str, dict[str, float]]:
-        return {}
 
     @cached_property
     def _counts(self) -> Counter[str]:

@@ -398,10 +398,9 @@ class _Watcher:
         messages = len(manager.history)
         when = self.script.times[messages - 1] if messages else 0
         for report in request.reports:
-            if report.freed or report.tool_use_ids or report.removed:
-                removal = removal_of(report, self.archive, self.budget, time_ms=when)
-                if removal.freed_tokens or removal.messages or any(map(_holds_text, removal.texts)):
-                    self.removals.append(removal)  # else an empty result got a line that says so
+            removal = removal_of(report, self.archive, self.budget, time_ms=when)
+            if removal.freed_tokens or removal.messages or any(map(_holds_text, removal.texts)):
+                self.removals.append(removal)  # else an empty result got a line that says so
         done = request.compaction
         if done is not None and done.compacted:
             counts = done.report
