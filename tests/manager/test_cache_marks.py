@@ -11,7 +11,7 @@ from tests.manager.test_context_providers import items_of
 from tests.oracle.server import OracleServer
 from ullage import ContextManager, validate
 from ullage.levels.view import StageReport
-from ullage.manager.request_writer import MOST_MARKS
+from ullage.manager.request_writer import MOST_MARKS, CacheMarks
 from ullage.testing import conversation, scenario
 
 MARK = {"type": "ephemeral"}
@@ -184,3 +184,10 @@ def test_openais_requests_of_one_conversation_have_one_key():
     first.add({"role": "user", "content": "Go on."})
     assert first.prepare().body["prompt_cache_key"] == before
     assert other.prepare().body["prompt_cache_key"] != before
+
+
+def test_a_place_that_repairs_have_left_out_is_marked_at_the_end():
+    marks = CacheMarks("anthropic", places=(7,))
+    body, _ = marks.on([{"role": "user", "content": "hello"}], {})
+    assert [len(message["content"]) for message in body] == [1]
+    assert body[0]["content"][0]["cache_control"]

@@ -872,8 +872,13 @@ class View:
 
     def anchor(self) -> core.Anchor | None:
         """The newest usage figure, if it holds and can be true, or `None`."""
-        anchor = self.ledger.anchor(ANY)
-        base = None if anchor is None else self.bases.get(self.sources[anchor.last])
+        return self.held(self.ledger.anchor(ANY))
+
+    def held(self, anchor: core.Anchor | None) -> core.Anchor | None:
+        """The ledger's newest figure, if it holds and can be true, or `None`."""
+        if anchor is None:
+            return None
+        base = self.bases.get(self.sources[anchor.last])
         return None if base is None or self._is_untrue(anchor.usage, base) else anchor
 
     def _is_untrue(self, usage: int, base: int) -> bool:

@@ -208,14 +208,12 @@ class CallIds:
     def note_calls(self, names: Iterable[str], response: Any) -> None:
         """As `take`, of an answer whose calls are known; `response`: its id, if it has one."""
         self._speaks(True)
-        for name in names:
-            self._called(name, response)
+        self._called(names, response)
 
     def note_results(self, names: Iterable[str]) -> None:
         """As `take`, of a message of the user with these results."""
         self._speaks(False)
-        for name in names:
-            self._answered(name)
+        self._answered(names)
 
     def take(self, item: Item) -> None:
         """Note the ids of a message that was added."""
@@ -226,31 +224,33 @@ class CallIds:
             self._speaks(message.get("role") == "assistant")
         for kind, name in _ids(message):
             if kind == "tool_use":
-                self._called(name, message.get("id"))
+                self._called((name,), message.get("id"))
             else:
-                self._answered(name)
+                self._answered((name,))
 
     def _speaks(self, spoken: bool) -> None:
         if spoken and not self._spoken:
             self._open = {}
         self._spoken = spoken
 
-    def _called(self, name: str, response: Any) -> None:
-        if name in self.calls:
-            return
-        self.calls[name] = response if isinstance(response, str) else None
-        self.waiting[name] = None
-        came = self.came_as.get(name, name)
-        if came is not name:
-            self._newest[came] = name
-        self._open.setdefault(came, []).append(name)
+    def _called(self, names: Iterable[str], response: Any) -> None:
+        made_by = response if isinstance(response, str) else None
+        for name in names:
+            if name in self.calls:
+                continue
+            self.calls[name], self.waiting[name] = made_by, None
+            came = self.came_as.get(name, name)
+            if came is not name:
+                self._newest[came] = name
+            self._open.setdefault(came, []).append(name)
 
-    def _answered(self, name: str) -> None:
-        self.answered.add(name)
-        self.waiting.pop(name, None)
-        waiting = self._open.get(self.came_as.get(name, name))
-        if waiting and name in waiting:
-            waiting.remove(name)
+    def _answered(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.answered.add(name)
+            self.waiting.pop(name, None)
+            waiting = self._open.get(self.came_as.get(name, name))
+            if waiting and name in waiting:
+                waiting.remove(name)
 
     def _block(self, block: Any, response: Any, names_here: list[str]) -> Any:
         kind = block.get("type") if isinstance(block, Mapping) else None
@@ -542,8 +542,7 @@ _UNCONCERNED = (None, provider_clearing.observe)
 """What levels do with an answer that says nothing of `context_management`."""
 
 
-Standing = tuple[int, int, Figure | None, Correction]
-"""A conversation before something comes in: how many messages it has, and what an answer changes besides."""
+Standing = tuple[int, Figure | None, Correction]
 
 
 @dataclass(slots=True)
@@ -710,14 +709,12 @@ class Machine:
             answers: It has to be the model's.
 
         Raises:
-            InvalidMessage: The message is malformed; whoever calls takes back what was added (`go_back`).
+            InvalidMessage: The message is malformed; whoever calls takes back what was added (`take_back`).
         """
-        provider = self.provider
-        form = provider.plain_form
-        plain = item
+        provider, plain = self.provider, item
         if not provider.internal:
-            place, waiting = len(self.history), self._open_calls
-            plain = None if form is None else form.read_plain(item, place, waiting)
+            form, place = provider.plain_form, len(self.history)
+            plain = None if form is None else form.read_plain(item, place, self._open_calls)
         if type(plain) is dict and (not answers or plain.get("role") == "assistant"):
             if about:
                 plain = {**plain, **about}
@@ -830,13 +827,17 @@ class Machine:
         self.tracking.turns += 1
         self._correct(newest, before)
 
+    @property
     def standing(self) -> Standing:
-        """What `go_back` needs to take back all that comes in from here on."""
-        return len(self.history), self.tracking.turns, self.figure, self.correction
+        """What an answer changes besides the messages."""
+        return self.tracking.turns, self.figure, self.correction
 
-    def go_back(self, standing: Standing) -> None:
-        """Take back what came in since: it is there whole, or not at all."""
-        count, self.tracking.turns, self.figure, self.correction = standing
+    @standing.setter
+    def standing(self, standing: Standing) -> None:
+        self.tracking.turns, self.figure, self.correction = standing
+
+    def take_back(self, count: int) -> None:
+        """Take back the messages that came in after the first `count`: an item is there whole, or not at all."""
         if len(self.history) > count or len(self.view.ledger) > len(self.view):
             self.forget(count)
 
@@ -883,10 +884,10 @@ class Machine:
     def _set_aside(self, usage: Any, stated: int) -> bool:
         """Whether the newest answer states a usage that cannot be true; the host is warned once (TOK-4)."""
         view = self.view
-        if not states_usage(usage) or len(view) == 0:
-            return False
         newest = view.anchor()
         if newest is not None and newest.last == len(view) - 1:
+            return False
+        if not states_usage(usage) or len(view) == 0:
             return False
         estimated = int(view.ledger.tokens())
         if not self.told_of_usage and estimated >= LEAST_TOKENS:
@@ -903,14 +904,11 @@ class Machine:
 
     def estimate(self) -> Estimate:
         """Tokens of the next request: the newest reported figure, and the corrected estimate of what it lacks."""
-        anchor = self.view.anchor()
-        if anchor is None:
-            return self.correction.apply(int(self.view.ledger.tokens()) + self.overhead_tokens)
-        remaining = int(self.view.ledger.anchored(0, ANY).estimated) - self.view.freed()
+        usage, remaining = self._figure_and_estimate()
         estimate = self.correction.apply(abs(remaining))
         if remaining < 0:
             estimate = Estimate(-estimate.tokens, -estimate.high, -estimate.low)
-        return Estimate(*(max(0, anchor.usage + part) for part in estimate))
+        return Estimate(*(max(0, usage + part) for part in estimate))
 
     @property
     def tokens(self) -> int:
@@ -923,15 +921,18 @@ class Machine:
 
     def sizes(self) -> tuple[int, int]:
         """Tokens of the next request as `View.tokens` and as `tokens` count them."""
-        view, correct = self.view, self.correction.count
-        ledger, anchor = view.ledger, view.anchor()
+        usage, remaining = self._figure_and_estimate()
+        grown = self.correction.count(abs(remaining))
+        return max(0, usage + remaining), max(0, usage + (grown if remaining >= 0 else -grown))
+
+    def _figure_and_estimate(self) -> tuple[int, int]:
+        """Tokens of the next request that a figure states, 0 without one, and the estimate of what it lacks."""
+        view = self.view
+        count = view.ledger.anchored(0, ANY)
+        anchor = view.held(count.anchor)
         if anchor is None:
-            rough = ledger.tokens() + sum(self.overhead.values())
-            return rough, correct(rough)
-        count, freed = ledger.anchored(0, ANY), view.freed_since(anchor)
-        remaining = count.estimated - freed
-        grown = correct(remaining) if remaining >= 0 else -correct(-remaining)
-        return max(0, count.total - freed), max(0, anchor.usage + grown)
+            return 0, int(view.ledger.tokens()) + self.overhead_tokens
+        return anchor.usage, count.estimated - view.freed_since(anchor)
 
     def usage(self) -> Usage:
         """How full the window is now."""

@@ -186,7 +186,7 @@ class ContextManager:
             self._look_at_form([message])
         machine, keeper = self.machine, self._keeper
         with keeper.lock:
-            standing = machine.standing()
+            count = len(machine.history)
             try:
                 machine.take(message, at_ms=self._clock())
                 # First the line: where that fails, no thinking has been bound to a message that is taken back.
@@ -195,7 +195,7 @@ class ContextManager:
                 if not written:
                     keeper.commit("add")
             except BaseException:
-                machine.go_back(standing)
+                machine.take_back(count)
                 raise
 
     def observe(self, response: object) -> None:
@@ -212,7 +212,7 @@ class ContextManager:
             self._look_at_form([response])
         machine, keeper = self.machine, self._keeper
         with keeper.lock:
-            standing, seen = machine.standing(), machine.looks
+            count, seen, standing = len(machine.history), machine.looks, machine.standing
             try:
                 newest = machine.observe(response, at_ms=self._clock())
                 self._writer.note_answer(machine)
@@ -223,7 +223,8 @@ class ContextManager:
                 if not (says_all and keeper.added(answer=True)):
                     keeper.commit("observe")
             except BaseException:
-                machine.go_back(standing)
+                machine.standing = standing
+                machine.take_back(count)
                 raise
 
     # ---- pins --------------------------------------------------------------------------------

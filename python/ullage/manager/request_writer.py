@@ -251,12 +251,13 @@ class RequestWriter:
     def note_answer(self, machine: Machine) -> None:
         """If the newest message answers the newest request, its thinking is bound to that request."""
         view, messages = machine.view, machine.view.messages
-        if not messages or messages[-1].get("role") != "assistant":
+        # No other form's thinking is bound.
+        if self._form or not messages or messages[-1].get("role") != "assistant":
             return
-        for at in range(view.sent, len(view)):  # mostly the first of them decides
+        for at in range(view.sent, len(messages)):  # mostly the first of them decides
             if messages[at].get("role") != "assistant":
                 return
-        if view.sent < len(view):
+        if view.sent < len(messages):
             self.answered(messages[-1])
 
     def answered(self, message: Item) -> None:
@@ -265,8 +266,10 @@ class RequestWriter:
 
     def note_imported(self, machine: Machine) -> None:
         """Before levels change anything: responses to requests that were not prepared here are bound to the current list."""
-        view, heard = machine.view, False  # somebody else has spoken since the newest request
-        for message in view.messages[view.sent :]:
+        if self._form:
+            return
+        heard = False  # somebody else has spoken since the newest request
+        for message in machine.view.messages[machine.view.sent :]:
             if message.get("role") != "assistant":
                 heard = True
             elif heard:
@@ -275,7 +278,7 @@ class RequestWriter:
 
     def dump(self, machine: Machine) -> dict[str, Any]:
         """The state that cannot be derived from the view, as plain JSON."""
-        if machine.view.changed_from is not None:
+        if machine.view.changed_from is not None and not self._form:
             # A rewrite that no request has shown yet: the thinking before it must be known as it was.
             self._repaired(machine)
         return self._repairer.dump()
@@ -296,7 +299,7 @@ class RequestWriter:
         """Continue from the state of `dump`, with the last request as far as it is still valid."""
         view = machine.view
         history = [message for item in machine.history if (message := as_sent(item)) is not None]
-        if stored:
+        if stored and not self._form:
             shown, _ = self._shown(view)
             self._own_list = shown is view.messages
             self._repairer = Repairer.load(stored, shown, history=history, **self._options)
@@ -376,6 +379,7 @@ class CacheMarks(NamedTuple):
         for place in (len(messages) - 1, *self.places):
             if len(done) >= most:
                 break
+            place = min(place, len(body) - 1)  # repairs may have left out messages of the view
             for at in range(place, max(-1, place - _LOOK_BACK), -1):
                 marked = body[at] if at in done else self._message(body[at])
                 if marked is not None:

@@ -149,7 +149,9 @@ class Provider:
     @property
     def plain_form(self) -> PlainForm | None:
         """The quick reader and writer of plain messages, where the form has them."""
-        return cast("PlainForm", loaded(self.plain)) if self.plain else None
+        module: Any = loaded(self.plain) if self.plain else None
+        plain: PlainForm | None = module
+        return plain
 
     def user_message(self, text: str) -> dict[str, Any]:
         """A user's message with this text."""

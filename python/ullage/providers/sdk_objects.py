@@ -228,18 +228,16 @@ def _plain_items(body: dict[str, Any], provider: Provider) -> list[Any] | None:
     for step in way:
         if value.__class__ is not (list if step.__class__ is int else dict) or not value:
             return None
-        value = _step(value, step)
+        held: Any = value
+        value = held[0] if step == 0 else held.get(step)
     usage = body.get("usageMetadata" if provider.camel_case else "usage")
-    if usage.__class__ is not dict or (provider.camel_case and _has_snakes(body, usage)):
+    if usage.__class__ is not dict:
+        return None
+    if provider.camel_case and "_" in "".join((*body, *usage)):  # as Google's SDK spells keys
         return None
     if value.__class__ is list:
         return list(value)
     return ([value] if value else []) if value.__class__ is dict else None
-
-
-def _has_snakes(*fields: dict[str, Any]) -> bool:
-    """Whether a key is in the spelling of Google's SDK."""
-    return any("_" in name for mapping in fields for name in mapping)
 
 
 def _items(body: Item, provider: Provider) -> Iterator[Any]:
@@ -299,9 +297,9 @@ def _usage(body: Item) -> dict[str, int]:
             elif count > 0 and name in _ANSWERS:
                 answer += count
         elif name in _DETAILS and isinstance(count, Mapping):
-            for part, key in _CACHED.items():
-                if part in count and type(count[part]) is int:
-                    cached[key] = max(0, count[part])
+            for part in count:
+                if part in _CACHED and type(count[part]) is int:
+                    cached[_CACHED[part]] = max(0, count[part])
     if not prompt:
         return {}
     fresh = max(0, prompt - sum(cached.values()))
