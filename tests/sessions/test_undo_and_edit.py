@@ -36,7 +36,12 @@ def by_the_boundary(path):
         if kept["uuids"] and line.get("uuid") == kept["anchorUuid"]:
             known = {each.get("uuid"): each for each in found}
             view += [known[uuid] for uuid in kept["uuids"]]
-    return [line["message"]["content"] for line in view]
+    return [said_in(line) for line in view]
+
+
+def said_in(line):
+    """A message's content; what a client attached stands in another key of its line."""
+    return line["message"]["content"] if "message" in line else line["attachment"]
 
 
 def along_parents(path):
@@ -46,7 +51,7 @@ def along_parents(path):
     view = []
     while at:
         if known[at]["type"] in TALK:
-            view.append(known[at]["message"]["content"])
+            view.append(said_in(known[at]))
         at = known[at].get("parentUuid")
     return view[::-1]
 

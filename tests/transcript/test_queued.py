@@ -94,6 +94,11 @@ def test_several_leave_the_queue_in_their_order(tmp_path):
         tmp_path / "s.jsonl", first, second, queue("remove", at=3), queue("remove", at=4)
     )
     assert prompts(path) == [WORDS, "And the header row."]
+    # They follow the same entry, and none takes back the one before it, in a list as in the file.
+    transcript = Transcript.open(path)
+    again = resume(transcript.entries())
+    assert again.messages == transcript.messages()
+    assert again.report == transcript.conversation.report
 
 
 def test_it_is_kept_summarised_and_copied_as_any_message_of_the_user(tmp_path):

@@ -131,6 +131,10 @@ class Entries:
         return self._items[at]
 
 
+QUEUED = "queued"
+"""Where the entry came from that stands for a message typed while the agent worked."""
+
+
 def row_of(at: int, item: Item) -> RecordLine:
     """The row of an entry; a bare message counts as an entry of its role."""
     kind = as_string(item.get("type"))
@@ -149,7 +153,9 @@ def _flags(kind: str, item: Item) -> int:
         flags |= RowFlag.SYNTHETIC
     if is_summary(item):
         flags |= RowFlag.SUMMARY
-    if kind == "user" and not flags and item.get("isMeta") is not True and _says(message):
+    # What was sent along from the queue does not take back what was asked before it: several of them follow one entry.
+    asked = item.get("isMeta") is not True and item.get("promptSource") != QUEUED
+    if kind == "user" and not flags and asked and _says(message):
         flags |= RowFlag.PROMPT
     return flags
 

@@ -22,7 +22,7 @@ from ullage.messages import (
     listed,
     message_of,
 )
-from ullage.transcript.conversation import Conversation, Entries, FilePin, converse
+from ullage.transcript.conversation import QUEUED, Conversation, Entries, FilePin, converse
 from ullage.transcript.records import GivenMark, RecordLine, RowFlag, as_string, mark_of
 from ullage.transcript.render import to_messages
 
@@ -103,7 +103,7 @@ def _entry(line: Mapping[str, Any], asked: Mapping[str, Any], parent: str | None
         "uuid": str(uuid.uuid5(_NAMESPACE, name)),
         "timestamp": line.get("timestamp") or asked.get("timestamp") or "",
         "sessionId": asked.get("sessionId") or "",
-        "promptSource": "queued",
+        "promptSource": QUEUED,
     }
 
 
@@ -187,7 +187,7 @@ class Transcript:
         rows = self._read_rows()
         for at, entry in self._queued.items():
             names = as_string(entry["uuid"]), as_string(entry["parentUuid"])
-            # No flag: a message sent along does not take back what was asked before it.
+            # No flag, as `row_of` gives its entry none.
             rows[at] = RecordLine(at, "user", "", *names, 0)
         return rows
 
