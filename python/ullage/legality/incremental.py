@@ -115,8 +115,10 @@ class Track:
 
     def sent(self, messages: Iterable[Any] | None) -> None:
         """A request was made of these messages; `None`: of the list as it is."""
+        if not self.bound:
+            return
         self._sent = self._list.copy() if messages is None else self._head.copy()
-        for item in (messages or ()) if self.bound else ():
+        for item in messages or ():
             _run_through(self._sent, item)
 
     def feed(self, item: Any) -> None:
@@ -131,14 +133,13 @@ class Track:
             self._learn(item, mark, self._sent.feed(item) if answers_sent else thoughts)
         if thoughts:
             self._follow(thoughts)
-        blocks = _blocks(message)
         # What was learned from this very list of blocks is as it came.
         if not (mark and self._steps.sure):
-            self._check(blocks, by_model=bool(mark))
+            self._check(_blocks(message), by_model=bool(mark))
         if mark:
             self._turn.spoke(item, mark)
         elif role:
-            self._turn.heard(role == USER, blocks, self.originals, self._steps)
+            self._turn.heard(role == USER, _blocks(message), self.originals, self._steps)
         self._previous = role or self._previous
 
     def _learn(self, item: Any, mark: int, thoughts: Iterable[tuple[int, str, bytes]]) -> None:
@@ -401,16 +402,20 @@ class Repairer:
         """
         new = messages[self._seen :]
         grown = ledger is self._ledger and ledger.changed_since(self._version) == len(messages)
-        if self._tracking or not grown or not new:
-            if not self._reads_legal(messages, ledger):
-                return False
+        if grown and new:
+            self._items += new
+            self._reading.feed(new)
             if self._tracking:
-                self._track.sent(None)
-            return True
-        self._items += new
-        self._reading.feed(new)
-        self.read, self._seen = len(new), len(messages)
-        return self._params_fine and self._reading.legal()
+                self._track.answering()
+                for item in new:
+                    self._track.feed(item)
+            self.read, self._seen = len(new), len(messages)
+            legal = self._is_legal()
+        else:
+            legal = self._reads_legal(messages, ledger)
+        if legal and self._tracking:
+            self._track.sent(None)
+        return legal
 
     def observe(self, response: Item) -> None:
         """Say that this message answers the request that `repair` gave last.
@@ -529,6 +534,9 @@ class Repairer:
         self._ledger, self._version = ledger, ledger.version
         self._read_on(messages, start, answer_at, measured=rewritten)
         self.read, self._seen = len(messages) - start, len(messages)
+        return self._is_legal()
+
+    def _is_legal(self) -> bool:
         fine = not self._tracking or self._track.fine()
         return self._params_fine and fine and self._reading.legal()
 
