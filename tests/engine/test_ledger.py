@@ -466,7 +466,11 @@ def test_what_comes_before_the_providers_own_compaction_is_not_in_its_figure(eng
     [
         ([1_100, 2_300, 3_900], 1_000),  # later ones hold thinking
         ([4_000, 2_200, 3_100], 2_800),  # the first is of another context
-        ([1_100, 400, 300], 1_000),  # the newest is below the estimate
+        ([300, 280, 250], 200),  # the newest is below the estimate
+        (
+            [1_100, 400, 300],
+            0,
+        ),  # all of the newest is less than the excess of the first: of another model
         ([20, 2_200, 3_100], 2_000),  # the first cannot be true
     ],
 )

@@ -130,6 +130,20 @@ def test_a_list_is_compacted_by_the_estimate_and_says_so():
     assert report.warnings == ("usage_set_aside:42",)
 
 
+def test_a_list_that_another_model_went_on_with_is_no_larger_after_than_before():
+    """The first figures say more of system prompt and tools than the newest says of everything."""
+    figures = [*[36_000 + 600 * at for at in range(12)], 12_000]
+    items = [
+        each
+        for at, figure in enumerate(figures)
+        for each in turn(at, {"input_tokens": figure, "output_tokens": 20}, words=1_000)
+    ]
+    report = compact(items, model=MODEL, keep=0).report
+    assert report.tokens_before == 12_020
+    assert report.overhead_tokens == 0
+    assert report.tokens_after < report.tokens_before
+
+
 # ---- one size ------------------------------------------------------------------------------------
 
 

@@ -575,7 +575,8 @@ class Ledger:
         """System prompt and tools, by the figures; `None`: there is none.
 
         What the oldest figure of the context exceeds the estimate by, since later ones hold thinking and reminders too; the newest
-        where that is less.
+        where that is less. A newest one below the estimate says nothing of it, unless all of it is less than the oldest one's excess:
+        then that is of another model or of other tools.
         """
         anchor = self.anchor()
         if anchor is None:
@@ -588,7 +589,8 @@ class Ledger:
             (candidate for candidate, size in sizes if _is_enough(candidate.usage, 0, size)), anchor
         )
         newest, oldest = self._excess(anchor), self._excess(first)
-        return max(0, min(oldest, newest) if newest > 0 else oldest)
+        bounded = newest > 0 or oldest > anchor.usage
+        return max(0, min(oldest, newest) if bounded else oldest)
 
     def _excess(self, anchor: Anchor) -> int:
         return anchor.usage - self.tokens(self._context_start(), anchor.covers)

@@ -40,9 +40,13 @@ impl Ledger {
 
     /// System prompt and tools, by the figures: what the oldest one of the context exceeds the estimate by, since later ones hold
     /// thinking and reminders too; the newest where that is less. `None`: there is no figure.
+    ///
+    /// A newest one below the estimate says nothing of it, unless all of it is less than the oldest one's excess: then that is of
+    /// another model or of other tools.
     #[must_use]
     pub fn overhead(&self) -> Option<u64> {
-        let newest = self.excess(&self.anchor(0)?);
+        let anchor = self.anchor(0)?;
+        let newest = self.excess(&anchor);
         let floor = self.context_start();
         let within = self.usages.iter().filter(|at| **at as usize >= floor);
         let able = |found: &Anchor| {
@@ -51,7 +55,8 @@ impl Ledger {
         };
         let first = within.map(|&at| self.anchor_at(at)).find(able);
         let first = first.map_or(newest, |found| self.excess(&found));
-        let least = if newest > 0 { first.min(newest) } else { first };
+        let bounded = newest > 0 || first > i64::from(anchor.usage);
+        let least = if bounded { first.min(newest) } else { first };
         Some(u64::try_from(least).unwrap_or(0))
     }
 
