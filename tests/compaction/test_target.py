@@ -18,6 +18,7 @@ from ullage.exceptions import CompactionError, ContextTooLarge, InvalidPolicy
 from ullage.facts import collect
 from ullage.facts.sections import HEADINGS
 from ullage.memory.session import SessionMemory
+from ullage.policy import SummaryPolicy
 from ullage.summarizers import ExtractiveSummarizer
 from ullage.testing import conversation
 
@@ -451,3 +452,42 @@ def test_a_target_takes_few_summaries(seed, monkeypatch):
     for target in targets:
         compact(conversation(seed=seed, tokens=40_000), model=MODEL, target_tokens=target, keep=0)
     assert len(written) <= 3 * len(targets)
+
+
+def test_the_smallest_target_is_what_the_newest_message_needs_once():
+    request = " ".join(f"part{n * 7919 % 997}" for n in range(60))
+    items = [user("hello there"), user(request), *called(1, "row " * 30), *called(2, words(20))]
+    with pytest.raises(ContextTooLarge) as caught:
+        compact(items, model=MODEL, target_tokens=1, overhead_tokens=0, keep=0)
+    least = caught.value.floor_tokens
+    for target in (least, least + 20):
+        result = compact(items, model=MODEL, target_tokens=target, overhead_tokens=0, keep=0)
+        assert str(result.messages).count(request) == 1
+        assert least - 10 <= result.report.messages_after <= target
+
+
+@pytest.mark.parametrize("target", [800, 2_000, 3_000])
+def test_the_users_own_words_do_not_say_that_the_summary_is_full(target):
+    kept = []
+    for word in ("felt", "left"):
+        items = [user(f"Look at what was {word} out of the list.")]
+        items += [each for n in range(8) for each in called(n, words(120))]
+        report = compact(items, model=MODEL, target_tokens=target, overhead_tokens=0).report
+        kept.append((report.messages_after, report.kept))
+    assert kept[0] == kept[1]
+
+
+def test_a_model_that_failed_is_not_asked_again_for_another_length():
+    asked = []
+
+    def down(request):
+        asked.append(1)
+        raise ValueError("down")
+
+    once = Policy(summary=SummaryPolicy(retries=0))
+    items = conversation(seed=1, tokens=40_000)
+    result = compact(
+        items, model=MODEL, target_tokens=1_500, trigger="auto", summarizer=down, policy=once
+    )
+    assert (len(asked), result.report.summarizer) == (1, "extractive")
+    assert 1_350 < result.report.messages_after <= 1_500

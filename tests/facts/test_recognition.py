@@ -127,7 +127,7 @@ def test_hashes_of_a_listing_are_not_names():
 
 def test_the_list_groups_names_and_ends_with_what_any_model_knows():
     facts = collect(SESSION)
-    assert names(candidates(facts), "", 400).split("\n") == [
+    assert names(candidates(facts), "", 400)[0].split("\n") == [
         "- Paths: app/core, /w/app/core/config.go, app/core/config_test.go",
         "- Names in core/config.go: cfg.Source, defaultSource, loadConfig",
         "- Names: TestSource",
@@ -149,12 +149,14 @@ def test_the_list_stays_within_its_room(tokens):
             user(text[:2000]),
         ]
     )
-    assert len(names(candidates(facts), "", tokens)) <= tokens * 4
+    listed, every = names(candidates(facts), "", tokens)
+    assert len(listed) <= tokens * 4
+    assert every == (listed == names(candidates(facts), "", 100_000)[0])
 
 
 def test_names_that_stand_elsewhere_are_not_listed_again():
     facts = collect(SESSION)
-    assert names(candidates(facts), "cfg.Source core/config.go", 400).startswith(
+    assert names(candidates(facts), "cfg.Source core/config.go", 400)[0].startswith(
         "- Paths: app/core, app/core/config_test.go\n"
     )
 

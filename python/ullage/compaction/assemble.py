@@ -26,7 +26,7 @@ from ullage.compaction.cut import (
 )
 from ullage.compaction.effects_runner import Attachment
 from ullage.compaction.job import CompactionReport, CompactionResult, Outcome
-from ullage.compaction.summary_call import Accepted
+from ullage.compaction.summary_call import Accepted, least_tokens
 from ullage.exceptions import ContextTooLarge
 from ullage.facts import is_user_input
 from ullage.facts.model import Facts, Origin, UserInput
@@ -55,7 +55,7 @@ from ullage.messages import BlockView, Item, StoredEntry, message_of, role_of, u
 from ullage.providers.anthropic import is_manual, is_torn
 from ullage.summarizers import extractive as extractive_sections, lines as work_lines
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
-from ullage.summarizers.extractive import render as extractive_render
+from ullage.summarizers.extractive import ExtractiveSummarizer, render as extractive_render
 from ullage.summarizers.lines import shown
 from ullage.transcript import records
 from ullage.transcript.render import render
@@ -886,7 +886,11 @@ def _with_least_kept(state: State) -> State:
 
 def _least_summary(state: State, others: int) -> int:
     """Tokens of the shortest summary message; its frame is longer where its room is."""
-    text = extractive_render(state.facts.removed, tokens=LEAST_SUMMARY_TOKENS, newest_apart=True)
+    local = getattr(state.job.summarizer, "local", False) is True
+    writer = state.job.summarizer if local else ExtractiveSummarizer()
+    least = least_tokens(writer, state)
+    apart = least == LEAST_SUMMARY_TOKENS
+    text = extractive_render(state.facts.removed, tokens=least, newest_apart=apart)
     accepted = Accepted(text, "extractive", 0, by_code=True)
     tokens = 1
     for _ in range(LOOKS):

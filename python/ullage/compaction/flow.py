@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ullage.compaction.assemble import (
     LEAST_REMOVED_TOKENS,
@@ -24,7 +24,6 @@ from ullage.compaction.assemble import (
     weighed,
 )
 from ullage.compaction.cut import (
-    LEAST_SUMMARY_TOKENS,
     Cut,
     State,
     after_item,
@@ -166,11 +165,7 @@ def _compact(state: State) -> Flow[CompactionResult]:
     yield Emit(_started(state))
     yield LetOthersRun()
     state, unmet = _with_target(state)
-    least = (
-        LEAST_REMOVED_TO_FIT
-        if over_target(state, state.counted(state.tokens))
-        else LEAST_REMOVED_TOKENS
-    )
+    least = 1 if over_target(state, state.counted(state.tokens)) else LEAST_REMOVED_TOKENS
     if state.removed_tokens + state.freed_tokens < least:
         return _no_op(state, "nothing_to_compact")
     if only_summary(state):
@@ -191,10 +186,6 @@ def _compact(state: State) -> Flow[CompactionResult]:
     notice_parts = [notice_of(result.report), *notices, result.user_notice]
     result = replace(result, user_notice=" ".join(filter(None, notice_parts)))
     return (yield from _after(state, result))
-
-
-LEAST_REMOVED_TO_FIT = 120
-"""Tokens that a summary must replace where a target asks for less than there is."""
 
 
 def _with_target(state: State) -> tuple[State, list[str]]:
@@ -255,18 +246,16 @@ def _built(
     hook_context = begun.texts
     warnings = [*earlier_warnings, *warnings, *begun.warnings]
     result = _put_together(state, accepted, attached, hook_context, warnings)
-    tries = _Tries(result)
+    search = _Search()
     for _ in range(MOST_FITTINGS):
-        another = tries.another(state, accepted, result)
+        another = search.next_try(state, accepted, result)
         if another is None:
             break
         state = another
         accepted = yield from write_summary(state, instructions)
         result = _put_together(state, accepted, attached, hook_context, warnings)
-    result = tries.best(result)
-    if state.removed_tokens < LEAST_REMOVED_TO_FIT and over_target(
-        state, result.report.messages_after
-    ):
+    result = search.best or result
+    if not state.removed_tokens and over_target(state, result.report.messages_after):
         return _no_op(state, "nothing_to_compact")  # shortened results alone are not enough
     _hold(job, accepted, result.report)
     freed = state.counted(state.tokens + state.overhead) - result.report.tokens_after
@@ -279,9 +268,6 @@ def _built(
 
 MOST_FITTINGS = 8
 """Times that a summary by code is written again for a target; two or three suffice as a rule."""
-
-AIMED_PERCENT = 98
-"""Of a target, where a summary is written again."""
 
 FILLED_PERCENT = 95
 """Of a target: from here on it is filled."""
@@ -296,114 +282,108 @@ WORTH_PERCENT = 90
 """Of what a summary replaces: one that is longer frees too little."""
 
 
+class _Size(NamedTuple):
+    """How long a summary was allowed to be, and the tokens of the messages with it."""
+
+    limit: int
+    used: int
+
+
 @dataclass(slots=True)
-class _Tries:
-    """Summaries by code for one target: the largest that fits, and the smallest limit with which one did not."""
+class _Search:
+    """The search for the summary by code that fills a target, and for how much stays verbatim next to it.
 
-    first: CompactionResult
-    fits: CompactionResult | None = None
-    kept_tokens: int = 0
-    low: int = 0
-    high: int = 0
-    low_used: int = 0  # tokens of the messages with it
-    high_used: int = 0
+    With one cut, its length is looked for between the longest that fitted and the shortest that did not. Where length is
+    not what decides, the cut changes, and the search for a length begins again: less is kept where no shorter summary
+    can be written, more where it has said all that there is to say.
+    """
 
-    def another(self, state: State, accepted: Accepted, result: CompactionResult) -> State | None:
+    best: CompactionResult | None = None  # of those that fit
+    best_kept: int = 0  # tokens that it keeps verbatim
+    low: _Size | None = None  # the longest that fits
+    high: _Size | None = None  # the shortest that does not
+
+    def next_try(self, state: State, accepted: Accepted, result: CompactionResult) -> State | None:
         """The job of the next try; `None`: this one is right, or no other would be better."""
-        target = state.job.target_tokens
-        if not accepted.by_code:
+        target, used = state.job.target_tokens, result.report.messages_after
+        whole = state.counted(state.tokens)
+        most = whole * WORTH_PERCENT // 100
+        if not accepted.by_code or (target is None and used <= most):
             return None
-        used, size = result.report.messages_after, cost(accepted.text)
-        most = state.counted(state.tokens) * WORTH_PERCENT // 100
-        if target is None and used <= most:
-            return None
-        target = most if target is None else target
-        most = min(target, most)
+        most = most if target is None else min(target, most)
         # In a small one the next turns need room, else each of them would begin with another compaction.
         aim = most if most >= SMALL_TARGET else most * FILLED_PERCENT // 100
-        left = (aim - used) * 1000 // state.job.permille
+        free = (aim - used) * 1000 // state.job.permille
+        size = cost(accepted.text)
         if used > most:
-            self.high_used = used if size < (self.high or size + 1) else self.high_used
-            return self._smaller(state, accepted.limit, size, state.measure(accepted.text), -left)
-        fits = self.fits.report.messages_after if self.fits else -1
-        fuller = fits < used and (used <= aim or fits < most * POOR_PERCENT // 100)
-        # What stays verbatim need not be said in the summary, which may be shorter by more.
-        if fuller or (self.kept_tokens < state.kept_tokens and used * 100 >= fits * POOR_PERCENT):
-            self.fits, self.kept_tokens = result, state.kept_tokens
-        if used * 100 >= aim * FILLED_PERCENT or state.counted(state.tokens) <= target:
-            return None  # filled, or all of it would have fitted
-        full = size * 100 >= accepted.limit * NEAR_PERCENT or " left out" in accepted.text
-        full = full and accepted.limit > self.low  # else it may not be longer, whatever the room
-        more = (
-            None
-            if full and accepted.limit < DEFAULT_TOKENS
-            else self._with_more_kept(state, left, accepted.limit)
-        )
-        if more is not None or not full:  # or it says all that there is to say
-            return more
-        if self.low and not self.high and result is not self.fits:
-            return None  # a larger limit said no more
-        if accepted.limit > self.low:
-            self.low, self.low_used = accepted.limit, used
-        estimated = max(state.measure(accepted.text), 1)
-        grown = max(size, accepted.limit) * (estimated + left) // estimated
-        limit = self._between(aim) if self.high else max(grown * 98 // 100, self.low + 1)
-        if self.high and self.high - self.low < max(self.high // 50, 4):
+            if accepted.limit <= accepted.least:
+                return self._with_less_kept(state, -free)
+            # A limit that was not used up is not what made it long.
+            begin = min(size, accepted.limit)
+            self.high = min(filter(None, (self.high, _Size(begin, used))))
+        else:
+            self._remember(result, state.kept_tokens, aim, most)
+            if used * 100 >= aim * FILLED_PERCENT or (target is not None and whole <= target):
+                return None  # filled, or all of it would have fitted
+            # A small step may say no more, though a larger one would; without an upper bound steps are large.
+            said_more = not self.low or self.high or used > self.low.used
+            longer = accepted.left_out and said_more
+            if not longer or accepted.limit >= DEFAULT_TOKENS:
+                more = self._with_more_kept(state, free, accepted.limit)
+                if more is not None or not longer:
+                    return more
+            begin = max(size, accepted.limit)
+            self.low = max(filter(None, (self.low, _Size(begin, used))))
+        guess = begin + size * free // max(state.measure(accepted.text), 1) - size // 60 - 2
+        limit = self._between(guess, aim)
+        return None if limit is None else replace(state, summary_limit=limit)
+
+    def _remember(self, result: CompactionResult, kept_tokens: int, aim: int, most: int) -> None:
+        """The largest; what stays verbatim need not be said in the summary, which may be shorter by more."""
+        used, best = result.report.messages_after, -1
+        if self.best is not None:
+            best = self.best.report.messages_after
+        fuller = best < used and (used <= aim or best * 100 < most * POOR_PERCENT)
+        if fuller or (kept_tokens > self.best_kept and used * 100 >= best * POOR_PERCENT):
+            self.best, self.best_kept = result, kept_tokens
+
+    def _between(self, guess: int, aim: int) -> int | None:
+        """The next limit: where the sizes of both bounds point to, as far as there are both; `None`: they have met."""
+        low, high = self.low or _Size(0, 0), self.high
+        if high is None or self.low is None:
+            guess = max(guess, low.limit + 1)
+            return guess if high is None else max(min(guess, high.limit - 1), 1)
+        span = high.limit - low.limit
+        if span < max(high.limit // 50, 4):
             return None
-        return replace(state, summary_limit=limit)
+        step = span * (aim * 98 // 100 - low.used) // max(high.used - low.used, 1)
+        return low.limit + min(max(step, span // 8, 1), span * 7 // 8)
 
-    def _smaller(
-        self, state: State, limit: int, size: int, estimated: int, over: int
-    ) -> State | None:
-        """A shorter summary, in proportion; where it is as short as can be, less is kept."""
-        if size <= LEAST_SUMMARY_TOKENS or (state.summary_limit or size) <= LEAST_SUMMARY_TOKENS:
-            share = state.kept_tokens - state.facts.standing_tokens - over - 1
-            # Without a target as much stays as was asked for.
-            fixed = state.job.target_tokens is None or state.job.direction != "full"
-            if fixed or share < 0 or not state.kept_tokens:
-                return None
-            less = within_share(recut(state, state.cut), share)
-            return less if less.kept_tokens < state.kept_tokens else None
-        self.high = min(self.high or size, size)
-        passed = max(size - limit, 0)  # what must be said can be more than a limit allows
-        limit = size * max(estimated - over, 0) * 985 // (max(estimated, 1) * 1000) - 2 - passed
-        if limit <= self.low:
-            limit = self._between(self.high_used - over)
-        if self.low and self.high - self.low < max(self.high // 50, 4):
+    def _again(self, state: State | None, limit: int | None) -> State | None:
+        """The search for a length, with another cut."""
+        self.low = self.high = None
+        return state and replace(state, summary_limit=limit)
+
+    def _with_less_kept(self, state: State, over: int) -> State | None:
+        """The same with less of the messages; without a target as much stays as was asked for."""
+        if state.job.target_tokens is None or state.job.direction != "full":
             return None
-        return replace(state, summary_limit=max(min(limit, self.high - 1), LEAST_SUMMARY_TOKENS))
+        share = state.kept_tokens - state.facts.standing_tokens - over - 1
+        less = within_share(recut(state, state.cut), max(share, 0))
+        return self._again(less, None) if less.kept_tokens < state.kept_tokens else None
 
-    def _between(self, most: int) -> int:
-        """A limit between both, where the size would be right if it grew evenly."""
-        span, missing = self.high - self.low, most * AIMED_PERCENT // 100 - self.low_used
-        step = span * missing // max(self.high_used - self.low_used, 1)
-        return self.low + min(max(step, span // 8, 1), span * 7 // 8)
-
-    def _with_more_kept(self, state: State, left: int, limit: int) -> State | None:
+    def _with_more_kept(self, state: State, free: int, limit: int) -> State | None:
         """The same with more of the newest messages, where the policy decides how many stay."""
         if state.job.keep is not None or state.job.direction != "full":
             return None
-        share = state.kept_tokens - state.facts.standing_tokens + left
+        share = state.kept_tokens - state.facts.standing_tokens + free
         if state.target is not None:
             # No more than twice the target would keep: what that says must not stand for less.
-            needed = needed_tokens(state.facts.removed)
-            share = min(share, kept_share(2 * state.target, needed))
+            share = min(share, kept_share(2 * state.target, needed_tokens(state.facts.removed)))
         if state.shortened:
-            longer = with_longer_results(state, share)
-            return longer and replace(longer, summary_limit=limit)
+            return self._again(with_longer_results(state, share), limit)
         more = with_more_kept(state, share)
-        if more is None or more.kept_tokens <= state.kept_tokens:
-            return None
-        self.low = self.high = 0
-        return replace(more, summary_limit=None)
-
-    def best(self, last: CompactionResult) -> CompactionResult:
-        """The largest that fits, else the newest."""
-        return last if self.fits is None else self.fits
-
-
-NEAR_PERCENT = 85
-"""Of its limit that a summary has used where it could have said more."""
+        return self._again(more, None) if more and more.kept_tokens > state.kept_tokens else None
 
 
 def _hold(job: Job, accepted: Accepted, report: CompactionReport) -> None:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -36,7 +37,12 @@ from ullage.messages import THINKING, Item, role_of
 from ullage.observe.events import CompactionRetried, CompactionSummaryRejected
 from ullage.providers.errors import Classified, classify
 from ullage.summarizers.budgeted_text import cost, shorten
-from ullage.summarizers.extractive import DEFAULT_TOKENS, ExtractiveSummarizer, render
+from ullage.summarizers.extractive import (
+    DEFAULT_TOKENS,
+    ExtractiveSummarizer,
+    least_tokens as least_whole,
+    render,
+)
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.summarizers.streams import PrefixLost
 
@@ -439,9 +445,6 @@ SHADOW_TOKENS = 2_000
 EXTRACTIVE_SHARE = 2
 """A summary may have at most 1/2 of what it replaces: less would not be worth a rewrite."""
 
-LEAST_BESIDE = 60
-"""Tokens of a summary besides the newest message of the user: headings, and how many others were left out."""
-
 LEAST_OUTPUT_TOKENS = 300
 """Nine headings with a little text: a shorter summary says nothing."""
 
@@ -459,7 +462,9 @@ class Accepted:
     dropped: int
     by_code: bool
     facts_tokens: int | None = None  # most that code may append; `None`: the policy's
-    limit: int = 0  # tokens that it could have had, where code wrote it
+    least: int = 0  # fewest tokens that it could have had, where code wrote it
+    limit: int = 0  # tokens that it could have had
+    left_out: bool = False  # for want of more
     carried: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[str, ...] = ()  # what it says and its source does not
 
@@ -472,6 +477,8 @@ def write_summary(state: State, instructions: str) -> Flow[Accepted]:
     """
     job = state.job
     yield from state.facts.collect()
+    if state.tally.failure and job.fallback is not None:  # it has failed for another length
+        return (yield from _by(_of_length(job.fallback, state.summary_limit), state, instructions))
     try:
         return (
             yield from _by(_of_length(job.summarizer, state.summary_limit), state, instructions)
@@ -481,7 +488,7 @@ def write_summary(state: State, instructions: str) -> Flow[Accepted]:
             raise
         state.tally.failure = str(exc)
         yield Emit(CompactionRetried(reason="fallback", attempt=1, summarizer=_name(job.fallback)))
-    return (yield from _by(job.fallback, state, instructions))
+    return (yield from _by(_of_length(job.fallback, state.summary_limit), state, instructions))
 
 
 def _of_length(summarizer: Any, limit: int | None) -> Any:
@@ -524,6 +531,24 @@ def _invented(state: State, text: str, instructions: str) -> tuple[str, ...]:
 def _reads_facts_only(summarizer: Any) -> bool:
     """Whether neither messages nor a prompt need to be made for it; a class of its own may read them."""
     return type(summarizer) is ExtractiveSummarizer
+
+
+def _own_most(summarizer: Any, state: State) -> int:
+    """Most tokens of a response by the policy and by the summarizer's own limits."""
+    most: int = state.job.policy.summary.max_output_tokens
+    if _reads_facts_only(summarizer):
+        return min(int(summarizer.max_tokens), most)
+    return min(int(getattr(summarizer, "max_output_tokens", None) or most), most)
+
+
+def least_tokens(summarizer: Any, state: State) -> int:
+    """Of a summary for a target: one by code has the newest message whole, where none of its limits is below that."""
+    newest, inputs = state.newest_input, state.facts.removed.inputs
+    local = getattr(summarizer, "local", False) is True
+    if local and state.target is not None and newest and inputs and inputs[-1].text == newest:
+        whole = least_whole(state.facts.removed)
+        return whole if whole <= _own_most(summarizer, state) else LEAST_SUMMARY_TOKENS
+    return LEAST_SUMMARY_TOKENS
 
 
 def _parts(
@@ -654,28 +679,32 @@ class _Call:
         return job.redact(text) if job.redact else text
 
     def output_tokens(self) -> int:
-        """Tokens for the response: the policy's limit, the model's, and for copies a share of their source."""
-        most = self._state.job.policy.summary.max_output_tokens
-        limit = min(getattr(self._summarizer, "max_output_tokens", None) or most, most)
-        state = self._state
-        if self._local:
-            limit = min(limit, self._most_copied())
-            if state.target is None:  # which says itself how much may be after it
-                limit = min(limit, max(self._room(), LEAST_OUTPUT_TOKENS))
-        if state.summary_limit is not None:
-            limit = min(limit, state.summary_limit)
-        elif state.summary_room is not None:
-            left = state.summary_room - frame_tokens(state.summary_room)
-            limit = min(limit, max(left, LEAST_SUMMARY_TOKENS))
-        window = getattr(self._summarizer, "window_tokens", None)
-        return int(limit if window is None else min(limit, max(window // 4, 1)))
+        """Tokens for the response: the most that it may have, or the room of a target."""
+        state, most = self._state, self._most()
+        room = state.summary_limit
+        if room is None and state.summary_room is not None:
+            room = state.summary_room - frame_tokens(state.summary_room)
+        return most if room is None else min(most, max(room, self._least))
 
-    def _most_copied(self) -> int:
-        """For copies: a share of their source, or nearly all of it if a limit was set explicitly."""
-        removed = self._state.removed_tokens
-        most = getattr(self._summarizer, "max_tokens", DEFAULT_TOKENS)
-        length_set = self._state.job.target_tokens is not None or most != DEFAULT_TOKENS
-        return max(removed * 9 // 10 if length_set else removed // EXTRACTIVE_SHARE, 1)
+    def _most(self) -> int:
+        """The policy's limit, the model's, and for copies a share of their source."""
+        most = _own_most(self._summarizer, self._state)
+        if self._local:
+            # Nearly all of the source, if a limit was set explicitly.
+            removed = self._state.removed_tokens
+            usual = getattr(self._summarizer, "max_tokens", DEFAULT_TOKENS) == DEFAULT_TOKENS
+            copied = removed // EXTRACTIVE_SHARE
+            if self._state.target is not None or not usual:
+                copied = removed * 9 // 10
+            most = min(most, max(copied, self._least, 1))
+            if self._state.target is None:  # which says itself how much may be after it
+                most = min(most, max(self._room(), LEAST_OUTPUT_TOKENS))
+        window = getattr(self._summarizer, "window_tokens", None)
+        return int(most if window is None else min(most, max(window // 4, 1)))
+
+    @cached_property
+    def _least(self) -> int:
+        return least_tokens(self._summarizer, self._state)
 
     def _room(self) -> int:
         """What remains after the kept part, so that the next compaction comes late (P-8)."""
@@ -720,7 +749,9 @@ class _Call:
                 self.name,
                 self._head.dropped,
                 by_code=self._local,
+                least=self._least,
                 limit=self.output_tokens(),
+                left_out=getattr(reply, "left_out", False),
                 carried=carried,
             )
 
@@ -784,8 +815,9 @@ class _Call:
         newest = self._state.newest_input
         if not newest or not self._local:
             return bool(newest)
-        room, words = self.output_tokens(), cost(newest)
-        return words * 2 > room if self._state.target is None else words + LEAST_BESIDE > room
+        if self._state.target is not None:
+            return self._least == LEAST_SUMMARY_TOKENS
+        return cost(newest) * 2 > self.output_tokens()
 
     def _redacted(self, messages: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
         redact = self._state.job.redact

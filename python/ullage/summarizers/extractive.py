@@ -46,7 +46,13 @@ from ullage.summarizers.lines import (
     since_request,
 )
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
-from ullage.summarizers.users_words import ReadTexts, trimmed, user_messages, words_need
+from ullage.summarizers.users_words import (
+    ReadTexts,
+    newest_tokens,
+    trimmed,
+    user_messages,
+    words_need,
+)
 
 # What each of the nine sections can say, from facts alone. Every line is a copy or a count, never a guess.
 
@@ -457,14 +463,14 @@ class ExtractiveSummarizer:
     def in_pieces(self, request: SummaryRequest) -> Flow[SummaryReply]:
         """`summarize`, in pieces between which others may run."""
         tokens = min(self.max_tokens, request.max_output_tokens)
-        text = yield from _rendered(
+        text, left_out = yield from _rendered(
             request.facts,
             tokens=tokens,
             newest_apart=request.newest_apart,
             user_tokens=request.user_messages_tokens,
             instructions=request.instructions,
         )
-        return SummaryReply(text=text, finish_reason="stop", model=self.name)
+        return SummaryReply(text=text, finish_reason="stop", model=self.name, left_out=left_out)
 
 
 def render(
@@ -495,7 +501,12 @@ def render(
         instructions=instructions,
         user_tokens=user_tokens,
     )
-    return drive(flow, _nothing)
+    return drive(flow, _nothing)[0]
+
+
+def least_tokens(facts: Facts) -> int:
+    """Of a summary in which the user's newest message stands whole, in UTF-8 bytes / 4."""
+    return newest_tokens(facts.inputs) + cost(_heading(6)) + 1
 
 
 def _nothing(effect: Effect) -> None:
@@ -504,16 +515,18 @@ def _nothing(effect: Effect) -> None:
 
 def _rendered(
     facts: Facts, *, tokens: int, newest_apart: bool, instructions: str, user_tokens: int | None
-) -> Flow[str]:
+) -> Flow[tuple[str, bool]]:
+    """The summary, and whether it would say more in a larger room."""
     focus = _words(instructions)
     units, carried = _units(facts, instructions)
     yield LetOthersRun()
-    frame = _Frame.of(
-        tokens, {6, 9, *(n for n in (*units, *carried) if units.get(n) or carried.get(n))}
-    )
+    inputs = _inputs(facts, newest_apart=newest_apart)
+    wanted = {6, 9, *(n for n in (*units, *carried) if n > 0 and (units.get(n) or carried.get(n)))}
+    frame = _Frame.of(tokens, wanted)
+    if not newest_apart and frame.tokens + (newest := newest_tokens(inputs)) > tokens:
+        frame = _Frame.of(tokens - newest, wanted)  # fewer sections, so that it stands whole
     room = max(tokens, LEAST_TOKENS) - frame.tokens
     new, old = frame.only(_focused(units, focus)), frame.only(_focused(carried, focus))
-    inputs = _inputs(facts, newest_apart=newest_apart)
     most = room if user_tokens is None else min(room, user_tokens)
     essential = _essential(facts, new, old)
     texts = ReadTexts(facts.word_counts)
@@ -530,7 +543,11 @@ def _rendered(
     if NAMES in demands:
         demands[NAMES] = min(demands[NAMES], room * NAMES_PERCENT // 100)
     yield LetOthersRun()
-    seen = _seen(facts, room, room - sum(demands.values())) if 5 in frame.sections else ""
+    slack = room - sum(demands.values())
+    asides = course_lines.asides(facts, every=slack > 0) if 5 in frame.sections else []
+    # What all else leaves over, or a small part of the room.
+    seen = fill(asides, max(slack, room * SEEN_PERCENT // 100))
+    left_out = slack < sum(cost(unit.text) for unit in asides) or not wanted <= {*frame.sections}
     room -= _spent(seen)
     newest = room * NEWEST_PERCENT[frame.small] // 100
     aside = {6: first.tokens, 1: first.rules, NAMES: demands.get(NAMES, 0)}
@@ -555,9 +572,9 @@ def _rendered(
     if NAMES in demands:
         left = room + _spent(seen) - sum(_spent(text) for text in body.values())
         most = (room + _spent(seen)) * MOST_NAMES_PERCENT // 100
-        names = listed_names.names(named, "\n".join(body.values()), min(left, most))
-        body[2] = joined((body[2], names))
-    return frame.assemble(body)
+        names, all_named = listed_names.names(named, "\n".join(body.values()), min(left, most))
+        body[2], left_out = joined((body[2], names)), left_out or not all_named
+    return frame.assemble(body), left_out
 
 
 LEAST_TOKENS = 20
@@ -707,11 +724,6 @@ def _spent(text: str) -> int:
 
 SEEN_PERCENT = 5
 """Of the room, for what results say in a line, where all else would take the whole of it."""
-
-
-def _seen(facts: Facts, room: int, slack: int) -> str:
-    """What results say, in what all else leaves over, or in a small part of the room."""
-    return fill(course_lines.asides(facts, every=slack > 0), max(slack, room * SEEN_PERCENT // 100))
 
 
 def _before_all(units: Sequence[Unit]) -> list[Unit]:

@@ -65,8 +65,8 @@ def names_tokens(listed: Sequence[Name]) -> int:
     return sum(_bytes(name.text) + 2 for name in listed) // 4
 
 
-def names(listed: Sequence[Name], present: str, tokens: int) -> str:
-    """The names in use that the rest of a summary does not hold; those that any model knows stand last.
+def names(listed: Sequence[Name], present: str, tokens: int) -> tuple[str, bool]:
+    """The names in use that the rest of a summary does not hold, and whether that is all of them; those that any model knows stand last.
 
     Args:
         listed: The `candidates`.
@@ -75,7 +75,7 @@ def names(listed: Sequence[Name], present: str, tokens: int) -> str:
     """
     groups: dict[_Group, list[str]] = {}
     begun: set[str] = set()
-    held, left = "", tokens * 4
+    held, left, every = "", tokens * 4, True
     texts = [shown(name) for name in listed]
     for name, text, there in zip(listed, texts, core.contained(texts, present), strict=True):
         if there or text in held:
@@ -88,7 +88,9 @@ def names(listed: Sequence[Name], present: str, tokens: int) -> str:
             left -= price
             held += f"\n{text}"
             groups.setdefault(group, []).append(text)
-    return joined(_lines(groups))
+        else:
+            every = False
+    return joined(_lines(groups)), every
 
 
 SERIES, SERIES_SHOWN = 10, 3

@@ -239,6 +239,7 @@ class SummaryReply:
         usage: Token counts as reported; `None`: not reported.
         carried: What the provider made instead of a text: messages that go in front of the summary
             message, as they are.
+        left_out: A larger `max_output_tokens` would have let it say more; of one that knows.
     """
 
     text: str
@@ -248,6 +249,7 @@ class SummaryReply:
     model: str = ""
     usage: Mapping[str, Any] | None = None
     carried: tuple[Mapping[str, Any], ...] = ()
+    left_out: bool = False
 
     @property
     def is_cut_off(self) -> bool:

@@ -458,6 +458,11 @@ def words_need(inputs: Sequence[UserInput], texts: ReadTexts | None = None) -> W
     return WordsNeed(whole, telling, newest)
 
 
+def newest_tokens(inputs: Sequence[UserInput]) -> int:
+    """What `user_messages` needs for the newest message whole, and a note where there are others."""
+    return words_need(inputs[-1:]).newest + 1 + _NOTE * (len(inputs) > 1)
+
+
 _NOTE = 16
 """Tokens of the line that names the messages that are missing."""
 

@@ -200,7 +200,7 @@ def _names(facts: Facts, present: str, tokens: int) -> list[str]:
     rows: list[str] = []
     # The beginnings of the rows take about a tenth.
     named, room = listed_names.candidates(facts), max(tokens, 0) * 9 // 10
-    for line in listed_names.names(named, present, room).split("\n"):
+    for line in listed_names.names(named, present, room)[0].split("\n"):
         head, _, listed = _flat(line).partition(": ")
         names = listed.split(", ") if listed else []
         rows += [
