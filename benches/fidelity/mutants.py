@@ -9,32 +9,42 @@ or if a reason is no longer needed.
 
 With `--laws` it plants so many faults into the compaction instead (a condition turned round, a comparison, a number or a slice that is
 off by one, a statement left out), and counts those that `ullage.testing.laws` finds. Those that change no result of the cases are
-counted apart: nothing that only looks at results could see them.
+counted apart: nothing that only looks at results could see them. Of those that are missed it says whether the targets are used as fully
+as without them. `--figures FILE` keeps what became of each; with the same file a run goes on, and judges those that were missed again.
 """
 
 from __future__ import annotations
+import __future__
 
 import argparse
 import ast
+import gc
 import importlib
+import json
 import os
 import pickle
 import random
 import runpy
+import signal
 import sys
+import tempfile
 import types
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benches.peers.compare import at_most
+from benches.peers import laws as held
+from benches.peers.compare import TookTooLong
+from benches.peers.laws import OURS, SESSION
 
 from ullage import _reference
 from ullage.exceptions import ContextTooLarge
 from ullage.legality import anthropic, chat, check as ledgers, params as documents, rules
+from ullage.testing import laws
 
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "legality" / "test_rules_vectors.py"
 MODULES = (
@@ -185,7 +195,7 @@ OTHER: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn,
     ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.And: ast.Or, ast.Or: ast.And, ast.Add: ast.Sub, ast.Sub: ast.Add,
 }  # fmt: skip
-SECONDS, RANDOM_CASES, MOST_TURNS = 60, 16, 9
+SECONDS, RANDOM_CASES, MOST_TURNS = 10, 16, 9
 UNSEEN, MISSED, FOUND = "no result changed", "missed", "found"
 
 
@@ -242,7 +252,9 @@ def faults(used: set[tuple[str, int]], seed: int) -> Iterator[tuple[Mutant, set[
     for name, path, tree, node, function, field, new, span in found:
         old = getattr(node, field)
         setattr(node, field, new)
-        code = compile(ast.fix_missing_locations(tree), path, "exec")
+        whole = next(each for each in tree.body if node in ast.walk(each))
+        one = ast.fix_missing_locations(ast.Module([whole], []))
+        code = compile(one, path, "exec", __future__.annotations.compiler_flag, True)
         setattr(node, field, old)
         made = {each.co_qualname: each for each in codes(code)}[function.__qualname__]
         rule = f"{type(node).__name__}.{field}"
@@ -261,15 +273,39 @@ class Observed(NamedTuple):
 
 def looked_at(compactor: Any, case: Any) -> object:
     """All that can be seen from outside: the result or the error, and what is stated of it."""
-    from ullage.testing import laws
+    played, once = held.played, list[Any]()
+
+    def played_once(*given: Any) -> Any:
+        once.extend([] if once else [played(*given)])
+        return once[0]
 
     trial = laws.Trial(compactor, case)
-    new = trial.new
+    held.played = played_once
     try:
-        said = list(compactor.stated(trial.before, case.target))
+        with at_most(SECONDS):
+            new = trial.new
+            said = list(compactor.stated(trial.before, case.target))
     except Exception as error:
         said = [f"{type(error).__name__}: {error}"]
+    finally:
+        held.played = played
     return new, type(trial.error), said
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """Ends what takes more of the processor's time, on a busy machine too."""
+
+    def stop(*_: object) -> None:
+        raise TookTooLong
+
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def in_a_child(work: Callable[[], Any]) -> Any:
@@ -278,7 +314,7 @@ def in_a_child(work: Callable[[], Any]) -> Any:
     child = os.fork()
     if child == 0:
         try:
-            with at_most(SECONDS), os.fdopen(writing, "wb") as file:
+            with os.fdopen(writing, "wb") as file:
                 pickle.dump(work(), file)
         finally:
             os._exit(0)
@@ -305,69 +341,107 @@ def followed(compactor: Any, case: Any) -> tuple[object, set[tuple[str, int]]]:
         sys.settrace(None)
 
 
-def law_faults(count: int, seed: int) -> None:
-    """Plants faults into the compaction, and says how many of those that change a result are found."""
-    from benches.peers.laws import OURS, SESSION
+def law_faults(count: int, seed: int, more: int, path: Path) -> None:
+    """Plants faults into the compaction, and says how many of those that change a result are found.
 
-    from ullage.testing import laws
-
+    Args:
+        count: Of faults that change a result.
+        seed: Of the faults and of the cases.
+        more: Made conversations to which those that are not found at first are held, too.
+        path: Of what became of each; a run with the same one goes on where it ended, and judges those that were missed again.
+    """
     chosen = [law for law in laws.LAWS if law.id != "cost-is-linear"]
-    cases = [
-        *(law.example for law in chosen),
-        *islice(laws.cases(seed + 3, MOST_TURNS), RANDOM_CASES),
-    ]
+    made = list(islice(laws.cases(seed + 3, MOST_TURNS), RANDOM_CASES + more))
+    first = [*(law.example for law in chosen if not law.once), *made[:RANDOM_CASES]]
     right = [
         Observed(one, case, *in_a_child(partial(followed, one, case)))
-        for case in cases
+        for case in first
         for one in (OURS, SESSION)
     ]
-    said, by_law = Counter[str](), Counter[str]()
+    further = [
+        Observed(one, case, in_a_child(partial(looked_at, one, case)), set())
+        for case in made[RANDOM_CASES:]
+        for one in (OURS, SESSION)
+    ]
+    room = in_a_child(partial(laws._use_of_room, OURS))[1]
+    gc.freeze()
+    known = dict[str, list[str]](json.loads(path.read_text("utf-8")) if path.exists() else {})
     used = set[tuple[str, int]]().union(*(each.lines for each in right))
-    for fault, span in faults(used, seed):
-        tried = [each for each in right if each.lines & span]
-        word, law = in_a_child(partial(fate, fault, tried, chosen)) or (FOUND, "it does not end")
+    said, by_law = Counter[str](), Counter[str]()
+    for number, (fault, span) in enumerate(faults(used, seed)):
+        place = f"{number} {fault.module}:{fault.line} {fault.function.__qualname__} {fault.rule}"
+        if known.get(place, [MISSED])[0] == MISSED:
+            tried = [each for each in right if each.lines & span]
+            work = partial(fate, fault, tried, further, chosen, room)
+            known[place] = list(in_a_child(work) or (FOUND, "it does not end"))
+            path.with_suffix(".new").write_text(json.dumps(known, indent=0), encoding="utf-8")
+            path.with_suffix(".new").replace(path)
+        word, law = known[place]
         said[word] += 1
-        by_law[law] += 1
-        place = f"{fault.module}:{fault.line} {fault.function.__qualname__} {fault.rule}"
+        by_law[law.partition(":")[0] or word] += 1
         print(f"  {word}: {place} {law}", flush=True)
         if said[FOUND] + said[MISSED] == count:
             break
     print(dict(said), dict(by_law))
 
 
-def fate(fault: Mutant, tried: list[Observed], chosen: list[Any]) -> tuple[str, str]:
-    """What becomes of a fault, and by which law."""
-    from ullage.testing import laws
-
+def fate(
+    fault: Mutant, tried: list[Observed], further: list[Observed], chosen: list[laws.Law], room: int
+) -> tuple[str, str]:
+    """What becomes of a fault, and by which law; of one that is missed, whether as much of the targets is used as without it: `room`."""
     fault.function.__code__ = fault.code
     other = list[Observed]()
-    for each in tried:
-        now: Any = looked_at(each.compactor, each.case)
-        if now[1] not in (type(None), OverflowError, ContextTooLarge):
-            return FOUND, "it crashes"
-        other += [each] if now != each.result else []
-        if len(other) == 3:
-            break
-    if not other:
-        return UNSEEN, ""
-    for each in [*other, *tried]:
-        trial = laws.Trial(each.compactor, each.case)
-        for law in chosen:
-            try:
-                if law.applies(each.compactor) and laws._broken(each.compactor, law, trial):
-                    return FOUND, law.id
-            except Exception:
-                return FOUND, law.id
-    return MISSED, f"{other[0].compactor.name} [{other[0].case}]"
+    try:
+        for each in tried:
+            now: Any = looked_at(each.compactor, each.case)
+            if now[1] not in (type(None), OverflowError, ContextTooLarge):
+                return FOUND, "it crashes"
+            other += [each] if now != each.result else []
+            if len(other) == 3:
+                break
+        if not other:
+            return UNSEEN, ""
+        again = [law for law in chosen if law.runs_again]
+        same = [each for each in tried if each not in other] if further else []
+        own = [Observed(OURS, law.example, None, set()) for law in chosen if law.once]
+        for asked, of in ((chosen, other), (chosen, own), (chosen, further), (again, same)):
+            for each in of:
+                if of is further and looked_at(each.compactor, each.case) == each.result:
+                    continue
+                if law := broken_by(each, asked):
+                    return FOUND, law
+    except TookTooLong:
+        return FOUND, "it does not end"
+    full = laws._use_of_room(OURS)[1] * 100 >= room * 99
+    why = "as full" if full else "less full"
+    return MISSED, f"{why}: {other[0].compactor.name} [{other[0].case}]"
+
+
+def broken_by(one: Observed, asked: list[laws.Law]) -> str:
+    """The first law that a case breaks, "" for none."""
+    trial = laws.Trial(one.compactor, one.case)
+    for law in asked:
+        try:
+            with at_most(SECONDS * 10):
+                if law.applies(one.compactor) and laws._broken(one.compactor, law, trial):
+                    return law.id
+        except Exception:
+            return law.id
+    return ""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--laws", type=int, default=0, help="faults for the laws to find")
     parser.add_argument("--seed", type=int, default=0, help="of the faults and the cases")
+    parser.add_argument("--more", type=int, default=100, help="conversations for those missed")
+    parser.add_argument("--figures", type=Path, help="what became of each; continued")
     given = parser.parse_args()
     if given.laws:
-        law_faults(given.laws, given.seed)
+        with tempfile.TemporaryDirectory() as folder:
+            tempfile.tempdir = folder
+            path = given.figures or Path(folder) / "faults.json"
+            law_faults(given.laws, given.seed, given.more, path)
         return 0
     tests = runpy.run_path(str(TESTS))
     for module in (anthropic, chat, documents, ledgers):

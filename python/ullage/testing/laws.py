@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from itertools import combinations, pairwise
+from itertools import combinations, islice, pairwise
 from typing import Any, NamedTuple
 
 Messages = list[dict[str, Any]]
@@ -362,7 +362,7 @@ Check = Callable[[Trial], str | None]
 
 
 class Law(NamedTuple):
-    """A law: its id, the sentence, the public issue in which breaking it hurt, that issue's case, and whether it takes further runs."""
+    """A law: its id, the sentence, the public issue in which breaking it hurt, that issue's case, whether it takes further runs, and whether it makes its own conversations, once."""
 
     id: str
     says: str
@@ -371,6 +371,7 @@ class Law(NamedTuple):
     check: Check
     needs: str = ""
     runs_again: bool = False
+    once: bool = False
 
     @property
     def url(self) -> str:
@@ -393,13 +394,18 @@ LAWS: list[Law] = []
 
 
 def law(
-    issue: str, text: str, target: int, needs: str = "", runs_again: bool = False
+    issue: str,
+    text: str,
+    target: int,
+    needs: str = "",
+    runs_again: bool = False,
+    once: bool = False,
 ) -> Callable[[Check], Check]:
     """Adds a check to the laws."""
 
     def add(check: Check) -> Check:
         name, says = check.__name__.replace("_", "-"), (check.__doc__ or "").split("\n")[0]
-        LAWS.append(Law(name, says, issue, case(text, target), check, needs, runs_again))
+        LAWS.append(Law(name, says, issue, case(text, target), check, needs, runs_again, once))
         return check
 
     return add
@@ -690,17 +696,22 @@ def target_is_used(trial: Trial) -> str | None:
         return None
     if left * 3 < min(target, trial.size(trial.before)):
         return f"{left} tokens are left, though {target} may be"
-    now, lost = set(trial.new), list[Messages]()
+    lost = _removed_last(trial)
+    if lost and trial.size(lost) + target // 3 < target - left:
+        return f"{left} of {target} tokens are used, and {_shown(parts(lost)[0])} was removed"
+    return None
+
+
+def _removed_last(trial: Trial) -> Messages:
+    """The newest step that does not stand there whole; calls and their results are one."""
+    now, steps = set(trial.new), list[Messages]()
     for message in trial.before:
         is_result = all(part.kind == "result" for part in _parts(message))
-        if is_result and lost:
-            lost[-1].append(message)
+        if is_result and steps:
+            steps[-1].append(message)
         else:
-            lost.append([message])
-    lost = [step for step in lost if not now.issuperset(parts(step))]
-    if lost and trial.size(lost[-1]) + target // 3 < target - left:
-        return f"{left} of {target} tokens are used, and {_shown(parts(lost[-1])[0])} was removed"
-    return None
+            steps.append([message])
+    return next((step for step in reversed(steps) if not now.issuperset(parts(step))), [])
 
 
 @law(
@@ -798,33 +809,79 @@ def smaller_target_leaves_less(trial: Trial) -> str | None:
 
 
 LONG, TIMES_LONGER, MOST_TIMES = 75, 8, 20
+LEAST_WORK = (100 * LONG * TIMES_LONGER, 0.05)
+"""Calls and seconds for the longer one: less is no cost."""
 
 
-@law("minpeter/kiro-lb#35", "user 6, tools 30, assistant 9", 1000)
+@law("minpeter/kiro-lb#35", "user 6, tools 30, assistant 9", 1000, once=True)
 def cost_is_linear(trial: Trial) -> str | None:
-    """Eight times the messages take about eight times the time."""
-    if trial.case != LAWS[-1].example:
-        return None
-    short, long = (_seconds(trial.compactor, length) for length in (LONG, LONG * TIMES_LONGER))
-    if long < MOST_TIMES * short or long < 0.05:
-        return None
-    return f"{long / short:.0f} times the time for {TIMES_LONGER} times the messages ({long:.1f} s)"
+    """Eight times the messages take about eight times the work: in calls, and in time."""
+    # Calls are the same on a busy machine; but a loop in C is one call.
+    for measured, least, unit in zip(
+        (_calls_of, _seconds), LEAST_WORK, ("calls", "s"), strict=True
+    ):
+        short, long = (measured(trial.compactor, length) for length in (LONG, LONG * TIMES_LONGER))
+        if short and long >= max(MOST_TIMES * short, least):
+            return f"{long / short:.0f} times the work for {TIMES_LONGER} times the messages ({long:.6g} {unit})"
+    return None
 
 
-def _seconds(compactor: Compactor, length: int) -> float:
+def _long_run(compactor: Compactor, length: int) -> Callable[[], object]:
     kinds = ("user", "tools", "assistant")
     turns = [Turn(kinds[n % 3], n, (20,)) for n in range(length)]
     messages = messages_of(turns, compactor.form)
+    return partial(compactor.run, messages, size_of(messages) // 2)
+
+
+def _calls_of(compactor: Compactor, length: int) -> float:
+    run, before, count = _long_run(compactor, length), sys.getprofile(), 0
+
+    def counted(_frame: object, event: str, _what: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(counted)
+    try:
+        run()
+    except Exception:
+        return 0
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def _seconds(compactor: Compactor, length: int) -> float:
+    """The least of three runs: what else a machine does only adds to one."""
     seconds = []
-    for _ in range(2):
-        own = copy.deepcopy(messages)
-        started = time.process_time()
+    for _ in range(3):
+        run, started = _long_run(compactor, length), time.process_time()
         try:
-            compactor.run(own, size_of(messages) // 2)
+            run()
         except Exception:
             return 0.0
         seconds.append(time.process_time() - started)
     return max(min(seconds), 1e-4)
+
+
+@law("Yeachan-Heo/gajae-code#2335", "user 30, tools 300, user 25", 300, "target", once=True)
+def room_is_used_on_average(trial: Trial) -> str | None:
+    """Of 48 targets a hundredth at most is left free where what was removed last would have fitted in."""
+    free, _, room = _use_of_room(trial.compactor)
+    return f"{free} of {room} tokens are left free" if free * 100 > room else None
+
+
+def _use_of_room(compactor: Compactor) -> tuple[int, int, int]:
+    """Of 48 targets together: what is free though what was removed last would fit in, what is used, and the targets."""
+    long = (one.turns for one in cases(41, 9) if size_of(chat(one.turns)) > 3 * LEAST_TARGET)
+    free, used, room = 0, 0, 0
+    for turns in islice(long, 12):
+        for percent in (25, 40, 55, 70):
+            target = max(LEAST_TARGET, size_of(chat(turns)) * percent // 100)
+            trial, most = Trial(compactor, Case(turns, target)), target * compactor.aims // 100
+            if trial.after is not None and trial.changed:
+                left, lost = trial.size(trial.after), trial.size(_removed_last(trial))
+                free, used, room = free + max(most - left - lost, 0), used + left, room + most
+    return free, used, room
 
 
 def _key(part: Part) -> tuple[str, ...]:
@@ -867,6 +924,8 @@ class Finding(NamedTuple):
 
 def _is_asked(law: Law, trial: Trial) -> bool:
     """Whether a law says something of a trial: of a refusal only those do that are about refusing."""
+    if law.once:
+        return trial.case == law.example
     return trial.after is not None or (law.needs in ("target", "model") and law.check != monotone)
 
 
