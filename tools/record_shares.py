@@ -74,17 +74,14 @@ def talk(tokens: int) -> list[dict[str, object]]:
 
 def of_compactions() -> None:
     """Print a row for each size: what one record takes of the context, and its parts."""
-    print(
-        "| tokens | messages | share | text of the summary | `lines` | `input` |\n|---|---|---|---|---|---|"
-    )
+    print("| tokens | messages | share | `texts` | `put` | `input` |\n|---|---|---|---|---|---|")
     for tokens in LEAST_TOKENS[1:]:
         items = talk(tokens)
         record = compaction_record(items, compact(items, keep=tokens // 10))
         made = [op for op in record["list"] if isinstance(op, dict)]
-        text = sum(len(put) for op in made for put in op.get("put", ()) if isinstance(put, str))
-        lines = sum(len(check.canonical(op["lines"])) for op in made if "lines" in op)
+        put = sum(len(check.canonical(op["put"])) for op in made if "put" in op)
         whole = sum(len(check.canonical(message)) for message in items)
-        parts = (len(check.canonical(record)), text, lines, len(record["input"]))
+        parts = (len(check.canonical(record)), len(record["texts"]), put, len(record["input"]))
         shares = " | ".join(f"{100 * part / whole:.1f} %" for part in parts)
         print(f"| {tokens:,} | {len(items)} | {shares} |")
 

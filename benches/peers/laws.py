@@ -38,7 +38,7 @@ from ullage.policy import SummaryPolicy
 from ullage.testing import laws
 from ullage.testing.laws import Compactor
 from ullage.transcript.record import compaction_record
-from ullage.ullage_check import RECORD, LogCheck, canonical, sent, text_of
+from ullage.ullage_check import RECORD, LogCheck, cached_message, canonical, sent
 
 MODEL = "gpt-4o"
 SECONDS = 120
@@ -121,6 +121,11 @@ def stated(messages: Messages, target: int) -> Iterator[str]:
     yield from (f"its record: {kind}: {words}" for kind, _, words in found.problems)
     if found.requests != [[canonical(sent(item)) for item in result.messages]]:
         yield "its record is of another request"
+
+
+def text_of(item: Any) -> str:
+    """The texts of a message, a line each."""
+    return "\n".join(cached_message(canonical(item)).text_lines)
 
 
 def miscounted(item: Any, messages: Messages) -> Iterator[str]:

@@ -18,8 +18,7 @@ from ullage import outgoing
 from ullage.proxy.client_list import _without_marks
 from ullage.stores import FolderStore
 from ullage.testing import Step, conversation
-from ullage.transcript.record import fingerprint
-from ullage.ullage_check import LogCheck, canonical, sent as sent_of
+from ullage.ullage_check import LogCheck, canonical, hashed, sent as sent_of
 
 WINDOW = 32_768
 FORMS = {
@@ -101,7 +100,7 @@ def test_records_rebuild_what_arrived_upstream(server, form, tmp_path):
     assert found.requests == [[canonical(sent_of(item)) for item in each] for each in bare]
     assert any(each != items[: len(each)] for each in lists)
     records = [json.loads(line) for line in path.read_bytes().splitlines() if b'"seal"' in line]
-    assert [each["wire"] for each in records] == [fingerprint(each) for each in lists]
+    assert [each["wire"] for each in records] == [hashed(each.body) for each in sent]
 
 
 def size(items):

@@ -362,11 +362,9 @@ class Fitter:
         )
         line.seen, line.size = len(client_list.bare), len(call.raw)
         items = client_list.written(view) if view is not None and view.changed else None
-        self._recorded(line, call, client_list, view, items)
-        if view is None:
-            return FittedCall(line, client_list, (), call.raw)
         raw = call.raw if items is None else call.with_items(items)
-        return FittedCall(line, client_list, view.reports, raw)
+        self._recorded(line, call, client_list, view, raw)
+        return FittedCall(line, client_list, () if view is None else view.reports, raw)
 
     def _recorded(
         self,
@@ -374,14 +372,14 @@ class Fitter:
         call: ClientCall,
         client_list: ClientList,
         view: ListView | None,
-        items: Sequence[Any] | None,
+        raw: bytes,
     ) -> None:
         """Record what is sent, if wanted; if that fails, log it and continue."""
         if self._record is None:
             return
         bare = client_list.bare
         head = {key: value for key, value in (call.body or {}).items() if value is not call.items}
-        sent = {call.endpoint.provider: call.items if items is None else items}
+        sent = {call.endpoint.provider: raw}
         try:
             if line.records is None:
                 line.records = RecordFile.of(self._record, f"{line.name} {line.number}")
@@ -414,8 +412,8 @@ class Fitter:
         view = line.manager.view(client_list.bare)
         smaller = {} if done.max_tokens is None else {_output_key(call): done.max_tokens}
         items = client_list.written(view)
-        self._recorded(line, call, client_list, view, items)
         raw = call.with_items(items, **smaller)
+        self._recorded(line, call, client_list, view, raw)
         self._states.save(line)
         if len(self._refused) < _MOST_REFUSED:
             self._refused.add(line.name)

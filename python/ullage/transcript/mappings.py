@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ullage.messages import Item
-from ullage.ullage_check import LogCheck, Shown, blocks, message_in, results, text_of
+from ullage.ullage_check import CheckedMessage, LogCheck, cached_message, canonical
 
 ATIF = "ATIF-v1.7"
 _SOURCES = {"user": "user", "assistant": "agent", "system": "system"}
@@ -36,9 +36,9 @@ class _Followed(LogCheck):
     def record(self, record: dict[str, Any]) -> None:
         self.boundaries: list[Boundary] = [] if record.get("base") else self.boundaries
         super().record(record)
-        inserted = any("made" in op for op, _ in self.own)
-        if self.own or self.new:
-            context = [message_in(shown.text) for shown in self.shown]
+        inserted = any("made" in op for op, _ in self.written)
+        if self.written or self.new:
+            context: list[Item] = [message.value for message, _ in self.shown]
             self.boundaries.append(
                 Boundary(len(self.input), context, "compaction" if inserted else "pruning")
             )
@@ -55,11 +55,12 @@ def recorded(log: bytes, records: bytes | None = None) -> tuple[list[Item], list
         ValueError: `ullage-check` calls something broken, or a text is redacted.
     """
     followed = _Followed(log, records)
-    sent: list[Shown] = followed.input
-    if followed.problems or any(shown.text is None for shown in (*sent, *followed.shown)):
+    sent: list[CheckedMessage] = followed.input
+    shown = [message for message, _ in followed.shown]
+    if followed.problems or any(message.text is None for message in (*sent, *shown)):
         why = followed.problems[0][2] if followed.problems else "a text is redacted"
         raise ValueError(f"the log cannot be read again: {why}")
-    return [message_in(shown.text) for shown in sent], getattr(followed, "boundaries", [])
+    return [message.value for message in sent], getattr(followed, "boundaries", [])
 
 
 # ---- ATIF ----------------------------------------------------------------------------------------
@@ -116,14 +117,16 @@ def from_atif(trajectory: Mapping[str, Any]) -> tuple[list[Item], list[Boundary]
     return messages, boundaries
 
 
+def _text(message: Item) -> str:
+    return "\n".join(cached_message(canonical(message)).text_lines)
+
+
 def _boundary_step(boundary: Boundary) -> dict[str, Any]:
     put = []
     for message in boundary.context:
         plain = message == {"role": "user", "content": message.get("content")}
         held = plain and isinstance(message["content"], str)
-        put.append(
-            {"content": text_of(message), **({} if held else {"extra": {"message": message}})}
-        )
+        put.append({"content": _text(message), **({} if held else {"extra": {"message": message}})})
     managed = {"type": boundary.kind, "boundary": "replace"}
     return {"source": "system", "message": "", "observation": {"results": put}, "extra": {"context_management": managed}}  # fmt: skip
 
@@ -134,9 +137,9 @@ def _put(result: Mapping[str, Any]) -> Item:
 
 
 def _step(message: Item) -> dict[str, Any]:
-    parts = blocks(message)
+    parts = cached_message(canonical(message)).blocks
     step: dict[str, Any] = {"source": _SOURCES.get(str(message.get("role")), "user")}
-    step["message"] = text_of({"content": [part for part in parts if part.get("type") == "text"]})
+    step["message"] = _text({"content": [part for part in parts if part.get("type") == "text"]})
     thought = [str(part["thinking"]) for part in parts if part.get("type") == "thinking"]
     calls = [
         {"tool_call_id": part["id"], "function_name": part["name"], "arguments": part["input"]}
@@ -151,7 +154,7 @@ def _step(message: Item) -> dict[str, Any]:
 def _joins(steps: list[dict[str, Any]], message: Item) -> bool:
     """Whether a message is the results of the step before, and is put there."""
     calls = {call["tool_call_id"] for call in steps[-1].get("tool_calls", ())} if steps else set()
-    answers = results(message)
+    answers = cached_message(canonical(message)).results
     if not answers or "observation" in steps[-1] or not answers.keys() <= calls:
         return False
     answered = [{"source_call_id": name, "content": answer.get("content")} for name, answer in answers.items()]  # fmt: skip
@@ -197,7 +200,10 @@ def to_otel(boundary: Boundary) -> dict[str, Any]:
     compacted = boundary.kind == "compaction"
     messages = []
     for at, message in enumerate(boundary.context):
-        parts = [_part(block, compacted and at == 0) for block in blocks(message)]
+        parts = [
+            _part(block, compacted and at == 0)
+            for block in cached_message(canonical(message)).blocks
+        ]
         messages.append({"role": message.get("role"), "parts": parts})
     mark = {"gen_ai.conversation.compacted": True} if compacted else {}
     return {**mark, "gen_ai.input.messages": messages}

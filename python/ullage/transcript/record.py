@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import threading
-from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from itertools import accumulate
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +16,13 @@ import orjson
 from ullage import ullage_check as check
 from ullage.messages import Item
 from ullage.transcript.log import LogFile, line_of
-from ullage.ullage_check import b64, canonical, hashed, reading, results, typed
+from ullage.ullage_check import cached_message, canonical, hashed, message_of
+
+_BLOCK = 10
+"""Every so many characters of the messages are looked for in a text: a copy of `check.ENOUGH` holds one of them whole."""
 
 _LEAST = 12
-"""Characters of a copy that a record names the place of."""
+"""Characters of a line of a rewritten message that is named as a copy from elsewhere in it."""
 
 MESSAGE_LINE = "ullage-given"
 """Type of a line that holds a message, in a file that holds nothing but them and records."""
@@ -33,7 +34,7 @@ Record = dict[str, Any]
 
 
 class _Hash(NamedTuple):
-    digest: bytes
+    digest: str
     size: int  # characters of the canonical JSON
 
 
@@ -70,7 +71,7 @@ def _hash(message: Any) -> _Hash:
 
 class _Row(NamedTuple):
     message: Item
-    digest: bytes
+    digest: str
     size: int
     origin: int | str
 
@@ -87,13 +88,14 @@ class Recorder:
     """
 
     def __init__(self, hashes: _Hashes | None = None) -> None:
-        self._lines: bytes | None = None
-        self._seal = b""
+        self._lines: str | None = None
+        self._seal = ""
         self._input: list[_Hash] = []
         self._shared, self._hashes = hashes, hashes or _Hashes()
         self._before: list[_Row] = []
         self._removed: set[int] = set()
         self._pins: Mapping[str, str] = {}
+        self._head: str | None = None
 
     def again(self) -> Recorder:
         """One that begins from nothing."""
@@ -107,19 +109,18 @@ class Recorder:
             earlier: What the log held when this began to follow it.
         """
         if self._lines is None:
-            lines, self._lines = [*earlier(), *lines], b""
+            lines, self._lines = [*earlier(), *lines], ""
         for line in lines:
             entry = check.parsed(line) if b'"seal"' in line or b'"redacted"' in line else None
             if isinstance(entry, dict) and entry.get("type") == check.RECORD:
-                self._seal, self._lines = check.unb64(entry["seal"]), b""
+                self._seal, self._lines = entry["seal"], ""
             else:
                 self._lines += check.line_hash(line, entry)
 
     def sealed(self, record: Record) -> Record:
         """The record with its seal; from now on it counts as written."""
-        self._seal = check.seal(self._seal, self._lines or b"", record)
-        self._lines = b""
-        return {**record, "seal": b64(self._seal)}
+        self._seal, self._lines = check.seal(self._seal, self._lines or "", record), ""
+        return {**record, "seal": self._seal}
 
     def record(
         self,
@@ -149,8 +150,8 @@ class Recorder:
             acts: What levels did since the newest record: name, reason, tokens before and after.
             model: What writes the summaries; empty: code does.
             tokens: Of the request, by estimate.
-            head: What is sent besides the messages; the record holds its hash.
-            form: Where they are sent in another form: its name, and the messages in it.
+            head: What is sent besides the messages; the record holds its hash, if it is another than before.
+            form: Where they are sent in another form: its name, and the messages in it, or the body.
             repairs: Rules of the provider for which something was repaired.
         """
         base = not self._input
@@ -158,11 +159,12 @@ class Recorder:
         self._input += new
         rows = self._rows(messages, _origins(messages, shown, sources), history)
         held = {self._hashes.of(item).digest for item in logged}
-        ops = self._ops(rows, history, held, model)
+        ops, texts = self._ops(rows, history, held, model)
         record = {"type": check.RECORD, "v": 1, **({"base": True} if base else {})}
         record |= {
-            "input": b64(b"".join(one.digest[: check.SHORT_HASH] for one in new)),
+            "input": "".join(one.digest[: check.FOUND_BY] for one in new),
             "list": ops,
+            **({"texts": texts} if texts else {}),
         }
         record |= {"acts": acts} if acts else {}
         first = len(self._input) - len(new)
@@ -171,10 +173,12 @@ class Recorder:
         self._before = rows
         self._hashes.forget()
         size = [len(rows), sum(row.size for row in rows), tokens]
-        sha = b64(hashed(b"".join(row.digest for row in rows), 32))
-        record |= {"head": fingerprint(head)} if head is not None else {}
+        sha = hashed("".join(row.digest for row in rows))
+        before, self._head = self._head, None if head is None else fingerprint(head)
+        record |= {"head": self._head} if self._head not in (None, before) else {}
         for name, written in (form or {}).items():
-            record |= {"form": name, "wire": fingerprint(written)}
+            wire = hashed(written) if isinstance(written, bytes) else fingerprint(written)
+            record |= {"form": name, "wire": wire}
         record |= {"repairs": sorted(repairs)} if repairs else {}
         return {**record, "size": size, "sha": sha}
 
@@ -193,23 +197,31 @@ class Recorder:
         return rows
 
     def _ops(
-        self, rows: Sequence[_Row], history: Sequence[Item], held: set[bytes], model: str
-    ) -> list[Any]:
-        """What each message is, runs of them in one."""
+        self, rows: Sequence[_Row], history: Sequence[Item], held: set[str], model: str
+    ) -> tuple[list[Any], str]:
+        """What each message is, runs of them in one; and texts that neither a message nor the log holds."""
         places = {(row.origin, row.digest): at for at, row in enumerate(self._before)}
         ops: list[Any] = []
+        texts: list[str] = []
         for row in rows:
             at = places.get((row.origin, row.digest))
             if at is not None:
                 _run(ops, None, at)
-            elif isinstance(row.origin, int) and self._input[row.origin].digest == row.digest:
+                continue
+            if isinstance(row.origin, int) and self._input[row.origin].digest == row.digest:
                 _run(ops, "in", row.origin)
-            elif isinstance(row.origin, int):
-                put = delta(canonical(check.sent(history[row.origin])), row.text)
-                ops.append({"in": row.origin, "sha": b64(row.digest), "put": put})
+                continue
+            if isinstance(row.origin, int):
+                op: Record = {"in": row.origin, "sha": row.digest}
+                source = canonical(check.sent(history[row.origin]))
+                parts = delta(source, row.text, row.origin)
             else:
-                ops.append(_written_op(row, history, row.digest in held, model))
-        return ops
+                op = {"made": row.origin, "sha": row.digest}
+                parts = [row.text] if model else copies(row.text, history)
+                op |= {"model": model} if model else _loose(row.text, history)
+            ops.append(op | {"put": [len(one) if isinstance(one, str) else one for one in parts]})
+            texts += [one for one in parts if isinstance(one, str) and row.digest not in held]
+        return ops, "".join(texts)
 
     def _losses(
         self,
@@ -221,22 +233,22 @@ class Recorder:
         """What was removed since the record before: handles by position, results by id, the user's messages that no line quotes."""
         removed = set(range(len(self._input))) - {row.origin for row in rows}
         new, self._removed = sorted(removed - self._removed), removed
-        put = [op for op in ops if isinstance(op, dict) and "in" in op and "put" in op]
-        results = [name for op in put for name in _changed(history[op["in"]], rows, op["in"])]
-        quoted = {at for op in ops if isinstance(op, dict) for at in op.get("lines", ())[1::4]}
-        now = " ".join(reading(check.sent(row.message)) for row in rows) if new or pins else ""
+        put = [op for op in ops if "put" in op]
+        rewritten = [op["in"] for op in put if "in" in op]
+        results = [name for at in rewritten for name in _changed(history[at], rows, at)]
+        words = [message_of(row.message).words for row in rows] if new or pins else []
         # A pin counts from where it first stands in a request.
         pins = {
             name: text
             for name, text in pins.items()
-            if name in self._pins or check.plain(text) in now
+            if name in self._pins or any(check.plain(text) in one for one in words)
         }
-        heads = {at: reading(typed(check.sent(history[at])))[:40] for at in new if at not in quoted}
+        heads = {at: message_of(history[at]).typed[:40] for at in new}
         losses = {
             "removed": _spans(new),
             "results": results,
-            "unquoted": [at for at, head in heads.items() if head and head not in now],
-            "pins": dict(pins),
+            "unquoted": [at for at in heads if not any(heads[at] in one for one in words)],
+            "pins": {name: pins[name] for name in pins if pins[name] != self._pins.get(name)},
             "unpinned": sorted(self._pins.keys() - pins.keys()),
         }
         self._pins = dict(pins)
@@ -245,7 +257,7 @@ class Recorder:
 
 def fingerprint(value: Any) -> str:
     """The hash of a value's canonical JSON."""
-    return b64(hashed(canonical(value)))
+    return hashed(canonical(value))
 
 
 def _origins(
@@ -289,76 +301,80 @@ def _run(ops: list[Any], key: str | None, at: int) -> None:
 def _changed(item: Item, rows: Sequence[_Row], place: int) -> list[str]:
     """Ids of results that are shown otherwise than they were added."""
     shown = next(row.message for row in rows if row.origin == place)
-    old, new = (results(check.sent(side) or {}) for side in (item, shown))
+    old, new = (message_of(side).results for side in (item, shown))
     return [name for name in old if old[name] != new.get(name)]
 
 
-def delta(source: str, target: str) -> list[Any]:
-    """A text as spans [start, stop] of another, and texts in between."""
+def delta(source: str, target: str, at: int) -> list[Any]:
+    """A text as copies [at, start, stop] of another, and texts in between."""
     most = min(len(source), len(target))
-    head = next((at for at in range(most) if source[at] != target[at]), most)
+    head = next((end for end in range(most) if source[end] != target[end]), most)
     tail = next(
-        (at for at in range(most - head) if source[-1 - at] != target[-1 - at]), most - head
+        (end for end in range(most - head) if source[-1 - end] != target[-1 - end]), most - head
     )
-    put: list[Any] = [[0, head]] if head else []
+    put: list[Any] = [[at, 0, head]] if head else []
     changed = target[head : len(target) - tail]
     while changed:
         line = "".join(changed.partition("\\n")[:2])
         changed = changed[len(line) :]
-        if put and isinstance(put[-1], list) and source.startswith(line, put[-1][1]):
-            put[-1][1] += len(line)
+        if put and isinstance(put[-1], list) and source.startswith(line, put[-1][2]):
+            put[-1][2] += len(line)
             continue
-        at = source.find(line) if len(line) >= _LEAST else -1
-        put.append(line if at < 0 else [at, at + len(line)])
-    texts: list[Any] = []
-    for line_put in put:
-        if isinstance(line_put, str) and texts and isinstance(texts[-1], str):
-            texts[-1] += line_put
+        first = source.find(line) if len(line) >= _LEAST else -1
+        if first >= 0:
+            put.append([at, first, first + len(line)])
         else:
-            texts.append(line_put)
-    return texts + ([[len(source) - tail, len(source)]] if tail else [])
+            _put_text(put, line)
+    return put + ([[at, len(source) - tail, len(source)]] if tail else [])
 
 
-def _written_op(row: _Row, history: Sequence[Item], held: bool, model: str) -> Record:
-    """What a level made, and for each line of a summary where in the history it was copied from."""
-    op: Record = {"made": row.origin, "sha": b64(row.digest)}
-    if model:
-        return {**op, **({} if held else {"put": [row.text]}), "model": model, "lines": []}
-    order = sorted(range(len(history)), key=lambda at: not typed(check.sent(history[at]) or {}))
-    readings = [reading(check.sent(history[at])) for at in order]
-    starts = [0, *accumulate(len(text) + 1 for text in readings)]
-    source, before, last = "\n".join(readings), 0, 0
-    lines: list[int] = []
-    loose: list[int] = []
-    for number, line in enumerate(check.text_of(check.sent(row.message)).split("\n")):
-        words = check.plain(line)
-        if lines and words and source.startswith(" " + words, last):
-            last, lines[-1] = last + len(words) + 1, lines[-1] + len(words) + 1
+def _put_text(put: list[Any], text: str) -> None:
+    if put and isinstance(put[-1], str):
+        put[-1] += text
+    elif text:
+        put.append(text)
+
+
+def copies(target: str, history: Sequence[Item]) -> list[Any]:
+    """A text as copies [message, start, stop] of the history's canonical JSON, what was typed first, and texts in between."""
+    messages = [*map(message_of, history)]
+    order = sorted(range(len(history)), key=lambda at: not messages[at].typed)
+    sources = [message.text or "" for message in messages]
+    blocks = {target[at : at + _BLOCK] for at in range(len(target) - _BLOCK + 1)}
+    places: dict[str, tuple[int, int]] = {}
+    for place in order:
+        for at in range(0, len(sources[place]) - _BLOCK + 1, _BLOCK):
+            block = sources[place][at : at + _BLOCK]
+            if block in blocks:
+                places.setdefault(block, (place, at))
+    put: list[Any] = []
+    done = at = 0
+    while at <= len(target) - _BLOCK:
+        place, first = places.get(target[at : at + _BLOCK], (-1, 0))
+        before = after = 0
+        if place >= 0:
+            source, most = sources[place], min(at - done, first)
+            while before < most and target[at - before - 1] == source[first - before - 1]:
+                before += 1
+            most = min(len(target) - at, len(source) - first)
+            while after < most and target[at + after] == source[first + after]:
+                after += 1
+        if before + after < check.ENOUGH:
+            at += 1
             continue
-        first, last, unknown = _longest(words, line, source)
-        named = last - first >= _LEAST
-        if named:
-            at = bisect_right(starts, first) - 1
-            lines += [number - before, order[at], first - starts[at], last - first]
-            before = number
-        if not (named and words.endswith(source[first:last])):
-            last = len(source)  # the next line does not go on from there
-        if unknown:
-            loose.append(number)
-    if not held:
-        of = Counter(lines[1::4]).most_common(1)
-        op |= {"of": of[0][0]} if of else {}
-        op["put"] = delta(canonical(check.sent(history[of[0][0]])) if of else "", row.text)
-    return {**op, "lines": lines, **({"loose": loose} if loose else {})}
+        _put_text(put, target[done : at - before])
+        put.append([place, first - before, first + after])
+        done = at = at + after
+    _put_text(put, target[done:])
+    return put
 
 
-def _longest(words: str, line: str, source: str) -> tuple[int, int, list[str]]:
-    """Where the longest copy in a line begins and ends, and words of the line that stand nowhere."""
-    at = source.find(words) if len(words) >= _LEAST else -1
-    if at >= 0:
-        return at, at + len(words), []
-    copies, unknown = check.copies(line, source)
-    return *max(copies, key=lambda span: span[1] - span[0], default=(0, 0)), unknown
+def _loose(text: str, history: Sequence[Item]) -> Record:
+    """Lines that hold more than copies, names and fixed words."""
+    source = "\n".join(message_of(item).words for item in history)
+    lines = enumerate(cached_message(text).text_lines)
+    loose = [at for at, line in lines if check.unknown(line, source)]
+    return {"loose": loose} if loose else {}
 
 
 def compaction_record(
@@ -415,8 +431,8 @@ class RecordFile:
         self.path, self._model = Path(path), model
         self._hashes, self._end = _Hashes(), -1
         self._recorder = Recorder(self._hashes)
-        self._digests: list[bytes] = []
-        self._held: set[bytes] = set()
+        self._digests: list[str] = []
+        self._held: set[str] = set()
         self._lock = threading.Lock()
 
     @classmethod
@@ -430,7 +446,10 @@ class RecordFile:
         """
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return cls(place / f"{hashed(name).hex()}.jsonl", model=model)
+        return cls(
+            place / f"{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.jsonl",
+            model=model,
+        )
 
     def add_view(self, messages: Sequence[Item], view: Any, **more: Any) -> None:
         """`add`, for a `ListView` that was made of these messages."""
@@ -525,15 +544,10 @@ def redacted(line: bytes) -> bytes:
     """A line of a log, or a record, without its texts: all that was hashed can still be checked. No manager resumes from it."""
     entry = check.parsed(line)
     if entry.get("type") == check.RECORD:
-        for op in entry["list"]:
-            if isinstance(op, dict) and "put" in op:
-                op["put"] = [
-                    {"redacted": b64(hashed(put, 32))} if isinstance(put, str) else put
-                    for put in op["put"]
-                ]
+        entry |= {"texts": None} if entry.get("texts") else {}
     else:
         stated = {
-            "line": b64(check.line_hash(line, entry)),
+            "line": check.line_hash(line, entry),
             "message": fingerprint(check.sent(entry)),
         }
         keys = ("type", "uuid", "parentUuid", "timestamp", "sessionId")
