@@ -6,9 +6,12 @@ import copy
 
 import pytest
 
+from tests.kit import result, said, user
 from tests.oracle.legality import assert_legal
 from ullage import ContextManager
+from ullage._engine import core
 from ullage.exceptions import InvalidMessage, InvalidPolicy
+from ullage.manager.written_form import WrittenForm
 from ullage.policy import Policy
 from ullage.providers import provider_of
 from ullage.providers.sdk_objects import read_response
@@ -212,3 +215,24 @@ def test_a_system_prompt_is_no_message_and_an_unknown_provider_is_named():
         ContextManager(model="gpt-5", provider="nobody")
     manager.add({"role": "user", "content": "hi"})
     assert manager.prepare().body["messages"][0]["content"] == "hi"
+
+
+@pytest.mark.parametrize("provider", MODELS)
+def test_an_earlier_result_that_changes_when_the_user_speaks_after_results(provider):
+    def round_of(number: int, answer: str = "ok") -> list[dict]:
+        call = {"type": "tool_use", "id": f"call{number:05}", "name": "Bash", "input": {}}
+        return [said([call]), user([result(call["id"], answer)])]
+
+    form = WrittenForm(provider_of(provider), MODELS[provider], None)
+    items = [user("go")]
+    ledger = core.Ledger(None, items)
+    for number in range(3):
+        form.write(items, ledger, TOOLS)
+        items = [*items, *round_of(number)]
+        ledger.extend(items[-2:])
+    form.write(items, ledger, TOOLS)
+    items = [*items[:2], round_of(0, "changed")[1], *items[3:], user("and this")]
+    ledger.replace(2, items[2])
+    ledger.append(items[-1])
+    form.write(items, ledger, TOOLS)  # used to go on without end
+    assert form.items == form.whole(items, TOOLS).messages

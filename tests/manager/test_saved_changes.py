@@ -71,3 +71,17 @@ def test_a_change_of_another_state_is_refused_by_its_place():
         ContextManager.restore([first, manager.save(since=second)], manager.history)
     with pytest.raises(InvalidPolicy):
         ContextManager.restore([], manager.history)
+
+
+def test_what_orjson_cannot_write_may_be_in_the_state_and_in_a_change():
+    manager = grown(
+        [
+            user("half of a pair: \ud83d"),
+            {"role": "assistant", "content": [{"type": "text", "text": "ok"}]},
+        ]
+    )
+    first = manager.save(history=True)
+    manager.add(user(f"and {2**70}"))
+    manager.prepare()
+    change = manager.save(history=True, since=first)
+    assert plain(with_changes([plain(first), plain(change)])) == plain(manager.save(history=True))

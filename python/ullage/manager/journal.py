@@ -1173,5 +1173,8 @@ def with_changes(saved: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Mapp
 
 
 def _saved_changes_print(state: Mapping[str, Any]) -> str:
-    body = orjson.dumps(state, option=orjson.OPT_SORT_KEYS, default=repr)
+    try:
+        body = orjson.dumps(state, option=orjson.OPT_SORT_KEYS, default=repr)
+    except orjson.JSONEncodeError:  # lone surrogates, integers over 64 bits
+        body = json.dumps(state, sort_keys=True, default=repr).encode()
     return hashlib.blake2b(body, digest_size=6).hexdigest()

@@ -106,12 +106,13 @@ class WrittenForm:
         self.same = min(self.same, self._count)
         return part
 
-    def _goes_on(self, messages: Sequence[Item], spare: Mapping[int, _Part]) -> bool:
+    def _goes_on(self, messages: Sequence[Item], spare: dict[int, _Part]) -> bool:
         """Write the next part; False: it takes writing all."""
         if self._written_parts and not (
             self._written_parts[-1].closed and _answers(messages[self._end])
         ):
-            self._pop()
+            # It is written again with what follows it: as it was it would be taken back without end.
+            spare.pop(id(self._pop().messages[0]), None)
         if not self._written_parts:
             return False
         at = self._end
