@@ -26,7 +26,13 @@ from ullage.summarizers.lines import writer_of
 from ullage.transcript import Transcript
 from ullage.transcript.log import TranscriptLog
 from ullage.transcript.records import RecordLine
-from ullage.transcript.write import BoundaryInfo, KeptEntries, compaction_lines, session_lines
+from ullage.transcript.write import (
+    BoundaryInfo,
+    KeptEntries,
+    compaction_lines,
+    session_lines,
+    without_ids,
+)
 
 
 def compact(items: Sequence[Item], **options: Unpack[ListOptions]) -> CompactionResult:
@@ -370,12 +376,12 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
     written, _ = compaction_lines(
         log,
         _info(draft),
-        [_fresh(item) for item in draft.summary_messages],
+        [*map(without_ids, draft.summary_messages)],
         parent=log.leaf,
         kept_entries=KeptEntries(
             tuple(str(name) for name in kept_ids), before_summary=_before(draft)
         ),
-        attachments=[_fresh(item) for item in (*draft.attachments, *draft.hook_results)],
+        attachments=[*map(without_ids, (*draft.attachments, *draft.hook_results))],
         metadata=(),
     )
     transcript = log.transcript()
@@ -384,12 +390,6 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
     log.write([*lines, *session_lines(transcript, lines)])
     log.sync()
     return done
-
-
-def _fresh(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry without what only the log assigns: ids, parents and times."""
-    own = ("uuid", "parentUuid", "timestamp")
-    return {key: value for key, value in item.items() if key not in own}
 
 
 def _before(draft: CompactionResult) -> bool:

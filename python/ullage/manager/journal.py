@@ -39,7 +39,7 @@ from ullage.transcript.index import Transcript
 from ullage.transcript.log import TranscriptLog, iso_of, line_of
 from ullage.transcript.records import snip
 from ullage.transcript.render import rendered
-from ullage.transcript.write import BoundaryInfo, KeptEntries, compaction_lines
+from ullage.transcript.write import BoundaryInfo, KeptEntries, compaction_lines, without_ids
 
 if TYPE_CHECKING:
     from ullage.transcript.record import Recorder
@@ -71,22 +71,18 @@ def diff(before: Any, now: Any) -> dict[str, Any]:
 
 
 def _of_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    changes: dict[str, Any] = {}
-    changed = {
-        key: change
-        for key, value in now.items()
-        if (change := diff(before[key], value) if key in before else {"is": value})
-    }
-    removed = [key for key in before if key not in now]
-    if changed:
-        changes["keys"] = changed
-    if removed:
-        changes["gone"] = removed
-    if list(now) != [*(key for key in before if key in now), *(k for k in now if k not in before)]:
-        return {
-            "is": dict(now)
-        }  # order is part of it: texts are laid over in the order of the decisions
-    return changes
+    changes = _changed_keys(before, now, {})
+    names, earlier = list(now), list(before)
+    if names == earlier:
+        return changes
+    removed = [key for key in earlier if key not in now]
+    # Order is part of it: texts are laid over in the order of the decisions.
+    if names != [
+        *(key for key in earlier if key in now),
+        *(key for key in names if key not in before),
+    ]:
+        return {"is": dict(now)}
+    return {**changes, "gone": removed} if removed else changes
 
 
 def _changed_keys(
@@ -94,9 +90,13 @@ def _changed_keys(
 ) -> dict[str, Any]:
     """The change of some keys of a mapping, besides those whose change is known; the others are as they were."""
     for name, value in now.items():
-        change = diff(before[name], value) if name in before else {"is": value}
-        if change:
-            keys[name] = change
+        if name not in before:
+            keys[name] = {"is": value}
+            continue
+        earlier = before[name]
+        # As `diff` begins: most of the 25 keys that a turn looks at are as they were.
+        if earlier is not value and (type(earlier) is not type(value) or earlier != value):
+            keys[name] = diff(earlier, value)
     return {"keys": keys} if keys else SAME
 
 
@@ -123,7 +123,9 @@ def patch(before: Any, change: Mapping[str, Any], *, in_place: bool = False) -> 
     for key in change.get("gone", ()):
         state.pop(key, None)
     for key, inner in change.get("keys", {}).items():
-        state[key] = patch(state.get(key), inner, in_place=in_place)
+        state[key] = (
+            inner["is"] if "is" in inner else patch(state.get(key), inner, in_place=in_place)
+        )
     return state
 
 
@@ -480,22 +482,17 @@ def _prints(machine: Machine) -> list[str]:
     return prints_so_far
 
 
-def _print(item: Item) -> str:
-    return hashlib.sha256(_body(item)).hexdigest()[:_PRINT]
-
-
-def _body(item: Item) -> bytes:
+def _print(item: Item, digits: int = _PRINT) -> str:
     try:
-        return orjson.dumps(item, default=repr, option=orjson.OPT_NON_STR_KEYS)
+        body = orjson.dumps(item, default=repr, option=orjson.OPT_NON_STR_KEYS)
     except (orjson.JSONEncodeError, RecursionError):  # lone surrogates, integers over 64 bits
-        return repr(item).encode("utf-8", "surrogatepass")
+        body = repr(item).encode("utf-8", "surrogatepass")
+    return hashlib.sha256(body).hexdigest()[:digits]
 
 
 def _fingerprint(history: Sequence[Item]) -> str:
     """Of the newest message: enough to tell that a log is another one, or was cut."""
-    if not history:
-        return ""
-    return hashlib.sha256(_body(history[-1])).hexdigest()[:16]
+    return _print(history[-1], 16) if history else ""
 
 
 # ---- policy ----------------------------------------------------------------------------------
@@ -508,24 +505,22 @@ def _changes(machine: Machine) -> dict[str, Any]:
     return {"preset": machine.stated_policy.preset, "changes": plain}
 
 
-def policy_of(stored: Mapping[str, Any]) -> Policy:
-    """The policy that `_changes` described."""
-    return policy_given(stored["preset"]).change(stored["changes"])
-
-
 def arguments_of(saved: Mapping[str, Any], policy: Policy | str | None) -> dict[str, Any]:
     """Arguments of a manager that goes on from a state; `policy`: in place of the saved one, if it is not `None`.
 
     Raises:
         InvalidPolicy: It is not a saved state.
     """
-    if not isinstance(saved.get("policy"), Mapping) or "model" not in saved:
+    stated = saved.get("policy")
+    if not isinstance(stated, Mapping) or "model" not in saved:
         raise InvalidPolicy("saved", type(saved).__name__, "must be the result of save()")
+    if policy is None:
+        policy = policy_given(stated["preset"]).change(stated["changes"])
     return {
         **{name: saved[name] for name in ("model", "source", "provider")},
         **(saved.get("stated_window") or {}),
         "thinking": saved.get("thinking"),
-        "policy": policy if policy is not None else policy_of(saved["policy"]),
+        "policy": policy,
     }
 
 
@@ -624,7 +619,7 @@ class Journal:
         self.offsets = array("q", offsets)
         self.state, self.made_uuids = dict(state), dict(state.get("made", {}))
         self.messages = len(machine.history)
-        self.reports, self.records = len(machine.reports), len(machine.records)
+        self.reports, self.records = len(machine.reports), machine.account.held
 
     # ---- writing -----------------------------------------------------------------------------
 
@@ -679,8 +674,9 @@ class Journal:
                 (line["uuid"] for line in reversed(lines) if "parentUuid" in line), self.log.leaf
             )
             machine.settle()
+            settings = _settings_mark(machine)
             uuids, lines_of_levels, durable = self._lines_of_levels(machine, parent)
-            change = self._change(machine, others, uuids)
+            change = self._change(machine, others, uuids, same_settings=settings == self._settings)
             account = told_since(machine, self.reports, self.records)
             request = request if self.recorder else None
             if not (change or lines or lines_of_levels or any(account.values()) or request):
@@ -698,10 +694,9 @@ class Journal:
             self.state = patch(self.state, change, in_place=not self.holds)
             self.made_uuids, self._base = names, False
             self.answers.clear()
-            self._mark, self._looks = mark_of(machine.view), machine.looks
-            self._settings = _settings_mark(machine)
+            self._mark, self._looks, self._settings = mark_of(machine.view), machine.looks, settings
             self.messages = len(machine.history)
-            self.reports, self.records = len(machine.reports), len(machine.records)
+            self.reports, self.records = len(machine.reports), machine.account.held
         if durable:
             self.log.sync()
 
@@ -752,7 +747,12 @@ class Journal:
         )
 
     def _change(
-        self, machine: Machine, others: Mapping[str, Any], uuids: Mapping[str, str]
+        self,
+        machine: Machine,
+        others: Mapping[str, Any],
+        uuids: Mapping[str, str],
+        *,
+        same_settings: bool,
     ) -> dict[str, Any]:
         """The decision since the newest line: how the state in the log has changed, at the cost of what did."""
         if not self.state:
@@ -760,7 +760,7 @@ class Journal:
         now = {**_turn_of(machine), **others}
         if uuids:
             now["made"] = {**self.made_uuids, **uuids}
-        if self._settings != _settings_mark(machine):
+        if not same_settings:
             now |= _settings_of(machine)
         # Summaries of spans come in at any moment.
         if self._looks != machine.looks or machine.policy.collapse.enabled:
@@ -798,7 +798,7 @@ class Journal:
 
     def trimmed(self, machine: Machine) -> None:
         """The oldest of the account was dropped from memory: what is left is in the log."""
-        self.reports, self.records = len(machine.reports), len(machine.records)
+        self.reports, self.records = len(machine.reports), machine.account.held
 
     def rewound(self, count: int) -> None:
         """Only so many messages of the history are left; `without` takes the others out of the transcript's context."""
@@ -827,24 +827,18 @@ class Journal:
         uuid = item.get("uuid")
         if not isinstance(uuid, str):
             uuid = view.uuids.setdefault(at, self._ids())
-        mark: dict[str, Any] = {"at": at, **({"waits": True} if waits else {})}
+        mark: dict[str, Any] = {"at": at, "waits": True} if waits else {"at": at}
         named = {"uuid": uuid}
         if at in view.times:
             named["timestamp"] = iso_of(view.times[at])
         if not _is_talk(item):
-            return {
-                "type": ITEM,
-                **named,
-                "sessionId": self.log.session_id,
-                "item": item,
-                MARK: mark,
-            }
+            head = {"type": ITEM, **named, "sessionId": self.log.session_id}
+            return {**head, "item": item, MARK: mark}
         if message_of(item) is item:
-            return self.log.entry(
-                {"type": item["role"], "message": item, **named, MARK: mark}, parent=parent
-            )
-        own = {key: value for key, value in item.items() if key not in ("parentUuid", MARK)}
-        mark["keys"] = list(item)
+            own: Item = {"type": item["role"], "message": item}
+        else:
+            own = {key: value for key, value in item.items() if key not in ("parentUuid", MARK)}
+            mark["keys"] = list(item)
         return self.log.entry({**own, **named, MARK: mark}, parent=parent)
 
     # ---- what levels did ---------------------------------------------------------------------
@@ -879,9 +873,9 @@ class Journal:
             name for at in range(len(view)) if at not in set(new) and (name := self._name(view, at))
         ]
         group, tail = compaction_lines(
-            self.log, _info(reports), [_fresh(view.originals[at]) for at in summaries], parent=parent,
+            self.log, _info(reports), [without_ids(view.originals[at]) for at in summaries], parent=parent,
             kept_entries=KeptEntries(tuple(kept_uuids), before_summary=after == len(view)),
-            attachments=[_fresh(view.originals[at]) for at in new if at > after],
+            attachments=[without_ids(view.originals[at]) for at in new if at > after],
         )  # fmt: skip
         order = [*summaries, *(at for at in new if at > after)]
         names = [str(entry["uuid"]) for entry in group[1:]]
@@ -928,12 +922,6 @@ def _is_talk(item: Item) -> bool:
     return fine and (message is item or item.get("type") in ("user", "assistant"))
 
 
-def _fresh(item: Item) -> Line:
-    """The entry without what only the log assigns: ids, parents and times."""
-    own = ("uuid", "parentUuid", "timestamp")
-    return {key: value for key, value in item.items() if key not in own}
-
-
 def _info(reports: Sequence[StageReport]) -> BoundaryInfo:
     newest = next((report for report in reversed(reports) if report.stage in _SUMMARIES), None)
     if newest is None:
@@ -967,7 +955,7 @@ class ReadJournal:
         state: As `Journal.state`; empty: no manager has written to this log.
         history: Of that state.
         later: Messages that were added after it.
-        torn: Uuids of entries that an unfinished write left: they count as never written.
+        unfinished: Uuids of entries that such a write left: they count as never written.
         reports: Of all levels so far, as they were dumped.
         records: Of all requests so far.
         let_go: What the account does not hold: as in `Machine`.
@@ -1028,7 +1016,11 @@ def _take_state(
         raise ValueError(f"its form is {entry['format']!r}, this version reads {FORMAT}")
     read.state = patch(read.state, entry["state"], in_place=True)
     if entry.get("base"):
-        read.history = base_of(log, start)
+        # The context of the transcript that a manager began with, as the log was up to this line.
+        read.history = [
+            Added(item, str(item.get("uuid", "")), str(item.get("timestamp", "")))
+            for item in Transcript.from_bytes(log.head(start)).conversation.entries
+        ]
     # Not copied: each turn has a line like this.
     history = read.history
     history += read.later
@@ -1064,8 +1056,15 @@ def read_message(log: TranscriptLog, offset: int) -> Added:
 
 def _added(entry: Mapping[str, Any], offset: int) -> Added:
     stamp, uuid, mark = entry.get("timestamp"), str(entry.get("uuid", "")), entry[MARK]
+    keys = mark.get("keys")
+    if entry["type"] == ITEM:
+        item: Item = entry["item"]
+    elif keys is None:
+        item = entry["message"]
+    else:
+        item = {key: entry[key] for key in keys if key in entry}
     stamp = stamp if isinstance(stamp, str) else ""
-    return Added(_item(entry, mark), uuid, stamp, offset, mark.get("answer") is True)
+    return Added(item, uuid, stamp, offset, mark.get("answer") is True)
 
 
 def _take_message(
@@ -1076,25 +1075,6 @@ def _take_message(
         waiting[mark["at"]] = added
     elif mark["at"] == len(read.history) + len(read.later):
         read.later.append(added)
-
-
-def _item(entry: Mapping[str, Any], mark: Mapping[str, Any]) -> Item:
-    if entry["type"] == ITEM:
-        item: Item = entry["item"]
-        return item
-    keys = mark.get("keys")
-    if keys is None:
-        message: Item = entry["message"]
-        return message
-    return {key: entry[key] for key in keys if key in entry}
-
-
-def base_of(log: TranscriptLog, stop: int) -> list[Added]:
-    """The context of a transcript that a manager began with, as the log was up to a place."""
-    return [
-        Added(entry, str(entry.get("uuid", "")), str(entry.get("timestamp", "")))
-        for entry in Transcript.from_bytes(log.head(stop)).conversation.entries
-    ]
 
 
 def _lines(log: TranscriptLog) -> Iterator[tuple[int, bytes]]:

@@ -15,7 +15,7 @@ from collections.abc import (
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import deepcopy
 from os import PathLike
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Self
 
 from ullage.exceptions import InvalidPolicy, LogConflict, ManagerBusy, UllageError
 from ullage.facts.words import blocks_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class ExclusiveGuard:
-    """Entered by each call that prepares a request or recovers from a refusal; never waits.
+    """Around each call that prepares a request or recovers from a refusal, `with guard(name)`; never waits.
 
     A call that is suspended at an `await` is still at work: another one in between would mix the reports of both, and
     number requests in another order than the host sees them.
@@ -49,8 +49,8 @@ class ExclusiveGuard:
         self._lock = threading.Lock()  # two threads may ask in the same moment
         self._running = ""
 
-    def enter(self, name: str) -> None:
-        """A call of this name begins; `leave` ends it.
+    def __call__(self, name: str) -> Self:
+        """A call of this name begins.
 
         Raises:
             ManagerBusy: Another one is at work; nothing has changed.
@@ -58,24 +58,14 @@ class ExclusiveGuard:
         if not self._lock.acquire(False):
             raise ManagerBusy(name, self._running)
         self._running = name
+        return self
 
-    def leave(self) -> None:
-        """The call that entered ends."""
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *exc: object) -> None:
         self._running = ""
         self._lock.release()
-
-    @contextmanager
-    def __call__(self, name: str) -> Iterator[None]:
-        """While a call of this name is at work.
-
-        Raises:
-            ManagerBusy: Another one is; nothing has changed.
-        """
-        self.enter(name)
-        try:
-            yield
-        finally:
-            self.leave()
 
 
 # Going back in a conversation: the newest messages go, as if they had never come.
@@ -187,11 +177,7 @@ class History(MutableSequence[Item]):
     def __len__(self) -> int:
         return len(self._items)
 
-    @overload
-    def __getitem__(self, at: int) -> Item: ...
-    @overload
-    def __getitem__(self, at: slice) -> list[Item]: ...
-    def __getitem__(self, at: int | slice) -> Item | list[Item]:
+    def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[place] for place in range(*at.indices(len(self._items)))]
         item = self._items[at]
@@ -202,10 +188,6 @@ class History(MutableSequence[Item]):
             raise LookupError(f"message {at} was let go and cannot be read back")
         return read
 
-    @overload
-    def __setitem__(self, at: int, item: Item) -> None: ...
-    @overload
-    def __setitem__(self, at: slice, item: Iterable[Item]) -> None: ...
     def __setitem__(self, at: Any, item: Any) -> None:
         self._items[at] = item
 

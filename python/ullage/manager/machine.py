@@ -350,23 +350,32 @@ CATEGORIES: Final = (
 """In the order in which they are shown."""
 
 _AT: Final = {name: at for at, name in enumerate(CATEGORIES)}
+# Places by plain numbers: a log has a row of each message in each turn, and a look at an enum's member takes as long as one at a dict.
 _OF_KIND: Final = {
-    BlockKind.TOOL_USE: "tool calls",
-    BlockKind.SERVER_TOOL_USE: "tool calls",
-    BlockKind.TOOL_RESULT: "tool results",
-    BlockKind.SERVER_TOOL_RESULT: "tool results",
-    BlockKind.THINKING: "thinking",
-    BlockKind.REDACTED_THINKING: "thinking",
-    BlockKind.IMAGE: "media",
-    BlockKind.DOCUMENT: "media",
-    BlockKind.COMPACTION: "summaries",
+    int(kind): _AT[name]
+    for kind, name in (
+        (BlockKind.TOOL_USE, "tool calls"),
+        (BlockKind.SERVER_TOOL_USE, "tool calls"),
+        (BlockKind.TOOL_RESULT, "tool results"),
+        (BlockKind.SERVER_TOOL_RESULT, "tool results"),
+        (BlockKind.THINKING, "thinking"),
+        (BlockKind.REDACTED_THINKING, "thinking"),
+        (BlockKind.IMAGE, "media"),
+        (BlockKind.DOCUMENT, "media"),
+        (BlockKind.COMPACTION, "summaries"),
+    )
 }
 _OF_ROLE: Final = {
-    Role.USER: "user",
-    Role.ASSISTANT: "assistant",
-    Role.TOOL: "tool results",
-    Role.SYSTEM: "host text",
+    int(role): _AT[name]
+    for role, name in (
+        (Role.USER, "user"),
+        (Role.ASSISTANT, "assistant"),
+        (Role.TOOL, "tool results"),
+        (Role.SYSTEM, "host text"),
+    )
 }
+_TEXT, _RESULT, _USER = int(BlockKind.TEXT), int(BlockKind.TOOL_RESULT), int(Role.USER)
+_SHORTENED, _OTHER = _AT["shortened results"], _AT["other"]
 _SUMMARY: Final = int(MessageFlag.SUMMARY)
 Row = tuple[tuple[int, int], ...]
 
@@ -427,18 +436,18 @@ def _row(view: View, index: int) -> Row:
     if by_level:
         name = "host text" if is_standing(view.originals[index]) else "summaries"
         return ((_AT[name], message.tokens),)
-    own = _AT[_OF_ROLE.get(message.role, "other")]
+    own = _OF_ROLE.get(message.role, _OTHER)
     tokens_by_category: dict[int, int] = {}
     left = message.tokens
     for block in view.ledger.blocks(index):
-        at = _AT[_category(view, block)] if block.kind != BlockKind.TEXT else own
+        kind = block.kind
+        at = own if kind == _TEXT else _OF_KIND.get(kind, _OTHER)
+        if kind == _RESULT and _is_shortened(view, block):
+            at = _SHORTENED
         tokens_by_category[at] = tokens_by_category.get(at, 0) + block.tokens
         left -= block.tokens
-    if (
-        message.role == Role.USER
-        and own in tokens_by_category
-        and (host := _host_tokens(view, index))
-    ):
+    is_input = message.role == _USER and own in tokens_by_category
+    if is_input and (host := _host_tokens(view, index)):
         tokens_by_category[own] -= host
         tokens_by_category[_AT["host text"]] = host
     # What frames a message counts to what most of it is.
@@ -460,17 +469,13 @@ def _host_tokens(view: View, index: int) -> int:
     return sum(
         block.tokens * host_share(text) // len(text)
         for text, block in pairs
-        if block.kind == BlockKind.TEXT and isinstance(text, str) and text
+        if block.kind == _TEXT and isinstance(text, str) and text
     )
 
 
-def _category(view: View, block: Any) -> str:
-    kind = block.kind
-    name = _OF_KIND.get(kind, "other")
-    if name == "tool results" and kind == BlockKind.TOOL_RESULT:
-        decided = view.ledger.string(block.id) in view.decisions
-        return "shortened results" if decided or is_marker(block) else name
-    return name
+def _is_shortened(view: View, block: Any) -> bool:
+    decided = view.decisions and view.ledger.string(block.id) in view.decisions
+    return bool(decided) or is_marker(block)
 
 
 # The requests of a conversation, for `explain`: what each was spent on is worked out when somebody asks.
@@ -549,6 +554,7 @@ Standing = tuple[int, Figure | None, Correction]
 class Machine:
     """State and pure transitions; everything with effects is in the flows."""
 
+    # What the host gives, which `fresh` gives again.
     model: Model
     policy: Policy
     settings: WindowSettings
@@ -558,6 +564,9 @@ class Machine:
     tools: frozenset[str] = frozenset()  # names that the host offers
     thinking: Thinking | None = None  # the request's parameter
     levels: tuple[Level, ...] = pipeline.ORDER
+    stated_window: dict[str, int] = field(default_factory=dict)  # what the host stated of the model
+    context_management: Mapping[str, Any] | None = None  # the parameter, if the host gave it
+    # The conversation.
     history: MutableSequence[Item] = field(default_factory=list)
     reports: list[StageReport] = field(default_factory=list)
     pins: dict[str, Pin] = field(default_factory=dict)
@@ -567,8 +576,6 @@ class Machine:
     recovered: int = 0  # number of the request for which the last resorts are running
     steps_tried: list[str] = field(default_factory=list)
     learned_limit: int | None = None
-    stated_window: dict[str, int] = field(default_factory=dict)  # what the host stated of the model
-    context_management: Mapping[str, Any] | None = None  # the parameter, if the host gave it
     now_ms: int | None = None  # the clock of the newest request; not saved
     account: Account = field(default_factory=Account)
     let_go: tuple[int, int] = (0, 0)  # reports that are no longer kept; request of the newest
@@ -607,18 +614,12 @@ class Machine:
 
     def fresh(self) -> Machine:
         """A conversation of the same settings before its first message."""
+        arguments = {
+            name: getattr(self, name) for name in takewhile("history".__ne__, Machine.__slots__)
+        }
+        arguments["model"] = replace(self.model, context_window=self.table_window)
         return Machine(
-            model=replace(self.model, context_window=self.table_window),
-            policy=self.stated_policy,
-            settings=self.settings,
-            overhead=dict(self.overhead),
-            source=self.source,
-            provider=self.provider,
-            tools=self.tools,
-            thinking=self.thinking,
-            levels=self.levels,
-            stated_window=self.stated_window,
-            context_management=self.context_management,
+            **{**arguments, "policy": self.stated_policy, "overhead": dict(self.overhead)}
         )
 
     @property

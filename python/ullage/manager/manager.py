@@ -264,8 +264,7 @@ class ContextManager:
             ManagerBusy: Another call prepares a request of this conversation, or recovers from a refusal.
             StoreError: The decisions could not be written to the log; state is unchanged.
         """
-        self._exclusive.enter("prepare")
-        try:
+        with self._exclusive("prepare"):
             self.host.background.stop_task()
             request = self._at_rest(now_ms)
             if request is None:
@@ -273,13 +272,10 @@ class ContextManager:
                 with self._keeper.whole("prepare", careful=cancel is not None):
                     self._keeper.sent = request = self._run(self._prepare(now_ms), cancel)
             self._marks.begin(self.machine)
-            self._keeper.sent = (
-                request  # what a model that summarises repeats, to read the provider's cache
-            )
+            # What a model that summarises repeats, to read the provider's cache.
+            self._keeper.sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
-            return request
-        finally:
-            self._exclusive.leave()
+        return request
 
     async def aprepare(
         self, *, now_ms: int | None = None, cancel: CancelToken | None = None

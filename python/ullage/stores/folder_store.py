@@ -24,7 +24,7 @@ from ullage.stores.store_protocols import (
     document_conflict,
     log_conflict,
 )
-from ullage.transcript.log import LogFile, lock_file
+from ullage.transcript.log import LogFile, lock_file, reported
 
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 _LOG, _LEASE, _LAST = "log.jsonl", "lease.json", "last.json"
@@ -56,7 +56,7 @@ class FolderStore:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        with _reported(self.folder):
+        with reported(self.folder):
             for name in ("conversations", "blobs", "references"):
                 (self.folder / name).mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -71,7 +71,7 @@ class FolderStore:
     def read(self, conversation: str, start: int = 0) -> bytes:
         """See `LogStore.read`."""
         path = self._of(conversation) / _LOG
-        with _reported(path):
+        with reported(path):
             if not path.exists():
                 return b""
             with path.open("rb") as file:
@@ -143,7 +143,7 @@ class FolderStore:
     def load(self, conversation: str, name: str) -> StoredDocument | None:
         """See `DocumentStore.load`."""
         path = self._document(conversation, name)
-        with _reported(path):
+        with reported(path):
             if not path.exists():
                 return None
             version, _, data = path.read_bytes().partition(b"\n")
@@ -158,7 +158,7 @@ class FolderStore:
             stored = self.load(conversation, name)
             if (stored.version if stored else 0) != after:
                 raise document_conflict(conversation, name, after)
-            with _reported(path):
+            with reported(path):
                 write_whole(path, b"%d\n" % (after + 1) + data)
         return after + 1
 
@@ -171,7 +171,7 @@ class FolderStore:
         """See `BlobStore.put_blob`."""
         digest = hashlib.sha256(data).hexdigest()
         path = self.folder / "blobs" / digest
-        with self._lock(self.folder), _reported(path):
+        with self._lock(self.folder), reported(path):
             folder = self.folder / "references" / digest
             folder.mkdir(exist_ok=True, mode=0o700)
             (folder / safe_name(checked_name(conversation))).touch(mode=0o600)
@@ -184,14 +184,14 @@ class FolderStore:
     def blob(self, digest: str) -> bytes | None:
         """See `BlobStore.blob`."""
         path = self.folder / "blobs" / safe_name(digest).removeprefix("c.")
-        with _reported(path):
+        with reported(path):
             data = path.read_bytes() if path.exists() else None
         return checked_blob(digest, data)
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
         """See `BlobStore.collect`."""
         latest, freed_bytes = time.time() - unused_seconds, 0
-        with self._lock(self.folder), _reported(self.folder):
+        with self._lock(self.folder), reported(self.folder):
             for path in (self.folder / "blobs").iterdir():
                 folder = self.folder / "references" / path.name
                 used = folder.is_dir() and any(folder.iterdir())
@@ -207,7 +207,7 @@ class FolderStore:
 
     def conversations(self) -> Iterator[str]:
         """See `ConversationStore.conversations`."""
-        with _reported(self.folder):
+        with reported(self.folder):
             names = {path.name for path in (self.folder / "conversations").iterdir()}
             names |= {path.name for path in (self.folder / "references").glob("*/c.*")}
         yield from map(unsafe_name, sorted(names))
@@ -219,7 +219,7 @@ class FolderStore:
     def usage(self, conversation: str) -> tuple[float, int]:
         """When a conversation last changed, in seconds since the epoch, and its bytes; 0 and 0 if it does not exist."""
         folder = self._of(conversation)
-        with _reported(folder):
+        with reported(folder):
             stats = [path.stat() for path in folder.iterdir()] if folder.is_dir() else []
         changed = max((stat.st_mtime for stat in stats), default=0.0)
         return changed, sum(stat.st_size for stat in stats)
@@ -227,7 +227,7 @@ class FolderStore:
     def forget(self, conversation: str) -> None:
         """See `ConversationStore.forget`."""
         folder = self._of(conversation)
-        with self._lock(self.folder), _reported(folder):
+        with self._lock(self.folder), reported(folder):
             for path in (self.folder / "references").glob(f"*/{safe_name(conversation)}"):
                 path.unlink()
             if not folder.is_dir():
@@ -245,7 +245,7 @@ class FolderStore:
     @contextmanager
     def _locked(self, conversation: str) -> Iterator[Path]:
         folder = self._of(conversation)
-        with _reported(folder):
+        with reported(folder):
             folder.mkdir(exist_ok=True, mode=0o700)
         with self._lock(folder):
             yield folder
@@ -253,7 +253,7 @@ class FolderStore:
     @contextmanager
     def _lock(self, folder: Path) -> Iterator[None]:
         path = folder / ".lock"
-        with _reported(path):
+        with reported(path):
             fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         try:
             lock_file(fd, str(path), wait=True)
@@ -263,7 +263,7 @@ class FolderStore:
 
 
 def _size(path: Path) -> int:
-    with _reported(path):
+    with reported(path):
         try:
             return path.stat().st_size
         except FileNotFoundError:
@@ -271,7 +271,7 @@ def _size(path: Path) -> int:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    with _reported(path):
+    with reported(path):
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -284,7 +284,7 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _put(path: Path, value: dict[str, Any], *, sync: bool) -> None:
-    with _reported(path):
+    with reported(path):
         write_whole(path, orjson.dumps(value), sync=sync)
 
 
@@ -294,16 +294,6 @@ def _now() -> int:
 
 def _until(seconds: float) -> int:
     return _now() + round(seconds * 1000)
-
-
-@contextmanager
-def _reported(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as exc:
-        if isinstance(exc, StoreError):
-            raise
-        raise StoreError((exc.strerror or str(exc)).lower(), path=str(path)) from exc
 
 
 # Large tool results in a shared store: an `OffloadStore` over its blobs.

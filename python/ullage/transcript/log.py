@@ -129,6 +129,7 @@ class LogFile:
         try:
             if lock:
                 lock_file(self._file.fileno(), path)
+            self._opened = os.fstat(self._file.fileno())
             self.refresh()
         except BaseException:
             self._file.close()
@@ -136,7 +137,7 @@ class LogFile:
 
     def refresh(self) -> None:
         """Read the current state of the file: its end, and a last line without a line end."""
-        with _reported(self.path):
+        with reported(self.path):
             self.end = os.fstat(self._file.fileno()).st_size
             last = next(self.lines_backwards(), None)
         offset, line, ended = last or (0, b"", True)
@@ -183,7 +184,7 @@ class LogFile:
         Raises:
             StoreError: The system reports a fault; what was written may not be durable.
         """
-        with _reported(self.path):
+        with reported(self.path):
             os.fsync(self._file.fileno())
             if self._is_new:
                 sync_folder(self.path)
@@ -205,18 +206,18 @@ class LogFile:
 
     def lines(self) -> Iterator[bytes]:
         """Lines from the first to the last, line ends included."""
-        with _reported(self.path), Path(self.path).open("rb") as file:
+        with reported(self.path), Path(self.path).open("rb") as file:
             yield from file
 
     def line_at(self, offset: int) -> bytes:
         """The line that begins at an offset in bytes; empty: there is none."""
-        with _reported(self.path), Path(self.path).open("rb") as file:
+        with reported(self.path), Path(self.path).open("rb") as file:
             file.seek(offset)
             return file.readline()
 
     def head(self, stop: int) -> bytes:
         """What stands before an offset in bytes."""
-        with _reported(self.path), Path(self.path).open("rb") as file:
+        with reported(self.path), Path(self.path).open("rb") as file:
             return file.read(stop)
 
     def lines_backwards(self) -> Iterator[tuple[int, bytes, bool]]:
@@ -246,19 +247,18 @@ class LogFile:
     def _check(self, pin: FilePin | None) -> None:
         if self._file.closed:
             raise StoreError("the log is closed", path=self.path)
-        with _reported(self.path):
-            here = os.fstat(self._file.fileno())
+        # One system call before every write: an open file keeps its number, so that of the path says whether it is still this one.
         try:
-            there = os.stat(self.path)  # noqa: PTH116 - one system call before every write
+            there = os.stat(self.path)  # noqa: PTH116
         except OSError as exc:
             raise LogConflict(f"{self.path}: the log was moved or deleted") from exc
-        if not os.path.samestat(here, there):
+        if not os.path.samestat(self._opened, there):
             raise LogConflict(f"{self.path}: another file has replaced the log")
         if pin is not None:
-            pin.check(here, self.path)
-        if here.st_size != self.end:
+            pin.check(there, self.path)
+        if there.st_size != self.end:
             raise LogConflict(
-                f"{self.path}: the log has {here.st_size} bytes, its writer left {self.end}",
+                f"{self.path}: the log has {there.st_size} bytes, its writer left {self.end}",
                 hint="call reload() to go on from what is there",
             )
 
@@ -324,11 +324,11 @@ class LogFile:
             os.close(fd)
 
 
-class _reported:
+class reported:
     """Faults of the system as `StoreError`."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
 
     def __enter__(self) -> None:
         return None
@@ -353,7 +353,7 @@ def _open(path: str, *, create: bool) -> FileIO:
     flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     flags |= os.O_CREAT if create else 0
     # Transcripts hold what a user said: for the owner's eyes, as Claude Code has it.
-    with _reported(path):
+    with reported(path):
         fd = os.open(path, flags, 0o600)
         return FileIO(fd, "r+")
 
@@ -371,48 +371,38 @@ def sync_folder(path: str) -> None:
 
 if sys.platform == "win32":
     import msvcrt
+else:
+    import fcntl
 
-    def lock_file(fd: int, path: str, *, wait: bool = False) -> None:
-        """Keep other writers out of an open file, until it is closed or the process ends.
 
-        Args:
-            fd: The open file.
-            path: For errors.
-            wait: Wait for the other writer, on Windows ten seconds.
+def lock_file(fd: int, path: str, *, wait: bool = False) -> None:
+    """Keep other writers out of an open file, until it is closed or the process ends.
 
-        Raises:
-            LogConflict: Another writer holds it.
-            StoreError: The system has no locks there.
-        """
+    Args:
+        fd: The open file.
+        path: For errors.
+        wait: Wait for the other writer, on Windows ten seconds.
+
+    Raises:
+        LogConflict: Another writer holds it.
+        StoreError: The system has no locks there.
+    """
+    held = f"{path}: another writer holds the log"
+    if sys.platform == "win32":
         os.lseek(fd, _LOCK_AT, os.SEEK_SET)
         try:
             msvcrt.locking(fd, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
         except OSError as exc:
-            raise LogConflict(f"{path}: another writer holds the log") from exc
-
-else:
-    import fcntl
-
-    def lock_file(fd: int, path: str, *, wait: bool = False) -> None:
-        """Keep other writers out of an open file, until it is closed or the process ends.
-
-        Args:
-            fd: The open file.
-            path: For errors.
-            wait: Wait for the other writer.
-
-        Raises:
-            LogConflict: Another writer holds it.
-            StoreError: The system has no locks there.
-        """
-        # flock, not lockf: it belongs to the open file, so a second writer in this process is kept
-        # out too, and closing a reader does not drop it.
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as exc:
-            raise LogConflict(f"{path}: another writer holds the log") from exc
-        except OSError as exc:
-            raise StoreError(_reason(exc), path=path) from exc
+            raise LogConflict(held) from exc
+        return
+    # flock, not lockf: it belongs to the open file, so a second writer in this process is kept
+    # out too, and closing a reader does not drop it.
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as exc:
+        raise LogConflict(held) from exc
+    except OSError as exc:
+        raise StoreError(_reason(exc), path=path) from exc
 
 
 Durability = Literal["none", "flush", "fsync"]
@@ -653,14 +643,14 @@ class TranscriptLog:
         lines = [line_of(entry, at) for at, entry in enumerate(entries)]
         with self.one_writer:
             lines += last(lines) if last is not None else ()
-            self._file.append(b"".join(lines))
-            ends = [*accumulate(map(len, lines))]
-            start = self._file.end - ends[-1]
+            data = b"".join(lines)
+            self._file.append(data)
+            start = self._file.end - len(data)
             for entry in entries:
                 self._leaf = _next_leaf(entry, self._leaf)
         if self._durability == "fsync":
             self._file.sync()
-        return [start, *(start + end for end in ends[:-1])]
+        return [*accumulate(map(len, lines[:-1]), initial=start)]
 
     # ---- reading -----------------------------------------------------------------------------
 

@@ -206,6 +206,12 @@ def compaction_lines(
     return [mark, *follow], [log.entry(item, parent=None) for item in repeated]
 
 
+def without_ids(item: Item) -> StoredEntry:
+    """The entry without what only the log assigns: ids, parents and times."""
+    own = ("uuid", "parentUuid", "timestamp")
+    return {key: value for key, value in item.items() if key not in own}
+
+
 def envelope_of(transcript: Transcript, path: str) -> Envelope:
     """What entries appended to a Claude Code file carry besides the fields that are set on each.
 
