@@ -221,11 +221,10 @@ def _blocks(message: Mapping[str, Any]) -> list[Any]:
 
 def _begins_turn(items: Sequence[Any], at: int) -> bool:
     """Whether the user speaks there, between two answers and without results."""
-    before, message, after = (message_in(item) for item in items[at - 1 : at + 2])
-    if message.get("role") != USER or before.get("role") != ASSISTANT:
+    message = message_in(items[at])
+    if message.get("role") != USER or "tool_result" in map(_kind, _blocks(message)):
         return False
-    results = any(_kind(block) == "tool_result" for block in _blocks(message))
-    return not results and after.get("role") == ASSISTANT
+    return all(message_in(items[near]).get("role") == ASSISTANT for near in (at - 1, at + 1))
 
 
 def _mark(item: Any, message: Mapping[str, Any]) -> int:
@@ -292,7 +291,7 @@ class _Turn:
             self._broken = self._broken or not _is_unchanged(self._run, originals, steps)
             self._run = []
         if by_user:
-            answers = any(_kind(block) == "tool_result" for block in blocks)
+            answers = "tool_result" in map(_kind, blocks)
             self._answered = answers or (self._answered and self._role == USER)
             self._role = USER
 

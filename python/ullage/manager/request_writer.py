@@ -200,7 +200,9 @@ class RequestWriter:
         if not self._cache or self.light:
             return None
         if new:
-            self._stable, self._looked, self._read = -1, 0, 0
+            # Without marks of the host's so far, those before the change need no second look.
+            self._stable, self._looked = -1, 0
+            self._read = 0 if self._marks.own else min(self._read, same)
         if tokens < model.cache.min_tokens:
             return None
         if not self._marks.form:
