@@ -160,7 +160,7 @@ def test_a_report_is_said_once():
     items = [
         item for n in range(8) for item in (user(f"Part {n}."), said("All 12 tests pass. " * 3))
     ]
-    assert render(collect(items)).count("- Reported: All 12 tests pass.") == 1
+    assert render(collect(items)).count("- Reported (message 7): All 12 tests pass.") == 1
 
 
 @given(st.text(max_size=400), st.integers(0, 100))

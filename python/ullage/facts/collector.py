@@ -53,7 +53,6 @@ from ullage.facts.sections import (
 from ullage.facts.tallies import (
     CALL_CHARS,
     MAX_NAMES,
-    MAX_STEPS,
     CallLog,
     CallOutcome,
     FactTally,
@@ -153,6 +152,45 @@ def _parts(content: Any) -> list[Mapping[str, Any]]:
     return [part for part in listed if isinstance(part, Mapping)]
 
 
+OFFERED = 3
+"""Newest texts of the assistant in which a chosen option is looked for."""
+
+MAX_CHOICE, MAX_BARE_CHOICE, MAX_OPTION = 400, 60, 600
+"""Characters of a message that chooses an option, of one that names only its number or letter, and of the option."""
+
+_NAMED = re.compile(
+    r"\b(?:option|approach|choice|variant|alternative|proposal)s? #?(\d{1,2}|[A-H])\b", re.I
+)
+_BARE = re.compile(
+    r"(?:^|\b(?:go with|let['’]?s (?:try|do|go with|take)|try|take|do|pick|choose|prefer|want|think)) ?#?(\d{1,2}|[A-H]|^[a-h])(?=\W|$)"
+)
+_OFFER = r"^[#>*_\s-]{{0,8}}(?:(?:option|approach|choice|variant|alternative|proposal) ){}#?[*_(]{{0,3}}{}[*_]{{0,2}}[.):\]—–-]"
+
+
+def chosen_option(reply: str, offers: Sequence[str]) -> str:
+    """What an answer such as "let's try 2" chose, in the words of the list that offered it; empty: none is known.
+
+    Args:
+        reply: The user's message.
+        offers: What the assistant said before, the newest last.
+    """
+    named = _NAMED.search(reply) if len(reply) <= MAX_CHOICE else None
+    match = named or (_BARE.search(reply.strip()) if len(reply) <= MAX_BARE_CHOICE else None)
+    if match is None:
+        return ""
+    for text in reversed(offers):
+        for words in ("{1}", "?") if named else ("?",):
+            places = list(
+                re.finditer(_OFFER.format(words, r"(\d{1,2}|[A-H])"), text[:SCANNED], re.I | re.M)
+            )
+            chosen = [at for at, place in enumerate(places) if place[1].lower() == match[1].lower()]
+            if chosen and len(places) > 1:  # the last list is the one that was answered
+                following = [place.start() for place in places[chosen[-1] + 1 :]]
+                begin = places[chosen[-1]].start()
+                return text[begin : min([*following[:1], begin + MAX_OPTION])].strip()
+    return ""
+
+
 # Findings of responses: decisions, open work, figures.
 
 
@@ -164,7 +202,7 @@ _DECIDED = (
 )
 _OPEN = (
     r"^[\s>*-]{0,8}(?:\[ \]\s?\S|(?:todo|fixme|open|remaining|left to do|still (?:to do|open)|not yet done|outstanding|follow[- ]ups?|next steps?)\b\s?[:(-])|"
-    r"\b(?:TODO|FIXME)\b|\bstill (?:need|needs|have|has) to\b|\bremains to be\b|\bnot yet (?:done|implemented|covered|tested)\b|"
+    r"\b(?:TODO|FIXME)\b(?! comment)|\bstill (?:need|needs|have|has) to\b|\bremains to be\b|\bnot yet (?:done|implemented|covered|tested)\b|"
     r"\bleft (?:open|undone|to do)\b"
 )
 _SETTLES = SearchedPatterns((_DECIDED, _OPEN))
@@ -199,7 +237,7 @@ def still_open(text: str) -> list[str]:
 
 
 _FIGURE = re.compile(
-    r"(?<![\w.#:/@~-])[$€£]?(?:\d{1,3}(?:[,_]\d{3})+(?:\.\d{1,9})?|\d{3,12}|\d{1,12}\.\d{1,9}|"
+    r"(?<![\w.,#:/@~-])[$€£]?(?:\d{1,3}(?:[,_]\d{3})+(?:\.\d{1,9})?|\d{3,12}|\d{1,12}\.\d{1,9}|"
     r"\d{1,12}(?=[ \u00a0]?(?:%|percent|[µmn]?s\b|[kKMGT]i?B\b|seconds?\b|minutes?\b|hours?\b|days?\b|times\b|x\b)))"
     r"(?![\w:/-]|\.\d)"
 )
@@ -218,7 +256,7 @@ def figures(text: str) -> list[str]:
 
 
 def _measures(sentence: str) -> bool:
-    if sentence.endswith("?"):
+    if sentence.endswith("?") or sentence.startswith("|"):
         return False
     figures = _FIGURE.finditer(sentence)
     return any(not _PLACE.search(sentence[: match.start()]) for match in figures)
@@ -422,6 +460,10 @@ class Collector:
         self._open.stated(text, index, by_user=True)
         if question and kind is Kind.PROMPT and is_answer(text):
             self._decisions.append(AnsweredQuestion(index, question, text))
+        elif option := chosen_option(
+            text, [statement.text for statement in self._statements[-OFFERED:]]
+        ):
+            self._decisions.append(AnsweredQuestion(index, option, text))
         self._last_said, self._pending_question, self._interrupted = "", "", False
         self._close_statement()
         self._names.add(_ends(text), "user", index)
@@ -600,7 +642,7 @@ class Collector:
             files=self._log.files.files(),
             commands=tuple(self._log.commands),
             failures=self._log.failures.failures(),
-            steps=tuple(self._log.steps[-MAX_STEPS:]),
+            steps=tuple(self._log.newest()),
             names=self._names.ranked(self._end, most_names) if ranked else (),
             urls=tuple(self._urls),
             commits=tuple(self._commits.values()),

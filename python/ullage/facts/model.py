@@ -115,7 +115,7 @@ class FailedCall:
     line: str  # the most informative line of the error
     feedback: str = ""  # the user's words, if they refused it
     fixed_index: int = -1  # a later success of the same thing, -1: none
-    fixed_by: str = ""  # the changes in between
+    fixed_by: str = ""  # the files changed in between; nothing fixed it: those changed since
     origin: Origin = Origin.TOOL
 
 
@@ -213,6 +213,7 @@ class ToolStep:
     line: str
     ok: bool | None
     result: str
+    output: str = ""  # of the newest calls: both ends of the result
     origin: Origin = Origin.TOOL
 
 

@@ -51,6 +51,12 @@ _HEAD = re.compile(
     r"(?:^|&&|\|\||[;|\n(])[ \t]*(?:[A-Z_]+=\S+ )*(?:sudo |time |exec |xargs )?"
     r"([a-z][\w.+-]{0,40} [a-z][\w:.-]{0,40}(?: [a-z][\w:.-]{0,40})?)"
 )
+_TYPED = re.compile(
+    r"<<-?[ \t]{0,4}['\"]?(?P<end>\w{1,40})['\"]?[^\n]*\n(?:.*?\n)??[ \t]*(?P=end)\b|\"(?:[^\"\\\n]|\\.){0,400}\n(?:[^\"\\]|\\.){0,4000}\"|'[^'\n]{0,400}\n[^']{0,4000}'",
+    re.DOTALL,
+)
+"""A text inside a command, such as the message of a commit: none of its lines is run."""
+
 _RUNNERS = frozenset({"run", "exec", "tool", "x", "-m"})
 MAX_COMMAND = 4_000
 
@@ -62,7 +68,7 @@ def command_heads(command: str) -> list[str]:
         command: What a shell runs; what follows `cd` and the like is a place, not a subcommand.
     """
     heads: dict[str, None] = {}
-    for head in _HEAD.findall(command[:MAX_COMMAND]):
+    for head in _HEAD.findall(_TYPED.sub(" ", command[: 2 * MAX_COMMAND])[:MAX_COMMAND]):
         words = head.split(" ")
         if words[0] not in _NO_SUBCOMMAND and "." not in words[1]:
             heads[" ".join(words[: 3 if words[1] in _RUNNERS else 2])] = None

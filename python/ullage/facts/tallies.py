@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -354,6 +354,10 @@ def _key(call: CallEffect) -> tuple[str, str]:
     return call.name, call.target[:500]
 
 
+MOST_CHANGES = 100
+"""Newest changes of files among which those after a failure are looked for."""
+
+
 class FailureTally:
     """What failed, and which later success of the same thing ended it."""
 
@@ -361,9 +365,12 @@ class FailureTally:
         self._all: list[FailedCall] = []
         self._open: dict[tuple[str, str], list[int]] = {}
         self._changes: list[tuple[int, str]] = []
+        self._commands: set[int] = set()
 
     def failed(self, call: CallEffect, outcome: CallOutcome, index: int) -> None:
         """Record a call that failed or was refused."""
+        if call.action is Action.COMMAND:
+            self._commands.add(len(self._all))
         self._open.setdefault(_key(call), []).append(len(self._all))
         self._all.append(FailedCall(index, describe(call), outcome.line, outcome.feedback))
 
@@ -375,13 +382,23 @@ class FailureTally:
             return
         for place in self._open.pop(_key(call), ()):
             failure = self._all[place]
-            between = (path for at, path in self._changes if failure.index < at < index)
-            by = ", ".join(list(dict.fromkeys(between))[-4:])
+            by = self._changed(failure.index, index)
             self._all[place] = replace(failure, fixed_index=index, fixed_by=by)
 
     def failures(self) -> tuple[FailedCall, ...]:
         """All failures, oldest first."""
-        return tuple(self._all)
+        rows = enumerate(self._all)
+        return tuple([self._with_changes(failure) if at in self._commands else failure for at, failure in rows])  # fmt: skip
+
+    def _with_changes(self, failure: FailedCall) -> FailedCall:
+        if failure.fixed_index >= 0 or not self._changes or self._changes[-1][0] < failure.index:
+            return failure
+        return replace(failure, fixed_by=self._changed(failure.index, self._changes[-1][0] + 1))
+
+    def _changed(self, after: int, before: int) -> str:
+        newest = self._changes[-MOST_CHANGES:]
+        paths = (path for at, path in newest if after < at < before)
+        return ", ".join(list(dict.fromkeys(paths))[-4:])
 
 
 # What calls did: files, commands, failures, agents, and a line for each call.
@@ -392,6 +409,9 @@ MAX_STEPS = 400
 
 MAX_CALLS = 12
 """Effects of one call that are listed line by line."""
+
+NEWEST_OUTPUTS, OUTPUT_CHARS = 20, 4_000
+"""Newest calls of which both ends of the result are kept, and how much of each."""
 
 _TIME = re.compile(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
 
@@ -405,6 +425,7 @@ class CallLog:
         self.commands: list[Command] = []
         self.steps: list[ToolStep] = []
         self.agents: list[AgentRun] = []
+        self._outputs: deque[tuple[int, str]] = deque(maxlen=NEWEST_OUTPUTS)
         self.files, self.failures = FileTally(), FailureTally()
 
     def ended(self, calls: Sequence[CallEffect], at: int, outcome: CallOutcome, text: str) -> None:
@@ -421,12 +442,21 @@ class CallLog:
         for call in calls[:MAX_CALLS]:
             step = ToolStep(at, call.action, describe(call), outcome.ok, outcome.line)
             self.steps.append(step)
+        self._outputs.append((len(self.steps) - 1, text))
         first = calls[0]
         if first.action is Action.COMMAND:
             ending = (outcome.ok, outcome.exit_code, outcome.line)
             self.commands.append(Command(at, first.target, *ending, _spent(text)))
         elif first.action is Action.AGENT and not is_launch(text):
             self.agents.append(AgentRun(at, first.target[:2000], text.strip()[:2000]))
+
+    def newest(self) -> list[ToolStep]:
+        """The newest steps; the last ones with what they showed."""
+        steps = list(self.steps)
+        for place, text in self._outputs:
+            if place >= 0:
+                steps[place] = replace(steps[place], output=_shown(text))
+        return steps[-MAX_STEPS:]
 
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
         if call.action is Action.POLL:
@@ -455,6 +485,11 @@ def home_of(call: CallEffect) -> str:
         return call.target if "\n" not in call.target else ""
     heads = command_heads(call.target) if call.action is Action.COMMAND else []
     return heads[0] if heads else ""
+
+
+def _shown(text: str) -> str:
+    half = OUTPUT_CHARS // 2
+    return text if len(text) <= OUTPUT_CHARS else f"{text[:half]}\n{text[-half:]}"
 
 
 def _spent(text: str) -> int:

@@ -8,6 +8,7 @@ and newest first: they are what an agent needs to go on.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
@@ -15,9 +16,10 @@ from typing import ClassVar, NamedTuple
 from ullage.effects import Effect, Flow, LetOthersRun, drive
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.calls import Action
-from ullage.facts.model import Facts, FailedCall, FileUse, Name, Previous, UserInput
+from ullage.facts.model import Facts, FailedCall, FileUse, Name, Previous, ToolStep, UserInput
 from ullage.facts.names import LINES
 from ullage.facts.sections import HEADINGS, quoted, read_numbered_messages
+from ullage.facts.tallies import command_key, is_framing, only_looks
 from ullage.facts.words import Kind
 from ullage.facts.work import read_tasks, read_work
 from ullage.summarizers import lines as course_lines, lines as listed_names, lines as work_lines
@@ -42,7 +44,9 @@ from ullage.summarizers.lines import (
     essential_cost,
     is_dense,
     is_open_failure,
+    quoted_sentence,
     ranked_old,
+    short_path,
     since_request,
 )
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
@@ -218,33 +222,79 @@ def failure_line(failure: FailedCall) -> str:
     head = f"- {inline(failure.what, LINE)}"
     if failure.feedback:
         return f"{head} was refused; the user said: “{one_line(failure.feedback, 300)}”"
-    after = "not seen to succeed since"
     if failure.fixed_index >= 0:
         after = (
             f"later succeeded{f', after changes to {failure.fixed_by}' if failure.fixed_by else ''}"
         )
+    elif only_looks(command_key(failure.what.partition(" ")[2])):
+        return f"{head} failed: {inline(failure.line, 200)}"
+    else:
+        paths = ", ".join(map(short_path, failure.fixed_by.split(", ")))
+        edited = f"edited since: {paths}; " if paths else ""
+        after = f"{edited}not seen to succeed since"
     return f"{head} failed: {inline(failure.line, 200)}; {after}"
 
 
+STEPS = 12
+"""Newest calls that section 8 has at least, also of earlier turns."""
+
+LONG_RESULTS = 3
+"""Newest calls of which more than one line of the result is given, or what they inserted."""
+
+
 def current_work(facts: Facts) -> list[Unit]:
-    """Section 8: the calls since the newest request, with outcomes, and the newest words."""
+    """Section 8: in order of time what was said, changed, run and seen since the newest request; and the state of the repository."""
     since = facts.inputs[-1].index if facts.inputs else -1
     steps = [step for step in facts.steps if step.action not in _SAID_ELSEWHERE]
     recent = [step for step in steps if step.index > since]
-    if len(recent) < 6:
-        recent = steps[-6:]
-    units = [
-        Unit(
-            f"- {inline(step.line, LINE)}{_result(step.ok, step.action, step.result)}",
-            len(recent) - at,
+    if len(recent) < STEPS // 2:
+        recent = steps[-STEPS // 2 :]
+    written = {(at, file.path): text for file in facts.files for at, text in file.written}
+    dated = []
+    results: Counter[bool] = Counter()
+    for age, step in enumerate(reversed(recent)):
+        changes = step.action in (Action.EDIT, Action.WRITE)
+        results[changes] += step.action is not Action.READ
+        line = f"- {inline(step.line, LINE)}{_result(step, written, long=results[changes] <= LONG_RESULTS)}"
+        looks = step.action in (Action.READ, Action.SEARCH) or (
+            step.action is Action.COMMAND and only_looks(step.line.partition(" ")[2])
         )
-        for at, step in enumerate(recent)
-    ]
-    last = since_request(facts)[-NEWEST_SAID:-1]
-    units.extend(
-        Unit(f"- Said: {one_line(s.text, 300)}", 2 * (len(last) - at)) for at, s in enumerate(last)
-    )
-    return units
+        runs = step.action is Action.COMMAND and not looks
+        rank = 1 + age + STEPS * (looks and age > 1) - STEPS // 2 * runs
+        dated.append((step.index, 1, Unit(line, rank)))
+    last = since_request(facts)[-NEWEST_SAID:]
+    for age, remark in enumerate(reversed(last)):
+        if age or (steps and steps[-1].index > remark.index):  # section 9 has the newest whole
+            line = f"- Said: {one_line(remark.text, 300 if age else 80)}"
+            dated.append((remark.index, 0, Unit(line, 1 + 2 * age)))
+    newest = {unit.text: (index, kind, unit) for index, kind, unit in sorted(dated, key=lambda row: row[:2])}  # fmt: skip
+    units = [unit for _, _, unit in sorted(newest.values(), key=lambda row: row[:2])]
+    state = repository(facts)
+    return [*units, Unit(f"- {state}", 0)] if state else units
+
+
+_GIT = re.compile(
+    r"\bgit (?:-C \S+ )?(?:status|diff|add|commit|push|pull|checkout|switch|log|branch|merge|rebase)\b"
+)
+_PUSHES = re.compile(r"\bgit (?:-C \S+ )?push\b")
+
+
+def repository(facts: Facts) -> str:
+    """The newest commit, whether it was pushed, and what was changed since; empty where nothing says that there is a repository."""
+    newest = max(facts.commits, key=lambda commit: commit.index, default=None)
+    runs = [command for command in facts.commands if command.ok]
+    after = newest.index if newest else -1
+    changed = [file for file in facts.files if file.changed and file.last > after]
+    newest_last = sorted(changed, key=lambda file: file.last)
+    names = ", ".join(f"`{short_path(file.path)}`" for file in newest_last[-4:])
+    more = f"{len(changed) - 4} more, " if len(changed) > 4 else ""
+    if newest is None:
+        if not changed or not any(_GIT.search(command.text) for command in runs):
+            return ""
+        return f"Repository: no commit seen; changed: {more}{names}"
+    pushed = any(command.index >= after and _PUSHES.search(command.text) for command in runs)
+    head = f"Repository: newest commit {newest.digest} on {newest.branch}, {'pushed' if pushed else 'no push seen since'}"
+    return f"{head}; {f'changed since: {more}{names}' if changed else 'no file changed since'}"
 
 
 _SAID_ELSEWHERE = (
@@ -256,13 +306,62 @@ _SAID_ELSEWHERE = (
 )
 """Section 7 lists the tasks; the others do no work."""
 
+_PIPED = re.compile(r"\|\s*(?:head|tail|grep|rg|sed|awk|cat|less|sort|uniq|tee|wc)\b[^|;&]*$")
+_TELLING = re.compile(
+    r"^(?:--- FAIL|FAILED\b|E {2,}|fatal:|panic:|✗|✖|×|not ok\b|\S+:\d+(?::\d+)?:)|\w(?:Error|Exception)\b|\berror(?:\[\w+\])?:|\berror\b.*:|\b(?:undefined|cannot use)\b",
+    re.I,
+)
+"""Lines of a failed call's result that say what failed."""
 
-def _result(ok: bool | None, action: Action, line: str) -> str:
-    if ok is None:
+
+def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) -> str:
+    """How a call ended; of the newest ones also what was inserted or shown."""
+    if step.ok is None:
         return " → refused or stopped"
-    if ok and (not line or action not in (Action.COMMAND, Action.OTHER, Action.AGENT)):
-        return "" if action in (Action.READ, Action.SEARCH) else " → ok"
-    return f" → {'ok' if ok else 'failed'}{f': {inline(line, 140)}' if line else ''}"
+    if step.action in (Action.EDIT, Action.WRITE):
+        code = written.get((step.index, step.line.partition(" ")[2]), "")
+        return (
+            f" → ok, inserted: {inline(code, 160)}"
+            if step.ok and code and long
+            else " → ok"
+            if step.ok
+            else f" → failed: {inline(step.result, 200)}"
+        )
+    rows = _rows(step) if long else ""
+    shown = rows or step.result
+    if step.ok and step.action in (Action.READ, Action.SEARCH):
+        return f" → {inline(shown, 300)}" if rows and step.action is Action.SEARCH else ""
+    how = (
+        "failed"
+        if not step.ok
+        else "ended"
+        if _PIPED.search(step.line) and not step.result
+        else "ok"
+    )
+    return f" → {how}{f': {inline(shown, 300 if rows else 140)}' if shown else ''}"
+
+
+def _rows(step: ToolStep) -> str:
+    """The lines of a result that say why it failed, or the first ones; empty: its one line says as much."""
+    lines = [
+        row
+        for row in (line.strip() for line in step.output.split("\n"))
+        if row and not is_framing(row)
+    ]
+    telling = list(dict.fromkeys(row[:160] for row in lines if _TELLING.search(row)))[:4]
+    if not step.ok:
+        return " / ".join(telling) if len(telling) > 1 else ""
+    if (
+        step.action is Action.COMMAND
+        and (step.result or only_looks(step.line.partition(" ")[2]))
+        and not telling
+    ):
+        return "" if step.result else " / ".join(row[:160] for row in lines[:ROWS])
+    return " / ".join(telling or [row[:160] for row in lines[:ROWS]])
+
+
+ROWS = 3
+"""Of a result without a line that says more than the others."""
 
 
 def next_step(facts: Facts, tokens: int) -> str:
@@ -270,6 +369,8 @@ def next_step(facts: Facts, tokens: int) -> str:
     last = facts.statements[-1] if facts.statements else None
     since = facts.inputs[-1].index if facts.inputs else -1
     if last is None or (last.index < since):
+        if not facts.inputs:
+            return ""
         return "The newest user message has not been answered yet; answer it."
     if facts.open_question:
         lead = "The assistant asked the user and has no answer yet. Its words"
@@ -277,16 +378,11 @@ def next_step(facts: Facts, tokens: int) -> str:
         lead = "The user stopped the assistant. Its last words before that"
     else:
         lead = "The assistant's newest words"
-    asked = (
-        f"The newest request: “{one_line(facts.inputs[-1].text, 200)}”\n" if facts.inputs else ""
-    )
-    if cost(asked) + 45 > tokens:
-        asked = ""  # section 6 ends with it
-    whole = f"{asked}{lead}:\n{quoted(last.text)}"
+    whole = f"{lead}:\n{quoted(last.text)}"
     if cost(whole) <= tokens:
         return whole
     room = max(tokens - (cost(whole) - cost(last.text)), 20)
-    return f"{asked}{lead}:\n{quoted(shorten(last.text, room))}"
+    return f"{lead}:\n{quoted(shorten(last.text, room))}"
 
 
 # Which parts of the previous summary are carried into the next: everything that newer facts do not replace.
@@ -376,7 +472,7 @@ def _previous_summary_said(piece: list[str]) -> Iterator[str]:
     text = "\n".join(piece).rstrip()
     if (
         text.strip() not in _EMPTY
-        and not text.startswith(_LISTS)
+        and not text.startswith((*_LISTS, _OF_EARLIER))
         and not text.endswith("left out)")
     ):
         yield text
@@ -395,7 +491,7 @@ def _replaced(piece: str, facts: Facts) -> bool:
 
 def _past_work(previous: Previous) -> list[str]:
     lines = [piece for piece in _pieces(previous.section(8)) if not piece.startswith("- Said:")]
-    return [line if line.startswith("- ") else f"- {line.strip()}" for line in lines[-6:]]
+    return [f"- {line.strip().removeprefix('- ')}" for line in lines[-6:]]
 
 
 DEFAULT_TOKENS = 8_000
@@ -418,6 +514,9 @@ NAMES_PERCENT, MOST_NAMES_PERCENT = 22, 25
 
 NEWEST_PERCENT = (28, 12)
 """Of the room that the assistant's newest words may take before the sections share the rest; and in a small one."""
+
+CURRENT_PERCENT = 8
+"""Of the room that the current work may take before the sections share the rest."""
 
 LEAST_CUT_TOKENS = 40
 """For less the newest words are not cut: the mark takes a third of it."""
@@ -552,6 +651,8 @@ def _rendered(
     newest = room * NEWEST_PERCENT[frame.small] // 100
     aside = {6: first.tokens, 1: first.rules, NAMES: demands.get(NAMES, 0)}
     aside[9] = min(demands.get(9, 0), newest)
+    if not frame.small:
+        aside[8] = min(demands.get(8, 0), room * CURRENT_PERCENT // 100)
     if demands.get(9, 0) - aside[9] <= LEAST_CUT_TOKENS:
         aside[9] = demands.get(9, 0)
     rooms = _allotted(demands, aside, essential, room)
@@ -623,8 +724,11 @@ def _demands(
     demands = {n: _cost(new.get(n)) + _cost(old.get(n)) for n in frame.sections}
     if 5 in demands:
         demands[5] += _cost(new.get(WRITTEN))
+    for n, label in EARLIER.items():
+        if old.get(n):
+            demands[n] += cost(label)
     if 9 in demands:
-        demands[9] = cost(next_step(facts, _ALL))
+        demands[9] = _spent(next_step(facts, _ALL))
     if 2 in demands:
         demands[NAMES] = listed_names.names_tokens(named)
     return demands
@@ -828,8 +932,22 @@ def _course(
     new: Sequence[Unit], written: Sequence[Unit], old: Sequence[Unit], room: int
 ) -> tuple[str, str]:
     """The course of the work, and what was written to files: one room, what says most first."""
-    chosen = fitting([*old, *new, *written], room)
-    course = lines_of([unit for unit in chosen if not unit.fenced])
+    label = EARLIER[5] if old and room >= LEAST_LABELLED_TOKENS else ""
+    room -= _spent(label)
+    units = [*old, *new, *written]
+    chosen = fitting(units, room)
+    words = "\n".join(unit.text for unit in chosen if unit.lead)
+    twice = {
+        id(unit)
+        for unit in chosen
+        if (sentence := quoted_sentence(unit.text)) and sentence in words
+    }
+    if twice:
+        chosen = fitting([unit for unit in units if id(unit) not in twice], room)
+    carried = set(map(id, old))
+    earlier = lines_of([unit for unit in chosen if id(unit) in carried])
+    newer = lines_of([unit for unit in chosen if not unit.fenced and id(unit) not in carried])
+    course = joined((label if earlier else "", earlier, newer))
     return course, lines_of([unit for unit in chosen if unit.fenced])
 
 
@@ -850,11 +968,30 @@ def _section(
     room: int,
 ) -> str:
     if number == 9:
-        return next_step(facts, room) if room >= LEAST_STEP_TOKENS else ""
+        return (
+            next_step(facts, room)
+            if room >= LEAST_STEP_TOKENS or room >= cost(next_step(facts, _ALL))
+            else ""
+        )
     if number == 3:
         return files_section(facts, new, old, room)
-    carried = _carried_text(new, old, room)
+    label = EARLIER.get(number, "") if old and room >= LEAST_LABELLED_TOKENS else ""
+    carried = _carried_text(new, old, room - cost(label))
+    carried = joined((label, carried)) if carried else ""
     return joined((carried, fill(new, room - _spent(carried), _LEFT_OUT.get(number, ""))))
+
+
+_OF_EARLIER = "(From the previous summary"
+EARLIER = {
+    1: f"{_OF_EARLIER}; newer words follow)",
+    4: f"{_OF_EARLIER}; may be solved since)",
+    5: f"{_OF_EARLIER}; what follows it is newer)",
+    7: f"{_OF_EARLIER}; may be done since)",
+}
+"""Stands above what a section keeps of an earlier summary, which was the state of things then."""
+
+LEAST_LABELLED_TOKENS = 40
+"""Of a section; in less the label would take the place of what it is about."""
 
 
 LEAST_STEP_TOKENS = 30

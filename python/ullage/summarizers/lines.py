@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -15,12 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from ullage._engine import core
 from ullage.exceptions import InvalidPolicy
+from ullage.facts.calls import Action
 from ullage.facts.collector import figures
 from ullage.facts.model import (
     Command,
     Facts,
     FileUse,
     Name,
+    Origin,
     Previous,
     Statement,
     Task,
@@ -56,8 +59,17 @@ _Group = tuple[str, str]
 
 
 def candidates(facts: Facts) -> list[Name]:
-    """The names that a summary may list, in order of worth: without the rows of long listings."""
-    return list(_without_series(facts.names[:MOST_NAMES]))
+    """The names that a summary may list, in order of worth: without the rows of long listings, and without `read/write` that no call holds."""
+    listed = list(_without_series(facts.names[:MOST_NAMES]))
+    words = [name.text for name in listed if _TWO_WORDS.fullmatch(name.text)]
+    if not words:
+        return listed
+    called = "\n".join([*(step.line for step in facts.steps), *(file.path for file in facts.files)])
+    prose = {word for word in words if word not in called}
+    return [name for name in listed if name.text not in prose or name.origin is Origin.TOOL]
+
+
+_TWO_WORDS = re.compile(r"[A-Za-z]+/[A-Za-z]+")
 
 
 def names_tokens(listed: Sequence[Name]) -> int:
@@ -117,14 +129,15 @@ def _label(group: _Group) -> str:
 
 def shown(name: Name) -> str:
     """A name as the list shows it: of a path its last two parts, under the folder that they share with others."""
-    return _tail(name.text) if name.kind is NameKind.PATH else name.text
+    return short_path(name.text) if name.kind is NameKind.PATH else name.text
 
 
 def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def _tail(path: str) -> str:
+def short_path(path: str) -> str:
+    """The last two parts of a path."""
     return "/".join(path.rsplit("/", 2)[-2:])
 
 
@@ -141,7 +154,7 @@ def _opening(group: _Group, members: int) -> int:
         return 0
     if kind is NameKind.PATH:  # alone it is listed whole
         return _bytes(home) + 1 if not members else 12 if members == 1 else 0
-    return _bytes(_tail(home)) + 14 if members == 1 else 0
+    return _bytes(short_path(home)) + 14 if members == 1 else 0
 
 
 def _lines(groups: dict[_Group, list[str]]) -> Iterator[str]:
@@ -149,7 +162,7 @@ def _lines(groups: dict[_Group, list[str]]) -> Iterator[str]:
         alone: list[str] = []
         for (group_kind, home), texts in groups.items():
             if group_kind is kind and home and len(texts) >= _GROUPED:
-                place = home if kind is NameKind.PATH else _tail(home)
+                place = home if kind is NameKind.PATH else short_path(home)
                 yield f"{label_of(kind, place)}: {', '.join(texts)}"
             elif group_kind is kind:
                 alone += [_whole(home, text) for text in texts] if kind is NameKind.PATH else texts
@@ -410,8 +423,52 @@ def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
         *_agents(facts),
         *_commands(facts),
         *_commits(facts),
+        *_turns(facts),
     ]
     return [unit for _, unit in sorted(dated, key=lambda pair: pair[0])]
+
+
+TURN_RANK = 12
+"""How much further back the line of each older turn stands among what the assistant said."""
+
+
+def _turns(facts: Facts) -> list[Dated]:
+    """What each finished turn changed whose last words name none of it, and how its last check ended, by the number of the user's message."""
+    inputs = [entry for entry in facts.inputs if entry.number]
+    dated = []
+    places = [entry.index for entry in inputs]
+    closing = {
+        places[at - 1]: statement.text
+        for statement in facts.statements
+        if statement.closing and (at := bisect_left(places, statement.index))
+    }
+    for age, (entry, after) in enumerate(reversed(list(pairwise(inputs)))):
+        steps = [step for step in facts.steps if entry.index < step.index <= after.index]
+        changed = dict.fromkeys(
+            short_path(step.line.partition(" ")[2])
+            for step in steps
+            if step.ok and step.action in (Action.EDIT, Action.WRITE, Action.DELETE)
+        )
+        words = closing.get(entry.index, "")
+        if changed and not any(path.rpartition("/")[2] in words for path in changed):
+            names = [f"`{path}`" for path in changed]
+            more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+            text = f"- Changed for message {entry.number}: {', '.join(names[:4])}{more}{_checked(steps)}"
+            dated.append((entry.index, Unit(text, 2 + TURN_RANK * age)))
+    return dated
+
+
+def _checked(steps: Sequence[ToolStep]) -> str:
+    """How the last command after the last change ended."""
+    last = max(at for at, step in enumerate(steps) if step.action in (Action.EDIT, Action.WRITE, Action.DELETE))  # fmt: skip
+    for step in reversed(steps[last + 1 :]):
+        command = step.line.partition(" ")[2]
+        if step.action is Action.COMMAND and step.ok is not None and not only_looks(command_key(command)) and not _BOOKS.search(command):  # fmt: skip
+            return f"; after that {inline(command, 80)} → {'ok' if step.ok else 'failed'}"
+    return ""
+
+
+_BOOKS = re.compile(r"\b(?:git|gh) ")
 
 
 Dated = tuple[int, Unit]
@@ -423,7 +480,7 @@ def _decisions(facts: Facts) -> list[Dated]:
         (
             d.index,
             Unit(
-                f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”",
+                f"- Decided: “{one_line(d.question, 300)}” → “{one_line(d.answer, 300)}”",
                 -ESSENTIAL,
             ),
         )
@@ -447,6 +504,15 @@ def _said_lines(remarks: Sequence[Statement], after: int) -> list[Dated]:
         )
         for at, remark in enumerate(remarks)
     ]
+
+
+_QUOTED = re.compile(r"- The assistant said: “(.+)”")
+
+
+def quoted_sentence(line: str) -> str:
+    """The sentence of the assistant that a line of its own quotes, on one line as the course of the work has it; empty: it quotes none."""
+    match = _QUOTED.fullmatch(line)
+    return " ".join(match[1].split()) if match else ""
 
 
 def _figures(facts: Facts) -> list[Statement]:
@@ -515,8 +581,15 @@ def course_units(facts: Facts, earlier: Sequence[str] = ()) -> CourseUnits:
         *(remark.text for remark in newest),
     )
     changed = tuple(file for file in facts.files if file.written)
+    asked = tuple((entry.index, entry.number) for entry in facts.inputs if entry.number)
     return _ranked(
-        tuple(remarks), changed, facts.steps, elsewhere, tuple(earlier), max(facts.messages, 1)
+        tuple(remarks),
+        changed,
+        facts.steps,
+        elsewhere,
+        tuple(earlier),
+        max(facts.messages, 1),
+        asked,
     )
 
 
@@ -528,8 +601,14 @@ def _ranked(
     elsewhere: tuple[str, ...],
     earlier: tuple[str, ...],
     end: int,
+    asked: tuple[tuple[int, int], ...],
 ) -> CourseUnits:
-    parts = [(remark, part) for remark in remarks for part in _parts_of(remark.text)]
+    parts = [
+        (remark, part)
+        for remark in remarks
+        for part in _parts_of(remark.text if remark.closing else _ANNOUNCES.sub("", remark.text))
+        if remark.closing or len(_word_pairs(part)) >= LEAST_PAIRS
+    ]
     lines = [(file, line) for file in changed for line in _written_lines(file)]
     words = PairWorth(end)
     for remark in remarks:
@@ -547,12 +626,12 @@ def _ranked(
         *((text, CLOSING_WEIGHT) for text in earlier),
     ]
     places = iter(told_first(weighed, words, elsewhere))
-    leads = ["- Reported:" if remark.closing else "- Found:" for remark, _ in parts]
+    leads = [_lead(remark, asked) for remark, _ in parts]
     course = [
         (remark.index, Unit(part, 2 + place, lead, remark.index + 1))
         for (remark, part), lead, place in zip(parts, leads, places, strict=False)
     ]
-    heads = {file.path: (f"- In `{_tail(file.path)}` was written:", at) for at, file in enumerate(changed)}  # fmt: skip
+    heads = {file.path: (f"- In `{short_path(file.path)}` was written:", at) for at, file in enumerate(changed)}  # fmt: skip
     written = [
         Unit(line, 2 + place, *heads[file.path], fenced=True)
         for (file, line), place in zip(lines, places, strict=False)
@@ -560,6 +639,17 @@ def _ranked(
     carried = [Unit(text, 2 + place) for text, place in zip(earlier, places, strict=True)]
     return CourseUnits(course, written, carried)
 
+
+def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
+    """How a line with its words begins; of the last words of a turn with the number of the message that they answer."""
+    if not remark.closing:
+        return "- Found:"
+    at = bisect_left(asked, (remark.index, 0))
+    return f"- Reported (message {asked[at - 1][1]}):" if at and len(asked) > 1 else "- Reported:"
+
+
+LEAST_PAIRS = 3
+"""Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing."""
 
 LEAST_LINE, LONGEST_LINE = 16, 300
 MOST_LINES = 400
@@ -594,6 +684,13 @@ _PREPARES = re.compile(
     r"^(?:now|let me|let's|i'll|i will|next|first|good|great|perfect|ok(?:ay)?|i need to|looking)\b",
     re.I,
 )
+
+
+_ANNOUNCES = re.compile(
+    r"(?:^|(?<=[.!?:])[ \t]+|\n+)(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b[^.!?\n]{0,200}[:.]?\s*$",
+    re.I,
+)
+"""The end of a remark that says which call follows: the call says it too."""
 
 
 def _parts_of(text: str) -> Iterator[str]:
