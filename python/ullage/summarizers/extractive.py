@@ -515,7 +515,7 @@ NAMES_PERCENT, MOST_NAMES_PERCENT = 22, 25
 NEWEST_PERCENT = (28, 12)
 """Of the room that the assistant's newest words may take before the sections share the rest; and in a small one."""
 
-CURRENT_PERCENT = 8
+CURRENT_PERCENT = 6
 """Of the room that the current work may take before the sections share the rest."""
 
 LEAST_CUT_TOKENS = 40

@@ -428,7 +428,7 @@ def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
     return [unit for _, unit in sorted(dated, key=lambda pair: pair[0])]
 
 
-TURN_RANK = 12
+TURN_RANK = 40
 """How much further back the line of each older turn stands among what the assistant said."""
 
 
