@@ -25,10 +25,12 @@ from benches.fidelity.chats import (
     CORRECTIONS,
     FACTS,
     LANGUAGES,
+    UNSEEN,
     chat,
     corrected,
     in_language,
     is_corrected,
+    unseen,
 )
 from benches.fidelity.contexts import OURS, PEERS, TRIVIAL, Shrink, contenders, count, text_in
 from benches.fidelity.cuts import Cut, Message, cuts, text_of
@@ -123,6 +125,9 @@ def hold(quick: bool) -> Iterator[Cell]:
         for language in LANGUAGES if not quick else ("de",):
             said, facts = in_language(1, language, 6_000)
             yield _facts(said, facts, percent, "talks in twelve languages")
+        for style in UNSEEN if not quick else ("questions",):
+            said, facts = unseen(1, style, 6_000)
+            yield _facts(said, facts, percent, "talks in other wordings")
     for percent in (30, 12):
         yield from (_correction(at, percent) for at in range(2 if quick else len(CORRECTIONS)))
 

@@ -84,6 +84,38 @@ LANGUAGES: dict[str, tuple[list[str], list[str]]] = {
            ["청구는 지민이, {n}번 창고는 현우가 맡아요.", "이전은 토요일 3시, 티켓은 OPS-{n}입니다.", "파란색으로 정했고 빨간색은 빠집니다.", "예산은 {n}유로예요."]),
 }  # fmt: skip
 
+UNSEEN: dict[str, list[str]] = {
+    "terse": ["gate code {n}", "ivo: no nuts", "vet thursday 9:40", "rent to halina, 3rd", "boat is the Petrel", "keys under the fern", "milk -> oat", "size {h}{h}, green soles"],
+    "rambling": ["the plumber Radek can only come on the 1{h}th after lunch", "my aunt keeps the deed in the piano stool", "we promised the Okafors the cabin for the second week of August",
+                 "the allergist said no penicillin for Ines, ever", "the choir meets in the old customs house now", "our landlord wants {n} for the deposit", "Bruno quit and Nadia runs the bakery", "the spare tyre is a 205"],
+    "lists": ["- flight KL{n}, seat 14C", "- hotel: Villa Serena, paid", "- Otto gets the aisle", "- visa photo still missing", "- dinner for six at Anselm's", "- adapter type G", "- cash in the blue sock", "- train back 17:0{h}"],
+    "code words": ["When I say heron, I mean the reserve plan.", "The password hint is grandmother's orchard.", "Tangerine stands for the second flat.", "We call the buyer Walrus.",
+                   "Lantern means that nobody answers the phone.", "The fund is filed under Pickles.", "Call the surprise party Tuesday soup.", "Basil is the dog, not the herb."],
+    "mixed languages": ["Mi hermana Lucía guarda la llave del sótano.", "Die Heizung wird am 1{h}. abgelesen.", "Le code du portail est {n}B.", "Wyjeżdżamy do Gdańska pierwszego maja.",
+                        "Il nonno non mangia formaggio.", "De fiets staat bij Joost in de schuur.", "Пароль от склада знает Вера.", "鍵は隣の森さんに預けました。"],
+    "names last": ["Waters the plants while we are away: Gudrun.", "Has the only copy of the will, my cousin Emeka.", "Signs for deliveries at number {n}: Mr Haddad.", "Lends us the tent, Fiona.",
+                   "Teaches the small ones on Fridays: Aroha.", "Takes over the shop in spring, probably Lars.", "Drives the second van: Mbali.", "Hates surprises, our Tove."],
+    "questions": ["Could you remember that Halina pays the electricity?", "Did I say that the wedding is in Ghent on the 2{h}th?", "You know that I can't eat shellfish, don't you?", "Isn't it odd that the meter showed {n} yesterday?",
+                  "Would you note that Pavel has the projector?", "Shall we say a quarter past six at the lighthouse?", "Do you know that my blood type is AB negative?", "Can we take it as settled that the piano goes to Mei?"],
+    "several at once": ["Jakob is nine and Elin is twelve.", "The car is at Moreau's garage, and the bill is {n}.", "Dr. Adeyemi moved to Tulip Street 8.", "My shift ends at half past {h}.",
+                        "The tenant upstairs is called Ruiz.", "The cello was insured with Helvar.", "Grandpa's heart pills are the yellow ones.", "The allotment number is 7{h}."],
+    "confirmed": ["the ferry leaves pier C at 06:4{h}", "Zoltan keeps the receipts", "the deposit was {n}", "the cat goes to Mrs Brandt", "you stay until the 1{h}th", "the tickets are in Rania's name", "the cake has no eggs", "the meeting point is the red kiosk"],
+}  # fmt: skip
+"""Facts by the way they are worded, written before it was seen which of them get lost."""
+_LEADS = "Guess what,|Well,|My neighbour says|It turns out|Can you believe it,|Every week|Once more|As usual|Somehow|In the end".split(
+    "|"
+)
+_MIDDLES = "I burned the toast|the bus came late|we watched football|my sister sang too loud|the soup was too salty|the kids built a fort|I lost at cards|the concert was fun|I slept badly|we baked pancakes".split(
+    "|"
+)
+_TAILS = "and nobody cared|which made me smile|but that is life|so I went for a walk|as one does|if you ask me|and then it rained|for the third time|because of the heat|while the radio was on".split(
+    "|"
+)
+_TERSE = "lol|same here|so tired|nice one|rain again|hm|coffee first|busy day|no idea why|oh well|what a day|love that song|too hot|back soon|funny old world".split(
+    "|"
+)
+_ABROAD = ["Was für ein Tag, ich bin müde.", "Hoy hace mucho calor, ¿verdad?", "Ach, der Kaffee ist schon kalt.", "Quelle journée, je suis fatigué.", "Dziś znowu pada deszcz.", "Che bella giornata oggi!", "It is so warm today.", "Het regent alweer.", "Сегодня так жарко.", "今日は暑いですね。", "I could sleep all day.", "Mir ist so langweilig heute."]  # fmt: skip
+
 CORRECTIONS = [
     ("The deploy port is 8029.", "Correction: the deploy port is 2296."),
     ("Keep the API at /v1.", "I have thought again, the API lives at /v2."),
@@ -142,6 +174,41 @@ def in_language(seed: int, language: str, tokens: int) -> tuple[Messages, list[s
     lines, templates = LANGUAGES[language]
     facts = [each.format(n=rng.randint(1000, 9999)) for each in templates]
     return _talk(rng, facts, lambda: rng.choice(lines), tokens), facts
+
+
+def unseen(seed: int, style: str, tokens: int) -> tuple[Messages, list[str]]:
+    """Eight facts of `UNSEEN` in small talk of their own kind: between other sentences, in one list, or said by the assistant and confirmed."""
+    rng = random.Random(f"unseen {seed} {style}")
+    facts = [text.format(n=rng.randint(1000, 9999), h=rng.randint(2, 9)) for text in UNSEEN[style]]
+
+    def line() -> str:
+        if style == "terse":
+            return " ".join(rng.sample(_TERSE, rng.randint(1, 3)))
+        if style == "mixed languages":
+            return " ".join(rng.sample(_ABROAD, 2))
+        said = (
+            " ".join(map(rng.choice, (_LEADS, _MIDDLES, _TAILS)))
+            for _ in range(4 if style == "rambling" else 1)
+        )
+        return ". ".join(said) + "."
+
+    texts = [
+        fact if style != "rambling" else f"{line()} Oh, {fact}, by the way. {line()}"
+        for fact in facts
+    ]
+    size = {"lists": 4, "several at once": 2}.get(style, 1)
+    join = "\n" if style == "lists" else " "
+    texts = [join.join(texts[at : at + size]) for at in range(0, len(texts), size)]
+    if style != "confirmed":
+        return _talk(rng, texts, line, tokens), facts
+    agreed = ("Yes.", "Right.", "Exactly.", "Yes, that's it.")
+    said = _talk(rng, [""] * len(facts), line, tokens)
+    places = [at for at, item in enumerate(said) if not item["content"]]
+    for at, fact in zip(places[::-1], facts[::-1], strict=True):
+        said[at] = {"role": "user", "content": rng.choice(agreed)}
+        ask = {"role": "assistant", "content": f"So {fact}, is that right?"}
+        said[at - 1 : at] = [ask] if at else [{"role": "user", "content": line()}, ask]
+    return said, facts
 
 
 def corrected(at: int) -> tuple[Messages, str, str]:

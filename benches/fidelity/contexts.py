@@ -25,7 +25,7 @@ Shrink = Callable[[Sequence[Message], int], list[Message]]
 
 MODEL = "claude-opus-4-5"
 OURS = "ullage"
-TRIES, FULL = 6, 0.97
+TRIES, FULL = 8, 0.97
 """Targets that are tried, and the share of the size from which on none is."""
 
 SUMMARY = "The user works on a service; see the newest messages."
@@ -48,7 +48,7 @@ def size_of(items: Iterable[Message]) -> int:
 def ours(before: Sequence[Message], size: int) -> list[Message]:
     """`compact` without a model; its target is in its own estimate of tokens and is searched for the size."""
     best: list[Message] = []
-    target, most = size, 0
+    target, most, low, high = size, 0, 0, 2 * size + 1
     for _ in range(TRIES):
         try:
             left = _compacted(before, target)
@@ -60,9 +60,12 @@ def ours(before: Sequence[Message], size: int) -> list[Message]:
         got = size_of(left)
         if most < got <= size:
             best, most = left, got
-        if size * FULL <= got <= size or (got <= size and target >= 2 * size):
+        low, high = (max(low, target), high) if got <= size else (low, min(high, target))
+        if size * FULL <= got <= size or high - low <= 1:
             break
-        target = max(1, min(2 * size, target * size * 99 // (100 * max(got, 1))))
+        target = target * size * 99 // (100 * max(got, 1))
+        if not low < target < high:
+            target = (low + high) // 2
     return best
 
 

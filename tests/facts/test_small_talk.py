@@ -68,3 +68,25 @@ def test_rules_in_one_form_bind_all():
     work = [f"Look at the {room} module and fix part {n}." for n in range(12) for room in rooms]
     facts = collect([{"role": "user", "content": text} for text in [*rules, *work]])
     assert {rule.text for rule in facts.standing} >= set(rules)
+
+
+@pytest.mark.parametrize("rule", ["Please do not touch the schema.", "Never push to main."])
+def test_one_message_that_is_said_all_the_time_is_talk_unless_it_forbids(rule):
+    idle = "I just remembered I need to send someone an email later."
+    said = [text for n in range(20) for text in (idle, rule, f"Look at part {n} of the harbour.")]
+    facts = collect([{"role": "user", "content": text} for text in said])
+    assert {each.text for each in facts.standing} == {rule}
+
+
+def test_messages_keep_their_numbers_where_the_newest_gave_way():
+    items, context = talk("en")[0], []
+    parts = [
+        items[:61],
+        items[61:121],
+        items[121:181],
+    ]  # each ends with a message of the user, which stays
+    for part in parts:
+        context = list(compact([*context, *part], keep=0, target_tokens=220).messages)
+    last = [each["content"] for each in parts[-1] if each["role"] == "user"][-1]
+    (entry,) = [each for each in collect(context).inputs if each.text == last][-1:]
+    assert entry.number == sum(each["role"] == "user" for part in parts for each in part)

@@ -31,6 +31,7 @@ from ullage.exceptions import ContextTooLarge
 from ullage.facts import is_user_input
 from ullage.facts.model import Facts, Origin, UserInput
 from ullage.facts.sections import (
+    BRIEF_OPENING,
     CLOSING,
     KEPT_HEADING,
     KEPT_INPUT,
@@ -411,11 +412,13 @@ def summary_message(state: State, summary: str) -> str:
         state: The compaction: where the conversation stands decides the text around the summary.
         summary: Nine sections, without a draft.
     """
-    parts = [f"{OPENING}\n\n{summary.strip()}\n\n{CLOSING}"]
+    room = state.summary_room
+    small = room is not None and room - state.measure(state.newest_input) < SMALL_ROOM
+    opening = BRIEF_OPENING if small else OPENING
+    parts = [f"{opening}\n\n{summary.strip()}\n\n{CLOSING}"]
     if state.pins:
         parts.append(f"## {PINS_HEADING}\n{write_pins(state.pins)}")
-    room = state.summary_room
-    if room is not None and room - state.measure(state.newest_input) < SMALL_ROOM:
+    if small:
         return "\n\n".join(parts) + "\n" + _in_short(state, summary)
     path, (first, last) = state.job.transcript_path, state.kept_range()
     lines = []

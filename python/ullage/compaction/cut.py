@@ -1001,7 +1001,8 @@ def _facts(source: CompactionInput, cut: Cut) -> Flow[tuple[Facts, Facts]]:
     if cut.start > 0:
         return facts, _unranked(source.context)
     yield from _fed(collector, source.context[cut.stop :], cut.stop)
-    return facts, collector.finish(ranked=False)
+    whole = collector.finish(ranked=False)
+    return replace(facts, later_inputs=len(whole.inputs) - len(facts.inputs)), whole
 
 
 def _fed(collector: Collector, items: Sequence[Item], first: int) -> Flow[None]:

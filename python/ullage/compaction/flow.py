@@ -55,7 +55,7 @@ from ullage.compaction.summary_call import Accepted, write_summary
 from ullage.effects import Call, Cancelled, Emit, Flow, LetOthersRun, RunHook, Store
 from ullage.exceptions import CompactionError, ContextTooLarge, UllageError
 from ullage.facts.model import Facts
-from ullage.facts.sections import CLOSING, NOTES_OPENING, OPENING
+from ullage.facts.sections import BRIEF_OPENING, CLOSING, NOTES_OPENING, OPENING
 from ullage.facts.words import summary_text as text_of_summary, text_of
 from ullage.observe.events import (
     CacheReset,
@@ -546,7 +546,7 @@ def _kept_with_notes(state: State, start: int, room: int | None) -> int:
 
 
 _MARKS = re.compile(
-    "|".join(re.escape(mark) for mark in (OPENING, CLOSING, NOTES_OPENING))
+    "|".join(re.escape(mark) for mark in (BRIEF_OPENING, OPENING, CLOSING, NOTES_OPENING))
     + r"|</?system-reminder\b",
     re.IGNORECASE,
 )

@@ -35,6 +35,7 @@ from ullage.facts.rules import (
     commitments_in,
     corrections_of,
     is_answer,
+    is_talk,
     names_value,
     note_rules,
     rules_in,
@@ -44,6 +45,7 @@ from ullage.facts.rules import (
 )
 from ullage.facts.sections import (
     family_of,
+    number_listed,
     parse_summary,
     read_numbered_messages,
     read_rules,
@@ -337,6 +339,7 @@ class Collector:
     def __init__(self, earlier: Collector | None = None) -> None:
         self._end = 0
         self._inputs: list[UserInput] = []
+        self._last_number = 0  # of a message of the user
         self._standing: list[UserInput] = []
         self._decisions: list[AnsweredQuestion] = []
         self._statements: list[Statement] = []
@@ -360,6 +363,7 @@ class Collector:
 
     def _go_on(self, earlier: Collector) -> None:
         self._inputs.extend(earlier._inputs)
+        self._last_number = earlier._last_number
         self._standing.extend(earlier._standing)
         self._decisions.extend(earlier._decisions)
         self._skills.update(earlier._skills)
@@ -420,6 +424,7 @@ class Collector:
                 self._standing.append(rule)
         inputs = [*read_numbered_messages(parsed.section(6)), *numbered]
         self._carry_inputs(index, with_newest(summary, inputs))
+        self._last_number = max(self._last_number, number_listed(parsed.section(6)))
 
     def _listed(self, index: int, summary: str) -> None:
         """The names that a summary holds; those that it lists with a file or command stay with it."""
@@ -444,8 +449,8 @@ class Collector:
 
     def _add(self, entry: UserInput) -> None:
         """Number a message of the user: by its summary, if that goes on upwards, else as the next."""
-        last = self._inputs[-1].number if self._inputs else 0
-        number = entry.number if entry.number > last else last + 1
+        last = self._last_number
+        number = self._last_number = entry.number if entry.number > last else last + 1
         self._inputs.append(replace(entry, number=number))
 
     def _words(self, index: int, words: Words, uuid: str) -> None:
@@ -632,6 +637,9 @@ class Collector:
         shown = self._shown.ranked() if ranked else ()
         inputs, standing = self._inputs, list({rule.text: rule for rule in self._standing}.values())
         word_counts = WordCounts(entry.text for entry in inputs)
+        standing = [
+            rule for rule in standing if rule.lasting or not is_talk(rule.text, word_counts)
+        ]
         if len(standing) > MANY_RULES:
             standing = [rule for rule in standing if not word_counts.are_common(rule.text)]
         if ranked:

@@ -270,6 +270,7 @@ class Facts:
     previous: Previous | None = None
     open_question: str = ""  # the assistant asked, and no answer followed
     interrupted: bool = False  # the user stopped the assistant, and nothing followed
+    later_inputs: int = 0  # the user's messages after these, which stay verbatim
     messages: int = 0
     tool_uses: int = 0
     word_counts: WordCounts = field(default_factory=WordCounts, compare=False)  # of the inputs

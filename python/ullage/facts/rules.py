@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from ullage._engine import core
 from ullage.facts.model import UserInput
+from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import unfenced
 
 # Patterns that are looked for in each sentence: the engine says at once which are in it and which cannot be, Python's search decides about the rest.
@@ -618,6 +619,15 @@ def rules_of(text: str) -> list[UserRule]:
 def rules_in(sentences: Sequence[tuple[str, str]]) -> list[UserRule]:
     """`rules_of`, of sentences that `typed_sentences` found."""
     return list(_rules(sentences))
+
+
+def is_talk(text: str, word_counts: WordCounts) -> bool:
+    """Whether so much of a conversation is worded like this that its form of a rule is not meant: it holds for no longer than the task, and commits nobody."""
+    if not (word_counts.is_said_often(text) or word_counts.are_common(text)):
+        return False
+    typed = typed_sentences(text)
+    lasting = any(rule.strength >= Strength.LASTING for rule in rules_in(typed))
+    return not lasting and not commitments_among(typed)
 
 
 def _rules(sentences: Sequence[tuple[str, str]]) -> Iterator[UserRule]:

@@ -39,6 +39,9 @@ OPENING = f"{_CONTINUED} that ran out of context. Its earlier part was replaced 
 """First line of Ullage's summary message. Bare messages have no flag and are recognised by this line. Its first sentence is the one
 that readers of Claude Code's logs look for; the second one is only Ullage's."""
 
+BRIEF_OPENING = f"{_CONTINUED}, summarised:"
+"""The same where there is hardly any room."""
+
 KEPT_HEADING = "## Kept by code"
 """Heading of the part that follows the sections; its lines were copied from the log."""
 
@@ -170,7 +173,7 @@ def parse_summary(text: str) -> Previous:
     from ullage.facts.model import Previous
 
     body = text.rpartition(f"\n{CLOSING}")[0] or _without_client_words(text)
-    if not text.lstrip().startswith(OPENING):
+    if not text.lstrip().startswith((OPENING, BRIEF_OPENING)):
         body = strip_draft(body)  # Ullage's has none, and may quote such tags
         body = _DRAFT_IN_WORDS.sub("", body, count=1)
     written, _, by_code = body.partition(f"\n{KEPT_HEADING}\n")
@@ -343,6 +346,15 @@ def read_numbered_messages(section: str) -> list[tuple[int, str]]:
         elif line.strip() and not (line.startswith("(") and not texts):
             return []
     return list(zip(numbers, texts, strict=True))
+
+
+_NOT_LISTED = pattern(r"\((\d{1,9}) (?:messages? )?left out")
+
+
+def number_listed(section: str) -> int:
+    """The number of the last message that a section 6 lists or says to have left out."""
+    match = _NOT_LISTED.match(section)
+    return int(match[1]) + len(read_numbered_messages(section)) if match else 0
 
 
 _RULE = pattern(

@@ -32,6 +32,8 @@ LONG_WORD = 6
 
 LEAST_SENTENCES, COMMON_PART, FEW = 24, 25, 3
 """Sentences from which some can be common; a word is that more than one in so many holds, and more than a few: a user gives several rules in one form."""
+OFTEN_PART, OFTEN = 10, 10
+"""A message is said often that is more than one in so many, and more than so many: who repeats a rule does so less."""
 COMMON_WORDS, COMMON_FORM = 0.8, 0.6
 """Shares from which a text says nothing of its own, and says it in the form of others."""
 
@@ -48,10 +50,20 @@ class WordCounts:
         self._weighed: dict[str, dict[str, float]] = {}
 
     def worth(self, text: str) -> float:
-        """How much a text says: words that few of the messages hold, numbers and names."""
+        """How much a text says: words that few of the messages hold, numbers and names. Among many messages a rare word says more than several common ones."""
         most, counts = len(self._texts) + 1, self._counts
+        power = 1 if most <= LEAST_SENTENCES else 2
         words = self._words(text).items()
-        return sum(weight * log(most / max(counts[word], 1)) for word, weight in words)
+        return sum(weight * log(most / max(counts[word], 1)) ** power for word, weight in words)
+
+    def names_nothing(self, text: str) -> bool:
+        """Whether a text holds neither number nor name, among so few messages that rare words say nothing."""
+        few = len(self._texts) < LEAST_SENTENCES
+        return few and max(self._words(text).values(), default=0.0) < NAME_WEIGHT
+
+    def is_said_often(self, text: str) -> bool:
+        """Whether so many messages are this one that it is talk, also where it has the words of a rule."""
+        return self._times[text] > max(len(self._texts) // OFTEN_PART, OFTEN)
 
     def are_common(self, text: str) -> bool:
         """Whether many other sentences have the words and the form of a text, as small talk does, also where it is worded as a rule; a sentence that is repeated is one."""
@@ -71,6 +83,10 @@ class WordCounts:
         if weights is None:
             weights = self._weighed[text] = _weights(text)
         return weights
+
+    @cached_property
+    def _times(self) -> Counter[str]:
+        return Counter(self._texts)
 
     @cached_property
     def _counts(self) -> Counter[str]:

@@ -620,7 +620,14 @@ def _rendered(
     units, carried = _units(facts, instructions)
     yield LetOthersRun()
     inputs = _inputs(facts, newest_apart=newest_apart)
+    texts = ReadTexts(facts.word_counts)
     wanted = {6, 9, *(n for n in (*units, *carried) if n > 0 and (units.get(n) or carried.get(n)))}
+    if (
+        tokens < ONLY_WORDS_TOKENS
+        and wanted <= _SPOKEN
+        and words_need(inputs, texts).whole > tokens
+    ):
+        wanted = {6}
     frame = _Frame.of(tokens, wanted)
     if not newest_apart and frame.tokens + (newest := newest_tokens(inputs)) > tokens:
         frame = _Frame.of(tokens - newest, wanted)  # fewer sections, so that it stands whole
@@ -628,7 +635,6 @@ def _rendered(
     new, old = frame.only(_focused(units, focus)), frame.only(_focused(carried, focus))
     most = room if user_tokens is None else min(room, user_tokens)
     essential = _essential(facts, new, old)
-    texts = ReadTexts(facts.word_counts)
     first = _first(facts, inputs, old, focus, _Room(room, most, sum(essential.values())), texts)
     yield LetOthersRun()
     if 1 in frame.sections:
@@ -661,7 +667,9 @@ def _rendered(
         for n in frame.sections
         if n not in (5, 6)
     }
-    body[6] = _users_words(inputs, old.get(6, []), rooms[6], focus, texts)
+    body[6] = _users_words(
+        inputs, old.get(6, []), rooms[6], focus, texts, newest_here=not facts.later_inputs
+    )
     yield LetOthersRun()
     named_room = min(demands.get(NAMES, 0), rooms.get(NAMES, 0))
     if 5 in frame.sections:  # what the others leave is for the course of the work
@@ -683,6 +691,10 @@ LEAST_TOKENS = 20
 
 SMALL_TOKENS = 600
 """Below it sections with nothing to say are left out, and those worth least are not begun."""
+
+ONLY_WORDS_TOKENS = 300
+"""Below it a conversation without work is only what the user said, where that does not fit."""
+_SPOKEN = frozenset({1, 5, 6, 9})
 
 BY_WORTH = (6, 3, 7, 4, 5, 1, 9, 8, 2)
 _SECTION_TOKENS = 60
@@ -800,11 +812,13 @@ def _first(
     room: _Room,
     texts: ReadTexts,
 ) -> _First:
-    need, carried = words_need(inputs, texts), _cost(old.get(6)) + _NOTE_TOKENS
+    newest_here = not facts.later_inputs
+    need = words_need(inputs, texts, newest_here=newest_here)
+    carried = _cost(old.get(6)) + _NOTE_TOKENS
     any_words = inputs or old.get(6)
     sizes = (need.whole + carried, need.telling + carried, need.newest)
     tokens = room.for_words(*sizes) if any_words else 0
-    words = _users_words(inputs, old.get(6, []), tokens, focus, texts)
+    words = _users_words(inputs, old.get(6, []), tokens, focus, texts, newest_here=newest_here)
     lost, _ = standing(facts, words)
     return _First(words, tokens, min(room.tokens * RULES_PERCENT // 100, _cost(lost)))
 
@@ -815,11 +829,14 @@ def _users_words(
     room: int,
     focus: tuple[str, ...],
     texts: ReadTexts,
+    *,
+    newest_here: bool,
 ) -> str:
     """Section 6: the user's words in the previous summary, then the newer ones."""
-    newest = words_need(inputs[-1:], texts).newest if old else 0
+    newest = words_need(inputs[-1:], texts, newest_here=newest_here).newest if old else 0
     carried = fill(old, max(room - newest, 0), "{} points of the previous summary") if old else ""
-    return joined((carried, user_messages(inputs, room - _spent(carried), focus, texts)))
+    left = room - _spent(carried)
+    return joined((carried, user_messages(inputs, left, focus, texts, newest_here=newest_here)))
 
 
 def _spent(text: str) -> int:

@@ -21,6 +21,7 @@ from ullage.facts.rules import (
     CommitmentKind,
     SearchedPatterns,
     commitments_among,
+    is_talk,
     rules_in,
     rules_of,
     typed_sentences,
@@ -381,6 +382,8 @@ def user_messages(
     tokens: int,
     focus: Sequence[str] = (),
     texts: ReadTexts | None = None,
+    *,
+    newest_here: bool = True,
 ) -> str:
     """Every message of the user, verbatim as far as they fit.
 
@@ -389,6 +392,7 @@ def user_messages(
         tokens: The cap, in UTF-8 bytes / 4.
         focus: Words in lower case: a message that holds one gives way after those that do not.
         texts: Texts as far as they were read; `None`: none were.
+        newest_here: The last of them is the newest of all, which gives way last.
     """
     texts = ReadTexts(WordCounts(entry.text for entry in inputs)) if texts is None else texts
     rows = _rows(inputs, texts)
@@ -396,9 +400,9 @@ def user_messages(
     for row in rows:
         row.quoted = row.entry.corrected_by not in present
         row.weigh()
-    _Fit(rows, tokens, focus, texts.word_counts).run()
+    _Fit(rows, tokens, focus, texts.word_counts, newest_here=newest_here).run()
     shown = [row for row in rows if row.shown]
-    missing = _missing(shown)
+    missing = _missing(shown, rows[-1].number if rows else 0)
     lines = [row.written() for row in shown]
     return "\n".join([_named(missing, tokens), *lines] if missing and shown else lines)
 
@@ -416,23 +420,25 @@ def _rows(inputs: Sequence[UserInput], texts: ReadTexts | None) -> list[_Row]:
     ]
 
 
-def _missing(shown: Sequence[_Row]) -> list[Span]:
-    """First and last numbers of what does not stand here before the newest: left out now, or by an earlier compaction."""
-    here = sorted({row.number for row in shown})
+def _missing(shown: Sequence[_Row], last: int) -> list[Span]:
+    """First and last numbers of what does not stand here up to the last message: left out now, or by an earlier compaction."""
+    here = sorted({row.number for row in shown} | {last + 1})
     gaps = pairwise([0, *here])
     return [(before + 1, number - 1) for before, number in gaps if number - before > 1]
 
 
-MOST_NAMED, TOKENS_FOR_A_SPAN = 6, 40
+MOST_NAMED, TOKENS_FOR_A_SPAN, NAMED_PART = 6, 40, 10
 """Runs of numbers that are named; the newest, where there are more, or where the room is too small."""
 
 
 def _named(spans: list[Span], tokens: int) -> str:
     most = min(MOST_NAMED, tokens // TOKENS_FOR_A_SPAN)
+    count = sum(b - a + 1 for a, b in spans)
     labels = [f"u{a}" if a == b else f"u{a}-u{b}" for a, b in spans[len(spans) - most :]]
     labels = labels if len(spans) <= most else ["…", *labels]
-    count = sum(b - a + 1 for a, b in spans)
-    return f"({count} message{'s' * (count != 1)} left out for room: {', '.join(labels)})"
+    line = f"({count} message{'s' * (count != 1)} left out for room: {', '.join(labels)})"
+    # Which they are can be read from the numbers that stand.
+    return line if cost(line) * NAMED_PART <= tokens else f"({count} left out for room)"
 
 
 class WordsNeed(NamedTuple):
@@ -443,15 +449,17 @@ class WordsNeed(NamedTuple):
     newest: int = 0  # of the newest message, whole
 
 
-def words_need(inputs: Sequence[UserInput], texts: ReadTexts | None = None) -> WordsNeed:
-    """What the user's words need; `texts`: see `user_messages`."""
+def words_need(
+    inputs: Sequence[UserInput], texts: ReadTexts | None = None, *, newest_here: bool = True
+) -> WordsNeed:
+    """What the user's words need; for the arguments see `user_messages`."""
     whole = telling = newest = 0
     rows = _rows(inputs, texts)
     for row in rows:
         row.asked = False
         row.weigh()
-        last = row is rows[-1]
-        newest = row.tokens + _NOTE * (len(rows) > 1)
+        last = newest_here and row is rows[-1]
+        newest = row.tokens + _NOTE * (len(rows) > 1) if last else 0
         if not says_nothing(row.entry.text):
             whole += row.tokens if last else min(row.tokens, max(ESSENTIAL_TOKENS, row.floor))
             telling += row.tokens if last else row.need
@@ -463,26 +471,35 @@ def newest_tokens(inputs: Sequence[UserInput]) -> int:
     return words_need(inputs[-1:]).newest + 1 + _NOTE * (len(inputs) > 1)
 
 
-_NOTE = 16
-"""Tokens of the line that names the messages that are missing."""
+_NOTE, SHORT_NOTE = 16, 8
+"""Tokens of the line that names the messages that are missing, and where it only counts them."""
 
 
 class _Fit:
     """Makes rows smaller until they fit, in steps from what loses least."""
 
     def __init__(
-        self, rows: list[_Row], tokens: int, focus: Sequence[str], word_counts: WordCounts
+        self,
+        rows: list[_Row],
+        tokens: int,
+        focus: Sequence[str],
+        word_counts: WordCounts,
+        *,
+        newest_here: bool,
     ) -> None:
         self._rows, self._tokens, self._focus = rows, tokens, focus
+        self._note = min(max(tokens // NAMED_PART, SHORT_NOTE), _NOTE)
+        self._newest = rows[-1] if rows and newest_here else None
+        self._older = rows[:-1] if newest_here else rows
         self._word_counts = word_counts
         self._spent = sum(row.tokens for row in rows)
         self._standing = sum(row.shown for row in rows)
-        short = (row.tokens for row in rows[:-1] if row.shown and not row.low)
+        short = (row.tokens for row in self._older if row.shown and not row.low)
         self._short = sum(tokens for tokens in short if tokens <= SHORT_TOKENS)
 
     @property
     def _over(self) -> int:
-        return self._spent + _NOTE - self._tokens
+        return self._spent + self._note - self._tokens
 
     def _weigh(self, row: _Row) -> None:
         """After a row has changed."""
@@ -491,10 +508,9 @@ class _Fit:
         self._spent += row.tokens - before
 
     def run(self) -> None:
-        if not self._rows or self._over - _NOTE <= 0:
+        if not self._rows or self._over - self._note <= 0:
             return
-        newest = self._rows[-1]
-        older = sorted(self._rows[:-1], key=self._wanted)
+        older = sorted(self._older, key=self._wanted)
         self._until_fits([row for row in older if not says_nothing(row.entry.text)], self._unasked)
         self._until_fits([row for row in older if says_nothing(row.entry.text)], self._left)
         self._once()
@@ -509,8 +525,8 @@ class _Fit:
         )
         self._shorten(self._rows, LEAST_TOKENS)
         self._until_fits(self._without_rules(older), self._left)
-        if newest.low and any(row.shown for row in older):
-            self._until_fits([newest], self._left)
+        if self._newest and self._newest.low and any(row.shown for row in older):
+            self._until_fits([self._newest], self._left)
         correcting = self._correcting()
         self._until_fits([row for row in older if row.number not in correcting], self._left)
         self._until_fits(older, self._left)
@@ -550,12 +566,18 @@ class _Fit:
 
     def _is_meant(self, row: _Row) -> bool:
         """Whether a message has a rule, and not only as the form of small talk."""
-        return bool(row.rules) and not self._word_counts.are_common(row.entry.text)
+        text = row.entry.text
+        common = self._word_counts.are_common(text) or is_talk(text, self._word_counts)
+        return bool(row.rules) and not common
 
     def _by_content(self, rows: list[_Row]) -> list[_Row]:
         """The rows that say least for their length first."""
         worth = [self._worth(row) for row in rows]
-        order = sorted(range(len(rows)), key=lambda at: (self._wanted(rows[at])[0], worth[at], at))
+        weak = [row.low and self._word_counts.names_nothing(row.entry.text) for row in rows]
+        order = sorted(
+            range(len(rows)),
+            key=lambda at: (self._wanted(rows[at])[0], not weak[at], worth[at], at),
+        )
         return [rows[at] for at in order]
 
     def _worth(self, row: _Row) -> float:
@@ -617,14 +639,16 @@ class _Fit:
                 cap = max(cap * 7 // 8 - 1, smallest)
 
     def _limit(self, row: _Row, cap: int, least: Mapping[int, int]) -> int:
-        newest = row is self._rows[-1]
-        if newest and row.tokens + _NOTE + self._short <= self._tokens:  # whole before what is long
+        newest = row is self._newest
+        if (
+            newest and row.tokens + self._note + self._short <= self._tokens
+        ):  # whole before what is long
             return row.tokens
         wanted = newest or self._wanted(row)[0]
         return max(cap * 2 if wanted else cap, row.floor, least.get(row.number, 0))
 
     def _cap(self, rows: list[_Row], least: Mapping[int, int]) -> int:
-        room = self._tokens - _NOTE
+        room = self._tokens - self._note
         low, high = LEAST_TOKENS, max((row.tokens for row in rows), default=LEAST_TOKENS)
         while low < high:
             middle = (low + high + 1) // 2
