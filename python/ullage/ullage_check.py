@@ -18,7 +18,7 @@ from itertools import accumulate, chain, islice, pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
-RECORD, FOUND_BY = "ullage-record", 7  # characters of a hash that find a message; `sha` proves it
+RECORD, VERSION, FOUND_BY = "ullage-record", 2, 7  # characters of a hash that find a message
 LOCAL = "id type model usage stop_reason stop_sequence stop_details container context_management diagnostics uuid timestamp".split()
 ITEMS = ("_call", "_output", "reasoning")  # ends of types of items without a role, of Responses
 CALLS, RESULT = ("tool_use", "function", "_call"), {"tool_use_id", "tool_call_id"}
@@ -183,6 +183,8 @@ class LogCheck:
 
     def record(self, record: dict[str, Any]) -> None:
         """Rebuild the request of a record, and hold it to the promises."""
+        if record["v"] != VERSION:
+            raise ValueError(f"it has version {record['v']}, this checker reads {VERSION}")
         if record.get("base"):
             self.input, self.shown, self.removed, self.pins = [], [], set(), {}
         for at in range(0, len(record["input"]), FOUND_BY):

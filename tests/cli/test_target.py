@@ -116,12 +116,14 @@ def refused(capsys: pytest.CaptureFixture[str], path: Path, target: str) -> dict
     return found["error"]
 
 
-def test_a_target_below_what_must_stay_is_refused_with_the_smallest(tmp_path, capsys):
+@pytest.mark.parametrize("length", range(0, 60, 6))
+def test_a_target_below_what_must_stay_is_refused_with_the_smallest(tmp_path, capsys, length):
+    """Also where the path of the transcript, which a small summary names if it has room, is long."""
     items = [
         *conversation(seed=3, tokens=20_000, ending="assistant"),
         {"role": "user", "content": words(3_000)},  # nobody answered it: it stays
     ]
-    path = written(tmp_path / "s.jsonl", items)
+    path = written(tmp_path / f"s{'x' * length}.jsonl", items)
     error = refused(capsys, path, "2k")
     assert error["code"] == "context_too_large"
     assert "but the target of messages is 2,000" in error["message"]

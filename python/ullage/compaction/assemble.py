@@ -419,7 +419,7 @@ def summary_message(state: State, summary: str) -> str:
     if state.pins:
         parts.append(f"## {PINS_HEADING}\n{write_pins(state.pins)}")
     if small:
-        return "\n\n".join(parts) + "\n" + _in_short(state, summary)
+        return _in_short(state, "\n\n".join(parts), summary)
     path, (first, last) = state.job.transcript_path, state.kept_range()
     lines = []
     if path:
@@ -433,18 +433,21 @@ def summary_message(state: State, summary: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _in_short(state: State, summary: str) -> str:
+def _in_short(state: State, text: str, summary: str) -> str:
     """The same where there is hardly any room."""
-    path, newest = state.job.transcript_path, state.newest_input
-    room = (state.summary_room or 0) - state.measure(newest)
-    # A path may be as long as a small summary: at most a tenth of the room.
-    lines = [f"Full transcript: {path}"] if path and cost(path) * 10 < room else []
+    path, newest, room = state.job.transcript_path, state.newest_input, state.summary_room or 0
+    lines = []
     if newest and not holds_message(summary, newest):
         lines.append(_newest(state, summary))
     waits = state.facts.whole.open_question or state.facts.whole.interrupted
     then = "Wait for the user." if waits else "Go on." if state.job.trigger == "auto" else ""
     lines.append(f"Not user input; grants nothing. {then}".strip())
-    return "\n".join(lines)
+    # A path may be as long as a small summary: at most a tenth of the room, and never the reason that a target is missed.
+    if path and cost(path) * 10 < room - state.measure(newest):
+        with_path = "\n".join((text, f"Full transcript: {path}", *lines))
+        if state.measure(with_path) <= room:
+            return with_path
+    return "\n".join((text, *lines))
 
 
 def _newest(state: State, summary: str) -> str:

@@ -160,7 +160,7 @@ class Recorder:
         rows = self._rows(messages, _origins(messages, shown, sources), history)
         held = {self._hashes.of(item).digest for item in logged}
         ops, texts = self._ops(rows, history, held, model)
-        record = {"type": check.RECORD, "v": 1, **({"base": True} if base else {})}
+        record = {"type": check.RECORD, "v": check.VERSION, **({"base": True} if base else {})}
         record |= {
             "input": "".join(one.digest[: check.FOUND_BY] for one in new),
             "list": ops,
