@@ -341,6 +341,7 @@ class Collector:
         self._inputs: list[UserInput] = []
         self._last_number = 0  # of a message of the user
         self._standing: list[UserInput] = []
+        self._talk: dict[str, bool] = {}  # whether a rule is only small talk, by its text
         self._decisions: list[AnsweredQuestion] = []
         self._statements: list[Statement] = []
         self._skills: dict[str, None] = {}
@@ -637,9 +638,10 @@ class Collector:
         shown = self._shown.ranked() if ranked else ()
         inputs, standing = self._inputs, list({rule.text: rule for rule in self._standing}.values())
         word_counts = WordCounts(entry.text for entry in inputs)
-        standing = [
-            rule for rule in standing if rule.lasting or not is_talk(rule.text, word_counts)
-        ]
+        for rule in standing:  # asked once: it takes the words of all messages
+            if not rule.lasting and rule.text not in self._talk:
+                self._talk[rule.text] = is_talk(rule.text, word_counts)
+        standing = [rule for rule in standing if rule.lasting or not self._talk[rule.text]]
         if len(standing) > MANY_RULES:
             standing = [rule for rule in standing if not word_counts.are_common(rule.text)]
         if ranked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -12,6 +12,7 @@ from functools import lru_cache
 from heapq import heapify, heappop, heapreplace
 from itertools import pairwise
 from math import log1p
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from ullage._engine import core
@@ -442,8 +443,10 @@ def _turns(facts: Facts) -> list[Dated]:
         for statement in facts.statements
         if statement.closing and (at := bisect_left(places, statement.index))
     }
+    all_steps = sorted(facts.steps, key=_index)
     for age, (entry, after) in enumerate(reversed(list(pairwise(inputs)))):
-        steps = [step for step in facts.steps if entry.index < step.index <= after.index]
+        first, end = (bisect_right(all_steps, at, key=_index) for at in (entry.index, after.index))
+        steps = all_steps[first:end]
         changed = dict.fromkeys(
             short_path(step.line.partition(" ")[2])
             for step in steps
@@ -456,6 +459,9 @@ def _turns(facts: Facts) -> list[Dated]:
             text = f"- Changed for message {entry.number}: {', '.join(names[:4])}{more}{_checked(steps)}"
             dated.append((entry.index, Unit(text, 2 + TURN_RANK * age)))
     return dated
+
+
+_index = attrgetter("index")
 
 
 def _checked(steps: Sequence[ToolStep]) -> str:
