@@ -629,7 +629,8 @@ def _rendered(
     ):
         wanted = {6}
     frame = _Frame.of(tokens, wanted)
-    if not newest_apart and frame.tokens + (newest := newest_tokens(inputs)) > tokens:
+    here = not newest_apart and not facts.later_inputs
+    if here and frame.tokens + (newest := newest_tokens(inputs)) > tokens:
         frame = _Frame.of(tokens - newest, wanted)  # fewer sections, so that it stands whole
     room = max(tokens, LEAST_TOKENS) - frame.tokens
     new, old = frame.only(_focused(units, focus)), frame.only(_focused(carried, focus))

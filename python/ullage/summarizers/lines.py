@@ -693,7 +693,7 @@ _PREPARES = re.compile(
 
 
 _ANNOUNCES = re.compile(
-    r"(?:^|(?<=[.!?:])[ \t]+|\n+)(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b[^.!?\n]{0,200}[:.]?\s*$",
+    r"(?:^|(?<=[.!?:])[ \t]|\n)(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b[^.!?\n]{0,200}[:.]?\s{0,9}$",
     re.I,
 )
 """The end of a remark that says which call follows: the call says it too."""
