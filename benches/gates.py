@@ -39,6 +39,7 @@ TOLERANCE_PERCENT = 5
 LIMIT_SECONDS = 600
 MESSAGES = 1_000
 ROUNDS = 100
+FORMS = ("anthropic", "openai_chat", "openai_responses", "gemini", "bedrock", "mistral")
 
 
 ROW = re.compile(r" *[\d,]+ \( *[\d.]+%\)")
@@ -74,6 +75,7 @@ def write_inputs(folder: Path) -> None:
 
     rng = random.Random(1)
     (folder / "messages.json").write_text(json.dumps(conversation(MESSAGES)))
+    (folder / "session.json").write_text(json.dumps(scenario(1, tokens=100_000).messages))
     (folder / "new.json").write_text(json.dumps(conversation(2, 7)))
     sessions = [session_file(scenario(seed, turns=30), layout=Layout()) for seed in range(1, 4)]
     (folder / "session.jsonl").write_bytes(b"".join(each.to_bytes() for each in sessions))
@@ -167,6 +169,33 @@ def idle(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
     return growth.idle_turns(MESSAGES)
 
 
+def real(
+    form: str, *, log: bool = False
+) -> Callable[[Path, Any], tuple[Callable[[], object], int]]:
+    """Turns as the provider's server answers them; at more messages they cost the same."""
+
+    def prepare(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+        from benches import growth
+
+        return growth.in_form(ROUNDS, form, ugly=True, log=log, turns=2 * growth.TURNS)
+
+    return prepare
+
+
+def acting(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
+    from benches import users
+
+    messages = loaded(folder, "session.json")
+    run, fresh, *_ = users.acting(messages, users.first_action(messages))
+    each = iter([fresh(), fresh()])
+
+    def once() -> None:
+        args, named = next(each)
+        run(*args, **named)
+
+    return once, 1
+
+
 def compaction(folder: Path, core: Any) -> tuple[Callable[[], object], int]:
     import ullage
 
@@ -180,6 +209,9 @@ CASES = (
     Case("scan of 1,000 messages", "message", scan),
     Case("a turn: two appended, counted, cut back", "turn", turn),
     Case("a manager's idle turn: two added, a request", "turn", idle),
+    *(Case(f"a turn of a server's body, {form}", "turn", real(form)) for form in FORMS),
+    Case("a turn of a server's body, anthropic, with a log", "turn", real("anthropic", log=True)),
+    Case("a turn in which old results are cleared", "turn", acting),
     Case("compaction of 200 messages, without a model", "message", compaction),
     Case("the same list of 1,000 passed again", "pass", again),
     Case("index of a transcript", "line", index),

@@ -1,7 +1,7 @@
 """How the cost of what users do grows: processor time a message (or a turn) by length, a megabyte by the size of a session's file.
 
     python -m benches.growth            prints the curves
-    python -m benches.growth --write    also draws them into docs/growth.svg and docs/growth-files.svg
+    python -m benches.growth --write    also draws them into docs/growth.svg, docs/growth-turns.svg and docs/growth-files.svg
     python -m benches.growth --files    only those of files
     python -m benches.growth --turns    only turns, as a table: each provider's form in its plainest and its ugliest shape
 
@@ -27,7 +27,7 @@ from weakref import finalize
 from benches import bodies
 
 from tests.kit.transcripts import Layout, session_file
-from ullage import ContextManager, compact
+from ullage import ContextManager, compact, validate
 from ullage._engine import core
 from ullage.batch import find_transcripts, inspect_file
 from ullage.sessions import compact_session, open_session
@@ -127,9 +127,9 @@ def take(manager: ContextManager, given: bodies.Turn) -> None:
 
 
 def in_form(
-    count: int, form: str, *, ugly: bool, log: bool = False
+    count: int, form: str, *, ugly: bool, log: bool = False, turns: int = 20 * TURNS
 ) -> tuple[Callable[[], object], int]:
-    """Turns at the end of a conversation of so many messages, as the provider's server gives them."""
+    """Turns at the end of a conversation of so many messages, as the provider's server gives them; so many are ready."""
     tools = [{"name": name, "input_schema": {"type": "object"}} for name in ("Bash", "Read")]
     path = _FOLDER / f"turns-{count}.jsonl" if log else None
     if path is not None:
@@ -142,12 +142,14 @@ def in_form(
         system="Build.",
         log=path,
     )
-    numbers = iter(range(count + 20 * TURNS))
+    numbers = iter(range(count + turns))
     manager.add(bodies.opening(form))
     while len(manager.messages) < count:
         for number in islice(numbers, 50):
             take(manager, bodies.turn(form, number, ugly=ugly))
-    manager.prepare()
+    assert validate(
+        manager.prepare().messages, provider=form, model=bodies.FORMS[form][0], tools=tools
+    ).ok
     coming = [bodies.turn(form, number, ugly=ugly) for number in numbers]
     turns = iter(coming)
 
@@ -207,7 +209,7 @@ _ACTING = _acting_policy()
 _SHAPES = ((False, "bare messages"), (True, "bodies of servers"))
 
 TURNS_OF = tuple(
-    Curve(f"a turn, {name}, {shape}", partial(in_form, form=form, ugly=ugly, log=log), 10_000)
+    Curve(f"a turn, {name}, {shape}", partial(in_form, form=form, ugly=ugly, log=log))
     for name, form, log in (
         *((form, form, False) for form in bodies.FORMS),
         ("anthropic with a log", "anthropic", True),
@@ -343,8 +345,17 @@ def lengths_of(curve: Curve) -> list[int]:
 
 # ---- drawing ---------------------------------------------------------------------------------
 
-WIDTH, HEIGHT, LEFT, TOP = 760, 400, 60, 30
-COLOURS = ("#1b6ca8", "#c8553d", "#3a7d44", "#7b4b94", "#b8860b", "#444444")
+WIDTH, HEIGHT, LEFT, TOP = 760, 420, 60, 30
+COLOURS = (
+    "#1b6ca8",
+    "#c8553d",
+    "#3a7d44",
+    "#7b4b94",
+    "#b8860b",
+    "#444444",
+    "#d17bb0",
+    "#5bb5c5",
+)
 
 
 Measured = tuple[Curve, list[int], list[float]]
@@ -352,7 +363,7 @@ Measured = tuple[Curve, list[int], list[float]]
 
 def drawn(measured: Sequence[Measured], axis: Axis = LENGTHS) -> str:
     """The curves as an SVG picture."""
-    right, bottom = WIDTH - 20, HEIGHT - 120
+    right, bottom = WIDTH - 40, HEIGHT - 140
     most = 4.0
 
     def x(length: int) -> float:
@@ -402,11 +413,14 @@ def main(arguments: list[str]) -> int:
         print(turns_table())
         return 0
     files = [measure(curve, [n for n in MEGABYTES if n <= curve.longest]) for curve in FILES]
-    talks = [] if chosen.files else [measure(curve, lengths_of(curve)) for curve in CURVES]
+    pictures = {"growth-files.svg": drawn(files, SIZES)}
+    if not chosen.files:
+        talks = [curve for curve in CURVES if curve not in TURNS_OF]
+        for name, curves in (("growth.svg", talks), ("growth-turns.svg", TURNS_OF[1::2])):
+            pictures[name] = drawn([measure(curve, lengths_of(curve)) for curve in curves])
     if chosen.write:
-        (DOCS / "growth-files.svg").write_text(drawn(files, SIZES), encoding="utf-8")
-        if talks:
-            (DOCS / "growth.svg").write_text(drawn(talks), encoding="utf-8")
+        for name, picture in pictures.items():
+            (DOCS / name).write_text(picture, encoding="utf-8")
     return 0
 
 

@@ -175,6 +175,13 @@ def acting_turn(folder: Path) -> Operation:
     del folder
     messages = scenario(1, tokens=context.TOKENS).messages
     at = first_action(messages)
+    contenders = {OURS: acting(messages, at), **peers_at(messages[: at + 1])}
+    title = f"a turn in which old results are cleared, at {at + 1} messages"
+    return Operation(title, "µs a turn", 1, contenders)
+
+
+def acting(messages: list[Message], at: int) -> Contender:
+    """The request after the message at this place, by a manager that has made all before it."""
 
     def fresh() -> tuple[tuple[Any, ...], dict[str, Any]]:
         manager = ContextManager(model=MODEL, context_window=ACTING_WINDOW)
@@ -186,9 +193,7 @@ def acting_turn(folder: Path) -> Operation:
         manager.add(messages[at])
         assert manager.prepare().reports
 
-    contenders = {OURS: Contender(act, fresh), **peers_at(messages[: at + 1])}
-    title = f"a turn in which old results are cleared, at {at + 1} messages"
-    return Operation(title, "µs a turn", 1, contenders)
+    return Contender(act, fresh)
 
 
 def first_action(messages: list[dict[str, Any]]) -> int:
