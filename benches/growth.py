@@ -147,9 +147,9 @@ def in_form(
     while len(manager.messages) < count:
         for number in islice(numbers, 50):
             take(manager, bodies.turn(form, number, ugly=ugly))
-    assert validate(
-        manager.prepare().messages, provider=form, model=bodies.FORMS[form][0], tools=tools
-    ).ok
+    prepared, model = manager.prepare().messages, bodies.FORMS[form][0]
+    # All of the rules but that of the model's own window, which is far smaller than what is measured here.
+    assert validate(prepared, provider=form, model=model, tools=tools, skip=("A24",)).ok
     coming = [bodies.turn(form, number, ugly=ugly) for number in numbers]
     turns = iter(coming)
 
