@@ -190,7 +190,10 @@ class SessionScreen(Screen[None]):
             self._show_now(self.shown)
 
     def _look(self) -> None:
-        if self.follow and self.shown is not None and self.shown.has_changed():
+        if not self.follow or self.shown is None or not self.shown.has_changed():
+            return
+        # A thread cannot be stopped: a file that grows faster than it opens is opened by one at a time.
+        if not any(worker.group == "open" and worker.is_running for worker in self.app.workers):
             self._load()
 
     def _show_now(self, shown: ShownSession) -> None:
