@@ -192,8 +192,9 @@ class SessionScreen(Screen[None]):
     def _look(self) -> None:
         if not self.follow or self.shown is None or not self.shown.has_changed():
             return
-        # A thread cannot be stopped: a file that grows faster than it opens is opened by one at a time.
-        if not any(worker.group == "open" and worker.is_running for worker in self.app.workers):
+        # A thread cannot be stopped, so a file that grows faster than it opens is opened by one thread at a time.
+        mine = (worker for worker in self.app.workers if worker.node is self)
+        if not any(worker.group == "open" and worker.is_running for worker in mine):
             self._load()
 
     def _show_now(self, shown: ShownSession) -> None:
