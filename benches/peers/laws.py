@@ -108,8 +108,9 @@ def stated(messages: Messages, target: int) -> Iterator[str]:
             yield f"{stated} tokens {name} are stated, and there are {found}"
     for item in result.messages:
         yield from miscounted(item, messages)
+    summarized = sum(messages[at]["role"] == "user" for at in report.removed)
     for item in result.summary_messages:
-        yield from misread(text_of(item), messages)
+        yield from misread(text_of(item), messages, summarized)
         yield from misleading(text_of(item), result.messages)
     said = re.search(r"(\d+) messages were kept verbatim after", text_of(result.messages[0]))
     if said and int(said[1]) != len(report.kept):
@@ -140,7 +141,7 @@ def miscounted(item: Any, messages: Messages) -> Iterator[str]:
                 yield "what is left of a result is not its beginning and its end"
 
 
-def misread(summary: str, messages: Messages) -> Iterator[str]:
+def misread(summary: str, messages: Messages, summarized: int) -> Iterator[str]:
     """A summary whose sections are not in order or empty, or whose list of the user's messages is not all of them, each once."""
     numbers = [int(number) for number in re.findall(r"(?m)^## (\d)\. ", summary)]
     if numbers != sorted({*numbers}):
@@ -151,17 +152,23 @@ def misread(summary: str, messages: Messages) -> Iterator[str]:
         return
     listed = re.search(r"(?ms)^## 6\. All User Messages\n(.*?)(?=^## |^\[End)", summary)
     texts = [text_of(item) for item in messages if item["role"] == "user"]
-    places = list[int]()
+    shown, named, missing = list[int](), list[int](), 0
     for line in listed[1].split("\n") if listed else ():
         if row := re.match(r"(\d+)\. (.*)", line):
-            places.append(int(row[1]))
+            shown.append(int(row[1]))
             yield from unquoted(row[2], texts[int(row[1]) - 1])
-        for first, last in (
-            re.findall(r"u(\d+)(?:-u?(\d+))?", line) if "left out for room" in line else ()
-        ):
-            places += range(int(first), int(last or first) + 1)
-    if sorted(places) != [*range(1, len(places) + 1)]:
-        yield f"the user's messages in the summary are {places}"
+        elif row := re.match(r"\((\d+)(?: messages?)? left out for room(: …)?", line):
+            missing = int(row[1])
+            for first, last in re.findall(r"u(\d+)(?:-u(\d+))?", line):
+                named += range(int(first), int(last or first) + 1)
+            # Named all, or the newest after an ellipsis, or none: then their count stands alone.
+            if named and (len(named) >= missing if row[2] else len(named) != missing):
+                yield f"{missing} messages are left out, and named are {named}"
+    numbers = {*range(1, len(shown) + missing + 1)}
+    if len({*shown}) < len(shown) or not {*shown} <= numbers or not {*named} <= numbers - {*shown}:
+        yield f"the user's messages in the summary are {shown}, {missing} left out: {named}"
+    if listed and len(numbers) != summarized:
+        yield f"{len(numbers)} messages of the user are in the summary, and {summarized} were summarized"
 
 
 def unquoted(shown: str, text: str) -> Iterator[str]:

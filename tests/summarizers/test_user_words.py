@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -209,6 +211,22 @@ def test_low_content_goes_whole_before_anything_is_shortened():
     assert "(7 left out for room)" in told  # their numbers would take more than a tenth of the room
     assert told.count("I really like how it turned out") == told.count("(8 times)") == 1
     assert "[…" not in told
+
+
+@pytest.mark.parametrize("tokens", range(110, 400, 10))
+def test_the_numbers_that_are_named_are_as_many_as_are_counted(tokens):
+    """Runs of one, between messages that stand: named all, or the newest after an ellipsis."""
+    items = []
+    for n in range(7):
+        words = " ".join(f"cursor{n}{k}" for k in range(60)) if n % 2 else f"Use port {n}000."
+        items += [user(f"Request {n}: {words}"), said("ok")]
+    told = user_messages(collect(items).inputs, tokens)
+    named = re.search(r"\((\d+) messages? left out for room: (…, )?([^)]*)\)", told)
+    for count, ellipsis, labels in [named.groups()] if named else []:
+        ends = [label.replace("u", "").split("-") for label in labels.split(", ")]
+        numbers = [at for each in ends for at in range(int(each[0]), int(each[-1]) + 1)]
+        assert len(numbers) < int(count) if ellipsis else len(numbers) == int(count), told
+        assert not {str(number) for number in numbers} & {*re.findall(r"(?m)^(\d+)\. ", told)}
 
 
 def test_where_room_is_short_sentences_that_only_tell_a_story_give_way():

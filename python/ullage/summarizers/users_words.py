@@ -434,7 +434,7 @@ MOST_NAMED, TOKENS_FOR_A_SPAN, NAMED_PART = 6, 40, 10
 def _named(spans: list[Span], tokens: int) -> str:
     most = min(MOST_NAMED, tokens // TOKENS_FOR_A_SPAN)
     count = sum(b - a + 1 for a, b in spans)
-    labels = [f"u{a}" if a == b else f"u{a}-u{b}" for a, b in spans[len(spans) - most :]]
+    labels = [f"u{a}" if a == b else f"u{a}-u{b}" for a, b in spans[max(len(spans) - most, 0) :]]
     labels = labels if len(spans) <= most else ["…", *labels]
     line = f"({count} message{'s' * (count != 1)} left out for room: {', '.join(labels)})"
     # Which they are can be read from the numbers that stand.
