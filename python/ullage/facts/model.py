@@ -274,6 +274,8 @@ class Facts:
     messages: int = 0
     tool_uses: int = 0
     word_counts: WordCounts = field(default_factory=WordCounts, compare=False)  # of the inputs
+    # What a writer read out of them, as a summary is written several times until it fits.
+    read: dict[str, tuple[object, object]] = field(default_factory=dict, compare=False)
 
     def __repr__(self) -> str:
         return (

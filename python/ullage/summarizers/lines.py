@@ -8,7 +8,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from heapq import heapify, heappop, heapreplace
 from itertools import pairwise
 from math import log1p
@@ -588,7 +587,7 @@ def course_units(facts: Facts, earlier: Sequence[str] = ()) -> CourseUnits:
     )
     changed = tuple(file for file in facts.files if file.written)
     asked = tuple((entry.index, entry.number) for entry in facts.inputs if entry.number)
-    return _ranked(
+    given = (
         tuple(remarks),
         changed,
         facts.steps,
@@ -597,9 +596,13 @@ def course_units(facts: Facts, earlier: Sequence[str] = ()) -> CourseUnits:
         max(facts.messages, 1),
         asked,
     )
+    before, units = facts.read.get("course", (None, None))
+    if before != given or not isinstance(units, CourseUnits):
+        units = _ranked(*given)
+        facts.read["course"] = given, units
+    return units
 
 
-@lru_cache(maxsize=4)  # a summary is written several times until it fits
 def _ranked(
     remarks: tuple[Statement, ...],
     changed: tuple[FileUse, ...],
