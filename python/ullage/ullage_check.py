@@ -395,8 +395,8 @@ def main() -> int:
         check.held(parsed(body))
     lines = [f"BROKEN {kind} ({where}): {words}" for kind, where, words in check.problems]
     lines += [f"{name}: {count}" for name, count in check.counts.items() if count]
-    result = f"{len(check.problems) or 'nothing'} broken"
-    print(*check.notes, *lines, result if check.counts else "no record and no compaction", sep="\n")
+    end = f"{len(check.problems) or 'nothing'} broken{' that shows without a record' * bool(check.notes)}"
+    print(*check.notes, *lines, end if check.counts else "no record and no compaction", sep="\n")
     return bool(check.problems)
 
 

@@ -248,6 +248,7 @@ def test_a_compaction_is_checked_from_an_empty_folder(tmp_path: Path):
     (tmp_path / "record.jsonl").write_text(json.dumps(record))
     found = alone(tmp_path, "talk.json", "record.jsonl")
     assert found.returncode == 0, found.stdout + found.stderr
+    assert found.stdout.endswith("\nnothing broken\n")
     assert "rebuilt: 1" in found.stdout
     assert check.LogCheck(json.dumps(talk).encode(), json.dumps(record).encode()).requests == [
         [check.canonical(message) for message in done.messages]
@@ -581,3 +582,4 @@ def test_of_a_compaction_by_another_program_it_says_what_can_be_said(
     assert found.returncode == 0, found.stderr
     assert says in found.stdout
     assert f"unverifiable: {unverifiable}" in found.stdout
+    assert found.stdout.endswith("\nnothing broken that shows without a record\n")
