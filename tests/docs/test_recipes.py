@@ -40,24 +40,24 @@ RULE = Recipe(
     (
         Change(
             "python/ullage/legality/rules.toml",
-            'A33 = { demand = "max_tokens is not 13", advice = "ask for 12", source = "ours" }\n',
+            'A99 = { demand = "max_tokens is not 13", advice = "ask for 12", source = "ours" }\n',
         ),
         Change(
             "python/ullage/_reference/rules.py",
-            '    if facts.max_tokens == 13:\n        out.error("A33", -1, -1, "max_tokens 13")\n',
+            '    if facts.max_tokens == 13:\n        out.error("A99", -1, -1, "max_tokens 13")\n',
             after='"""Bytes and tokens of the whole request (A23, A24)."""\n',
         ),
         Change(
             "tests/golden/vectors/anthropic_rules.py",
             "VECTORS += [\n"
-            '    {**vector(f"A33{n}", "A33", "toy", [U("q")], errors="A33" * (n == 13), max_tokens=n), "ours": True}\n'
+            '    {**vector(f"A99{n}", "A99", "toy", [U("q")], errors="A99" * (n == 13), max_tokens=n), "ours": True}\n'
             "    for n in (12, 13, 14)\n"
             "]\n",
         ),
     ),
     "from ullage import validate\n"
     "report = validate([{'role': 'user', 'content': 'hi'}], max_tokens=13)\n"
-    "assert report.rules == {'A33'} and 'ask for 12' in str(report), report\n",
+    "assert report.rules == {'A99'} and 'ask for 12' in str(report), report\n",
     run="tests/golden/make_vectors.py",
 )
 

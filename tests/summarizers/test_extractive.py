@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from tests.kit import user
+from tests.kit import result, use, user
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import collect
 from ullage.facts.collector import figures
-from ullage.facts.sections import parse_sections, read_user_messages, user_message
+from ullage.facts.sections import OPENING, parse_sections, read_user_messages, user_message
 from ullage.summarizers.budgeted_text import allot, cost, shorten
-from ullage.summarizers.extractive import ExtractiveSummarizer, render
+from ullage.summarizers.extractive import ExtractiveSummarizer, carried_units, render, repository
 
 
 def call(name: str, number: int, **given) -> dict:
@@ -284,3 +284,142 @@ def test_remarks_that_only_prepare_are_not_listed_once_their_turn_is_reported():
     assert report in done
     assert "Now remove the lane of form" not in done
     assert "Now remove the lane of form 3" in render(collect(turn[:-1]))
+
+
+def repository_after(*runs: tuple[str, str, bool]) -> str:
+    """What is said of the repository after commands, each with its output and whether it failed."""
+    items = [user("Fix the parser.")]
+    for at, (command, output, failed) in enumerate(runs):
+        items.append({"role": "assistant", "content": [use(f"c{at}", "Bash", command=command)]})
+        items.append(user([result(f"c{at}", output, is_error=failed)]))
+    return repository(collect(items))
+
+
+COMMITTED = ("git commit -am fix", "[lexer 1a2b3c4] fix\n 1 file changed", False)
+SWITCHED = ("git switch -c parser origin/main", "", False)
+
+
+@pytest.mark.parametrize(
+    ("runs", "says"),
+    [
+        ((COMMITTED,), "newest commit 1a2b3c4 on lexer, no push seen since; no file changed since"),
+        (
+            (("git push", "", False), COMMITTED),
+            "newest commit 1a2b3c4 on lexer, no push seen since; no file changed since",
+        ),
+        (
+            ((f"{COMMITTED[0]} && git push", COMMITTED[1], False),),
+            "newest commit 1a2b3c4 on lexer, pushed; no file changed since",
+        ),
+        (
+            (COMMITTED, ("git push", "", False), SWITCHED),
+            "newest commit 1a2b3c4 on lexer, pushed; since then on parser; no file changed since",
+        ),
+        (
+            (COMMITTED, SWITCHED, ("git switch -", "Switched to branch 'lexer'", False)),
+            "newest commit 1a2b3c4 on lexer, no push seen since; no file changed since",
+        ),
+        ((SWITCHED,), "on parser; no commit seen; no file changed"),
+        ((("git switch -c parser", "fatal: a branch named 'parser' already exists", True),), ""),
+        (
+            (SWITCHED, ("git branch --show-current", "grammar", False)),
+            "on grammar; no commit seen; no file changed",
+        ),
+        (
+            (
+                SWITCHED,
+                (
+                    "git merge main --no-edit 2>&1",
+                    "Automatic merge failed; fix conflicts and then commit the result.",
+                    True,
+                ),
+            ),
+            "on parser; no commit seen; no file changed; `git merge main --no-edit` stopped at conflicts",
+        ),
+        (
+            (
+                SWITCHED,
+                ("git merge main", "Automatic merge failed; fix conflicts", True),
+                ("git merge --abort", "", False),
+            ),
+            "on parser; no commit seen; no file changed",
+        ),
+    ],
+)
+def test_the_repository_is_as_the_commands_left_it(
+    runs: tuple[tuple[str, str, bool], ...], says: str
+):
+    assert repository_after(*runs) == (says and f"Repository: {says}")
+
+
+OFFER = "All of it is tested.\n\nThe next step, if you like, is to drop the second parser."
+CHOICES = "Want to:\n1. **Do it now** - as part of this branch\n2. **Quick fix** - copy the helper\n3. **Later** - park it"
+
+
+@pytest.mark.parametrize(
+    ("offered", "reply", "told"),
+    [
+        (OFFER, "yes, let's do that", "proposed: “The next step, if you like, is to drop the second parser.”"),
+        (OFFER, "do it", "proposed: “The next step, if you like, is to drop the second parser.”"),
+        (CHOICES, "let's do 2 for now, can you file an issue? it must name the team and the module", "Quick fix"),
+        ("### Scenario 1: rails\nOne.\n\n### Scenario 2: lanes\nTwo.\n\n1. Left?\n2. Right?", "i like option 2", "lanes"),
+    ],
+)  # fmt: skip
+def test_a_short_reply_stands_with_what_it_points_at(offered: str, reply: str, told: str):
+    items = [user("Fix the parser."), said(offered), user(reply), said("Done."), user("Go on.")]
+    assert told in render(collect(items), tokens=1_000)
+
+
+@pytest.mark.parametrize(
+    "reply", ["1. it happened twice 2. it is slow", "what does it do?", "now fix the lexer too"]
+)
+def test_a_reply_of_its_own_points_at_nothing(reply: str):
+    items = [user("Fix the parser."), said(f"{OFFER}\n\n{CHOICES}"), user(reply), said("Done.")]
+    facts = collect(items)
+    assert (facts.inputs[1].question, facts.decisions) == ("", ())
+
+
+def test_a_proposal_is_read_back_with_the_reply():
+    row = user_message(2, "do it", "(proposed: “Drop it?”)")
+    assert read_user_messages(row) == ["do it"]
+
+
+GO_FAILS = "ok  \tparser\t1.1s\n--- FAIL: TestLexer (0.00s)\n    lexer_test.go:9: got 3\nFAIL\tlexer\t0.8s\nFAIL"
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "is_error", "failure"),
+    [
+        ("go test ./... 2>&1 | tail -100", GO_FAILS, False, "--- FAIL: TestLexer (0.00s)"),
+        ("npm run check || true", "x\nnpm error Lifecycle script failed", False, "npm error"),
+        ("pytest -q; echo done", "E   assert 1 == 2\n=== 1 failed, 2 passed in 1s ===", False, "E   assert"),
+        ("pytest -q | tail -3", "=== 12 passed in 1s ===", False, None),
+        ("cat build.log | tail -5", GO_FAILS, False, None),  # it shows what another run said
+        ("grep -rn 'a|b' src", "Exit code 1", True, None),
+        ("rg -n foo", "Exit code 2\nregex parse error: unclosed group", True, "regex parse error"),
+    ],
+)  # fmt: skip
+def test_what_a_pipe_hides_is_read_and_a_search_without_a_match_has_not_failed(
+    command: str, output: str, is_error: bool, failure: str | None
+):
+    call = {"role": "assistant", "content": [use("c", "Bash", command=command)]}
+    facts = collect([user("Test it."), call, user([result("c", output, is_error=is_error)])])
+    assert [each.line[: len(failure or "")] for each in facts.failures] == (
+        [failure] if failure else []
+    )
+    assert [each.ok for each in facts.commands] == [failure is None]
+
+
+def test_a_section_without_room_says_that_something_is_left_out():
+    items = [user("Fix the parser.")]
+    for at in range(9):
+        call = use(f"c{at}", "Bash", command=f"make target-{at} " + "x" * 400)
+        items.append({"role": "assistant", "content": [call]})
+        failed = result(f"c{at}", f"error: rule {at} is missing " + "y" * 400, is_error=True)
+        items += [user([failed]), user(f"In part {at} the name of field {at} is column {at}. " * 9)]
+    texts = [render(collect(items), tokens=tokens) for tokens in range(600, 1_600, 100)]
+    sections = [parse_sections(text)[4].strip() for text in texts]
+    assert "(nothing)" not in sections
+    assert "(9 left out)" in sections
+    again = collect([user(f"{OPENING}\n\n{texts[sections.index('(9 left out)')]}"), user("Go on.")])
+    assert carried_units(again).get(4, []) == []

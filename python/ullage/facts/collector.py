@@ -80,6 +80,7 @@ from ullage.facts.words import (
     others_in,
     own_text,
     own_words,
+    proposal,
     result_text,
     summary_text,
     text_of,
@@ -166,7 +167,10 @@ _NAMED = re.compile(
 _BARE = re.compile(
     r"(?:^|\b(?:go with|let['’]?s (?:try|do|go with|take)|try|take|do|pick|choose|prefer|want|think)) ?#?(\d{1,2}|[A-H]|^[a-h])(?=\W|$)"
 )
-_OFFER = r"^[#>*_\s-]{{0,8}}(?:(?:option|approach|choice|variant|alternative|proposal) ){}#?[*_(]{{0,3}}{}[*_]{{0,2}}[.):\]—–-]"
+_LISTS = re.compile(r"\s*\d{1,2}[.)]\s+\S")
+"""A list of the user's own: "1. it happened twice"."""
+
+_OFFER = r"^[#>*_\s-]{{0,8}}(?:(?:option|approach|choice|variant|alternative|proposal|scenario|design|version|plan) ){}#?[*_(]{{0,3}}{}[*_]{{0,2}}[.):\]—–-]"
 
 
 def chosen_option(reply: str, offers: Sequence[str]) -> str:
@@ -176,8 +180,13 @@ def chosen_option(reply: str, offers: Sequence[str]) -> str:
         reply: The user's message.
         offers: What the assistant said before, the newest last.
     """
-    named = _NAMED.search(reply) if len(reply) <= MAX_CHOICE else None
-    match = named or (_BARE.search(reply.strip()) if len(reply) <= MAX_BARE_CHOICE else None)
+    match = named = _NAMED.search(reply) if len(reply) <= MAX_CHOICE else None
+    if named is None and len(reply) <= MAX_CHOICE and not _LISTS.match(reply):
+        # In a longer one only its first clause chooses: "let's do 2 for now, can you file the issue?"
+        clause = reply.strip()
+        if len(clause) > MAX_BARE_CHOICE:
+            clause = re.split(r"[,.;:!?\n](?=\s|$)", clause, maxsplit=1)[0]
+        match = _BARE.search(clause) if len(clause) <= MAX_BARE_CHOICE else None
     if match is None:
         return ""
     for text in reversed(offers):
@@ -268,6 +277,13 @@ NAMES_CHARS = 20_000
 """Characters of one text that are searched for names: half at each end."""
 
 _SHORT_ANSWER = 300
+_POINTS = re.compile(
+    r"(?:(?:ok(?:ay)?|yes|yeah|yep|sure|great|cool|nice|perfect)\b[,.!]? )?(?:please |then )?"
+    r"(?:(?:let['’]?s|can (?:we|you)|please|just) )?(?:do|add|try|build|fix|implement|change|use|run) (?:that|it|this|both|those|these)\b[^\n]{0,20}",
+    re.I,
+)
+"""A reply that means what was said just before it, if nothing was asked: "yes, let's do that"."""
+
 
 MANY_RULES = 6
 """Different ones from which some may be small talk in the form of a rule, which binds nobody; fewer take little room."""
@@ -462,6 +478,8 @@ class Collector:
 
     def _input(self, index: int, text: str, kind: Kind, uuid: str = "") -> None:
         question = asks(self._last_said) if len(text) <= _SHORT_ANSWER else ""
+        if not question and (is_answer(text) or _POINTS.match(text.strip())):
+            question = proposal(self._last_said)
         self._add(UserInput(index, text, kind, question, uuid=uuid))
         self._open.stated(text, index, by_user=True)
         if question and kind is Kind.PROMPT and is_answer(text):

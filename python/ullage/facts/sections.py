@@ -261,7 +261,7 @@ def _kept_by_code(text: str) -> tuple[tuple[tuple[int, str], ...], str]:
 
 _RUN = pattern(r"`{3,}|~{3,}")
 _ITEM = pattern(
-    r"^(\d{1,6})\. ?(?:\((?:asked: “[^”\n]*”|replaced by (?:message \d{1,6}|a later message)(?:: “[^”\n]*”)?|refusing a tool call|\d{1,6} times)\) ?){0,3}(.*)$"
+    r"^(\d{1,6})\. ?(?:\((?:(?:asked|proposed): “[^”\n]*”|replaced by (?:message \d{1,6}|a later message)(?:: “[^”\n]*”)?|refusing a tool call|\d{1,6} times)\) ?){0,3}(.*)$"
 )
 
 
@@ -287,7 +287,7 @@ def user_message(number: int, text: str, about: str = "") -> str:
     Args:
         number: From 1.
         text: The user's words.
-        about: The question that they answer, as `(asked: “…”)`; empty if none.
+        about: The question that they answer, as `(asked: “…”)`, or what was proposed, as `(proposed: “…”)`; empty if none.
     """
     lead = f"{number}. {about} " if about else f"{number}. "
     # A bare line would lose leading or trailing white space.

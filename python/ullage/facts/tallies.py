@@ -56,6 +56,44 @@ def read_outcome(text: str, *, is_error: bool) -> CallOutcome:
     return CallOutcome(not failed, code, line, "")
 
 
+PIPED = re.compile(r"\|\s*(?:head|tail|grep|rg|sed|awk|cat|less|sort|uniq|tee|wc)\b[^|;&]*$")
+"""A command's end that only picks lines of its output; its exit code is that of the picking."""
+
+_HIDES_CODE = re.compile(rf"{PIPED.pattern}|\|\|\s*(?:true|:)\s*$|;\s*(?:true|echo\b[^;|&]*)$")
+_FAILED_RUN = re.compile(
+    r"FAIL(?:ED)?(?:[\s:]|$)|(?:\[[\w:.-]+\] )?ERROR task failed|npm (?:ERR!|error)|BUILD FAILED|make(?:\[\d+\])?: \*\*\*|error(?:\[E\d+\])?: |"
+    r"exit status [1-9]|test result: FAILED|(?:=+ )?[1-9]\d* failed\b|Tests?:.*\b[1-9]\d* failed\b|Found [1-9]\d* errors?\b|✖ \d+ problems? \([1-9]"
+)
+"""How test runners and compilers end their output when something failed."""
+
+LAST_CHARS, LAST_LINES = 1_000, 4
+"""Of an output, in which such an end is looked for: what is printed after a test run is short."""
+
+_FINDS = re.compile(
+    r"(?:cd [^;&|]+ && )?(?:git )?(?:rg|[ef]?grep|diff)\b[^;&|]*(?:\|\s*(?:rg|grep)\b[^;&|]*)?$"
+)
+_QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*\"""")
+_NO_OUTPUT = "Command: "  # what Codex writes above all output
+
+
+def ran(command: str, outcome: CallOutcome, text: str) -> CallOutcome:
+    """The outcome of a shell command whose exit code says something else: of a search that found nothing, or of the `tail` that shortens a test's output."""
+    if (
+        outcome.exit_code == 1
+        and _FINDS.match(_QUOTED.sub("''", command))
+        and (not outcome.line or outcome.line.startswith(_NO_OUTPUT))
+    ):
+        return CallOutcome(True, 1, "", "")  # their code for "no match"
+    hidden = outcome.ok and outcome.exit_code in (None, 0) and _HIDES_CODE.search(command)
+    if not hidden or only_looks(command):
+        return outcome
+    if not any(
+        _FAILED_RUN.match(line.strip()) for line in text[-LAST_CHARS:].splitlines()[-LAST_LINES:]
+    ):
+        return outcome
+    return CallOutcome(False, outcome.exit_code, core.read_result(text, True)[2], "")
+
+
 MOST_OF_ONE = 4
 """Lines of one result that are kept; the response that follows states what matters in a long table."""
 
@@ -437,6 +475,8 @@ class CallLog:
             outcome: How it ended.
             text: Its result.
         """
+        if calls[0].action is Action.COMMAND:
+            outcome = ran(calls[0].target, outcome, text)
         for call in calls:
             self._effect(call, at, outcome)
         for call in calls[:MAX_CALLS]:

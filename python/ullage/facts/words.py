@@ -480,6 +480,25 @@ def asks(text: str) -> str:
     return ""
 
 
+_LEAST_OFFER, _LONGEST_OFFER = 20, 300
+_SENTENCE_END = re.compile(r"(?<=[.!。！:])[*_)”\"']{0,3}\s+")
+
+
+_PROPOSES = re.compile(
+    r"\b(?:next step|if you(?:['’]d)? (?:want|like|prefer|agree)|(?:i|we|you)(?:['’]d| (?:can|could|would|should|might))|could|should|would|suggest|recommend|propose|options?)\b",
+    re.I,
+)
+
+
+def proposal(text: str) -> str:
+    """The last sentence of a text outside code, verbatim, where it proposes something: what "let's do that" points at; empty: it does not, or is too short or long."""
+    paragraphs = unfenced(text[-8000:]).strip().rsplit("\n\n", 1)
+    lines = [line.strip() for line in paragraphs[-1].splitlines() if line.strip()]
+    sentence = _SENTENCE_END.split(lines[-1])[-1].strip() if lines else ""
+    fits = _LEAST_OFFER <= len(sentence) <= _LONGEST_OFFER
+    return sentence if fits and _PROPOSES.search(sentence) else ""
+
+
 # Reads messages and entries of any shape without trusting them: never raises, limits its depth.
 #
 # One view for all: a string content is a text block, OpenAI's `tool_calls` are tool uses, its `tool`

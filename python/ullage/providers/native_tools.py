@@ -10,7 +10,7 @@ from ullage._lazy import pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.messages import Item
 from ullage.providers._common import FOREIGN
-from ullage.providers.registry import SHAPES, Provider
+from ullage.providers.registry import CHAT_FORMS, SHAPES, Provider
 from ullage.providers.sdk_objects import as_json, camel_cased
 
 
@@ -40,7 +40,6 @@ _GOOGLE: Final = frozenset(
 )
 _CONVERSE: Final = frozenset(("toolSpec", "systemTool", "cachePoint"))
 _ANTHROPIC: Final = ("anthropic",)
-_CHAT: Final = ("openai_chat", "mistral")
 _RESPONSES: Final = ("openai_responses",)
 _LISTED: Final = "give a list of definitions, each in the provider's form or in Anthropic's"
 
@@ -128,8 +127,8 @@ def _forms(tool: Item) -> tuple[str, ...]:
     if not isinstance(kind, str):
         return ()
     if isinstance(tool.get(kind), Mapping):
-        return _CHAT
+        return CHAT_FORMS
     if kind == "function" or (kind == "custom" and "name" in tool):
         return _RESPONSES
     # Servers that speak Chat Completions have tools of their own, with types of their own.
-    return _ANTHROPIC if _DATED.search(kind) else (*_RESPONSES, *_CHAT)
+    return _ANTHROPIC if _DATED.search(kind) else (*_RESPONSES, *CHAT_FORMS)

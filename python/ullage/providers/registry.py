@@ -355,16 +355,17 @@ def recognised(items: Iterable[object]) -> Provider | None:
 # What a message or a response shows of the form it is in; the form that a model's name suggests.
 
 
-_FORM_SIGNS_CHAT: Final = ("openai_chat", "mistral")
+CHAT_FORMS: Final = ("openai_chat", "mistral")
+"""Forms whose messages and tools look alike: the one does not show that it is not the other."""
 _RESPONSES: Final = ("openai_responses",)
 _ANTHROPIC: Final = ("anthropic",)
-_OPENAI: Final = (*_FORM_SIGNS_CHAT, *_RESPONSES)
+_OPENAI: Final = (*CHAT_FORMS, *_RESPONSES)
 
 _BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(
         ("tool_use", "tool_result", "server_tool_use", "redacted_thinking"), _ANTHROPIC
     ),
-    **dict.fromkeys(("image_url",), _FORM_SIGNS_CHAT),
+    **dict.fromkeys(("image_url",), CHAT_FORMS),
     **dict.fromkeys(("input_text", "output_text", "input_image", "input_file"), _RESPONSES),
 }
 """Types of blocks that one form alone has."""
@@ -384,7 +385,7 @@ _UNTYPED: Final = frozenset(
 """Keys of Converse's blocks, which have no type."""
 
 _BODIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "choices": _FORM_SIGNS_CHAT,
+    "choices": CHAT_FORMS,
     "candidates": ("gemini",),
 }
 
@@ -401,7 +402,7 @@ def forms_of(item: Any) -> tuple[str, ...]:
         return _of_body(item)
     role, content = item["role"], item.get("content")
     if role in ("tool", "function") or item.get("tool_calls") or item.get("function_call"):
-        return _FORM_SIGNS_CHAT
+        return CHAT_FORMS
     if content is None and isinstance(item.get("parts"), list):
         return ("gemini",)
     if role == "developer":

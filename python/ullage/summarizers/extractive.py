@@ -9,17 +9,26 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from ullage.effects import Effect, Flow, LetOthersRun, drive
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.calls import Action
-from ullage.facts.model import Facts, FailedCall, FileUse, Name, Previous, ToolStep, UserInput
+from ullage.facts.model import (
+    Command,
+    Facts,
+    FailedCall,
+    FileUse,
+    Name,
+    Previous,
+    ToolStep,
+    UserInput,
+)
 from ullage.facts.names import LINES
 from ullage.facts.sections import HEADINGS, quoted, read_numbered_messages
-from ullage.facts.tallies import command_key, is_framing, only_looks
+from ullage.facts.tallies import PIPED, command_key, is_framing, only_looks
 from ullage.facts.words import Kind
 from ullage.facts.work import read_tasks, read_work
 from ullage.summarizers import lines as course_lines, lines as listed_names, lines as work_lines
@@ -277,10 +286,22 @@ _GIT = re.compile(
     r"\bgit (?:-C \S+ )?(?:status|diff|add|commit|push|pull|checkout|switch|log|branch|merge|rebase)\b"
 )
 _PUSHES = re.compile(r"\bgit (?:-C \S+ )?push\b")
+_SWITCHES = re.compile(
+    r"\bgit (?:-C \S+ )?(?:switch(?: -[cC]| --(?:force-)?create)?|checkout -[bB]) (\w[\w./#@+-]*)"
+)
+_BRANCH = re.compile(r"\w[\w./#@+-]*")
+_SWITCHED = re.compile(r"(?:Switched to(?: a new| and reset)? branch|Already on) '([^']+)'")
+_COMBINES = re.compile(
+    r"\bgit (?:-C \S+ )?(merge|rebase|cherry-pick|revert|pull)\b[^;&|\n]*?(?= ?\d?>|[;&|\n]|$)"
+)
+_CONFLICTS = re.compile(r"conflict|could not apply|Automatic merge failed", re.I)
+_GOES_ON = re.compile(
+    r"\bgit (?:-C \S+ )?\S+ --(?:continue|abort|skip|quit)\b|\bgit reset --(?:hard|merge)\b"
+)
 
 
 def repository(facts: Facts) -> str:
-    """The newest commit, whether it was pushed, and what was changed since; empty where nothing says that there is a repository."""
+    """The branch and the newest commit, whether it was pushed, and what was changed since; empty where nothing says that there is a repository."""
     newest = max(facts.commits, key=lambda commit: commit.index, default=None)
     runs = [command for command in facts.commands if command.ok]
     after = newest.index if newest else -1
@@ -288,13 +309,55 @@ def repository(facts: Facts) -> str:
     newest_last = sorted(changed, key=lambda file: file.last)
     names = ", ".join(f"`{short_path(file.path)}`" for file in newest_last[-4:])
     more = f"{len(changed) - 4} more, " if len(changed) > 4 else ""
+    branch, since = _branch(runs)
+    stopped = _stopped_at_conflicts(facts, after)
     if newest is None:
-        if not changed or not any(_GIT.search(command.text) for command in runs):
+        if not (branch or changed) or not any(_GIT.search(command.text) for command in runs):
             return ""
-        return f"Repository: no commit seen; changed: {more}{names}"
-    pushed = any(command.index >= after and _PUSHES.search(command.text) for command in runs)
+        place = f"on {branch}; " if branch else ""
+        return f"Repository: {place}no commit seen; {f'changed: {more}{names}' if changed else 'no file changed'}{stopped}"
+    # The command that committed may push too; its result, by which a commit is known, comes after it.
+    call = max(
+        (command.index for command in facts.commands if command.index < after), default=after
+    )
+    pushed = any(
+        _PUSHES.search(command.text if command.index > call else _after_commit(command.text))
+        for command in runs
+        if command.index >= call
+    )
     head = f"Repository: newest commit {newest.digest} on {newest.branch}, {'pushed' if pushed else 'no push seen since'}"
-    return f"{head}; {f'changed since: {more}{names}' if changed else 'no file changed since'}"
+    moved = f"; since then on {branch}" if since > call and branch != newest.branch else ""
+    return f"{head}{moved}; {f'changed since: {more}{names}' if changed else 'no file changed since'}{stopped}"
+
+
+def _after_commit(text: str) -> str:
+    """What a command does after it has committed."""
+    return text.rpartition(" commit ")[2] if " commit " in text else ""
+
+
+def _branch(runs: Sequence[Command]) -> tuple[str, int]:
+    """The branch that was switched to or shown last, and the index of the call; empty and -1: none was."""
+    for command in reversed(runs):
+        if command.text.strip() == "git branch --show-current" and _BRANCH.fullmatch(command.line):
+            return command.line, command.index
+        if match := _SWITCHED.search(command.line) or _last(_SWITCHES, command.text):
+            return match[1], command.index
+    return "", -1
+
+
+def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    return next(reversed(list(pattern.finditer(text))), None)
+
+
+def _stopped_at_conflicts(facts: Facts, committed: int) -> str:
+    """A merge or the like that stopped at conflicts, and that nothing has finished since."""
+    for command in reversed(facts.commands):
+        if command.index < committed or (command.ok and _GOES_ON.search(command.text)):
+            break
+        combines = _COMBINES.search(command.text)
+        if combines and not command.ok and _CONFLICTS.search(command.line):
+            return f"; `{combines[0].strip()}` stopped at conflicts"
+    return ""
 
 
 _SAID_ELSEWHERE = (
@@ -306,7 +369,6 @@ _SAID_ELSEWHERE = (
 )
 """Section 7 lists the tasks; the others do no work."""
 
-_PIPED = re.compile(r"\|\s*(?:head|tail|grep|rg|sed|awk|cat|less|sort|uniq|tee|wc)\b[^|;&]*$")
 _TELLING = re.compile(
     r"^(?:--- FAIL|FAILED\b|E {2,}|fatal:|panic:|✗|✖|×|not ok\b|\S+:\d+(?::\d+)?:)|\w(?:Error|Exception)\b|\berror(?:\[\w+\])?:|\berror\b.*:|\b(?:undefined|cannot use)\b",
     re.I,
@@ -335,7 +397,7 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
         "failed"
         if not step.ok
         else "ended"
-        if _PIPED.search(step.line) and not step.result
+        if PIPED.search(step.line) and not step.result
         else "ok"
     )
     return f" → {how}{f': {inline(shown, 300 if rows else 140)}' if shown else ''}"
@@ -684,7 +746,8 @@ def _rendered(
         most = (room + _spent(seen)) * MOST_NAMES_PERCENT // 100
         names, all_named = listed_names.names(named, "\n".join(body.values()), min(left, most))
         body[2], left_out = joined((body[2], names)), left_out or not all_named
-    return frame.assemble(body), left_out
+    counts = {n: len(new.get(n, [])) + len(old.get(n, [])) for n in frame.sections}
+    return frame.assemble(body, counts), left_out
 
 
 LEAST_TOKENS = 20
@@ -719,11 +782,13 @@ class _Frame(NamedTuple):
     def only(self, units: dict[int, list[Unit]]) -> dict[int, list[Unit]]:
         return {n: section for n, section in units.items() if abs(n) in self.sections}
 
-    def assemble(self, body: dict[int, str]) -> str:
+    def assemble(self, body: dict[int, str], counts: Mapping[int, int]) -> str:
+        """The sections; one of whose units, so many, none had room says so: it takes no more than that there is nothing."""
         bodies = [(n, body.get(n, "")) for n in self.sections]
         if self.small:
             return "\n\n".join(f"{_heading(n)}\n{text}" for n, text in bodies if text)
-        parts = (f"{_heading(n)}\n{text or '(nothing)'}" for n, text in bodies)
+        lacking = {n: f"({count} left out)" for n, count in counts.items() if count}
+        parts = (f"{_heading(n)}\n{text or lacking.get(n, '(nothing)')}" for n, text in bodies)
         return _DATA_NOTE + "\n\n" + "\n\n".join(parts)
 
 

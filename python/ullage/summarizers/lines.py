@@ -587,7 +587,7 @@ def course_units(facts: Facts, earlier: Sequence[str] = ()) -> CourseUnits:
     )
     changed = tuple(file for file in facts.files if file.written)
     asked = tuple((entry.index, entry.number) for entry in facts.inputs if entry.number)
-    given = (
+    inputs = (
         tuple(remarks),
         changed,
         facts.steps,
@@ -597,9 +597,9 @@ def course_units(facts: Facts, earlier: Sequence[str] = ()) -> CourseUnits:
         asked,
     )
     before, units = facts.read.get("course", (None, None))
-    if before != given or not isinstance(units, CourseUnits):
-        units = _ranked(*given)
-        facts.read["course"] = given, units
+    if before != inputs or not isinstance(units, CourseUnits):
+        units = _ranked(*inputs)
+        facts.read["course"] = inputs, units
     return units
 
 

@@ -28,7 +28,7 @@ from ullage.facts.rules import (
 )
 from ullage.facts.sections import user_message
 from ullage.facts.word_counts import WordCounts
-from ullage.facts.words import Kind
+from ullage.facts.words import Kind, asks
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
 
 # Shortens a user's message at the ends of sentences, and says which messages have no content of their own.
@@ -332,7 +332,8 @@ class _Row:
         if self.entry.kind is Kind.FEEDBACK:
             return "(refusing a tool call)"
         question = one_line(self.entry.question, 200).replace("”", "'") if self.asked else ""
-        return f"(asked: “{question}”)" if question else ""
+        word = "asked" if asks(self.entry.question) else "proposed"
+        return f"({word}: “{question}”)" if question else ""
 
     @cached_property
     def low(self) -> bool:
