@@ -420,6 +420,6 @@ def test_a_section_without_room_says_that_something_is_left_out():
     texts = [render(collect(items), tokens=tokens) for tokens in range(600, 1_600, 100)]
     sections = [parse_sections(text)[4].strip() for text in texts]
     assert "(nothing)" not in sections
-    assert "(9 left out)" in sections
-    again = collect([user(f"{OPENING}\n\n{texts[sections.index('(9 left out)')]}"), user("Go on.")])
+    assert "(no room)" in sections
+    again = collect([user(f"{OPENING}\n\n{texts[sections.index('(no room)')]}"), user("Go on.")])
     assert carried_units(again).get(4, []) == []

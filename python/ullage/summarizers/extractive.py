@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
@@ -453,7 +453,7 @@ def next_step(facts: Facts, tokens: int) -> str:
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _LISTS = (*LINES, NEWEST)
 _PATH = re.compile(r"`([^`\n]+)`")
-_EMPTY = ("(nothing)", "")
+_EMPTY = ("(nothing)", "(no room)", "")
 
 
 def carried_units(facts: Facts) -> dict[int, list[Unit]]:
@@ -746,8 +746,7 @@ def _rendered(
         most = (room + _spent(seen)) * MOST_NAMES_PERCENT // 100
         names, all_named = listed_names.names(named, "\n".join(body.values()), min(left, most))
         body[2], left_out = joined((body[2], names)), left_out or not all_named
-    counts = {n: len(new.get(n, [])) + len(old.get(n, [])) for n in frame.sections}
-    return frame.assemble(body, counts), left_out
+    return frame.assemble(body, {n for n in frame.sections if new.get(n) or old.get(n)}), left_out
 
 
 LEAST_TOKENS = 20
@@ -782,13 +781,12 @@ class _Frame(NamedTuple):
     def only(self, units: dict[int, list[Unit]]) -> dict[int, list[Unit]]:
         return {n: section for n, section in units.items() if abs(n) in self.sections}
 
-    def assemble(self, body: dict[int, str], counts: Mapping[int, int]) -> str:
-        """The sections; one of whose units, so many, none had room says so: it takes no more than that there is nothing."""
+    def assemble(self, body: dict[int, str], needed: Set[int]) -> str:
+        """The sections; one that would have something to say, and has no room for it, says so in as many bytes as that there is nothing."""
         bodies = [(n, body.get(n, "")) for n in self.sections]
         if self.small:
             return "\n\n".join(f"{_heading(n)}\n{text}" for n, text in bodies if text)
-        lacking = {n: f"({count} left out)" for n, count in counts.items() if count}
-        parts = (f"{_heading(n)}\n{text or lacking.get(n, '(nothing)')}" for n, text in bodies)
+        parts = (f"{_heading(n)}\n{text or _EMPTY[n in needed]}" for n, text in bodies)
         return _DATA_NOTE + "\n\n" + "\n\n".join(parts)
 
 
