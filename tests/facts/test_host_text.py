@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.kit import result, said, text, use, user
@@ -176,6 +178,30 @@ def test_what_stands_is_the_very_block():
     found = standing_in(user(blocks))
     assert [each.block for each in found] == [blocks[0]]
     assert found[0].block is blocks[0]
+
+
+@pytest.mark.parametrize("is_meta", [True, False])
+def test_codex_says_of_a_sub_agent_that_it_has_begun_and_later_its_answer(is_meta: bool):
+    answer = {"agent_path": "0197-a", "status": {"completed": "The cache lives in src/cache.py."}}
+    told = f"<subagent_notification>\n{json.dumps(answer)}\n</subagent_notification>"
+    items = [
+        user("Find the cache."),
+        said([use("c1", "spawn_agent", message="Explore the cache", agent_type="explorer")]),
+        user([result("c1", '{"agent_id":"0197-a","nickname":"Ohm"}')]),
+        {"type": "user", "isMeta": is_meta, "message": user([text(told)])},
+    ]
+    (run,) = collect(items).agents
+    assert "Explore the cache" in run.what
+    assert run.answer == "The cache lives in src/cache.py."
+    assert [entry.text for entry in collect(items).inputs] == ["Find the cache."]
+
+
+@pytest.mark.parametrize(
+    "body", ["", "{}", '{"status": {"completed": 7}}', "[" * 9_000, '{"status": []}']
+)
+def test_a_notification_of_another_shape_is_data_as_it_is(body: str):
+    items = [user(f"<subagent_notification>{body}</subagent_notification>")]
+    assert [run.answer for run in collect(items).agents] == [body[:2000]]
 
 
 def test_agents_md_and_environment_stand():

@@ -76,6 +76,7 @@ from ullage.facts.words import (
     flat_text,
     is_hidden,
     is_launch,
+    launched_as,
     notified,
     others_in,
     own_text,
@@ -417,9 +418,10 @@ class Collector:
             return  # results alone
         if summary := summary_text(item):
             self._earlier(index, summary)
-        if is_hidden(item):
-            return
         others = others_in(text)
+        if is_hidden(item):  # a host's own, such as Codex's notification of a sub-agent's answer
+            self._notified(index, others)
+            return
         self._notified(index, others or ([Other(origin, text.strip())] if origin else []))
         if not origin:
             self._words(index, own_words(item), uuid_of(item))
@@ -609,7 +611,7 @@ class Collector:
             self._commits[digest] = Commit(index, branch, digest, subject)
         if opened is not None:
             if opened.calls[0].action is Action.AGENT and is_launch(text):
-                self._launched[opened.id] = opened.calls[0].target[:2000]
+                self._launched[launched_as(text) or opened.id] = opened.calls[0].target[:2000]
             self._log.ended(opened.calls, opened.at, outcome, text)
             self._tried(opened, outcome)
             if outcome.ok and opened.calls[0].action not in (Action.COMMAND, Action.AGENT):

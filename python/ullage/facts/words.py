@@ -7,6 +7,7 @@ here, by their tags and first words, before anything else looks at the text.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -410,11 +411,35 @@ def _apart(text: str) -> tuple[str, list[Other]]:
 
 def notified(other: Other) -> Other:
     """What a host's notification says: who ended, and the answer, without the frame around them; others as they are."""
+    if other.who == "subagent_notification":
+        return _codex_notified(other)
     if not other.who.startswith("task-notification") or "<status>" not in other.text:
         return other
     answer = other.text.partition("<result>")[2].rpartition("</result>")[0].strip()
     who = _element(other.text, "summary") or other.who
     return Other(who, answer, _element(other.text, "tool-use-id") or "")
+
+
+def _codex_notified(other: Other) -> Other:
+    """Codex's: `{"agent_path": ID, "status": {"completed": ANSWER}}`."""
+    try:
+        read = json.loads(other.text)
+        (answer,) = read["status"].values()
+        agent = read.get("agent_path") or read.get("agent_id")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return other
+    if not (isinstance(answer, str) and isinstance(agent, str)):
+        return other
+    return Other(f"agent {agent}", answer.strip(), agent)
+
+
+_AGENT_ID = re.compile(r'\{"agent_id":\s?"([^"\n]{1,80})"')
+
+
+def launched_as(result: str) -> str:
+    """The id by which a sub-agent that has begun is named later; empty: it is named by its call."""
+    match = _AGENT_ID.match(result)
+    return match[1] if match else ""
 
 
 def is_launch(result: str) -> bool:
