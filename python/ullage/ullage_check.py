@@ -28,14 +28,14 @@ ENOUGH, SHORT = 20, 5  # characters of a copy; words of a part of a line that ma
 PARTS = r"\s*(?:[,;|()“”…`<>\[\]={}]|:(?=\s|$)|\.(?=\s|$)|→|—| - |^[-*#>\d.]+(?=\s))\s*"
 NAME = re.compile(r".*?(?:[\d_/.]|[a-z][A-Z]|\W\w).*", re.DOTALL)
 FIXED = re.compile(r"[\W\d]*|[um]\d*(?:-[um]?\d*)?")
-WORDS = """a above act add after all already an and answer answered anything as asked assistant assistants automatically backticks be been being by call
-changed changes characters code commands committed compaction completed concepts confirm context continue continued conversation current data decided do
-does earlier edited else end errors exit failed failures fences files finished fixes for found from generated grant has hashes home ids if in input
-instruction intent invoked is it its kept key last lasting later left lines message messages names newest next no not nothing of ok older on one open
-opened optional options or out part paths pending points previous primary problem question quoted ran read refused refusing replaced report reported
-request requested room rule running said says sections seen session since skills solving step steps stopped sub-agent succeed succeeded summary task
-tasks technical text that the this tickets to tool tried under use user users verbatim wait waiting was well-known were what when whole with words work
-written yet you yourself""".split()
+WORDS = """a above act add after all already an and answer answered anything as asked assistant assistants at automatically backticks be been being by call
+changed changes characters code commands commits committed compaction completed concepts confirm conflicts context continue continued conversation current data
+decided do does earlier edited else end errors exit failed failures fences files finished fixes for found from generated grant has hashes home ids if in input
+instruction intent invoked is it its kept key last lasting later left lines may message messages names newest next no not nothing of ok older on one open opened
+optional options or out part paths pending points previous primary problem proposed question quoted ran read refused refusing replaced report reported request
+requested room rule running said says sections seen session since skills solving step steps stopped sub-agent succeed succeeded summary task tasks technical
+text that the then this tickets to tool tried under use user users verbatim wait waiting was well-known were what when whole with words work written yet you
+yourself""".split()
 
 
 def canonical(value: Any) -> str:

@@ -423,3 +423,23 @@ def test_a_section_without_room_says_that_something_is_left_out():
     assert "(no room)" in sections
     again = collect([user(f"{OPENING}\n\n{texts[sections.index('(no room)')]}"), user("Go on.")])
     assert carried_units(again).get(4, []) == []
+
+
+@pytest.mark.parametrize(("edits", "says"), [(2, ""), (4, "4 changed files"), (0, "3 commits")])
+def test_a_list_that_is_older_than_the_work_says_so(edits: int, says: str):
+    todos = [{"content": "Port the lexer", "status": "pending"}]
+    items = [
+        user("Port it."),
+        {"role": "assistant", "content": [use("t", "TodoWrite", todos=todos)]},
+    ]
+    items.append(user([result("t", "ok")]))
+    for at in range(edits):
+        call = use(f"e{at}", "Write", file_path=f"/w/{at}.py", content="x")
+        items += [{"role": "assistant", "content": [call]}, user([result(f"e{at}", "ok")])]
+    for at in range(0 if edits else 3):
+        call = use(f"c{at}", "Bash", command="git commit -am fix")
+        items.append({"role": "assistant", "content": [call]})
+        items.append(user([result(f"c{at}", f"[lexer 1a2b3c{at}] fix {at}\n 1 file changed")]))
+    text = parse_sections(render(collect(items), tokens=1_000))[7]
+    assert (f"(Since it was last written: {says}; what is open may be done)" in text) == bool(says)
+    assert "Port the lexer" in text

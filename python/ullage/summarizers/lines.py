@@ -943,6 +943,8 @@ def pending(facts: Facts) -> list[Unit]:
         asked = one_line(facts.open_question, 500)
         units.append(Unit(f"- Waiting for the user's answer to: “{asked}”", -2 * ESSENTIAL))
     rows = sorted((t for t in facts.tasks if t.subject), key=lambda task: not task.open)
+    if age := _older_than(facts, [row for row in rows if row.open]):
+        units.append(Unit(age, -ESSENTIAL))
     units.extend(
         Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at)
         for at, row in enumerate(rows)
@@ -955,6 +957,22 @@ def pending(facts: Facts) -> list[Unit]:
     if facts.plan:
         units.append(Unit(f"- Approved plan:\n{quoted(shorten(facts.plan, 500))}", 50))
     return units
+
+
+STALE_CHANGES = 3
+"""Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off."""
+
+
+def _older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
+    """What was committed and changed since the lists were last written, where that is much; the open ones may be done."""
+    last = max((task.index for task in open_tasks), default=facts.messages)
+    commits = sum(commit.index > last for commit in facts.commits)
+    files = sum(file.changed and file.last > last for file in facts.files)
+    if commits + files < STALE_CHANGES:
+        return ""
+    done = [f"{commits} commits"] if commits else []
+    done += [f"{files} changed files"] if files else []
+    return f"(Since it was last written: {', '.join(done)}; what is open may be done)"
 
 
 def _work_units(facts: Facts) -> list[Unit]:
