@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import EllipsisType
 
 import pytest
 
@@ -396,18 +397,19 @@ GO_FAILS = "ok  \tparser\t1.1s\n--- FAIL: TestLexer (0.00s)\n    lexer_test.go:9
         ("pytest -q | tail -3", "=== 12 passed in 1s ===", False, None),
         ("cat build.log | tail -5", GO_FAILS, False, None),  # it shows what another run said
         ("grep -rn 'a|b' src", "Exit code 1", True, None),
+        ("make", "<tool_use_error>Sibling tool call errored</tool_use_error>", True, ...),
         ("rg -n foo", "Exit code 2\nregex parse error: unclosed group", True, "regex parse error"),
     ],
 )  # fmt: skip
 def test_what_a_pipe_hides_is_read_and_a_search_without_a_match_has_not_failed(
-    command: str, output: str, is_error: bool, failure: str | None
+    command: str, output: str, is_error: bool, failure: str | EllipsisType | None
 ):
+    """`...`: it was not run."""
     call = {"role": "assistant", "content": [use("c", "Bash", command=command)]}
     facts = collect([user("Test it."), call, user([result("c", output, is_error=is_error)])])
-    assert [each.line[: len(failure or "")] for each in facts.failures] == (
-        [failure] if failure else []
-    )
-    assert [each.ok for each in facts.commands] == [failure is None]
+    lines = [failure] if isinstance(failure, str) else []
+    assert [each.line[: len(lines[0])] for each in facts.failures if each.line] == lines
+    assert [each.ok for each in facts.commands] == [None if failure is ... else failure is None]
 
 
 def test_a_section_without_room_says_that_something_is_left_out():

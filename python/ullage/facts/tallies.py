@@ -39,6 +39,9 @@ class CallOutcome(NamedTuple):
 
 
 _REFUSED = ("The user doesn't want to", "[Request interrupted by user")
+_NOT_RUN = (
+    "<tool_use_error>Sibling tool call errored"  # Claude Code's, of calls next to one that failed
+)
 HEAD_CHARS = 600
 
 
@@ -52,6 +55,8 @@ def read_outcome(text: str, *, is_error: bool) -> CallOutcome:
     if text[:HEAD_CHARS].lstrip().startswith(_REFUSED):
         # Hosts mark a refusal as an error; any tool may print its words.
         return CallOutcome(None, None, "", feedback_of(text) if is_error else "")
+    if text.startswith(_NOT_RUN):
+        return CallOutcome(None, None, "", "")
     failed, code, line = core.read_result(text, is_error)
     return CallOutcome(not failed, code, line, "")
 
