@@ -7,7 +7,6 @@ here, by their tags and first words, before anything else looks at the text.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -422,6 +421,8 @@ def notified(other: Other) -> Other:
 
 def _codex_notified(other: Other) -> Other:
     """Codex's: `{"agent_path": ID, "status": {"completed": ANSWER}}`."""
+    import json  # most sessions have no such text
+
     try:
         read = json.loads(other.text)
         (answer,) = read["status"].values()
@@ -433,7 +434,7 @@ def _codex_notified(other: Other) -> Other:
     return Other(f"agent {agent}", answer.strip(), agent)
 
 
-_AGENT_ID = re.compile(r'\{"agent_id":\s?"([^"\n]{1,80})"')
+_AGENT_ID = pattern(r'\{"agent_id":\s?"([^"\n]{1,80})"')
 
 
 def launched_as(result: str) -> str:
@@ -506,10 +507,10 @@ def asks(text: str) -> str:
 
 
 _LEAST_OFFER, _LONGEST_OFFER = 20, 300
-_SENTENCE_END = re.compile(r"(?<=[.!。！:])[*_)”\"']{0,3}\s+")
+_SENTENCE_END = pattern(r"(?<=[.!。！:])[*_)”\"']{0,3}\s+")
 
 
-_PROPOSES = re.compile(
+_PROPOSES = pattern(
     r"\b(?:next step|if you(?:['’]d)? (?:want|like|prefer|agree)|(?:i|we|you)(?:['’]d| (?:can|could|would|should|might))|could|should|would|suggest|recommend|propose|options?)\b",
     re.I,
 )
