@@ -14,7 +14,7 @@ from ullage.facts.sections import CLOSING, parse_sections
 from ullage.facts.words import text_of
 from ullage.summarizers.budgeted_text import cost
 from ullage.summarizers.extractive import DEFAULT_TOKENS, render
-from ullage.summarizers.lines import MOST_NAMES, shown
+from ullage.summarizers.lines import MOST_NAMES, candidates, shown
 from ullage.transcript.formats import read
 
 pytestmark = [pytest.mark.corpus, pytest.mark.slow]
@@ -92,9 +92,8 @@ def test_names_and_changed_files_are_there_at_the_usual_size(parts):
         text = render(facts)
         assert cost(text) <= DEFAULT_TOKENS
         # A path by its last two parts, under the folder that it shares with others.
-        names = [name for name in facts.names if not listed(name.text, facts)]
-        # `read/display`: two words that prose joins by a stroke; a summary takes them for no name.
-        names = [name for name in names if not re.fullmatch(r"[A-Za-z]+/[A-Za-z]+", name.text)]
+        # Without `read/display`, two words that prose joins by a stroke and no call holds.
+        names = [name for name in candidates(facts) if not listed(name.text, facts)]
         assert [n.text for n in names[:LEAST_NAMES] if shown(n) not in text] == []
         newest = sorted((f for f in facts.files if f.changed), key=lambda f: -f.last)[:5]
         under = paths_under_folders(text)

@@ -196,6 +196,13 @@ def test_codex_says_of_a_sub_agent_that_it_has_begun_and_later_its_answer(is_met
     assert [entry.text for entry in collect(items).inputs] == ["Find the cache."]
 
 
+@pytest.mark.parametrize("answer", ['{"agent_id":"0197-a","answer":"It is done."}', "{}"])
+def test_what_a_sub_agent_answers_at_once_is_no_launch(answer: str):
+    call = said([use("c1", "spawn_agent", message="Explore", agent_type="explorer")])
+    facts = collect([user("Find it."), call, user([result("c1", answer)])])
+    assert [run.answer for run in facts.agents] == [answer]
+
+
 @pytest.mark.parametrize(
     "body", ["", "{}", '{"status": {"completed": 7}}', "[" * 9_000, '{"status": []}']
 )

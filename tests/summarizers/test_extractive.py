@@ -396,7 +396,9 @@ GO_FAILS = "ok  \tparser\t1.1s\n--- FAIL: TestLexer (0.00s)\n    lexer_test.go:9
         ("pytest -q; echo done", "E   assert 1 == 2\n=== 1 failed, 2 passed in 1s ===", False, "E   assert"),
         ("pytest -q | tail -3", "=== 12 passed in 1s ===", False, None),
         ("cat build.log | tail -5", GO_FAILS, False, None),  # it shows what another run said
+        ("cd /w && cat build.log | tail -5", GO_FAILS, False, None),
         ("grep -rn 'a|b' src", "Exit code 1", True, None),
+        ("cd /w && grep -rn foo src", "Exit code 1", True, None),
         ("make", "<tool_use_error>Sibling tool call errored</tool_use_error>", True, ...),
         ("rg -n foo", "Exit code 2\nregex parse error: unclosed group", True, "regex parse error"),
     ],

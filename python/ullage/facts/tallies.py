@@ -74,9 +74,7 @@ _FAILED_RUN = re.compile(
 LAST_CHARS, LAST_LINES = 1_000, 4
 """Of an output, in which such an end is looked for: what is printed after a test run is short."""
 
-_FINDS = re.compile(
-    r"(?:cd [^;&|]+ && )?(?:git )?(?:rg|[ef]?grep|diff)\b[^;&|]*(?:\|\s*(?:rg|grep)\b[^;&|]*)?$"
-)
+_FINDS = re.compile(r"(?:git )?(?:rg|[ef]?grep|diff)\b[^;&|]*(?:\|\s*(?:rg|grep)\b[^;&|]*)?$")
 _QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*\"""")
 _NO_OUTPUT = "Command: "  # what Codex writes above all output
 
@@ -85,12 +83,12 @@ def ran(command: str, outcome: CallOutcome, text: str) -> CallOutcome:
     """The outcome of a shell command whose exit code says something else: of a search that found nothing, or of the `tail` that shortens a test's output."""
     if (
         outcome.exit_code == 1
-        and _FINDS.match(_QUOTED.sub("''", command))
+        and _FINDS.match(_CD.sub("", _QUOTED.sub("''", command)))
         and (not outcome.line or outcome.line.startswith(_NO_OUTPUT))
     ):
         return CallOutcome(True, 1, "", "")  # their code for "no match"
     hidden = outcome.ok and outcome.exit_code in (None, 0) and _HIDES_CODE.search(command)
-    if not hidden or only_looks(command):
+    if not hidden or only_looks(command_key(command)):
         return outcome
     if not any(
         _FAILED_RUN.match(line.strip()) for line in text[-LAST_CHARS:].splitlines()[-LAST_LINES:]

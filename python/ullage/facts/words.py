@@ -434,18 +434,21 @@ def _codex_notified(other: Other) -> Other:
     return Other(f"agent {agent}", answer.strip(), agent)
 
 
-_AGENT_ID = pattern(r'\{"agent_id":\s?"([^"\n]{1,80})"')
+_AGENT_ID = pattern(
+    r'\{"agent_id": ?"([^"\n]{1,80})"(?:, ?"nickname": ?(?:"[^"\n]{0,80}"|null))?\}\s*'
+)
+"""All that Codex answers when a sub-agent has begun; with anything more it is an answer."""
 
 
 def launched_as(result: str) -> str:
-    """The id by which a sub-agent that has begun is named later; empty: it is named by its call."""
-    match = _AGENT_ID.match(result)
+    """The id by which a sub-agent that has begun is named later; empty: it is named by its call, or has not begun only."""
+    match = _AGENT_ID.fullmatch(result)
     return match[1] if match else ""
 
 
 def is_launch(result: str) -> bool:
     """Whether the result of a sub-agent's call says only that it has begun: it answers later, by a notification."""
-    return result.startswith(_hosts().launches)
+    return result.startswith(_hosts().launches) or bool(launched_as(result))
 
 
 def own_text(result: str) -> str:

@@ -287,7 +287,7 @@ _GIT = re.compile(
 )
 _PUSHES = re.compile(r"\bgit (?:-C \S+ )?push\b")
 _SWITCHES = re.compile(
-    r"\bgit (?:-C \S+ )?(?:switch(?: -[cC]| --(?:force-)?create)?|checkout -[bB]) (\w[\w./#@+-]*)"
+    r"(?s:.*)\bgit (?:-C \S+ )?(?:switch(?: -[cC]| --(?:force-)?create)?|checkout -[bB]) (\w[\w./#@+-]*)"
 )
 _BRANCH = re.compile(r"\w[\w./#@+-]*")
 _SWITCHED = re.compile(r"(?:Switched to(?: a new| and reset)? branch|Already on) '([^']+)'")
@@ -340,13 +340,9 @@ def _branch(runs: Sequence[Command]) -> tuple[str, int]:
     for command in reversed(runs):
         if command.text.strip() == "git branch --show-current" and _BRANCH.fullmatch(command.line):
             return command.line, command.index
-        if match := _SWITCHED.search(command.line) or _last(_SWITCHES, command.text):
+        if match := _SWITCHED.search(command.line) or _SWITCHES.match(command.text):
             return match[1], command.index
     return "", -1
-
-
-def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    return next(reversed(list(pattern.finditer(text))), None)
 
 
 def _stopped_at_conflicts(facts: Facts, committed: int) -> str:

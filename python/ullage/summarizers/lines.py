@@ -970,8 +970,8 @@ def _older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
     files = sum(file.changed and file.last > last for file in facts.files)
     if commits + files < STALE_CHANGES:
         return ""
-    done = [f"{commits} commits"] if commits else []
-    done += [f"{files} changed files"] if files else []
+    done = [f"{commits} commit{'s' * (commits > 1)}"] if commits else []
+    done += [f"{files} changed file{'s' * (files > 1)}"] if files else []
     return f"(Since it was last written: {', '.join(done)}; what is open may be done)"
 
 
