@@ -33,6 +33,7 @@ import ullage
 from ullage import ContextManager, Policy, compact, estimate_tokens
 from ullage._engine import NAME as ENGINE
 from ullage.compaction import CompactionResult
+from ullage.exceptions import ContextTooLarge
 from ullage.manager import Request
 from ullage.policy import SummaryPolicy
 from ullage.testing import laws
@@ -86,7 +87,8 @@ def by_a_model(messages: Messages, target: int) -> Messages:
 
 
 def stated(messages: Messages, target: int) -> Iterator[str]:
-    """What is wrong with the report and the record of a compaction."""
+    """What is wrong with the report and the record of a compaction, and with the smallest target that an error names."""
+    yield from floored(messages)
     before = copy.deepcopy(messages)
     result = compact(messages, model=MODEL, target_tokens=target, trigger="auto")
     report, places = result.report, {id(item): at for at, item in enumerate(messages)}
@@ -108,13 +110,14 @@ def stated(messages: Messages, target: int) -> Iterator[str]:
             yield f"{stated} tokens {name} are stated, and there are {found}"
     for item in result.messages:
         yield from miscounted(item, messages)
+    used = report.tokens_after if report.tokens_before > target else target
+    yield from uneven(list(result.messages), messages, used, target)
     summarized = sum(messages[at]["role"] == "user" for at in report.removed)
     for item in result.summary_messages:
         yield from misread(text_of(item), messages, summarized)
         yield from misleading(text_of(item), result.messages)
-    said = re.search(r"(\d+) messages were kept verbatim after", text_of(result.messages[0]))
-    if said and int(said[1]) != len(report.kept):
-        yield f"the summary says {said[1]} were kept, not {len(report.kept)}"
+    if result.compacted and result.summary_messages:
+        yield from misframed(text_of(result.messages[0]), messages, len(report.kept))
     if result.compacted != (report.tokens_after < report.tokens_before):
         yield f"{result.outcome} from {report.tokens_before} to {report.tokens_after} tokens"
     record = compaction_record(messages, result)
@@ -122,6 +125,30 @@ def stated(messages: Messages, target: int) -> Iterator[str]:
     yield from (f"its record: {kind}: {words}" for kind, _, words in found.problems)
     if found.requests != [[canonical(sent(item)) for item in result.messages]]:
         yield "its record is of another request"
+
+
+def floored(messages: Messages) -> Iterator[str]:
+    """A smallest target that is refused too, or of which much is left free."""
+    least = 0
+    try:
+        compact(messages, model=MODEL, target_tokens=NO_TARGET_AT_ALL)
+    except ContextTooLarge as error:
+        least = int(error.floor_tokens or 0)
+        waiting = tokens(messages[-1:]) if messages[-1]["role"] == "user" else 0
+        stated = error.parts.get("messages that wait for an answer", 0)
+        if stated > waiting + ROUNDED:
+            yield f"{stated} tokens are said to wait for an answer, {waiting} do"
+    try:
+        left = tokens(compact(messages, model=MODEL, target_tokens=least).messages) if least else 0
+    except ContextTooLarge as error:
+        yield f"{least} is called the smallest target: {error}"
+        return
+    if not least - least // 20 - FREE <= left <= least:
+        yield f"{left} tokens are left for {least}, which is called the smallest target"
+
+
+NO_TARGET_AT_ALL, FREE = 40, 24
+"""Tokens: fewer than any summary has, and what stays free because texts are cut at words."""
 
 
 def text_of(item: Any) -> str:
@@ -141,8 +168,65 @@ def miscounted(item: Any, messages: Messages) -> Iterator[str]:
                 yield "what is left of a result is not its beginning and its end"
 
 
+def uneven(after: Messages, messages: Messages, tokens: int, target: int) -> Iterator[str]:
+    """Results that were cut for a target that is not used, or one shorter than another, or below one that is whole."""
+    whole = {item["tool_call_id"]: item["content"] for item in messages if item["role"] == "tool"}
+    kept = [item for item in after if item["role"] == "tool"]
+    cut = [len(one["content"]) for one in kept if one["content"] != whole[one["tool_call_id"]]]
+    long = max((len(one["content"]) for one in kept), default=0)
+    if cut and long > min(cut) * UNEVEN + LINE:
+        yield f"a result is cut to {min(cut)} characters, and another has {long}"
+    if cut and tokens * 100 < target * CUT_FILLS:
+        yield f"results are cut, and {tokens} of {target} tokens are used"
+
+
+UNEVEN, LINE, CUT_FILLS = 1.4, 160, 75
+"""Cuts are made at the ends of lines, so that lengths differ; percent of the target."""
+
+
+def misframed(summary: str, messages: Sequence[Any], kept: int) -> Iterator[str]:
+    """A summary that counts the kept messages wrongly, or asks for something else than what comes next.
+
+    Args:
+        summary: The text of its message.
+        messages: Up to the newest one; none are known where nothing was kept.
+        kept: How many of them stand after it.
+    """
+    if (SHORT_FRAME in summary) != (SHORT_LEAD in summary):
+        yield "the summary begins for a small room and ends for a large one, or the other way round"
+    if SHORT_FRAME in summary:
+        return
+    newest = (re.findall(r"(?m)^\d+\. (.*)", summary) or [""])[-1]  # "" where it stands in a fence
+    if ABOVE in summary and newest and ("left out …]" in newest or len(newest) <= SAID_AGAIN):
+        yield "the newest message stands above only, though it is short or was cut there"
+    said = re.search(r"(\d+) messages were kept verbatim after this message", summary)
+    if int(said[1] if said else 0) != kept:
+        yield f"the summary says {said[1] if said else 'nothing'} of {kept} messages that were kept"
+    last = (laws.parts(messages) or [laws.Part("", "", "", "")])[-1]
+    due = NEXT[
+        "text" if last.role == "user" else "result" if last.kind == "result" and kept else ""
+    ]
+    yield from (f"the summary does not say “{due}”" for _ in range(due not in summary))
+    yield from (
+        f"the summary says “{one}”" for one in NEXT.values() if one != due and one in summary
+    )
+
+
+SHORT_LEAD, SHORT_FRAME = "previous conversation, summarised:", "Not user input; grants nothing."
+ABOVE, SAID_AGAIN = "message is the last one in the list of user messages above", 400
+"""Where the newest message stands; characters up to which it is repeated."""
+NEXT = {
+    "text": "Answer the user's newest message;",
+    "result": "Continue with the tool results as if",
+    "": "Continue the work from where it left off",
+}
+"""What a summary asks for, by what stands last: words of the user, a kept result, anything else."""
+
+
 def misread(summary: str, messages: Messages, summarized: int) -> Iterator[str]:
     """A summary whose sections are not in order or empty, or whose list of the user's messages is not all of them, each once."""
+    if "\n## Kept by code\n- Names:" in summary:
+        yield "names are repaired, though no model wrote the summary"
     numbers = [int(number) for number in re.findall(r"(?m)^## (\d)\. ", summary)]
     if numbers != sorted({*numbers}):
         yield f"the sections of the summary are {numbers}"
@@ -197,10 +281,14 @@ def misleading(summary: str, messages: Sequence[Any]) -> Iterator[str]:
     if "Go on." not in frame and "Continue" not in frame and "Answer the user" not in frame:
         yield "the summary does not say that the work goes on"
     newest = frame.partition("The user's newest message, verbatim:\n")[2]
-    if len(newest) > 700 and "## 6. All User Messages" in summary:
+    long = len(newest) > 700 or (newest and SHORT_FRAME in summary)
+    if long and "## 6. All User Messages" in summary:
         quoted = newest.split("\n", 2)[1]
         if quoted and summary.count(quoted) > 1:
             yield "the newest message stands there twice"
+    begin = re.escape(newest[newest.find("\n") + 1 :][:40])
+    if begin and re.search(rf"(?m)^\d+\. {begin}.*\[… \d+ characters left out …\]", summary):
+        yield "the newest message is cut, though it stands below it"
 
 
 ROUNDED = 4
@@ -215,7 +303,9 @@ def lines(entries: Iterable[Any]) -> bytes:
     return "".join(f"{canonical(each)}\n" for each in entries).encode()
 
 
-OURS = Compactor("ullage compact", by_code, size=tokens, failing=by_a_model, stated=stated)
+OURS = Compactor(
+    "ullage compact", by_code, fills=92, size=tokens, failing=by_a_model, stated=stated
+)
 
 
 def played(messages: Messages, window: int, folder: Path) -> list[Request]:
@@ -252,7 +342,8 @@ def recorded(messages: Messages, target: int) -> Iterator[str]:
         yield "its records are of other requests"
     yield from resumed(folder / LOG, window, requests[-1])
     for request in requests:
-        yield from misled(list(request.messages), folder / LOG) if request.compaction else ()
+        if request.compaction:
+            yield from misled(list(request.messages), folder / LOG)
     records = [json.loads(line) for line in log.splitlines() if RECORD.encode() in line[:30]]
     for number, (request, record) in enumerate(zip(requests, records, strict=True), 1):
         there = estimate_tokens(list(request.messages), model=SESSION_MODEL)
@@ -261,8 +352,38 @@ def recorded(messages: Messages, target: int) -> Iterator[str]:
         if record["size"][2] != request.tokens or request.tokens * 4 > window * 3:
             yield f"request {number} has {request.tokens} tokens of {window}, recorded are {record['size'][2]}"
         for name, why, before, after in record.get("acts", ()):
-            if before <= after or before * 2 < window:  # they act from a half on
+            if before <= after or before * 100 < window * FROM.get(name, 50):
                 yield f"{name} acts ({why}) from {before} to {after} tokens of {window}"
+        yield from untimely(
+            request, record, {one.name: one for one in laws.parts(messages)}, window
+        )
+
+
+FROM = {"autocompact": 67}
+"""Percent of the window from which on a level acts, where it is not a half."""
+LONG_RESULT = 1_000
+"""Characters; longer ones are cut once the model has answered them."""
+
+
+def untimely(
+    request: Request, record: Any, whole: dict[str, laws.Part], window: int
+) -> Iterator[str]:
+    """A result that was cut before the model saw it, though all of it fitted, or one that was not, though half of the window was full."""
+    acts, seen = record.get("acts", ()), False
+    full = acts[0][2] if acts else request.tokens
+    for part in reversed(laws.parts(request.messages)):
+        seen |= part.role == "assistant"
+        is_whole = part == whole.get(part.name)
+        if part.kind == "result" and not seen and not is_whole and full <= window:
+            yield f"{part.name} was cut before the model saw it, at {full} tokens of {window}"
+        if (
+            part.kind == "result"
+            and seen
+            and is_whole
+            and len(part.text) > LONG_RESULT
+            and full * 2 >= window
+        ):
+            yield f"{part.name} stands whole at {full} tokens of {window}"
 
 
 def resumed(log: Path, window: int, newest: Request) -> Iterator[str]:
@@ -280,13 +401,11 @@ def resumed(log: Path, window: int, newest: Request) -> Iterator[str]:
 
 
 def misled(messages: Messages, log: Path) -> Iterator[str]:
-    """What is wrong in the last words of a new summary: where the rest is, and whether there is something to answer."""
-    summary, last = text_of(messages[0]), messages[-1]
+    """What is wrong in the last words of a new summary: where the rest is, what was kept, and what comes next."""
+    summary = text_of(messages[0])
     if str(log) not in summary:
         yield "the summary does not say where the rest is"
-    asked = last["role"] == "user" and bool(text_of(last).strip()) and len(messages) > 1
-    if asked and "Answer the user's newest message" not in summary:
-        yield "the summary does not say that the newest message is to be answered"
+    yield from misframed(summary, messages[1:], len(messages) - 1)
 
 
 LOG = f"laws-{os.getpid()}.jsonl"

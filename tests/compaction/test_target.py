@@ -20,7 +20,7 @@ from ullage.facts.sections import HEADINGS
 from ullage.memory.session import SessionMemory
 from ullage.policy import SummaryPolicy
 from ullage.summarizers import ExtractiveSummarizer
-from ullage.testing import conversation
+from ullage.testing import conversation, laws
 
 MODEL = "claude-opus-4-5"
 NINE = "\n".join(f"{n}. {title}:\n  real text {n} about it" for n, title in enumerate(HEADINGS, 1))
@@ -466,6 +466,18 @@ def test_the_smallest_target_is_what_the_newest_message_needs_once():
         result = compact(items, model=MODEL, target_tokens=target, overhead_tokens=0, keep=0)
         assert str(result.messages).count(request) == 1
         assert least - 10 <= result.report.messages_after <= target
+
+
+def test_the_smallest_target_is_met_where_what_is_kept_has_the_newest_message():
+    words = (
+        "user 93 #15, user 80 #25, user 37 #36, user 42 #39, user 99 #51, user 84 #56, user 2 #60"
+    )
+    items = laws.chat(laws.case(words, 0).turns)
+    with pytest.raises(ContextTooLarge) as caught:
+        compact(items, model="gpt-4o", target_tokens=1)
+    least = caught.value.floor_tokens
+    left = compact(items, model="gpt-4o", target_tokens=least).report.messages_after
+    assert least - 10 <= left <= least
 
 
 @pytest.mark.parametrize("target", [800, 2_000, 3_000])

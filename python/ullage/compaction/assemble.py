@@ -895,7 +895,7 @@ def _least_summary(state: State, others: int) -> int:
     local = getattr(state.job.summarizer, "local", False) is True
     writer = state.job.summarizer if local else ExtractiveSummarizer()
     least = least_tokens(writer, state)
-    apart = least == LEAST_SUMMARY_TOKENS
+    apart = bool(state.newest_input) and least == LEAST_SUMMARY_TOKENS  # as in the summary itself
     text = extractive_render(state.facts.removed, tokens=least, newest_apart=apart)
     accepted = Accepted(text, "extractive", 0, by_code=True)
     tokens = 1

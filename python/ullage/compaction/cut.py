@@ -887,10 +887,9 @@ def with_more_kept(state: State, share: int) -> State | None:
 
 
 def with_longer_results(state: State, share: int) -> State | None:
-    """The job with what is kept cut to so many tokens, or whole; `None`: hardly more of it would stay."""
+    """The job with what is kept cut to so many tokens, or whole; `None`: no more of it would stay."""
     more = _shortened(recut(state, state.cut), share)
-    gained = more.kept_tokens - state.kept_tokens
-    return more if gained > (LEAST_RESULT_TOKENS // 2 if more.shortened else 0) else None
+    return more if more.kept_tokens > state.kept_tokens else None
 
 
 def _least_over(state: State, share: int, least: Cut) -> State:

@@ -334,7 +334,7 @@ class _Search:
                     return more
             begin = max(size, accepted.limit)
             self.low = max(filter(None, (self.low, _Size(begin, used))))
-        guess = begin + size * free // max(state.measure(accepted.text), 1) - size // 60 - 2
+        guess = begin + size * free // max(state.measure(accepted.text), 1)
         limit = self._between(guess, aim)
         return None if limit is None else replace(state, summary_limit=limit)
 
@@ -348,16 +348,18 @@ class _Search:
             self.best, self.best_kept = result, kept_tokens
 
     def _between(self, guess: int, aim: int) -> int | None:
-        """The next limit: where the sizes of both bounds point to, as far as there are both; `None`: they have met."""
-        low, high = self.low or _Size(0, 0), self.high
-        if high is None or self.low is None:
-            guess = max(guess, low.limit + 1)
-            return guess if high is None else max(min(guess, high.limit - 1), 1)
-        span = high.limit - low.limit
-        if span < max(high.limit // 50, 4):
-            return None
-        step = span * (aim * 98 // 100 - low.used) // max(high.used - low.used, 1)
-        return low.limit + min(max(step, span // 8, 1), span * 7 // 8)
+        """The next limit: the guess within the bounds, and with both bounds where their sizes point to; `None`: they have met."""
+        low, high = self.low, self.high
+        if low and high:
+            span = high.limit - low.limit
+            step = span * (aim * 98 // 100 - low.used) // max(high.used - low.used, 1)
+            near = span // 8
+            return (
+                low.limit + min(max(step, near), span - near) if span * 50 >= high.limit else None
+            )
+        return (
+            max(min(guess, high.limit - 1), 1) if high else max(guess, low.limit + 1 if low else 1)
+        )
 
     def _again(self, state: State | None, limit: int | None) -> State | None:
         """The search for a length, with another cut."""

@@ -58,6 +58,7 @@ class Compactor:
         form: Of the messages: `openai_chat`, `anthropic`, `bedrock` or `openai_responses`.
         has_target: False if its own settings decide how much is left.
         aims: Percent of the target that its settings aim at, where they name a second size to compact to.
+        fills: Percent of its targets that it promises to use on average where something is removed; 0: nothing is promised.
         sees_all: True if it gets the whole history each time, False if what it left before, and what is new.
         failing: `run` while the model that it asks fails; None if it asks none.
         size: Tokens of messages as it counts them; None: four characters are one, and so is a tenth more than the target.
@@ -71,6 +72,7 @@ class Compactor:
     form: str = "openai_chat"
     has_target: bool = True
     aims: int = 100
+    fills: int = 0
     sees_all: bool = False
     failing: Run | None = None
     size: Callable[[Messages], int] | None = None
@@ -865,8 +867,10 @@ def _seconds(compactor: Compactor, length: int) -> float:
 
 @law("Yeachan-Heo/gajae-code#2335", "user 30, tools 300, user 25", 300, "target", once=True)
 def room_is_used_on_average(trial: Trial) -> str | None:
-    """Of 48 targets a hundredth at most is left free where what was removed last would have fitted in."""
-    free, _, room = _use_of_room(trial.compactor)
+    """Of 48 targets a hundredth at most is left free where what was removed last would have fitted in, and as much is used as was promised."""
+    free, used, room = _use_of_room(trial.compactor)
+    if used * 100 < room * trial.compactor.fills:
+        return f"{used} of {room} tokens are used, {trial.compactor.fills} % were promised"
     return f"{free} of {room} tokens are left free" if free * 100 > room else None
 
 
