@@ -354,13 +354,15 @@ def recorded(messages: Messages, target: int) -> Iterator[str]:
         for name, why, before, after in record.get("acts", ()):
             if before <= after or before * 100 < window * FROM.get(name, 50):
                 yield f"{name} acts ({why}) from {before} to {after} tokens of {window}"
-        yield from untimely(
-            request, record, {one.name: one for one in laws.parts(messages)}, window
-        )
+        if number <= NO_WAIT:
+            whole = {one.name: one for one in laws.parts(messages)}
+            yield from untimely(request, record, whole, window)
 
 
 FROM = {"autocompact": 67}
 """Percent of the window from which on a level acts, where it is not a half."""
+NO_WAIT = 10
+"""Requests; in longer sessions a cut may wait until it pays for the cache that it breaks (`cost.wait_requests`)."""
 LONG_RESULT = 1_000
 """Characters; longer ones are cut once the model has answered them."""
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ullage.compaction.assemble import (
     LEAST_REMOVED_TOKENS,
@@ -282,13 +282,6 @@ WORTH_PERCENT = 90
 """Of what a summary replaces: one that is longer frees too little."""
 
 
-class _Size(NamedTuple):
-    """How long a summary was allowed to be, and the tokens of the messages with it."""
-
-    limit: int
-    used: int
-
-
 @dataclass(slots=True)
 class _Search:
     """The search for the summary by code that fills a target, and for how much stays verbatim next to it.
@@ -300,8 +293,9 @@ class _Search:
 
     best: CompactionResult | None = None  # of those that fit
     best_kept: int = 0  # tokens that it keeps verbatim
-    low: _Size | None = None  # the longest that fits
-    high: _Size | None = None  # the shortest that does not
+    low: int = 0  # the longest limit with which it fits; 0: none yet
+    low_used: int = 0  # tokens of the messages with it
+    high: int = 0  # the shortest limit with which it does not fit; 0: none yet
 
     def next_try(self, state: State, accepted: Accepted, result: CompactionResult) -> State | None:
         """The job of the next try; `None`: this one is right, or no other would be better."""
@@ -320,22 +314,22 @@ class _Search:
                 return self._with_less_kept(state, -free)
             # A limit that was not used up is not what made it long.
             begin = min(size, accepted.limit)
-            self.high = min(filter(None, (self.high, _Size(begin, used))))
+            self.high = min(self.high or begin, begin)
         else:
             self._remember(result, state.kept_tokens, aim, most)
             if used * 100 >= aim * FILLED_PERCENT or (target is not None and whole <= target):
                 return None  # filled, or all of it would have fitted
             # A small step may say no more, though a larger one would; without an upper bound steps are large.
-            said_more = not self.low or self.high or used > self.low.used
+            said_more = not self.low or self.high or used > self.low_used
             longer = accepted.left_out and said_more
             if not longer or accepted.limit >= DEFAULT_TOKENS:
                 more = self._with_more_kept(state, free, accepted.limit)
                 if more is not None or not longer:
                     return more
             begin = max(size, accepted.limit)
-            self.low = max(filter(None, (self.low, _Size(begin, used))))
+            self.low, self.low_used = max((self.low, self.low_used), (begin, used))
         guess = begin + size * free // max(state.measure(accepted.text), 1)
-        limit = self._between(guess, aim)
+        limit = self._between(guess)
         return None if limit is None else replace(state, summary_limit=limit)
 
     def _remember(self, result: CompactionResult, kept_tokens: int, aim: int, most: int) -> None:
@@ -347,23 +341,19 @@ class _Search:
         if fuller or (kept_tokens > self.best_kept and used * 100 >= best * POOR_PERCENT):
             self.best, self.best_kept = result, kept_tokens
 
-    def _between(self, guess: int, aim: int) -> int | None:
-        """The next limit: the guess within the bounds, and with both bounds where their sizes point to; `None`: they have met."""
+    def _between(self, guess: int) -> int | None:
+        """The next limit: the guess, within the bounds and not near them where there are both; `None`: they have met."""
         low, high = self.low, self.high
-        if low and high:
-            span = high.limit - low.limit
-            step = span * (aim * 98 // 100 - low.used) // max(high.used - low.used, 1)
-            near = span // 8
-            return (
-                low.limit + min(max(step, near), span - near) if span * 50 >= high.limit else None
-            )
-        return (
-            max(min(guess, high.limit - 1), 1) if high else max(guess, low.limit + 1 if low else 1)
-        )
+        if not high:
+            return max(guess, low + 1)
+        if low and (high - low) * 50 < high:
+            return None
+        near = max((high - low) // 8, 1) if low else 1
+        return max(min(guess, high - near), low + near)
 
     def _again(self, state: State | None, limit: int | None) -> State | None:
         """The search for a length, with another cut."""
-        self.low = self.high = None
+        self.low = self.high = 0
         return state and replace(state, summary_limit=limit)
 
     def _with_less_kept(self, state: State, over: int) -> State | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One tool result is replaced by a text, for ever.
+    """All results of one tool use id are replaced by a text, for ever.
 
     Attributes:
         tool_use_id: Whose result.
