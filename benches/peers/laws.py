@@ -143,7 +143,7 @@ def floored(messages: Messages) -> Iterator[str]:
     except ContextTooLarge as error:
         yield f"{least} is called the smallest target: {error}"
         return
-    if not least - least // 20 - FREE <= left <= least:
+    if not least - least // 5 - FREE <= left <= least:
         yield f"{left} tokens are left for {least}, which is called the smallest target"
 
 
@@ -308,22 +308,32 @@ OURS = Compactor(
 )
 
 
+def asked_after(messages: Messages) -> list[int]:
+    """Positions of the messages after which a session asks its model."""
+    following = [each["role"] == "assistant" for each in messages[1:]] + [True]
+    places = [at for at, now in enumerate(following) if now and messages[at]["role"] == "user"]
+    return places if messages[-1]["role"] == "user" else [*places, len(messages) - 1]
+
+
 def played(messages: Messages, window: int, folder: Path) -> list[Request]:
     """The requests of a session that goes on message by message."""
-    asked = [said["role"] == "assistant" for said in messages[1:]] + [True]
+    places, requests = asked_after(messages), []
     (log := folder / LOG).unlink(missing_ok=True)
     with ContextManager(log=log, record=True, context_window=window, **SESSION_OPTIONS) as manager:
-        requests = []
-        for message, now in zip(messages, asked, strict=True):
+        for at, message in enumerate(messages):
             manager.add(message)
-            requests += [manager.prepare()] if now and message["role"] == "user" else []
-        requests += [] if requests and messages[-1]["role"] == "user" else [manager.prepare()]
+            requests += [manager.prepare()] if at in places else []
     return requests
 
 
 def in_session(messages: Messages, target: int) -> Messages:
-    """The newest request of a session whose window is twice the target."""
-    requests = played(messages, max(target * 2, LEAST_WINDOW), Path(tempfile.gettempdir()))
+    """The newest request of a session whose window is twice the target; a refusal has to say that it does not fit."""
+    try:
+        requests = played(messages, max(target * 2, LEAST_WINDOW), Path(tempfile.gettempdir()))
+    except ContextTooLarge as error:
+        if error.floor_tokens <= error.limit_tokens:
+            raise AssertionError(f"refused what fits: {error}") from error
+        raise
     return [dict(each) for each in requests[-1].messages]
 
 
@@ -341,9 +351,10 @@ def recorded(messages: Messages, target: int) -> Iterator[str]:
     if found.requests != [[canonical(sent(item)) for item in each.messages] for each in requests]:
         yield "its records are of other requests"
     yield from resumed(folder / LOG, window, requests[-1])
-    for request in requests:
+    for request, at in zip(requests, asked_after(messages), strict=True):
         if request.compaction:
             yield from misled(list(request.messages), folder / LOG)
+            yield from unseen(list(request.messages), messages[max(at - 1, 0) : at + 1], window)
     records = [json.loads(line) for line in log.splitlines() if RECORD.encode() in line[:30]]
     for number, (request, record) in enumerate(zip(requests, records, strict=True), 1):
         there = estimate_tokens(list(request.messages), model=SESSION_MODEL)
@@ -386,6 +397,18 @@ def untimely(
             and full * 2 >= window
         ):
             yield f"{part.name} stands whole at {full} tokens of {window}"
+
+
+SMALL_STEP = 15
+"""Percent of the window; as many tokens stay after a compaction in any case."""
+
+
+def unseen(request: Messages, step: Messages, window: int) -> Iterator[str]:
+    """A small step at the end whose results the model has not seen, and which a compaction removed."""
+    there, size = laws.parts(request), estimate_tokens(step, model=SESSION_MODEL)
+    for part in laws.parts(step[-1:]) if size * 100 <= window * SMALL_STEP else ():
+        if part.kind == "result" and part not in there:
+            yield f"{part.name} was removed unseen: {size} tokens of {window}"
 
 
 def resumed(log: Path, window: int, newest: Request) -> Iterator[str]:

@@ -87,12 +87,23 @@ def test_reading_hostile_text_is_linear(piece):
         {"role": "assistant", "content": [{"type": "text", "text": text}, call]},
         {"role": "user", "content": [result]},
     ]
-    start = time.process_time()
-    collect(items)
-    for read in (words_of, asks, command_key, strip_draft, parse_sections, parse_summary, unfenced):
-        read(text)
-    check_reply(SummaryReply(text=text), source_chars=1 << 30)
-    assert time.process_time() - start < 1.0
+    seconds = []
+    while len(seconds) < 3 and min(seconds, default=1.0) >= 1.0:  # a busy machine only adds to it
+        start = time.process_time()
+        collect(items)
+        for read in (
+            words_of,
+            asks,
+            command_key,
+            strip_draft,
+            parse_sections,
+            parse_summary,
+            unfenced,
+        ):
+            read(text)
+        check_reply(SummaryReply(text=text), source_chars=1 << 30)
+        seconds.append(time.process_time() - start)
+    assert min(seconds) < 1.0
 
 
 @pytest.mark.parametrize(
