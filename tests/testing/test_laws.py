@@ -288,3 +288,8 @@ def test_the_page_names_each_law() -> None:
     page = (Path(__file__).parents[2] / "docs" / "laws.md").read_text("utf-8")
     for number, law in enumerate(LAWS, 1):
         assert f"| {number} | `{law.id}` | {law.says} | [{law.issue}]({law.url}) |" in page
+
+
+def test_a_compactor_without_a_target_may_not_crash():
+    one = Compactor("crashes", lambda messages, target: messages[999], has_target=False)
+    assert {found.law.id for found in hold(one, 3)[0]} == {"target-kept-or-refused"}

@@ -500,11 +500,13 @@ def newest_input_last(trial: Trial) -> str | None:
     return f"last is {_shown(newest) if newest else 'nothing'}, not {_shown(last)}"
 
 
-@law(
-    "anomalyco/opencode#27924", "user 30, tools 1500, user 300, tools 1500, user 25", 600, "target"
-)
+@law("anomalyco/opencode#27924", "user 30, tools 1500, user 300, tools 1500, user 25", 600)
 def target_kept_or_refused(trial: Trial) -> str | None:
     """What is left is within the target, or an error says why not."""
+    if trial.after is None and isinstance(trial.error, CRASHES):
+        return f"raised {type(trial.error).__name__}: {trial.error}"[:160]
+    if not trial.compactor.has_target:
+        return None
     if trial.after is None:
         fits = trial.size(trial.before) <= trial.case.target * 0.8
         # An error may name the smallest target that can be met.
@@ -514,8 +516,8 @@ def target_kept_or_refused(trial: Trial) -> str | None:
         if least is not None:
             wrong |= least <= trial.case.target or trial.run(trial.before, least) is None
         trial.error = error
-        crash = isinstance(trial.error, CRASHES) or fits or wrong
-        return f"raised {type(trial.error).__name__}: {trial.error}"[:160] if crash else None
+        words = f"raised {type(error).__name__}: {error}"[:160]
+        return words if fits or wrong else None
     most = trial.case.target if trial.compactor.size else int(trial.case.target * 1.1) + 16
     left = trial.size(trial.after)
     return f"{left} tokens are left, the target is {trial.case.target}" if left > most else None
@@ -930,7 +932,9 @@ def _is_asked(law: Law, trial: Trial) -> bool:
     """Whether a law says something of a trial: of a refusal only those do that are about refusing."""
     if law.once:
         return trial.case == law.example
-    return trial.after is not None or (law.needs in ("target", "model") and law.check != monotone)
+    if trial.after is not None or law.check == target_kept_or_refused:
+        return True
+    return law.needs in ("target", "model") and law.check != monotone
 
 
 def _broken(compactor: Compactor, law: Law, trial: Trial) -> str | None:
