@@ -135,9 +135,9 @@ def floored(messages: Messages) -> Iterator[str]:
     except ContextTooLarge as error:
         least = int(error.floor_tokens or 0)
         waiting = tokens(messages[-1:]) if messages[-1]["role"] == "user" else 0
-        stated = error.parts.get("messages that wait for an answer", 0)
-        if stated > waiting + ROUNDED:
-            yield f"{stated} tokens are said to wait for an answer, {waiting} do"
+        named = error.parts.get("messages that wait for an answer", 0)
+        if named > waiting + ROUNDED:
+            yield f"{named} tokens are said to wait for an answer, {waiting} do"
     try:
         left = tokens(compact(messages, model=MODEL, target_tokens=least).messages) if least else 0
     except ContextTooLarge as error:

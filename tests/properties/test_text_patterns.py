@@ -76,6 +76,9 @@ def test_a_pattern_is_linear_on_hostile_text(name):
     assert seconds < SECONDS, (name, text)
 
 
+READS = words_of, asks, command_key, strip_draft, parse_sections, parse_summary, unfenced
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.sampled_from(UNITS), min_size=1, max_size=3).map("".join))
 def test_reading_hostile_text_is_linear(piece):
@@ -91,15 +94,7 @@ def test_reading_hostile_text_is_linear(piece):
     while len(seconds) < 3 and min(seconds, default=1.0) >= 1.0:  # a busy machine only adds to it
         start = time.process_time()
         collect(items)
-        for read in (
-            words_of,
-            asks,
-            command_key,
-            strip_draft,
-            parse_sections,
-            parse_summary,
-            unfenced,
-        ):
+        for read in READS:
             read(text)
         check_reply(SummaryReply(text=text), source_chars=1 << 30)
         seconds.append(time.process_time() - start)
