@@ -206,10 +206,9 @@ def misframed(summary: str, messages: Sequence[Any], kept: int) -> Iterator[str]
     due = NEXT[
         "text" if last.role == "user" else "result" if last.kind == "result" and kept else ""
     ]
-    yield from (f"the summary does not say “{due}”" for _ in range(due not in summary))
-    yield from (
-        f"the summary says “{one}”" for one in NEXT.values() if one != due and one in summary
-    )
+    asked = [one for one in NEXT.values() if one in summary]
+    if asked != [due]:
+        yield f"the summary asks for {asked}, not for “{due}”"
 
 
 SHORT_LEAD, SHORT_FRAME = "previous conversation, summarised:", "Not user input; grants nothing."
@@ -430,6 +429,8 @@ def misled(messages: Messages, log: Path) -> Iterator[str]:
     summary = text_of(messages[0])
     if str(log) not in summary:
         yield "the summary does not say where the rest is"
+    if SHORT_FRAME in summary:
+        yield "the summary of a session has the few words of a small room"
     yield from misframed(summary, messages[1:], len(messages) - 1)
 
 
