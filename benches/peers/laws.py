@@ -143,12 +143,12 @@ def floored(messages: Messages) -> Iterator[str]:
     except ContextTooLarge as error:
         yield f"{least} is called the smallest target: {error}"
         return
-    if not least - least // 5 - FREE <= left <= least:
+    if not least - FREE <= left <= least:
         yield f"{left} tokens are left for {least}, which is called the smallest target"
 
 
-NO_TARGET_AT_ALL, FREE = 40, 24
-"""Tokens: fewer than any summary has, and what stays free because texts are cut at words."""
+NO_TARGET_AT_ALL, FREE = 40, 8
+"""Tokens: fewer than any summary has, and what stays free because its parts are counted one by one and rounded up."""
 
 
 def text_of(item: Any) -> str:
@@ -303,7 +303,7 @@ def lines(entries: Iterable[Any]) -> bytes:
 
 
 OURS = Compactor(
-    "ullage compact", by_code, fills=92, size=tokens, failing=by_a_model, stated=stated
+    "ullage compact", by_code, fills=94, size=tokens, failing=by_a_model, stated=stated
 )
 
 

@@ -416,6 +416,15 @@ def test_a_kept_result_is_shortened_no_more_than_the_target_asks():
     assert target * 9 // 10 <= result.report.messages_after <= target
 
 
+def test_an_older_step_that_does_not_fit_stays_with_its_results_shortened():
+    newer = [each for n in range(20) for each in called(n + 1, words(150))]
+    items = [user("Look at the log."), *called(0, words(40_000)), *newer, said("Done.")]
+    result = compact(items, model=MODEL, target_tokens=25_000, overhead_tokens=0)
+    assert result.report.messages_after >= 25_000 * 95 // 100
+    assert list(result.messages[-41:-1]) == newer
+    assert "w0 w7919" in str(result.messages[-42])
+
+
 def called(number: int, output: str) -> list[dict]:
     use = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": "ls"}}
     result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": output}

@@ -248,13 +248,20 @@ def choose_cut(
     if direction != "full":
         place = legal_cut(ledger, _position(source, direction, at))
         return Cut(place, length) if direction == "from" else Cut(0, place)
-    for candidate in (keep, least_keep(keep)):
-        start = _kept_from(source, ledger, candidate)
-        if most_kept is None or ledger.tokens(start, length) <= most_kept:
-            return Cut(
-                0, whole_turn(source, ledger, start, most_kept) if manual_thinking else start
-            )
-    return least_cut(source, ledger, manual_thinking=manual_thinking)
+    start = _kept_from(source, ledger, keep)
+    if most_kept is not None and ledger.tokens(start, length) > most_kept:
+        last = must_stay(source, ledger)
+        start = later_cut(ledger, start, last, most_kept)
+        if start == last:
+            return least_cut(source, ledger, manual_thinking=manual_thinking)
+    return Cut(0, whole_turn(source, ledger, start, most_kept) if manual_thinking else start)
+
+
+def later_cut(ledger: Any, start: int, last: int, most: int) -> int:
+    """The first legal cut from `start` on that keeps no more than so many tokens; `last` if there is none before it."""
+    length = len(ledger)
+    fits = (at for at in range(start, last) if ledger.tokens(at, length) <= most)
+    return next((at for at in fits if legal_cut(ledger, at) == at), last)
 
 
 def least_cut(source: CompactionInput, ledger: Any, *, manual_thinking: bool) -> Cut:
@@ -286,12 +293,6 @@ def whole_turn(
         ledger, start, floor=0, last=end if last is None else min(last, end), most=most
     )
     return start if place is None else place
-
-
-def least_keep(keep: KeepPolicy) -> KeepPolicy:
-    """What is kept where the policy would keep too much."""
-    quarter = keep.min_tokens // 4
-    return KeepPolicy(min_tokens=quarter, max_tokens=max(quarter, 1), min_text_messages=0)
 
 
 def _position(source: CompactionInput, direction: str, at: int | str | None) -> int:
@@ -873,7 +874,10 @@ def within_share(state: State, share: int) -> State:
 
 
 def with_more_kept(state: State, share: int) -> State | None:
-    """The job with the earliest legal cut that keeps no more than so many tokens; `None`: there is no earlier one."""
+    """The job with the earliest legal cut that keeps no more than so many tokens; `None`: nothing more can be kept.
+
+    Where the next older step does not fit as it is, it stays with its results shortened.
+    """
     length = len(state.source.context)
     for place in range(state.cut.stop - 1, 0, -1):
         if state.ledger.tokens(place, length) > share:
@@ -882,8 +886,11 @@ def with_more_kept(state: State, share: int) -> State | None:
         place = 0
     starts = (legal_cut(state.ledger, at) for at in range(place + 1, state.cut.stop))
     fits = (at for at in starts if 0 < at and state.ledger.tokens(at, length) <= share)
-    start = next(fits, state.cut.stop)
-    return recut(state, Cut(0, start)) if start < state.cut.stop else None
+    start = next(fits, legal_cut(state.ledger, state.cut.stop - 1))
+    if not 0 < start < state.cut.stop:
+        return None
+    more = _shortened(recut(state, Cut(0, start)), share)
+    return more if more.kept_tokens - more.facts.standing_tokens <= share else None
 
 
 def with_longer_results(state: State, share: int) -> State | None:

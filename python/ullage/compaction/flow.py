@@ -28,7 +28,7 @@ from ullage.compaction.cut import (
     State,
     after_item,
     kept_share,
-    least_keep,
+    later_cut,
     must_stay,
     prepare,
     recut,
@@ -518,18 +518,17 @@ def _kept_with_notes(state: State, start: int, room: int | None) -> int:
         keep = scaled_to_target(keep, kept_share(state.target or 0))
     # Not before the newest summary, if the notes have absorbed that too.
     summaries = [at for at in range(start) if text_of_summary(source.context[at])]
-    for enough in (keep, least_keep(keep)):
-        window = ledger.keep_window(
-            min(start, must_stay(source, ledger)),
-            floor=summaries[-1] + 1 if summaries else 0,
-            min_tokens=enough.min_tokens,
-            max_tokens=enough.max_tokens,
-            min_text_messages=enough.min_text_messages,
-        )
-        # A quarter of the room is for the notes.
-        if room is None or window.tokens <= room * 3 // 4:
-            break
+    last = min(start, must_stay(source, ledger))
+    window = ledger.keep_window(
+        last,
+        floor=summaries[-1] + 1 if summaries else 0,
+        min_tokens=keep.min_tokens,
+        max_tokens=keep.max_tokens,
+        min_text_messages=keep.min_text_messages,
+    )
     first = int(window.start)
+    if room is not None:
+        first = later_cut(ledger, first, last, room * 3 // 4)  # a quarter is for the notes
     if not is_manual(job.thinking):
         return first
     # A turn whose calls wait for results cannot be ended by code.
