@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import bisect
 import copy
 import importlib
 import json
@@ -33,9 +34,11 @@ import ullage
 from ullage import ContextManager, Policy, compact, estimate_tokens
 from ullage._engine import NAME as ENGINE
 from ullage.compaction import CompactionResult
-from ullage.exceptions import ContextTooLarge
+from ullage.exceptions import CompactionError, ContextTooLarge
+from ullage.facts.sections import HEADINGS
 from ullage.manager import Request
 from ullage.policy import SummaryPolicy
+from ullage.summarizers import SummaryRequest
 from ullage.testing import laws
 from ullage.testing.laws import Compactor
 from ullage.transcript.record import compaction_record
@@ -89,6 +92,7 @@ def by_a_model(messages: Messages, target: int) -> Messages:
 def stated(messages: Messages, target: int) -> Iterator[str]:
     """What is wrong with the report and the record of a compaction, and with the smallest target that an error names."""
     yield from floored(messages)
+    yield from overlong(messages, target)
     before = copy.deepcopy(messages)
     result = compact(messages, model=MODEL, target_tokens=target, trigger="auto")
     report, places = result.report, {id(item): at for at, item in enumerate(messages)}
@@ -143,12 +147,37 @@ def floored(messages: Messages) -> Iterator[str]:
     except ContextTooLarge as error:
         yield f"{least} is called the smallest target: {error}"
         return
-    if not least - FREE <= left <= least:
+    if not least * WORTH // 100 - FREE <= left <= least:
         yield f"{left} tokens are left for {least}, which is called the smallest target"
 
 
-NO_TARGET_AT_ALL, FREE = 40, 8
-"""Tokens: fewer than any summary has, and what stays free because its parts are counted one by one and rounded up."""
+NO_TARGET_AT_ALL, WORTH, FREE = 40, 90, 8
+"""Tokens: fewer than any summary has; percent of a small target from which on it counts as filled, and what stays free by rounding."""
+
+
+def as_long_as_allowed(request: SummaryRequest) -> str:
+    """A model's summary that uses all of the room that it was given."""
+    text = "".join(f"{at}. {name}:\n  part {at}\n" for at, name in enumerate(HEADINGS, 1))
+    words = [f"w{at * 7919 % 100_003}" for at in range(request.max_output_tokens)]
+
+    def size(count: int) -> int:
+        return tokens([{"role": "user", "content": text + " ".join(words[:count])}])
+
+    most = bisect.bisect_right(range(len(words)), request.max_output_tokens, key=size) - 1
+    if most < 0:
+        raise ValueError("no room for the headings")
+    return text + " ".join(words[:most])
+
+
+def overlong(messages: Messages, target: int) -> Iterator[str]:
+    """A model's summary that was no longer than it might be, and is refused as too long for the target."""
+    try:
+        compact(messages, model=MODEL, target_tokens=target, summarizer=as_long_as_allowed)
+    except CompactionError as error:
+        if "too long" in str(error):
+            yield str(error)
+    except ContextTooLarge:
+        return
 
 
 def text_of(item: Any) -> str:
@@ -235,6 +264,9 @@ def misread(summary: str, messages: Messages, summarized: int) -> Iterator[str]:
         return
     listed = re.search(r"(?ms)^## 6\. All User Messages\n(.*?)(?=^## |^\[End)", summary)
     texts = [text_of(item) for item in messages if item["role"] == "user"]
+    for quoted in re.findall(r"(?m)^- Newest request: “([^…”]+)", summary):
+        if not " ".join(texts[-1].split()).startswith(quoted.strip()):
+            yield f"“{quoted[:40]}” is called the newest request, and is not"
     shown, named, missing = list[int](), list[int](), 0
     for line in listed[1].split("\n") if listed else ():
         if row := re.match(r"(\d+)\. (.*)", line):

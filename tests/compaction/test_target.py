@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import bisect
 import copy
 import itertools
 import re
@@ -21,11 +22,18 @@ from ullage.facts import collect
 from ullage.facts.sections import HEADINGS
 from ullage.memory.session import SessionMemory
 from ullage.policy import SummaryPolicy
-from ullage.summarizers import ExtractiveSummarizer
+from ullage.summarizers import ExtractiveSummarizer, SummaryRequest
 from ullage.testing import conversation, laws
 
 MODEL = "claude-opus-4-5"
 NINE = "\n".join(f"{n}. {title}:\n  real text {n} about it" for n, title in enumerate(HEADINGS, 1))
+
+
+def as_long_as_allowed(request: SummaryRequest) -> str:
+    """A model's summary that uses all of the room that it was given, by our estimate."""
+    own, most = words(request.max_output_tokens).split(), request.max_output_tokens
+    size = lambda count: estimate_tokens([user(f"{NINE}\n{' '.join(own[:count])}")], model=MODEL)  # noqa: E731
+    return f"{NINE}\n{' '.join(own[: bisect.bisect_right(range(len(own)), most, key=size) - 1])}"
 
 
 def words(count: int) -> str:
@@ -465,6 +473,26 @@ def test_a_target_takes_few_summaries(monkeypatch):
         compact(conversation(seed=seed, tokens=40_000), model=MODEL, target_tokens=target, keep=0)
     assert written.total() <= 2.6 * len(targets) * len(seeds)
     assert max(written.values()) <= 3.2 * len(targets)
+
+
+def test_the_smallest_target_is_no_more_than_the_messages_have():
+    items = [user("Fix the parser."), said("Done: the parser reads it.")]
+    whole = estimate_tokens(items, model=MODEL)
+    with pytest.raises(ContextTooLarge) as caught:
+        compact(items, model=MODEL, target_tokens=whole - 1)
+    assert caught.value.floor_tokens == whole
+    assert compact(items, model=MODEL, target_tokens=whole).messages == tuple(items)
+
+
+@pytest.mark.parametrize("target", [1_200, 4_000, 12_000])
+def test_a_models_summary_that_uses_its_room_meets_the_target(target):
+    rules = [user(f"Part {n}: never touch rule-{n}.") for n in range(12)]
+    talk = [
+        m for rule in rules for m in (rule, said(words(300)), *called(len(str(rule)), words(300)))
+    ]
+    result = compact(talk, model=MODEL, target_tokens=target, summarizer=as_long_as_allowed)
+    assert target * 9 // 10 <= result.report.messages_after <= target
+    assert "rule-0" in str(result.messages)
 
 
 def test_the_smallest_target_is_what_the_newest_message_needs_once():

@@ -512,6 +512,12 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
     return (state.job.redact(text) if state.job.redact else text), fixed
 
 
+def answer_room(state: State) -> int:
+    """Tokens that a model's answer may have for a target: what kept messages and the text around a summary leave, with all rules and pins."""
+    around, _ = summary_text(state, Accepted("", "", 0, by_code=False, facts_tokens=0))
+    return (state.summary_room or 0) - state.measure(around) - ROUNDING_TOKENS
+
+
 def weighed(
     state: State,
     text: str,
@@ -833,10 +839,12 @@ def check_target(state: State) -> None:
     Raises:
         ContextTooLarge: Names the smallest target that can be met, and what takes it.
     """
-    target = state.job.target_tokens
-    if target is None or state.counted(state.tokens) <= target:
+    target, whole = state.job.target_tokens, state.counted(state.tokens)
+    if target is None or whole <= target:
         return
     parts = least_messages(state)
+    if sum(parts.values()) > whole:
+        parts = {"the messages, which a summary would only lengthen": whole}
     least = sum(parts.values())
     if least > target:
         raise target_too_small(least, target, parts)

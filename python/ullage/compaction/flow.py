@@ -15,6 +15,7 @@ from typing import Any
 from ullage.compaction.assemble import (
     LEAST_REMOVED_TOKENS,
     advice,
+    answer_room,
     check_target,
     only_summary,
     over_target,
@@ -214,6 +215,9 @@ def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, lis
         if not isinstance(notes, str):
             return *notes, []
         passed = notes
+    if state.target is not None and getattr(state.job.summarizer, "local", False) is not True:
+        yield from state.facts.collect()
+        state = replace(state, summary_limit=answer_room(state))
     accepted = yield from write_summary(state, instructions)
     yield Emit(
         CompactionSummaryWritten(
@@ -257,7 +261,7 @@ def _built(
     result = search.best or result
     if not state.removed_tokens and over_target(state, result.report.messages_after):
         return _no_op(state, "nothing_to_compact")  # shortened results alone are not enough
-    _hold(job, accepted, result.report)
+    _hold(state, accepted, result.report)
     freed = state.counted(state.tokens + state.overhead) - result.report.tokens_after
     if freed <= 0:
         return _no_op(state, "not_smaller")
@@ -275,9 +279,6 @@ FILLED_PERCENT = 95
 SMALL_TARGET = 1_000
 """Tokens; below it a short turn can be a twentieth of the target."""
 
-POOR_PERCENT = 90
-"""Of a target: below it room is left that should be used."""
-
 WORTH_PERCENT = 90
 """Of what a summary replaces: one that is longer frees too little."""
 
@@ -291,8 +292,7 @@ class _Search:
     can be written, more where it has said all that there is to say.
     """
 
-    best: CompactionResult | None = None  # of those that fit
-    best_kept: int = 0  # tokens that it keeps verbatim
+    best: CompactionResult | None = None  # the fullest of those that fit
     low: int = 0  # the longest limit with which it fits; 0: none yet
     low_used: int = 0  # tokens of the messages with it
     high: int = 0  # the shortest limit with which it does not fit; 0: none yet
@@ -316,7 +316,8 @@ class _Search:
             begin = min(size, accepted.limit)
             self.high = min(self.high or begin, begin)
         else:
-            self._remember(result, state.kept_tokens, aim, most)
+            if self.best is None or used > self.best.report.messages_after:
+                self.best = result
             if used * 100 >= aim * FILLED_PERCENT or (target is not None and whole <= target):
                 return None  # filled, or all of it would have fitted
             # A small step may say no more, though a larger one would; without an upper bound steps are large.
@@ -332,15 +333,6 @@ class _Search:
         limit = self._between(guess)
         return None if limit is None else replace(state, summary_limit=limit)
 
-    def _remember(self, result: CompactionResult, kept_tokens: int, aim: int, most: int) -> None:
-        """The largest; what stays verbatim need not be said in the summary, which may be shorter by more."""
-        used, best = result.report.messages_after, -1
-        if self.best is not None:
-            best = self.best.report.messages_after
-        fuller = best < used and (used <= aim or best * 100 < most * POOR_PERCENT)
-        if fuller or (kept_tokens > self.best_kept and used * 100 >= best * POOR_PERCENT):
-            self.best, self.best_kept = result, kept_tokens
-
     def _between(self, guess: int) -> int | None:
         """The next limit: the guess, within the bounds and not near them where there are both; `None`: they have met."""
         low, high = self.low, self.high
@@ -348,8 +340,7 @@ class _Search:
             return max(guess, low + 1)
         if low and (high - low) * 50 < high:
             return None
-        near = max((high - low) // 8, 1) if low else 1
-        return max(min(guess, high - near), low + near)
+        return max(min(guess, high - 1), low + 1)
 
     def _again(self, state: State | None, limit: int | None) -> State | None:
         """The search for a length, with another cut."""
@@ -378,16 +369,19 @@ class _Search:
         return self._again(more, None) if more and more.kept_tokens > state.kept_tokens else None
 
 
-def _hold(job: Job, accepted: Accepted, report: CompactionReport) -> None:
+def _hold(state: State, accepted: Accepted, report: CompactionReport) -> None:
     """Refuse a result that is over a target that somebody asked for: nothing has changed yet.
 
     Raises:
         CompactionError: `incomplete_summary`: a summary that code did not write is too long.
         ContextTooLarge: What else is in it is too much; names the size that was reached.
     """
+    job, whole = state.job, state.counted(state.tokens)
     target = job.target_tokens
     if target is None or report.messages_after <= target or job.trigger != "manual":
         return
+    if whole <= target:
+        return  # it is no gain either, and all stays as it is
     if not accepted.by_code:
         too_long = f"{accepted.summarizer}: its summary of {report.summary_tokens:,} tokens is too long for the target of {target:,}"
         hint = "a larger target, or no summarizer: code writes to any length"
@@ -407,12 +401,15 @@ def _put_together(
     job, warnings = state.job, list(earlier_warnings)
     text, fixed = summary_text(state, accepted)
     result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
-    used = result.report.messages_after
-    over = used - (job.target_tokens or used)
-    if over > 0 and fixed.text and not accepted.by_code:
-        fewer = replace(accepted, facts_tokens=max(cost(fixed.text) - over - over // 8, 0))
-        text, fixed = summary_text(state, fewer)
-        result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
+    over = _over(job, result)
+    for most in (
+        cost(fixed.text) - over - over // 8,
+        0,
+    ):  # fewer of what code adds to a model's summary, then only rules
+        if over > 0 and fixed.text and not accepted.by_code:
+            text, fixed = summary_text(state, replace(accepted, facts_tokens=max(most, 0)))
+            result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
+            over = _over(job, result)
     if attached and _too_large(job, accepted, result.report):
         # Better without some of them than not at all.
         warnings.append("attachments_left_out")
@@ -422,6 +419,11 @@ def _put_together(
         result = weighed(state, text, fitting, hook_context, accepted, fixed, warnings)
         result = bare if _too_large(job, accepted, result.report) else result
     return result
+
+
+def _over(job: Job, result: CompactionResult) -> int:
+    """Tokens by which it exceeds the target; 0: there is none."""
+    return 0 if job.target_tokens is None else result.report.messages_after - job.target_tokens
 
 
 def _too_large(job: Job, accepted: Accepted, report: CompactionReport) -> bool:

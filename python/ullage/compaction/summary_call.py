@@ -18,7 +18,6 @@ from ullage.compaction.cut import (
     FRAME_TOKENS,
     LEAST_SUMMARY_TOKENS,
     State,
-    frame_tokens,
     room_after,
 )
 from ullage.counting.calibration import Weights
@@ -445,6 +444,9 @@ SHADOW_TOKENS = 2_000
 EXTRACTIVE_SHARE = 2
 """A summary may have at most 1/2 of what it replaces: less would not be worth a rewrite."""
 
+FIRST_LIMIT_PERCENT = 77
+"""Of a target's room: a summary by code is limited by bytes / 4, and has 1.1 to 1.4 tokens for each (recorded sessions)."""
+
 LEAST_OUTPUT_TOKENS = 300
 """Nine headings with a little text: a shorter summary says nothing."""
 
@@ -683,7 +685,7 @@ class _Call:
         state, most = self._state, self._most()
         room = state.summary_limit
         if room is None and state.summary_room is not None:
-            room = state.summary_room - frame_tokens(state.summary_room)
+            room = state.summary_room * FIRST_LIMIT_PERCENT // 100
         return most if room is None else min(most, max(room, self._least))
 
     def _most(self) -> int:

@@ -113,12 +113,12 @@ def opening(facts: Facts) -> UserInput | None:
 
 
 def request(facts: Facts, instructions: str = "", words: str = "") -> list[Unit]:
-    """Section 1: how it began, what was asked last, what this compaction should focus on; in a few words what section 6 (`words`) holds."""
+    """Section 1: how it began, what was asked last where nothing newer stays, what this compaction should focus on; in a few words what section 6 (`words`) holds."""
     prompts, first = _prompts(facts), opening(facts)
     units = []
     if first is not None:
         units.append(Unit(f"{OPENED} {_quote(first.text, 250, words)}{_since(first)}", 1))
-    if len(prompts) > 1:
+    if len(prompts) > 1 and not facts.later_inputs:
         units.append(Unit(f"{NEWEST} {_quote(prompts[-1].text, 200, words)}", 0))
     if instructions:
         units.append(Unit(f"- To focus on after this compaction: {_quote(instructions, 200)}", 0))
