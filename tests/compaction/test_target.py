@@ -495,6 +495,17 @@ def test_a_models_summary_that_uses_its_room_meets_the_target(target):
     assert "rule-0" in str(result.messages)
 
 
+def test_results_give_way_to_a_models_summary_that_is_too_long():
+    longer = lambda request: as_long_as_allowed(request) + " " + words(200)  # noqa: E731
+    talk = [
+        m for n in range(20) for m in (user(f"Part {n}."), *called(n, words(400)), said("Read."))
+    ]
+    result = compact(talk, model=MODEL, target_tokens=9_000, summarizer=longer)
+    assert 9_000 * 9 // 10 <= result.report.messages_after <= 9_000
+    assert words(200) in str(result.messages)
+    assert validate(list(result.messages), provider="anthropic", model=MODEL).ok
+
+
 def test_the_smallest_target_is_what_the_newest_message_needs_once():
     request = " ".join(f"part{n * 7919 % 997}" for n in range(60))
     items = [user("hello there"), user(request), *called(1, "row " * 30), *called(2, words(20))]

@@ -899,6 +899,12 @@ def with_longer_results(state: State, share: int) -> State | None:
     return more if more.kept_tokens > state.kept_tokens else None
 
 
+def with_shorter_results(state: State, over: int) -> State:
+    """The job with the results that are kept cut by so many tokens more, as far as they can be; what is kept stays the same."""
+    share = state.kept_tokens - state.facts.standing_tokens - over
+    return _shortened(recut(state, state.cut), share)
+
+
 def _least_over(state: State, share: int, least: Cut) -> State:
     """The cut that keeps the most within the share, else what must stay; avoids splitting manual thinking where possible.
 

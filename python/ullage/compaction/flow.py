@@ -40,6 +40,7 @@ from ullage.compaction.cut import (
     whole_turn,
     with_longer_results,
     with_more_kept,
+    with_shorter_results,
     within_share,
 )
 from ullage.compaction.effects_runner import Attachment
@@ -259,6 +260,10 @@ def _built(
         accepted = yield from write_summary(state, instructions)
         result = _put_together(state, accepted, attached, hook_context, warnings)
     result = search.best or result
+    if not accepted.by_code and (over := _over(job, result)) > 0:
+        # It was paid for: results give way before it does, where it is longer than it was asked to be.
+        state = with_shorter_results(state, over)
+        result = _put_together(state, accepted, attached, hook_context, warnings)
     if not state.removed_tokens and over_target(state, result.report.messages_after):
         return _no_op(state, "nothing_to_compact")  # shortened results alone are not enough
     _hold(state, accepted, result.report)
