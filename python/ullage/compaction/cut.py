@@ -886,7 +886,7 @@ def with_more_kept(state: State, share: int) -> State | None:
         place = 0
     starts = (legal_cut(state.ledger, at) for at in range(place + 1, state.cut.stop))
     fits = (at for at in starts if 0 < at and state.ledger.tokens(at, length) <= share)
-    start = next(fits, legal_cut(state.ledger, state.cut.stop - 1))
+    start = next(fits, legal_cut(state.ledger, max(state.cut.stop - 1, 0)))
     if not 0 < start < state.cut.stop:
         return None
     more = _shortened(recut(state, Cut(0, start)), share)
@@ -895,14 +895,19 @@ def with_more_kept(state: State, share: int) -> State | None:
 
 def with_longer_results(state: State, share: int) -> State | None:
     """The job with what is kept cut to so many tokens, or whole; `None`: no more of it would stay."""
-    more = _shortened(recut(state, state.cut), share)
+    more = _shortened(unshortened(state), share)
     return more if more.kept_tokens > state.kept_tokens else None
 
 
 def with_shorter_results(state: State, over: int) -> State:
     """The job with the results that are kept cut by so many tokens more, as far as they can be; what is kept stays the same."""
     share = state.kept_tokens - state.facts.standing_tokens - over
-    return _shortened(recut(state, state.cut), share)
+    return _shortened(unshortened(state), share)
+
+
+def unshortened(state: State) -> State:
+    """The job with its kept results whole."""
+    return replace(state, shortened=None, freed_tokens=0)
 
 
 def _least_over(state: State, share: int, least: Cut) -> State:

@@ -37,6 +37,7 @@ from ullage.compaction.cut import (
     scaled_keep,
     scaled_to_target,
     since_last,
+    unshortened,
     whole_turn,
     with_longer_results,
     with_more_kept,
@@ -339,7 +340,7 @@ class _Search:
         return None if limit is None else replace(state, summary_limit=limit)
 
     def _between(self, guess: int) -> int | None:
-        """The next limit: the guess, within the bounds and not near them where there are both; `None`: they have met."""
+        """The next limit: the guess, within the bounds; `None`: they have met."""
         low, high = self.low, self.high
         if not high:
             return max(guess, low + 1)
@@ -357,7 +358,7 @@ class _Search:
         if state.job.target_tokens is None or state.job.direction != "full":
             return None
         share = state.kept_tokens - state.facts.standing_tokens - over - 1
-        less = within_share(recut(state, state.cut), max(share, 0))
+        less = within_share(unshortened(state), max(share, 0))
         return self._again(less, None) if less.kept_tokens < state.kept_tokens else None
 
     def _with_more_kept(self, state: State, free: int, limit: int) -> State | None:
@@ -407,10 +408,8 @@ def _put_together(
     text, fixed = summary_text(state, accepted)
     result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
     over = _over(job, result)
-    for most in (
-        cost(fixed.text) - over - over // 8,
-        0,
-    ):  # fewer of what code adds to a model's summary, then only rules
+    # Code adds fewer facts to a model's summary, then only the rules.
+    for most in (cost(fixed.text) - over - over // 8, 0):
         if over > 0 and fixed.text and not accepted.by_code:
             text, fixed = summary_text(state, replace(accepted, facts_tokens=max(most, 0)))
             result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
