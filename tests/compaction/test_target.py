@@ -16,6 +16,7 @@ from hypothesis import given, settings, strategies as st
 import ullage
 from tests.kit import said, user
 from ullage import ContextManager, Policy, acompact, compact, estimate_tokens, validate
+from ullage.compaction.cut import shorter_results
 from ullage.compaction.job import warning_text
 from ullage.exceptions import CompactionError, ContextTooLarge, InvalidPolicy
 from ullage.facts import collect
@@ -431,6 +432,16 @@ def test_an_older_step_that_does_not_fit_stays_with_its_results_shortened():
     assert result.report.messages_after >= 25_000 * 95 // 100
     assert list(result.messages[-41:-1]) == newer
     assert "w0 w7919" in str(result.messages[-42])
+
+
+def test_a_result_is_not_cut_for_less_than_the_mark_of_the_cut_takes():
+    items = called(0, words(200))
+    size = len(items[1]["content"][0]["content"]) // 4
+    same, freed = shorter_results(items, 1, lambda text: len(text) // 4)
+    assert (list(same), freed) == (items, 0)
+    shorter, freed = shorter_results(items, size // 2, lambda text: len(text) // 4)
+    assert freed > 50
+    assert shorter != tuple(items)
 
 
 def called(number: int, output: str) -> list[dict]:

@@ -392,6 +392,9 @@ SMALL_ROOM = 700
 
 SMALL_FRAME_TOKENS = 60
 
+MARK_TOKENS = 12
+"""Of the mark where a result is cut: one is not cut to save less."""
+
 LEAST_RESULT_TOKENS = 60
 """Minimum tokens of a result in the kept part: a shorter one would not show what it was."""
 
@@ -460,7 +463,7 @@ def shorter_results(
         if result.tokens > most:
             text = _cut(result.text, most, result.tokens)
             gain = result.tokens - measure(text)
-            if gain > 0:
+            if gain > MARK_TOKENS:
                 out[result.message] = _put(out[result.message], result.path, text)
                 freed += gain
     return tuple(out), freed
