@@ -22,6 +22,7 @@ from ullage.compaction.cut import (
     recut,
     scaled_keep,
     shorter_results,
+    unshortened,
     with_item,
 )
 from ullage.compaction.effects_runner import Attachment
@@ -892,7 +893,7 @@ def least_messages(state: State) -> dict[str, int]:
 
 def _with_least_kept(state: State) -> State:
     if state.job.direction != "full":
-        return recut(state, state.cut)
+        return unshortened(state)
     manual = is_manual(state.job.thinking)
     cut = least_cut(state.source, state.ledger, manual_thinking=manual)
     return recut(state, after_item(state.source, state.ledger, cut))

@@ -426,7 +426,7 @@ def _put_together(
 
 
 def _over(job: Job, result: CompactionResult) -> int:
-    """Tokens by which it exceeds the target; 0: there is none."""
+    """Tokens by which it exceeds the target, negative where it has fewer; 0 also without a target."""
     return 0 if job.target_tokens is None else result.report.messages_after - job.target_tokens
 
 
