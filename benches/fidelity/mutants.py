@@ -363,7 +363,7 @@ def law_faults(count: int, seed: int, more: int, path: Path) -> None:
         for case in made[RANDOM_CASES:]
         for one in (OURS, SESSION)
     ]
-    room = in_a_child(partial(laws._use_of_room, OURS))[1]
+    room = in_a_child(partial(laws._of_targets, OURS))["used"]
     gc.freeze()
     known = dict[str, list[str]](json.loads(path.read_text("utf-8")) if path.exists() else {})
     used = set[tuple[str, int]]().union(*(each.lines for each in right))
@@ -386,7 +386,11 @@ def law_faults(count: int, seed: int, more: int, path: Path) -> None:
 
 
 def fate(
-    fault: Mutant, tried: list[Observed], further: list[Observed], chosen: list[laws.Law], room: int
+    fault: Mutant,
+    tried: list[Observed],
+    further: list[Observed],
+    chosen: list[laws.Law],
+    room: float,
 ) -> tuple[str, str]:
     """What becomes of a fault, and by which law; of one that is missed, whether as much of the targets is used as without it: `room`."""
     fault.function.__code__ = fault.code
@@ -403,7 +407,12 @@ def fate(
             return UNSEEN, ""
         again = [law for law in chosen if law.runs_again]
         same = [each for each in tried if each not in other] if further else []
-        own = [Observed(OURS, law.example, None, set()) for law in chosen if law.once]
+        own = [
+            Observed(one, law.example, None, set())
+            for law in chosen
+            if law.once
+            for one in (OURS, SESSION)
+        ]
         for asked, of in ((chosen, other), (chosen, own), (chosen, further), (again, same)):
             for each in of:
                 if of is further and looked_at(each.compactor, each.case) == each.result:
@@ -412,7 +421,7 @@ def fate(
                     return FOUND, law
     except TookTooLong:
         return FOUND, "it does not end"
-    full = laws._use_of_room(OURS)[1] * 100 >= room * 99
+    full = laws._of_targets(OURS)["used"] * 100 >= room * 99
     why = "as full" if full else "less full"
     return MISSED, f"{why}: {other[0].compactor.name} [{other[0].case}]"
 

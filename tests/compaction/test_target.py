@@ -529,10 +529,16 @@ def test_the_smallest_target_is_what_the_newest_message_needs_once():
         assert least - 10 <= result.report.messages_after <= target
 
 
-def test_the_smallest_target_is_met_where_what_is_kept_has_the_newest_message():
-    words = (
-        "user 93 #15, user 80 #25, user 37 #36, user 42 #39, user 99 #51, user 84 #56, user 2 #60"
-    )
+@pytest.mark.parametrize(
+    "words",
+    [
+        "user 93 #15, user 80 #25, user 37 #36, user 42 #39, user 99 #51, user 84 #56, user 2 #60",
+        # The newest message was cut, though short older ones stayed, and stood below the summary as well.
+        "user 2 #1, user 36 #5, user 53, assistant 44",
+        "user 2, user 9 #3, tools 2+3, user 2, user 80, tools 3",
+    ],
+)
+def test_the_smallest_target_is_met_with_the_newest_message_once(words):
     items = laws.chat(laws.case(words, 0).turns)
     with pytest.raises(ContextTooLarge) as caught:
         compact(items, model="gpt-4o", target_tokens=1)

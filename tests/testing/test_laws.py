@@ -90,6 +90,9 @@ BREAKERS: dict[str, Compactor] = {
     "room-is-used-on-average": Compactor(
         "", lambda m, t: noted(m[-1:], "Summary of earlier messages.")
     ),
+    "promises-hold-on-average": Compactor(
+        "", lambda m, t: noted(m[-1:], "Summary."), promises={"used": (90, 100)}
+    ),
 }
 
 
@@ -281,7 +284,7 @@ def test_the_plugin_has_a_test_for_each_law(tmp_path: Path) -> None:
     code, told = said(tmp_path, "pytest", *plugin, "--compactor-cases", "20", "-q")
     assert code == 1
     assert "pairs: the result call_" in told
-    assert "2 skipped" in told
+    assert "3 skipped" in told
 
 
 def test_the_page_names_each_law() -> None:
@@ -293,3 +296,53 @@ def test_the_page_names_each_law() -> None:
 def test_a_compactor_without_a_target_may_not_crash():
     one = Compactor("crashes", lambda messages, target: messages[999], has_target=False)
     assert {found.law.id for found in hold(one, 3)[0]} == {"target-kept-or-refused"}
+
+
+def newest_half(messages: Messages, target: int) -> Messages:
+    left = messages[:1] * (laws.size_of(messages) > target) + messages[-1:]
+    return messages if laws.size_of(messages) <= target else left
+
+
+@pytest.mark.parametrize(
+    ("promises", "has_target"),
+    [({"asked": (1, 1)}, True), ({"verbatim": (0, 90)}, True), ({"left": (1, 99)}, False)],
+)
+def test_what_was_promised_is_held_from_both_sides(
+    promises: dict[str, tuple[float, float]], has_target: bool
+) -> None:
+    asked = 0
+
+    def run(messages: Messages, target: int) -> Messages:
+        nonlocal asked
+        left = newest_half(messages, target)
+        asked += left is not messages
+        return left
+
+    def held(one: dict[str, tuple[float, float]]) -> list[str]:
+        compactor = Compactor("", run, has_target=has_target, promises=one, asked=lambda: asked)
+        chosen = [law for law in LAWS if law.id == "promises-hold-on-average"]
+        return [str(found) for found in hold(compactor, 0, laws=chosen)[0]]
+
+    (name,) = promises
+    assert held(promises) == []
+    for wrong in ((0, 0), (101, 200)):
+        (found,) = held({name: wrong})
+        assert f"promises-hold-on-average: {name} is" in found
+
+
+def test_a_result_is_as_large_as_another_in_characters_and_in_tokens() -> None:
+    """Fewer characters can be more tokens: a compactor that counts these may shorten what has them."""
+
+    def run(messages: Messages, target: int) -> Messages:
+        return [*messages[:-1], shown_in_part(messages[-1])]
+
+    def as_counted(newer: int) -> str | None:
+        def size(messages: Messages) -> int:
+            return sum(newer if "Error" in str(one) else 100 for one in messages)
+
+        # The newer one has fewer characters; `size` knows it by its last line.
+        trial = laws.Trial(Compactor("", run, size=size), case("user 6, tools 90, tools 60", 50))
+        return laws.newest_is_kept_first(trial)
+
+    assert as_counted(100) == "result call_2_0 was shortened, result call_1_0 was kept"
+    assert as_counted(101) is None

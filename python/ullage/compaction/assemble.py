@@ -429,7 +429,8 @@ def summary_message(state: State, summary: str) -> str:
         )
     if last > first:
         where = "before this summary" if state.cut.start > 0 else "after this message"
-        lines.append(f"{last - first} messages were kept verbatim {where}.")
+        counted = "1 message was" if last == first + 1 else f"{last - first} messages were"
+        lines.append(f"{counted} kept verbatim {where}.")
     parts += ["\n".join(lines), _newest(state, summary), f"{_NOT_THE_USER} {_instruction(state)}"]
     return "\n\n".join(part for part in parts if part)
 

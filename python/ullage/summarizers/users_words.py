@@ -641,9 +641,9 @@ class _Fit:
 
     def _limit(self, row: _Row, cap: int, least: Mapping[int, int]) -> int:
         newest = row is self._newest
-        if (
-            newest and row.tokens + self._note + self._short <= self._tokens
-        ):  # whole before what is long
+        # Whole before what is long; also before what is short where it takes most of the room: cut here, it would stand below as well.
+        short = self._short if row.tokens * 2 <= self._tokens else 0
+        if newest and row.tokens + self._note + short <= self._tokens:
             return row.tokens
         wanted = newest or self._wanted(row)[0]
         return max(cap * 2 if wanted else cap, row.floor, least.get(row.number, 0))

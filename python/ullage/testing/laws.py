@@ -23,7 +23,7 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import combinations, islice, pairwise
@@ -58,13 +58,15 @@ class Compactor:
         form: Of the messages: `openai_chat`, `anthropic`, `bedrock` or `openai_responses`.
         has_target: False if its own settings decide how much is left.
         aims: Percent of the target that its settings aim at, where they name a second size to compact to.
-        fills: Percent of its targets that it promises to use on average where something is removed; 0: nothing is promised.
+        promises: What it promises on average, from and to: `used` and `verbatim` are percent of its targets, `asked` is how often it asks
+            its model for one, `left` is percent of what it is given that is left when it has acted on settings of its own. Empty: nothing.
         sees_all: True if it gets the whole history each time, False if what it left before, and what is new.
         failing: `run` while the model that it asks fails; None if it asks none.
         size: Tokens of messages as it counts them; None: four characters are one, and so is a tenth more than the target.
         notice: How its own texts are recognised, as a regular expression.
         sealed: Whether it takes what is signed or no text: thinking and images, in Anthropic's form.
         stated: What is wrong with what it states of a run of its own: its report, its record; None if it states nothing.
+        asked: How often it has asked its model, or written a text itself, in all runs so far; None if it does not say.
     """
 
     name: str
@@ -72,13 +74,14 @@ class Compactor:
     form: str = "openai_chat"
     has_target: bool = True
     aims: int = 100
-    fills: int = 0
+    promises: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     sees_all: bool = False
     failing: Run | None = None
     size: Callable[[Messages], int] | None = None
     notice: str = NOTICE
     sealed: bool = False
     stated: Callable[[Messages, int], Iterable[str]] | None = None
+    asked: Callable[[], int] | None = None
 
 
 # ---- conversations ---------------------------------------------------------------------------
@@ -359,6 +362,11 @@ class Trial:
         """Tokens, as the compactor counts."""
         return (self.compactor.size or size_of)(messages)
 
+    def as_large(self, text: str, other: str) -> bool:
+        """Whether a text is as large as another, in characters and as the compactor counts."""
+        size, than = (self.size([{"role": "user", "content": one}]) for one in (text, other))
+        return len(text) >= len(other) and size >= than
+
 
 Check = Callable[[Trial], str | None]
 
@@ -387,6 +395,7 @@ class Law(NamedTuple):
             "target": compactor.has_target,
             "model": compactor.failing,
             "report": compactor.stated,
+            "promise": compactor.promises,
         }
         return bool(has.get(self.needs, True))
 
@@ -682,7 +691,7 @@ def newest_is_kept_first(trial: Trial) -> str | None:
             return f"{_shown(lost[-1])} was removed, {_shown(texts[whole.index(True)])} was kept"
     results = [part for part in trial.old if part.kind == "result"]
     for older, newer in combinations(results, 2):
-        if older in now and newer not in now and len(older.text) >= len(newer.text):
+        if older in now and newer not in now and trial.as_large(older.text, newer.text):
             return f"{_shown(newer)} was shortened, {_shown(older)} was kept"
     return None
 
@@ -869,25 +878,74 @@ def _seconds(compactor: Compactor, length: int) -> float:
 
 @law("Yeachan-Heo/gajae-code#2335", "user 30, tools 300, user 25", 300, "target", once=True)
 def room_is_used_on_average(trial: Trial) -> str | None:
-    """Of 48 targets a hundredth at most is left free where what was removed last would have fitted in, and as much is used as was promised."""
-    free, used, room = _use_of_room(trial.compactor)
-    if used * 100 < room * trial.compactor.fills:
-        return f"{used} of {room} tokens are used, {trial.compactor.fills} % were promised"
+    """Of 48 targets a hundredth at most is left free where what was removed last would have fitted in."""
+    free, room = _use_of_room(trial.compactor)
     return f"{free} of {room} tokens are left free" if free * 100 > room else None
 
 
-def _use_of_room(compactor: Compactor) -> tuple[int, int, int]:
-    """Of 48 targets together: what is free though what was removed last would fit in, what is used, and the targets."""
+def _use_of_room(compactor: Compactor) -> tuple[int, int]:
+    """Of 48 targets together: what is free though what was removed last would fit in, and the targets."""
+    free, room = 0, 0
+    for trial in _long_trials(compactor, 12):
+        most = trial.case.target * compactor.aims // 100
+        left, lost = trial.size(trial.after or []), trial.size(_removed_last(trial))
+        free, room = free + max(most - left - lost, 0), room + most
+    return free, room
+
+
+def _long_trials(compactor: Compactor, count: int) -> Iterator[Trial]:
+    """So many made conversations with four targets each, as far as they are met by a change."""
     long = (one.turns for one in cases(41, 9) if size_of(chat(one.turns)) > 3 * LEAST_TARGET)
-    free, used, room = 0, 0, 0
-    for turns in islice(long, 12):
+    for turns in islice(long, count):
         for percent in (25, 40, 55, 70):
             target = max(LEAST_TARGET, size_of(chat(turns)) * percent // 100)
-            trial, most = Trial(compactor, Case(turns, target)), target * compactor.aims // 100
+            trial = Trial(compactor, Case(turns, target))
             if trial.after is not None and trial.changed:
-                left, lost = trial.size(trial.after), trial.size(_removed_last(trial))
-                free, used, room = free + max(most - left - lost, 0), used + left, room + most
-    return free, used, room
+                yield trial
+
+
+@law("open-webui/open-webui#30035", "user 30, tools 300, user 25", 300, "promise", once=True)
+def promises_hold_on_average(trial: Trial) -> str | None:
+    """Over 160 targets it uses as much, keeps as much verbatim and asks its model as often as it promises; on its own settings as much is left as it promises."""
+    one = trial.compactor
+    averages = _of_targets(one) if one.has_target else {"left": _left_in_sessions(one)}
+    for name, (least, most) in one.promises.items():
+        if not least <= averages[name] <= most:
+            return f"{name} is {averages[name]:.2f} on average, promised were {least} to {most}"
+    return None
+
+
+def _of_targets(compactor: Compactor) -> dict[str, float]:
+    """What is used and what stands verbatim, in percent of the targets, and how often a text is written for one."""
+    asked = compactor.asked or (lambda: 0)
+    begun, used, verbatim, room, count = asked(), 0, 0, 0, 0
+    for trial in _long_trials(compactor, 40):
+        old, after = set(trial.old), trial.after or []
+        verbatim += trial.size([message for message in after if old.issuperset(_parts(message))])
+        used, room, count = used + trial.size(after), room + trial.case.target, count + 1
+    room, count = max(room, 1), max(count, 1)
+    return {
+        "used": used * 100 / room,
+        "verbatim": verbatim * 100 / room,
+        "asked": (asked() - begun) / count,
+    }
+
+
+def _left_in_sessions(compactor: Compactor) -> float:
+    """Of 24 conversations that grow turn by turn: what is left where it is less than a turn before, in percent of the target."""
+    large = (one.turns for one in cases(41, 9) if size_of(chat(one.turns)) > 2 * SESSION_TARGET)
+    left, count = 0, 0
+    for turns in islice(large, 24):
+        before = 0
+        for end in range(1, len(turns) + 1):
+            trial = Trial(compactor, Case(turns[:end], SESSION_TARGET))
+            now = trial.size(trial.after or [])
+            left, count = (left + now, count + 1) if now < before else (left, count)
+            before = now
+    return left * 100 / max(count * SESSION_TARGET, 1)
+
+
+SESSION_TARGET = 1_000
 
 
 def _key(part: Part) -> tuple[str, ...]:
