@@ -6,6 +6,7 @@ import asyncio
 import bisect
 import copy
 import itertools
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -25,6 +26,8 @@ from ullage.memory.session import SessionMemory
 from ullage.policy import SummaryPolicy
 from ullage.summarizers import ExtractiveSummarizer, SummaryRequest
 from ullage.testing import conversation, laws
+from ullage.transcript.record import compaction_record
+from ullage.ullage_check import LogCheck
 
 MODEL = "claude-opus-4-5"
 NINE = "\n".join(f"{n}. {title}:\n  real text {n} about it" for n, title in enumerate(HEADINGS, 1))
@@ -572,3 +575,33 @@ def test_a_model_that_failed_is_not_asked_again_for_another_length():
     )
     assert (len(asked), result.report.summarizer) == (1, "extractive")
     assert 1_350 < result.report.messages_after <= 1_500
+
+
+@pytest.mark.both_engines
+@pytest.mark.parametrize("target", [6_000, 12_000])
+def test_the_room_of_a_file_is_used_for_what_the_newest_calls_returned(target):
+    """Its lines stay as they are: no result can be shortened where the next older step does not fit."""
+    rows = "\n".join(words(40) for _ in range(400))
+    calls = [m for n in range(6) for m in called(n, f"part{n} {rows}")]
+    items = entries([user("Look at each part."), *calls, said("All are read.")])
+    result = compact(items, model=MODEL, target_tokens=target)
+    assert target * 9 // 10 <= result.report.messages_after <= target
+    text = str(result.summary_messages[0]["message"]["content"])
+    for n in range(6):
+        assert f"part{n} {words(40)}" in text
+    record = [json.dumps(compaction_record(items, result)).encode()]
+    log = b"".join(json.dumps(one).encode() + b"\n" for one in items)
+    assert not LogCheck(log, b"\n".join(record)).problems
+
+
+def test_what_was_only_waited_for_is_no_excerpt():
+    def waited(n: int) -> list[dict]:
+        use = {"type": "tool_use", "id": f"w{n}", "name": "BashOutput", "input": {"bash_id": "1"}}
+        result = {"type": "tool_result", "tool_use_id": f"w{n}", "content": f"still running {n}"}
+        return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+
+    facts = collect([*called(1, words(900)), *(m for n in range(30) for m in waited(n))])
+    request = SummaryRequest(messages=(), prompt="", facts=facts, excerpts=True)
+    text = ExtractiveSummarizer().summarize(request).text
+    assert words(900) in text
+    assert "text\nstill running" not in text

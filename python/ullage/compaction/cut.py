@@ -729,6 +729,7 @@ class State:
     )  # kept messages, to fit a target
     freed_tokens: int = 0  # by shortening them
     summary_limit: int | None = None  # most tokens of the summary, to fit a target
+    excerpts: bool = False  # room that is left is for excerpts of the newest results
 
     def counted(self, estimated: int) -> int:
         """As the provider counts what we estimate, as far as the host knows it."""

@@ -331,9 +331,13 @@ class _Search:
             longer = accepted.left_out and said_more
             if not longer or accepted.limit >= DEFAULT_TOKENS:
                 more = self._with_more_kept(state, free, accepted.limit)
-                if more is not None or not longer:
+                # The lines of a transcript stay as they are: where none of them fits, the room is for excerpts.
+                excerpts = more is None and bool(state.source.entries) and target is not None
+                if more is not None or not (longer or (excerpts and not state.excerpts)):
                     return more
-            begin = max(size, accepted.limit)
+                state = replace(state, excerpts=state.excerpts or excerpts)
+            # Without excerpts it may have been shorter than it was allowed to be.
+            begin = max(size, accepted.limit) if longer else size
             self.low, self.low_used = max((self.low, self.low_used), (begin, used))
         guess = begin + size * free // max(state.measure(accepted.text), 1)
         limit = self._between(guess)

@@ -807,6 +807,7 @@ class _Call:
             instructions=self._instructions,
             user_messages_tokens=policy.user_messages_max_tokens,
             newest_apart=self._newest_apart(),
+            excerpts=state.excerpts,
             deadline_seconds=policy.deadline_seconds,
             stall_seconds=policy.stall_seconds,
             attempt=self._attempt,

@@ -214,6 +214,7 @@ class ToolStep:
     ok: bool | None
     result: str
     output: str = ""  # of the newest calls: both ends of the result
+    whole: str = field(default="", repr=False)  # of the newest calls: all of it
     origin: Origin = Origin.TOOL
 
 

@@ -485,7 +485,8 @@ class CallLog:
         for call in calls[:MAX_CALLS]:
             step = ToolStep(at, call.action, describe(call), outcome.ok, outcome.line)
             self.steps.append(step)
-        self._outputs.append((len(self.steps) - 1, text))
+        if calls[0].action is not Action.POLL:
+            self._outputs.append((len(self.steps) - 1, text))
         first = calls[0]
         if first.action is Action.COMMAND:
             ending = (outcome.ok, outcome.exit_code, outcome.line)
@@ -498,7 +499,7 @@ class CallLog:
         steps = list(self.steps)
         for place, text in self._outputs:
             if place >= 0:
-                steps[place] = replace(steps[place], output=_shown(text))
+                steps[place] = replace(steps[place], output=_shown(text), whole=text)
         return steps[-MAX_STEPS:]
 
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:

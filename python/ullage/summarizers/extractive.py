@@ -300,6 +300,31 @@ _GOES_ON = re.compile(
 )
 
 
+def newest_results(facts: Facts, tokens: int) -> tuple[str, bool]:
+    """For section 8: what the newest calls returned, in order of time, each as long as the others or whole; and whether any was cut."""
+    newest = {
+        step.whole: step
+        for step in facts.steps
+        if step.ok and step.whole.strip() and step.action not in _SAID_ELSEWHERE
+    }
+    steps = list(newest.values())
+    head = {at: f"- {inline(step.line, LINE)} → ok:" for at, step in enumerate(steps)}
+    framed = {at: cost(head[at]) + FENCED_TOKENS for at in head}
+    needs = {at: cost(step.whole) for at, step in enumerate(steps)}
+    while framed and tokens < sum(framed[at] + min(needs[at], LEAST_EXCERPT) for at in framed):
+        del framed[min(framed)]
+    rooms = allot(
+        {at: needs[at] for at in framed}, dict.fromkeys(framed, 1), tokens - sum(framed.values())
+    )
+    texts = {at: shorten(steps[at].whole, room) for at, room in rooms.items()}
+    shown = joined(f"{head[at]}\n{quoted(text)}" for at, text in texts.items())
+    return shown, any(texts.get(at) != step.whole for at, step in enumerate(steps))
+
+
+LEAST_EXCERPT, FENCED_TOKENS = 60, 6
+"""Tokens of a result, if it has as many; less says little."""
+
+
 def repository(facts: Facts) -> str:
     """The branch and the newest commit, whether it was pushed, and what was changed since; empty where nothing says that there is a repository."""
     newest = max(facts.commits, key=lambda commit: commit.index, default=None)
@@ -624,6 +649,7 @@ class ExtractiveSummarizer:
             request.facts,
             tokens=tokens,
             newest_apart=request.newest_apart,
+            excerpts=request.excerpts,
             user_tokens=request.user_messages_tokens,
             instructions=request.instructions,
         )
@@ -655,6 +681,7 @@ def render(
         facts,
         tokens=tokens,
         newest_apart=newest_apart,
+        excerpts=False,
         instructions=instructions,
         user_tokens=user_tokens,
     )
@@ -671,7 +698,13 @@ def _nothing(effect: Effect) -> None:
 
 
 def _rendered(
-    facts: Facts, *, tokens: int, newest_apart: bool, instructions: str, user_tokens: int | None
+    facts: Facts,
+    *,
+    tokens: int,
+    newest_apart: bool,
+    excerpts: bool,
+    instructions: str,
+    user_tokens: int | None,
 ) -> Flow[tuple[str, bool]]:
     """The summary, and whether it would say more in a larger room."""
     focus = _words(instructions)
@@ -742,6 +775,10 @@ def _rendered(
         most = (room + _spent(seen)) * MOST_NAMES_PERCENT // 100
         names, all_named = listed_names.names(named, "\n".join(body.values()), min(left, most))
         body[2], left_out = joined((body[2], names)), left_out or not all_named
+    if excerpts and 8 in frame.sections:
+        left = room + _spent(seen) - sum(_spent(text) for text in body.values())
+        shown, some_cut = newest_results(facts, left)
+        body[8], left_out = joined((body[8], shown)), left_out or some_cut
     return frame.assemble(body, {n for n in frame.sections if new.get(n) or old.get(n)}), left_out
 
 

@@ -197,6 +197,7 @@ class SummaryRequest:
         instructions: The user's own and those of hooks, which `prompt` holds too.
         user_messages_tokens: Most that the user's messages may take in the summary, in UTF-8 bytes / 4.
         newest_apart: The newest user input stands verbatim elsewhere, after the summary.
+        excerpts: What is removed cannot stay shortened next to the summary: room that is left is for excerpts of the newest results.
         deadline_seconds: For the whole call; `None`: none.
         stall_seconds: Longest wait for the next token of a stream; `None`: none.
         attempt: From 1; grows with each retry.
@@ -213,6 +214,7 @@ class SummaryRequest:
     instructions: str = ""
     user_messages_tokens: int = 20_000
     newest_apart: bool = False
+    excerpts: bool = False
     deadline_seconds: float | None = None
     stall_seconds: float | None = None
     attempt: int = 1
