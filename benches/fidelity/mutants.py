@@ -294,18 +294,28 @@ def looked_at(compactor: Any, case: Any) -> object:
 
 @contextmanager
 def at_most(seconds: int) -> Iterator[None]:
-    """Ends what takes more of the processor's time, on a busy machine too."""
+    """Ends what takes more of the processor's time, on a busy machine too, or sleeps for long."""
 
     def stop(*_: object) -> None:
         raise TookTooLong
 
-    before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    timers = (
+        (signal.ITIMER_PROF, signal.SIGPROF, seconds),
+        (signal.ITIMER_REAL, signal.SIGALRM, seconds * ASLEEP),
+    )
+    before = [signal.signal(number, stop) for _, number, _ in timers]
+    for timer, _, most in timers:
+        signal.setitimer(timer, most)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+        for (timer, number, _), handler in zip(timers, before, strict=True):
+            signal.setitimer(timer, 0)
+            signal.signal(number, handler)
+
+
+ASLEEP = 20
+"""Times as many seconds by the clock: a fault can make it wait for something."""
 
 
 def in_a_child(work: Callable[[], Any]) -> Any:

@@ -302,23 +302,30 @@ _GOES_ON = re.compile(
 
 def newest_results(facts: Facts, tokens: int) -> tuple[str, bool]:
     """For section 8: what the newest calls returned, in order of time, each as long as the others or whole; and whether any was cut."""
-    newest = {
-        step.whole: step
-        for step in facts.steps
-        if step.ok and step.whole.strip() and step.action not in _SAID_ELSEWHERE
-    }
-    steps = list(newest.values())
-    head = {at: f"- {inline(step.line, LINE)} → ok:" for at, step in enumerate(steps)}
+    steps = [step for step in facts.steps if step.ok and step.action not in _SAID_ELSEWHERE]
+    newest = {text: step for step in steps if (text := _without_frame(step.whole))}
+    whole = list(newest)
+    head = {at: f"- {inline(step.line, LINE)} → ok:" for at, step in enumerate(newest.values())}
     framed = {at: cost(head[at]) + FENCED_TOKENS for at in head}
-    needs = {at: cost(step.whole) for at, step in enumerate(steps)}
+    needs = {at: cost(text) for at, text in enumerate(whole)}
     while framed and tokens < sum(framed[at] + min(needs[at], LEAST_EXCERPT) for at in framed):
         del framed[min(framed)]
     rooms = allot(
         {at: needs[at] for at in framed}, dict.fromkeys(framed, 1), tokens - sum(framed.values())
     )
-    texts = {at: shorten(steps[at].whole, room) for at, room in rooms.items()}
+    texts = {at: shorten(whole[at], room) for at, room in rooms.items()}
     shown = joined(f"{head[at]}\n{quoted(text)}" for at, text in texts.items())
-    return shown, any(texts.get(at) != step.whole for at, step in enumerate(steps))
+    return shown, [*texts.values()] != whole
+
+
+def _without_frame(text: str) -> str:
+    """A result without the lines that a tool writes above each."""
+    rows = text.split("\n")
+    first = next(
+        (at for at, row in enumerate(rows) if row.strip() and not is_framing(row.strip())),
+        len(rows),
+    )
+    return "\n".join(rows[first:]).rstrip()
 
 
 LEAST_EXCERPT, FENCED_TOKENS = 60, 6
