@@ -44,8 +44,8 @@ def words(count: int) -> str:
     return " ".join(f"w{n * 7919 % 100_003}" for n in range(count))
 
 
-def entries(messages: list[dict]) -> list[dict]:
-    ids = [f"00000000-0000-4000-8000-{at:012d}" for at in range(len(messages))]
+def entries(messages: list[dict], first: int = 0) -> list[dict]:
+    ids = [f"00000000-0000-4000-8000-{first + at:012d}" for at in range(len(messages))]
     parents = [None, *ids]
     return [
         {"type": m["role"], "uuid": uuid, "parentUuid": parent, "sessionId": "s", "message": m}
@@ -592,6 +592,12 @@ def test_the_room_of_a_file_is_used_for_what_the_newest_calls_returned(target):
     record = [json.dumps(compaction_record(items, result)).encode()]
     log = b"".join(json.dumps(one).encode() + b"\n" for one in items)
     assert not LogCheck(log, b"\n".join(record)).problems
+    # The room of the next summary is for what was returned since.
+    calls = [m for n in (8, 9) for m in called(n, f"part{n} {rows}")]
+    newer = entries([user("Go on."), *calls, said("Read too.")], first=100)
+    again = compact([*result.messages, *newer], model=MODEL, target_tokens=target)
+    text = str(again.summary_messages[0]["message"]["content"])
+    assert [f"part{n} {words(40)}" in text for n in (5, 8, 9)] == [False, True, True]
 
 
 def test_what_was_only_waited_for_is_no_excerpt():

@@ -305,7 +305,9 @@ def newest_results(facts: Facts, tokens: int) -> tuple[str, bool]:
     steps = [step for step in facts.steps if step.ok and step.action not in _SAID_ELSEWHERE]
     newest = {text: step for step in steps if (text := _without_frame(step.whole))}
     whole = list(newest)
-    head = {at: f"- {inline(step.line, LINE)} → ok:" for at, step in enumerate(newest.values())}
+    head = {
+        at: f"- {inline(step.line, LINE)}{_RETURNED}" for at, step in enumerate(newest.values())
+    }
     framed = {at: cost(head[at]) + FENCED_TOKENS for at in head}
     needs = {at: cost(text) for at, text in enumerate(whole)}
     while framed and tokens < sum(framed[at] + min(needs[at], LEAST_EXCERPT) for at in framed):
@@ -314,7 +316,7 @@ def newest_results(facts: Facts, tokens: int) -> tuple[str, bool]:
         {at: needs[at] for at in framed}, dict.fromkeys(framed, 1), tokens - sum(framed.values())
     )
     texts = {at: shorten(whole[at], room) for at, room in rooms.items()}
-    shown = joined(f"{head[at]}\n{quoted(text)}" for at, text in texts.items())
+    shown = joined(f"{head[at]}{quoted(text)}" for at, text in texts.items())
     return shown, [*texts.values()] != whole
 
 
@@ -328,6 +330,7 @@ def _without_frame(text: str) -> str:
     return "\n".join(rows[first:]).rstrip()
 
 
+_RETURNED = " → ok:\n"
 LEAST_EXCERPT, FENCED_TOKENS = 60, 6
 """Tokens of a result, if it has as many; less says little."""
 
@@ -580,7 +583,8 @@ def _replaced(piece: str, facts: Facts) -> bool:
 
 
 def _past_work(previous: Previous) -> list[str]:
-    lines = [piece for piece in _pieces(previous.section(8)) if not piece.startswith("- Said:")]
+    pieces = [piece for piece in _pieces(previous.section(8)) if not piece.startswith("- Said:")]
+    lines = [piece for piece in pieces if _RETURNED not in piece]  # that room is for newer ones
     return [f"- {line.strip().removeprefix('- ')}" for line in lines[-6:]]
 
 
