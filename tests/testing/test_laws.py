@@ -346,3 +346,20 @@ def test_a_result_is_as_large_as_another_in_characters_and_in_tokens() -> None:
 
     assert as_counted(100) == "result call_2_0 was shortened, result call_1_0 was kept"
     assert as_counted(101) is None
+
+
+def test_the_newest_request_keeps_its_images() -> None:
+    def text_only(messages: Messages, target: int) -> Messages:
+        return [
+            {**one, "content": [block for block in one["content"] if block["type"] != "image"]}
+            if isinstance(one["content"], list)
+            else one
+            for one in messages
+        ]
+
+    def held(run: laws.Run) -> str | None:
+        one = Compactor("", run, form="anthropic", sealed=True)
+        return laws.newest_request_stays(laws.Trial(one, case("user 6, assistant 4, user 5 #3", 9)))
+
+    assert held(kept) is None
+    assert str(held(text_only)).endswith("is there without its image")

@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
-from itertools import combinations, islice, pairwise
+from itertools import combinations, islice, pairwise, takewhile
 from typing import Any, NamedTuple
 
 Messages = list[dict[str, Any]]
@@ -744,11 +744,18 @@ def report_is_true(trial: Trial) -> str | None:
 
 @law("brcampidelli/chimera-agent#60", "user 30, tools 300, assistant 25, tools 300", 300)
 def newest_request_stays(trial: Trial) -> str | None:
-    """What the user wrote last stands verbatim, white space, quotation marks and fences aside."""
-    written = [part for part in trial.old if part.kind == "text" and part.role == "user"]
+    """What the user wrote last stands verbatim, white space, quotation marks and fences aside, and so do its images."""
+    places = [at for at, part in enumerate(trial.old) if (part.kind, part.role) == ("text", "user")]
     now = _plain("\n".join(part.text for part in trial.new if part.kind == "text"))
-    lost = written and _plain(written[-1].text) not in now
-    return f"{_shown(written[-1])} is no longer there whole" if lost else None
+    for at in places[-1:]:
+        if _plain(trial.old[at].text) not in now:
+            return f"{_shown(trial.old[at])} is no longer there whole"
+        sent = takewhile(
+            lambda part: (part.kind, part.role) == ("sealed", "user"), trial.old[:at][::-1]
+        )
+        if not set(trial.new).issuperset(sent):
+            return f"{_shown(trial.old[at])} is there without its image"
+    return None
 
 
 @law(
