@@ -314,7 +314,7 @@ def at_most(seconds: int) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-ASLEEP = 20
+ASLEEP = 3
 """Times as many seconds by the clock: a fault can make it wait for something."""
 
 
