@@ -21,6 +21,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -437,8 +438,8 @@ FROM = {"autocompact": 67}
 """Percent of the window from which on a level acts, where it is not a half."""
 NO_WAIT = 10
 """Requests; in longer sessions a cut may wait until it pays for the cache that it breaks (`cost.wait_requests`)."""
-LONG_RESULT = 1_000
-"""Characters; longer ones are cut once the model has answered them."""
+LONG_RESULT, TENTH = 1_000, 10
+"""Characters, and a part of the window's tokens: results of more characters than either are cut once the model has answered them."""
 
 
 def untimely(
@@ -456,7 +457,7 @@ def untimely(
             part.kind == "result"
             and seen
             and is_whole
-            and len(part.text) > LONG_RESULT
+            and len(part.text) > max(LONG_RESULT, window // TENTH)
             and full * 2 >= window
         ):
             yield f"{part.name} stands whole at {full} tokens of {window}"
@@ -517,7 +518,34 @@ SESSION = Compactor(
 )
 
 
-OWN = {one.name: one for one in (OURS, SESSION)}
+STEADY = "ullage ContextManager, neither rest nor wait"
+"""With `auto.max_refills` and `cost.wait_requests` set so that it compacts again however soon, and cuts whatever of the cache that breaks."""
+
+
+def steady(run: Callable[..., Any]) -> Callable[..., Any]:
+    """With that policy."""
+
+    def with_policy(messages: Messages, target: int) -> Any:
+        before = SESSION_OPTIONS.get("policy")
+        SESSION_OPTIONS["policy"] = STEADY_POLICY
+        try:
+            return list(run(messages, target))
+        finally:
+            SESSION_OPTIONS["policy"] = before
+
+    return with_policy
+
+
+STEADY_POLICY = Policy.buffered().change({"auto.max_refills": 1_000, "cost.wait_requests": 0})
+
+OWN = {
+    one.name: one
+    for one in (
+        OURS,
+        SESSION,
+        replace(SESSION, name=STEADY, run=steady(in_session), stated=steady(recorded), promises={}),
+    )
+}
 
 
 # ---- peers that the comparison does not have ---------------------------------------------------
@@ -829,17 +857,18 @@ def write(path: Path, text: str) -> None:
     path.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
-MOST_TURNS, SAMPLE, BATCH = 8, 10, 200
+MOST_TURNS, LONGEST, SAMPLE, BATCH = 8, 60, 10, 200
 """Of many conversations each is short, of so many one is asked what takes further runs, and after so many the figures are written."""
 
 
-def alone(path: Path, count: int, seed: int) -> int:
+def alone(path: Path, count: int, seed: int, only: str = "") -> int:
     """Many conversations for Ullage, one process and engine, in batches of a seed each; 1: a law is broken.
 
     Args:
         path: Of the figures, which are written after each batch; a run with the same one goes on where it ended.
         count: Of conversations in all; a fifth of them are sessions.
         seed: Of the first batch.
+        only: The name of a compactor of our own; empty: `compact`, and in each fifth batch a session.
     """
     chosen = [law for law in laws.LAWS if law.id != "cost-is-linear"]
     repeated = [
@@ -849,12 +878,13 @@ def alone(path: Path, count: int, seed: int) -> int:
     done |= {"conversations": 0, "cases": 0, "compactors": {}, "broken": []}
     done |= json.loads(path.read_text("utf-8")) if path.exists() else {}
     while done["conversations"] < count:
-        begun, one = time.monotonic(), SESSION if done["batches"] % 5 == 4 else OURS
+        one = OWN[only] if only else SESSION if done["batches"] % 5 == 4 else OURS
+        begun = time.monotonic()
         findings, counts = laws.hold(
             one,
             BATCH,
             seed=done["seed"] + done["batches"],
-            most_turns=MOST_TURNS,
+            most_turns=LONGEST if one.name == STEADY else MOST_TURNS,
             sample=SAMPLE,
             laws=chosen if one.name not in done["compactors"] else repeated,
         )
@@ -885,6 +915,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--ours", type=int, default=0, help="so many made conversations, of Ullage alone"
     )
+    parser.add_argument("--only", default="", choices=["", *OWN], help="of these alone")
     parser.add_argument("--seed", type=int, default=0, help="they are made from")
     parser.add_argument(
         "--figures", type=Path, help="of that run: written after each batch, and continued"
@@ -895,7 +926,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if given.ours:
         with tempfile.TemporaryDirectory() as folder:
             tempfile.tempdir = folder
-            return alone(given.figures or Path(folder) / "laws.json", given.ours, given.seed)
+            path = given.figures or Path(folder) / "laws.json"
+            return alone(path, given.ours, given.seed, given.only)
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
         if given.inner is not None:

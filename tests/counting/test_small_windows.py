@@ -178,3 +178,20 @@ def test_fitted_policies_are_valid_for_every_window(context: int) -> None:
         fitted = policy.fitted(context)
         assert fitted.keep.min_tokens <= fitted.keep.max_tokens
         assert fitted.restore.files_max_tokens <= policy.restore.files_max_tokens
+
+
+def test_no_rule_gives_way_in_a_small_window() -> None:
+    policy = Policy.buffered().change({"auto.max_refills": 1_000})
+    manager = ContextManager(model="claude-opus-4-5", context_window=2_400, policy=policy)
+    rules, compacted = list[str](), 0
+    for turn in range(60):
+        rules += [f"Never touch rule-{turn}."] if turn % 2 == 0 else []
+        words = " ".join(f"w{turn * 7919 * n % 9973}" for n in range(1, 40))
+        asked = f"Question {turn}: {words}. {rules[-1] if turn % 2 == 0 else ''}"
+        manager.add({"role": "user", "content": asked.strip()})
+        request = manager.prepare()
+        compacted += request.compaction is not None
+        shown = str(list(request.messages))
+        assert [rule for rule in rules if rule not in shown] == []
+        manager.observe({"role": "assistant", "content": f"Answer {turn}: {'so it is ' * 20}"})
+    assert compacted > 5

@@ -20,6 +20,7 @@ from ullage.compaction.cut import (
     item_tokens,
     least_cut,
     recut,
+    room_after,
     scaled_keep,
     shorter_results,
     unshortened,
@@ -273,10 +274,21 @@ def repair(
 Finder = Callable[[Facts, str], list[str]]
 
 
-def with_rules(facts: Facts, summary: str, fixed: SummaryRepair) -> SummaryRepair:
-    """The repair with every rule of the user that neither the summary nor the repair holds: none gives way to a target."""
+def with_rules(
+    facts: Facts, summary: str, fixed: SummaryRepair, tokens: int | None = None
+) -> SummaryRepair:
+    """The repair with every rule of the user that neither the summary nor the repair holds: none gives way to a target.
+
+    Args:
+        facts: Of what was summarised.
+        summary: Its text.
+        fixed: What code adds to it.
+        tokens: Most of these rules, in UTF-8 bytes / 4, the newest first; `None`: all.
+    """
     flat = " ".join(f"{summary} {fixed.text}".split())
     rows = [extractive_sections.rule_line(rule) for rule in _lost_rules(facts, flat)]
+    while tokens is not None and rows and sum(map(cost, rows)) > tokens:
+        del rows[0]
     if not rows:
         return fixed
     counts = {**fixed.appended, "rules": fixed.appended.get("rules", 0) + len(rows)}
@@ -509,9 +521,16 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
         # The newest message stands whole in any case.
         shown = f"{accepted.text}\n{state.newest_input}"
         fixed = with_rules(state.facts.removed, shown, fixed)
+    elif accepted.by_code:
+        most = room_after(state.job, state.overhead) // RULES_PART
+        fixed = with_rules(state.facts.removed, accepted.text, fixed, most)
     body = f"{accepted.text}\n\n{fixed.text}" if fixed.text else accepted.text
     text = summary_message(state, body)
     return (state.job.redact(text) if state.job.redact else text), fixed
+
+
+RULES_PART = 3
+"""Of the room after a compaction without a target: no more of it is for rules that the summary had no room for."""
 
 
 def answer_room(state: State) -> int:
