@@ -242,6 +242,15 @@ def test_a_second_compaction_keeps_rules_and_target(said: str, target: int) -> N
     assert laws.second_time_too(found) is None
 
 
+@pytest.mark.both_engines
+def test_of_two_results_the_larger_is_not_whole_while_the_other_is_cut() -> None:
+    """Where lines end, a cut of the larger one can save less."""
+    said = "user 113, tools 62, tools 2, tools 81, tools 10, tools 107+142+116, tools 76+72+5, tools 15"
+    found = laws.Trial(Compactor("ullage", ours, size=tokens), case(said, 1167))
+    assert found.changed
+    assert laws.newest_is_kept_first(found) is None
+
+
 def test_a_printed_case_is_read_again() -> None:
     turns = (
         Turn("user", 0, (6,)),

@@ -460,10 +460,11 @@ def shorter_results(
     out = list(messages)
     freed = 0
     for result in results:
-        if result.tokens > most:
+        # By its size alone, so that of two results the larger one is never whole while the other is cut.
+        if result.tokens > most + MARK_TOKENS:
             text = _cut(result.text, most, result.tokens)
             gain = result.tokens - measure(text)
-            if gain > MARK_TOKENS:
+            if gain > 0:
                 out[result.message] = _put(out[result.message], result.path, text)
                 freed += gain
     return tuple(out), freed
