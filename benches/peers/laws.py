@@ -21,9 +21,8 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benches.peers import context, frameworks, more_libraries
 from benches.peers.compare import CONTENDERS, versions
@@ -373,26 +372,43 @@ def asked_after(messages: Messages) -> list[int]:
     return places if messages[-1]["role"] == "user" else [*places, len(messages) - 1]
 
 
-def played(messages: Messages, window: int, folder: Path) -> list[Request]:
-    """The requests of a session that goes on message by message."""
-    places, requests = asked_after(messages), []
+class Played(NamedTuple):
+    """A session's requests, and for each whether compactions rest (`refills`): then it may take all of the window."""
+
+    requests: list[Request]
+    resting: list[bool]
+
+
+def played(messages: Messages, window: int, folder: Path) -> Played:
+    """A session that goes on message by message."""
+    places, of = asked_after(messages), Played([], [])
     (log := folder / LOG).unlink(missing_ok=True)
     with ContextManager(log=log, record=True, context_window=window, **SESSION_OPTIONS) as manager:
         for at, message in enumerate(messages):
             manager.add(message)
-            requests += [manager.prepare()] if at in places else []
-    return requests
+            if at in places:
+                of.resting.append(manager.decide().code == "refills")
+                of.requests.append(manager.prepare())
+    return of
 
 
 def in_session(messages: Messages, target: int) -> Messages:
     """The newest request of a session whose window is twice the target; a refusal has to say that it does not fit."""
+    window = max(target * 2, LEAST_WINDOW)
     try:
-        requests = played(messages, max(target * 2, LEAST_WINDOW), Path(tempfile.gettempdir()))
+        requests, resting = played(messages, window, Path(tempfile.gettempdir()))
     except ContextTooLarge as error:
         if error.floor_tokens <= error.limit_tokens:
             raise AssertionError(f"refused what fits: {error}") from error
         raise
+    if resting[-1] and is_over(requests[-1], window):
+        raise OverflowError("full again and again: `decide()` says by what")
     return [dict(each) for each in requests[-1].messages]
+
+
+def is_over(request: Request, window: int, percent: int = 75) -> bool:
+    """Whether it takes more of the window."""
+    return request.tokens * 100 > window * percent
 
 
 LEAST_WINDOW = 2_000
@@ -408,7 +424,7 @@ def recorded(messages: Messages, target: int) -> Iterator[str]:
     """What is wrong with such a session: its log by the checker, its sizes, and what is sent after a resume."""
     window = max(target * 2, LEAST_WINDOW)
     folder = Path(tempfile.gettempdir())
-    requests = played(messages, window, folder)
+    requests, resting = played(messages, window, folder)
     log = (folder / LOG).read_bytes()
     found = LogCheck(log)
     yield from (f"its record: {kind}: {words}" for kind, _, words in found.problems)
@@ -424,7 +440,8 @@ def recorded(messages: Messages, target: int) -> Iterator[str]:
         there = estimate_tokens(list(request.messages), model=SESSION_MODEL)
         if request.tokens != there:
             yield f"request {number} has {there} tokens, not {request.tokens}"
-        if record["size"][2] != request.tokens or request.tokens * 4 > window * 3:
+        over = is_over(request, window, 100 if resting[number - 1] else 75)
+        if record["size"][2] != request.tokens or over:
             yield f"request {number} has {request.tokens} tokens of {window}, recorded are {record['size'][2]}"
         for name, why, before, after in record.get("acts", ()):
             if before <= after or before * 100 < window * FROM.get(name, 50):
@@ -518,34 +535,7 @@ SESSION = Compactor(
 )
 
 
-STEADY = "ullage ContextManager, neither rest nor wait"
-"""With `auto.max_refills` and `cost.wait_requests` set so that it compacts again however soon, and cuts whatever of the cache that breaks."""
-
-
-def steady(run: Callable[..., Any]) -> Callable[..., Any]:
-    """With that policy."""
-
-    def with_policy(messages: Messages, target: int) -> Any:
-        before = SESSION_OPTIONS.get("policy")
-        SESSION_OPTIONS["policy"] = STEADY_POLICY
-        try:
-            return list(run(messages, target))
-        finally:
-            SESSION_OPTIONS["policy"] = before
-
-    return with_policy
-
-
-STEADY_POLICY = Policy.buffered().change({"auto.max_refills": 1_000, "cost.wait_requests": 0})
-
-OWN = {
-    one.name: one
-    for one in (
-        OURS,
-        SESSION,
-        replace(SESSION, name=STEADY, run=steady(in_session), stated=steady(recorded), promises={}),
-    )
-}
+OWN = {one.name: one for one in (OURS, SESSION)}
 
 
 # ---- peers that the comparison does not have ---------------------------------------------------
@@ -857,11 +847,11 @@ def write(path: Path, text: str) -> None:
     path.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 
 
-MOST_TURNS, LONGEST, SAMPLE, BATCH = 8, 60, 10, 200
-"""Of many conversations each is short, of so many one is asked what takes further runs, and after so many the figures are written."""
+MOST_TURNS, SAMPLE, BATCH = 8, 10, 200
+"""Of many conversations each is short if nothing is said, of so many one is asked what takes further runs, and after so many the figures are written."""
 
 
-def alone(path: Path, count: int, seed: int, only: str = "") -> int:
+def alone(path: Path, count: int, seed: int, only: str, most_turns: int) -> int:
     """Many conversations for Ullage, one process and engine, in batches of a seed each; 1: a law is broken.
 
     Args:
@@ -869,6 +859,7 @@ def alone(path: Path, count: int, seed: int, only: str = "") -> int:
         count: Of conversations in all; a fifth of them are sessions.
         seed: Of the first batch.
         only: The name of a compactor of our own; empty: `compact`, and in each fifth batch a session.
+        most_turns: Of a conversation, or one more.
     """
     chosen = [law for law in laws.LAWS if law.id != "cost-is-linear"]
     repeated = [
@@ -884,7 +875,7 @@ def alone(path: Path, count: int, seed: int, only: str = "") -> int:
             one,
             BATCH,
             seed=done["seed"] + done["batches"],
-            most_turns=LONGEST if one.name == STEADY else MOST_TURNS,
+            most_turns=most_turns,
             sample=SAMPLE,
             laws=chosen if one.name not in done["compactors"] else repeated,
         )
@@ -916,6 +907,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--ours", type=int, default=0, help="so many made conversations, of Ullage alone"
     )
     parser.add_argument("--only", default="", choices=["", *OWN], help="of these alone")
+    parser.add_argument("--most-turns", type=int, default=MOST_TURNS, help="of them")
     parser.add_argument("--seed", type=int, default=0, help="they are made from")
     parser.add_argument(
         "--figures", type=Path, help="of that run: written after each batch, and continued"
@@ -927,7 +919,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as folder:
             tempfile.tempdir = folder
             path = given.figures or Path(folder) / "laws.json"
-            return alone(path, given.ours, given.seed, given.only)
+            return alone(path, given.ours, given.seed, given.only, given.most_turns)
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
         if given.inner is not None:

@@ -195,3 +195,20 @@ def test_no_rule_gives_way_in_a_small_window() -> None:
         assert [rule for rule in rules if rule not in shown] == []
         manager.observe({"role": "assistant", "content": f"Answer {turn}: {'so it is ' * 20}"})
     assert compacted > 5
+
+
+def test_where_compactions_rest_one_comes_before_anything_is_folded() -> None:
+    """A fold is what a later summary reads as one message of the user: it lost the rules in it."""
+    manager = ContextManager(model="claude-opus-4-5", context_window=2_000)
+    rested = False
+    for turn in range(24):
+        rule = "Never touch rule-0." if turn == 0 else ""
+        words = " ".join(f"w{turn * 7919 * n % 9973}" for n in range(1, 60))
+        manager.add({"role": "user", "content": f"Question {turn}: {words}. {rule}".strip()})
+        rested |= manager.decide().code == "refills"
+        request = manager.prepare()
+        assert request.tokens <= 2_000
+        assert "Never touch rule-0" in str(list(request.messages))
+        assert not {"fold", "truncate"} & {report.stage for report in request.reports}
+        manager.observe({"role": "assistant", "content": f"Answer {turn}: {'so it is ' * 60}"})
+    assert rested

@@ -23,11 +23,13 @@ def run(context: Context) -> Flow[StageReport | None] | None:
 
 
 def after_collapse(context: Context) -> Flow[StageReport | None] | None:
-    """Summarise after all where context collapse stands in for it and could not make room (AUTO-7)."""
+    """Summarise after all where context collapse stands in for it, or it rests, and there is no room left (AUTO-7)."""
     compactor = context.compactor
     if compactor is None or not compactor.due_after_collapse(context.tokens()):
         return None
-    return compactor.compact(why="context collapse could not make enough room")
+    collapses = context.policy.collapse.enabled
+    why = "context collapse could not make enough room" if collapses else "there is no room left"
+    return compactor.compact(why=why)
 
 
 def rest(context: Context) -> Rest:

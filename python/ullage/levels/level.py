@@ -91,7 +91,7 @@ class AutoCompactor(Protocol):
         ...
 
     def due_after_collapse(self, tokens: int) -> bool:
-        """Whether context collapse, which stands in for summaries, could not make enough room."""
+        """Whether there is no room left while context collapse stands in for summaries, or while they rest."""
         ...
 
     def compact(self, *, why: str = "summary", instructions: str = "") -> Flow[StageReport | None]:

@@ -116,13 +116,12 @@ def can_compact(machine: Machine) -> bool:
     return not _obstacle(machine)[0]
 
 
-def collapse_failed(machine: Machine, tokens: int) -> bool:
-    """Whether collapse stands in for a compaction and could not make room: then one may come after all (AUTO-7)."""
-    if not machine.policy.collapse.enabled:
-        return False
+def due_at_last(machine: Machine, tokens: int) -> bool:
+    """Whether there is no room left while collapse stands in for a compaction, or compactions rest: one may come after all (AUTO-7)."""
     if tokens <= min(machine.window.effective, machine.last_resort_tokens):
         return False
-    return not _obstacle(machine, last_resort=True)[0]
+    waits = _obstacle(machine)[0] in ("collapse", "refills")
+    return waits and not _obstacle(machine, last_resort=True)[0]
 
 
 def _obstacle(machine: Machine, *, last_resort: bool = False) -> tuple[str, str]:
@@ -140,7 +139,7 @@ def _obstacle(machine: Machine, *, last_resort: bool = False) -> tuple[str, str]
         return "failures", f"{tracking.failures} failures in a row: {tracking.last_failure}"
     # A rest, not an end: a later try that holds resets the count (P-8: no guard without an exit).
     resting = (tracking.turns_since or 0) <= auto.refill_turns * auto.max_refills
-    if tracking.refills >= auto.max_refills and resting:
+    if tracking.refills >= auto.max_refills and resting and not last_resort:
         turns = auto.refill_turns
         return "refills", f"full again within {turns} turns, {tracking.refills} times in a row"
     return "", ""

@@ -24,7 +24,7 @@ from ullage.levels.level import NEVER, Goal, Level, Rest
 from ullage.levels.microcompact import newest_answer_ms
 from ullage.levels.view import NESTED_MEDIA, Made, StageReport, is_replaced
 from ullage.manager.known import Host
-from ullage.manager.machine import Machine, can_compact, collapse_failed, decided, is_due
+from ullage.manager.machine import Machine, can_compact, decided, due_at_last, is_due
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery, Request
 from ullage.policy import KeepPolicy
@@ -364,8 +364,8 @@ class Autocompaction:
         return is_due(machine, tokens) or is_due_idle(machine, self._host, tokens)
 
     def due_after_collapse(self, tokens: int) -> bool:
-        """Whether context collapse could not make enough room (AUTO-7)."""
-        return collapse_failed(self._machine, tokens)
+        """Whether context collapse could not make enough room, or there is none left while compactions rest (AUTO-7)."""
+        return due_at_last(self._machine, tokens)
 
     def compact(self, *, why: str = "summary", instructions: str = "") -> Flow[StageReport | None]:
         """Memory first, then a full summary. A failure is counted, never raised."""

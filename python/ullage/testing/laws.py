@@ -681,7 +681,7 @@ def rules_stay(trial: Trial) -> str | None:
     300,
 )
 def newest_is_kept_first(trial: Trial) -> str | None:
-    """No older text is kept whole while a newer one of the same role is removed, and no older result that is as large as a newer one that is shortened."""
+    """No older text is kept whole while a newer one of the same role is removed, and for a target no older result that is as large as a newer one that is shortened."""
     now = set(trial.new)
     for role in ("user", "assistant"):
         texts = [part for part in trial.old if part.kind == "text" and part.role == role]
@@ -689,7 +689,8 @@ def newest_is_kept_first(trial: Trial) -> str | None:
         lost = [part for part, stays in zip(texts, whole, strict=True) if not stays]
         if True in whole and lost and texts.index(lost[-1]) > whole.index(True):
             return f"{_shown(lost[-1])} was removed, {_shown(texts[whole.index(True)])} was kept"
-    results = [part for part in trial.old if part.kind == "result"]
+    # Without one, what was sent before stays as it was (law 12), and newer ones are shortened.
+    results = [part for part in trial.old if part.kind == "result" and trial.compactor.has_target]
     for older, newer in combinations(results, 2):
         if older in now and newer not in now and trial.as_large(older.text, newer.text):
             return f"{_shown(newer)} was shortened, {_shown(older)} was kept"
