@@ -401,7 +401,7 @@ def in_session(messages: Messages, target: int) -> Messages:
         if error.floor_tokens <= error.limit_tokens:
             raise AssertionError(f"refused what fits: {error}") from error
         raise
-    if resting[-1] and is_over(requests[-1], window):
+    if resting[-1] and is_over(requests[-1], window, FROM["autocompact"]):
         raise OverflowError("full again and again: `decide()` says by what")
     return [dict(each) for each in requests[-1].messages]
 
