@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ullage._engine import core
@@ -287,8 +288,9 @@ def with_rules(
     """
     flat = " ".join(f"{summary} {fixed.text}".split())
     rows = [extractive_sections.rule_line(rule) for rule in _lost_rules(facts, flat)]
-    while tokens is not None and rows and sum(map(cost, rows)) > tokens:
-        del rows[0]
+    if tokens is not None:
+        sums = accumulate(map(cost, reversed(rows)))
+        rows = rows[len(rows) - sum(total <= tokens for total in sums) :]
     if not rows:
         return fixed
     counts = {**fixed.appended, "rules": fixed.appended.get("rules", 0) + len(rows)}

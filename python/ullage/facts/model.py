@@ -213,8 +213,7 @@ class ToolStep:
     line: str
     ok: bool | None
     result: str
-    output: str = ""  # of the newest calls: both ends of the result
-    whole: str = field(default="", repr=False)  # of the newest calls: all of it
+    output: str = field(default="", repr=False)  # of the newest calls: the result
     origin: Origin = Origin.TOOL
 
 

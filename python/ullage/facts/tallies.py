@@ -451,8 +451,8 @@ MAX_STEPS = 400
 MAX_CALLS = 12
 """Effects of one call that are listed line by line."""
 
-NEWEST_OUTPUTS, OUTPUT_CHARS = 20, 4_000
-"""Newest calls of which both ends of the result are kept, and how much of each."""
+NEWEST_OUTPUTS = 20
+"""Newest calls, without waiting ones, of which the result is kept."""
 
 _TIME = re.compile(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
 
@@ -499,7 +499,7 @@ class CallLog:
         steps = list(self.steps)
         for place, text in self._outputs:
             if place >= 0:
-                steps[place] = replace(steps[place], output=_shown(text), whole=text)
+                steps[place] = replace(steps[place], output=text)
         return steps[-MAX_STEPS:]
 
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
@@ -529,11 +529,6 @@ def home_of(call: CallEffect) -> str:
         return call.target if "\n" not in call.target else ""
     heads = command_heads(call.target) if call.action is Action.COMMAND else []
     return heads[0] if heads else ""
-
-
-def _shown(text: str) -> str:
-    half = OUTPUT_CHARS // 2
-    return text if len(text) <= OUTPUT_CHARS else f"{text[:half]}\n{text[-half:]}"
 
 
 def _spent(text: str) -> int:

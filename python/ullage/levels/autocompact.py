@@ -25,7 +25,7 @@ def run(context: Context) -> Flow[StageReport | None] | None:
 def after_collapse(context: Context) -> Flow[StageReport | None] | None:
     """Summarise after all where context collapse stands in for it, or it rests, and there is no room left (AUTO-7)."""
     compactor = context.compactor
-    if compactor is None or not compactor.due_after_collapse(context.tokens()):
+    if compactor is None or not compactor.due_at_last(context.tokens()):
         return None
     collapses = context.policy.collapse.enabled
     why = "context collapse could not make enough room" if collapses else "there is no room left"

@@ -83,14 +83,14 @@ class AutoCompactor(Protocol):
 
     @property
     def least_tokens(self) -> int:
-        """Below this size neither `due` nor `due_after_collapse` is true."""
+        """Below this size neither `due` nor `due_at_last` is true."""
         ...
 
     def due(self, tokens: int) -> bool:
         """Whether the context, of this size, has reached the threshold and nothing speaks against a summary."""
         ...
 
-    def due_after_collapse(self, tokens: int) -> bool:
+    def due_at_last(self, tokens: int) -> bool:
         """Whether there is no room left while context collapse stands in for summaries, or while they rest."""
         ...
 

@@ -363,7 +363,7 @@ class Autocompaction:
         machine = self._machine
         return is_due(machine, tokens) or is_due_idle(machine, self._host, tokens)
 
-    def due_after_collapse(self, tokens: int) -> bool:
+    def due_at_last(self, tokens: int) -> bool:
         """Whether context collapse could not make enough room, or there is none left while compactions rest (AUTO-7)."""
         return due_at_last(self._machine, tokens)
 

@@ -303,7 +303,7 @@ _GOES_ON = re.compile(
 def newest_results(facts: Facts, tokens: int) -> tuple[str, bool]:
     """For section 8: what the newest calls returned, in order of time, each as long as the others or whole; and whether any was cut."""
     steps = [step for step in facts.steps if step.ok and step.action not in _SAID_ELSEWHERE]
-    newest = {text: step for step in steps if (text := _without_frame(step.whole))}
+    newest = {text: step for step in steps if (text := _without_frame(step.output))}
     whole = list(newest)
     head = {
         at: f"- {inline(step.line, LINE)}{_RETURNED}" for at, step in enumerate(newest.values())
@@ -434,11 +434,20 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
     return f" → {how}{f': {inline(shown, 300 if rows else 140)}' if shown else ''}"
 
 
+OUTPUT_CHARS = 4_000
+"""Of a result, half at each end: lines are looked for in them."""
+
+
+def _both_ends(text: str) -> str:
+    half = OUTPUT_CHARS // 2
+    return text if len(text) <= OUTPUT_CHARS else f"{text[:half]}\n{text[-half:]}"
+
+
 def _rows(step: ToolStep) -> str:
     """The lines of a result that say why it failed, or the first ones; empty: its one line says as much."""
     lines = [
         row
-        for row in (line.strip() for line in step.output.split("\n"))
+        for row in (line.strip() for line in _both_ends(step.output).split("\n"))
         if row and not is_framing(row)
     ]
     telling = list(dict.fromkeys(row[:160] for row in lines if _TELLING.search(row)))[:4]
