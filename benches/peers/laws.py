@@ -360,7 +360,7 @@ OURS = Compactor(
     size=tokens,
     failing=by_a_model,
     stated=stated,
-    promises={"used": (94.9, 95.4), "verbatim": (29.2, 29.6), "asked": (2.93, 2.98)},
+    promises={"used": (94.9, 95.4), "verbatim": (29.2, 29.6), "asked": (3.03, 3.09)},
     asked=lambda: CountedSummarizer.written,
 )
 

@@ -243,6 +243,15 @@ def test_a_second_compaction_keeps_rules_and_target(said: str, target: int) -> N
 
 
 @pytest.mark.both_engines
+def test_a_summary_longer_than_one_that_was_too_long_for_its_limit_is_looked_for() -> None:
+    """Such a text can be shorter than its limit allows; between the two another one can still fit."""
+    said = "user 10, tools 3, tools 2, tools 85, assistant 21, tools 13, user 22"
+    found = laws.Trial(Compactor("ullage", ours, size=tokens), case(said, 300))
+    assert found.changed
+    assert laws.smaller_target_leaves_less(found) is None
+
+
+@pytest.mark.both_engines
 def test_of_two_results_the_larger_is_not_whole_while_the_other_is_cut() -> None:
     """Where lines end, a cut of the larger one can save less."""
     said = "user 113, tools 62, tools 2, tools 81, tools 10, tools 107+142+116, tools 76+72+5, tools 15"

@@ -301,7 +301,8 @@ class _Search:
     best: CompactionResult | None = None  # the fullest of those that fit
     low: int = 0  # the longest limit with which it fits; 0: none yet
     low_used: int = 0  # tokens of the messages with it
-    high: int = 0  # the shortest limit with which it does not fit; 0: none yet
+    high: int = 0  # below it is looked first: the least length of a text that did not fit, or `over`; 0: none yet
+    over: int = 0  # the shortest limit with which it did not fit; 0: none yet
 
     def next_try(self, state: State, accepted: Accepted, result: CompactionResult) -> State | None:
         """The job of the next try; `None`: this one is right, or no other would be better."""
@@ -321,6 +322,7 @@ class _Search:
             # A limit that was not used up is not what made it long.
             begin = min(size, accepted.limit)
             self.high = min(self.high or begin, begin)
+            self.over = min(self.over or accepted.limit, accepted.limit)
         else:
             if self.best is None or used > self.best.report.messages_after:
                 self.best = result
@@ -349,12 +351,16 @@ class _Search:
         if not high:
             return max(guess, low + 1)
         if low and (high - low) * 50 < high:
-            return None
+            if (self.over - low) * 50 < self.over:
+                return None
+            # A text can be shorter than its limit: one between the two can still fit.
+            self.high = self.over
+            return (low + self.over) // 2
         return max(min(guess, high - 1), low + 1)
 
     def _again(self, state: State | None, limit: int | None) -> State | None:
         """The search for a length, with another cut."""
-        self.low = self.high = 0
+        self.low = self.high = self.over = 0
         return state and replace(state, summary_limit=limit)
 
     def _with_less_kept(self, state: State, over: int) -> State | None:
