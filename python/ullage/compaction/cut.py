@@ -61,6 +61,7 @@ class CompactionInput:
         earlier: Items that an earlier compaction took out of the context.
         entries: Whether the items are entries of a transcript.
         item: The newest of the provider's own compaction items in `context`; `None`: there is none.
+        originals: By position in `context`: the items that a message stands for which a level wrote. Code reads them in its place.
     """
 
     items: tuple[Item, ...]
@@ -71,6 +72,7 @@ class CompactionInput:
     earlier: tuple[Item, ...]
     entries: bool
     item: CompactionItem | None
+    originals: Mapping[int, Sequence[Item]] = field(default_factory=dict)
 
     @cached_property
     def standing(self) -> list[tuple[int, list[Standing]]]:
@@ -116,6 +118,17 @@ class ReadItems(tuple[Item, ...]):
         """The items with their parts."""
         items = cls(sequence)
         items.parts = read_source(sequence)
+        return items
+
+    @classmethod
+    def with_originals(
+        cls, sequence: Sequence[Item], originals: Mapping[int, Sequence[Item]]
+    ) -> ReadItems:
+        """The items, and by their positions what messages of levels among them stand for."""
+        items = cls.of(sequence)
+        places = {id(item): at for at, item in enumerate(items.parts.context)}
+        of_context = {places[id(items[at])]: replaced for at, replaced in originals.items()}
+        items.parts = replace(items.parts, originals=of_context)
         return items
 
     @classmethod
@@ -1015,22 +1028,26 @@ def _facts(source: CompactionInput, cut: Cut) -> Flow[tuple[Facts, Facts]]:
     since the previous summary has only copies, perhaps shortened ones.
     """
     earlier = Collector()
-    yield from _fed(earlier, source.earlier, -len(source.earlier))
+    yield from _fed(earlier, source.earlier, -len(source.earlier), {})
     collector = Collector(earlier)
-    yield from _fed(collector, source.context[cut.start : cut.stop], cut.start)
+    yield from _fed(collector, source.context[cut.start : cut.stop], cut.start, source.originals)
     facts = collector.finish(most_names=MOST_NAMES)
     yield LetOthersRun()
     if cut.start > 0:
         return facts, _unranked(source.context)
-    yield from _fed(collector, source.context[cut.stop :], cut.stop)
+    yield from _fed(collector, source.context[cut.stop :], cut.stop, source.originals)
     whole = collector.finish(ranked=False)
     return replace(facts, later_inputs=len(whole.inputs) - len(facts.inputs)), whole
 
 
-def _fed(collector: Collector, items: Sequence[Item], first: int) -> Flow[None]:
-    for index, item in enumerate(items, first):
+def _fed(
+    collector: Collector, items: Sequence[Item], first: int, originals: Mapping[int, Sequence[Item]]
+) -> Flow[None]:
+    numbered = enumerate(items, first)
+    read = ((at, original) for at, item in numbered for original in originals.get(at, (item,)))
+    for count, (index, item) in enumerate(read):
         collector.feed(index, item)
-        if index % ITEMS_AT_ONCE == 0:
+        if count % ITEMS_AT_ONCE == 0:
             yield LetOthersRun()
 
 

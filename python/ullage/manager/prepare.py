@@ -16,8 +16,8 @@ from ullage.exceptions import (
     InvalidPolicy,
     LogConflict,
 )
-from ullage.levels import collapse, microcompact, pipeline
-from ullage.levels.collapse import Collapse, asks_outside
+from ullage.levels import collapse, fold, microcompact, pipeline, truncate
+from ullage.levels.collapse import Collapse, Committed, asks_outside
 from ullage.levels.cost import idle_pays, life_ms
 from ullage.levels.drop_stale_thinking import after
 from ullage.levels.level import NEVER, Goal, Level, Rest
@@ -304,7 +304,7 @@ def look_ahead(
         or decision.tokens * 100 < decision.limit_tokens * percent
     ):
         return
-    job = job_for(machine, host, list(machine.view.messages), "auto")
+    job = job_for(machine, host, _base(machine), "auto")
     from ullage.observe.events import BackgroundStarted
 
     event = BackgroundStarted(tokens=decision.tokens, trigger_tokens=decision.limit_tokens)
@@ -378,7 +378,7 @@ class Autocompaction:
         if why == "summary" and machine.tokens < machine.trigger():
             why = "the provider's cache has run out"
         ready = None if instructions else (yield from take_prewritten(machine, host))
-        base = list(machine.view.messages)
+        base = _base(machine)
         job = job_for(machine, host, base, "auto", instructions=instructions)
         rests = job.fallback is not None and machine.tracking.model_rests(machine.policy.auto)
         if rests and job.fallback is not None:
@@ -506,14 +506,14 @@ def compact(
         writer.note_imported(machine)
         yield LetOthersRun()
     # Before anything is changed: what is asked for may be wrong, or a target too small.
-    job = job_for(machine, host, machine.view.messages, "manual", **_asked(machine, asked))
+    job = job_for(machine, host, _base(machine), "manual", **_asked(machine, asked))
     if asked.target_tokens is not None and machine.window.compaction and machine.view.messages:
         check_target(prepare(job))
     if machine.window.compaction:
         yield LetOthersRun()
         yield from _shortened(machine, host)
         yield LetOthersRun()
-    base = list(machine.view.messages)
+    base = _base(machine)
     job = job_for(machine, host, base, "manual", **_asked(machine, asked))
     result = yield from compaction_flow(job)
     if result.compacted:
@@ -571,6 +571,36 @@ def answered(machine: Machine, host: Host, response: Mapping[str, Any]) -> None:
             source=machine.source,
             history=machine.history,
         )
+
+
+def _base(machine: Machine) -> Sequence[Any]:
+    """The context to compact, with what the records, placeholders and marks of levels in it stand for."""
+    view, originals = machine.view, dict[int, list[Any]]()
+    names = {at: source for at, source in enumerate(view.sources) if isinstance(source, str)}
+    commits = machine.state(Collapse).commits
+    collapsed = {at: _collapsed(source, commits) for at, source in names.items()}
+    apart = {place for places in collapsed.values() for place in places}
+    for at, source in names.items():
+        places = collapsed[at]
+        if source.partition(":")[0] in (fold.STAGE, truncate.STAGE):
+            before = (place for place in view.sources[:at] if isinstance(place, int))
+            later = (place for place in view.sources[at:] if isinstance(place, int))
+            between = range(max(before, default=-1) + 1, next(later, len(machine.history)))
+            places = [place for place in between if place not in apart]
+        if places:
+            originals[at] = [machine.history[place] for place in places]
+    if not originals:
+        return list(view.messages)
+    from ullage.compaction.cut import ReadItems
+
+    return ReadItems.with_originals(view.messages, originals)
+
+
+def _collapsed(source: str, commits: Mapping[str, Committed]) -> list[int]:
+    """Positions in the history of what a placeholder of context collapse stands for; `[]`: it is none."""
+    stage, _, name = source.partition(":")
+    commit = commits.get(name) if stage == collapse.STAGE else None
+    return [] if commit is None else commit.positions
 
 
 def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **more: Any) -> Job:
