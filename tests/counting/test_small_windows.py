@@ -14,6 +14,7 @@ from ullage import ContextManager, ModelTable, Policy
 from ullage.counting.models import UnknownModelWarning
 from ullage.counting.window import NoTriggerWarning, WindowSettings, window_for
 from ullage.exceptions import InvalidPolicy
+from ullage.testing import ScriptedSummarizer
 
 OPUS = ModelTable.builtin().lookup("claude-opus-4-5")
 WINDOWS = (2_048, 4_096, 8_192, 16_384, 32_768, 65_536)
@@ -180,9 +181,15 @@ def test_fitted_policies_are_valid_for_every_window(context: int) -> None:
         assert fitted.restore.files_max_tokens <= policy.restore.files_max_tokens
 
 
-def test_no_rule_gives_way_in_a_small_window() -> None:
+@pytest.mark.parametrize(("by_a_model", "window"), [(False, 2_400), (True, 4_000)])
+def test_no_rule_gives_way_in_a_small_window(by_a_model: bool, window: int) -> None:
     policy = Policy.buffered().change({"auto.max_refills": 1_000})
-    manager = ContextManager(model="claude-opus-4-5", context_window=2_400, policy=policy)
+    manager = ContextManager(
+        model="claude-opus-4-5",
+        context_window=window,
+        policy=policy,
+        summarizer=ScriptedSummarizer() if by_a_model else None,
+    )
     rules, compacted = list[str](), 0
     for turn in range(60):
         rules += [f"Never touch rule-{turn}."] if turn % 2 == 0 else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 
 from ullage import Policy, compact, estimate_tokens
 from ullage.policy import SummaryPolicy
-from ullage.testing import laws
+from ullage.testing import ScriptedSummarizer, laws
 from ullage.testing.laws import LAWS, Compactor, Turn, case, hold
 
 Messages = list[dict[str, Any]]
@@ -249,6 +250,59 @@ def test_a_summary_longer_than_one_that_was_too_long_for_its_limit_is_looked_for
     found = laws.Trial(Compactor("ullage", ours, size=tokens), case(said, 300))
     assert found.changed
     assert laws.smaller_target_leaves_less(found) is None
+
+
+@pytest.mark.both_engines
+@pytest.mark.parametrize(
+    ("said", "target"),
+    [
+        ("user 3, tools 12+41+38, tools 89", 300),
+        # Results could have been cut, but did not have to be.
+        ("user 2, tools 186, tools 5+17+11, tools 99, tools 403+471, tools 10 #6, tools 438+582+332, user 30", 3630),
+    ],
+)  # fmt: skip
+def test_where_no_summary_fills_the_target_more_of_the_messages_stays(
+    said: str, target: int
+) -> None:
+    messages = laws.chat(case(said, target).turns)
+    assert tokens(ours(messages, target)) * 100 > target * 85
+
+
+@pytest.mark.both_engines
+def test_a_rule_outlives_two_summaries_of_a_model() -> None:
+    """The model quotes it among the user's messages, in a form that is not read as such the next time."""
+
+    def by_a_model(messages: Messages, target: int) -> Messages:
+        model = ScriptedSummarizer()
+        result = compact(messages, model=MODEL, target_tokens=target, summarizer=model)
+        return [dict(each) for each in result.messages]
+
+    said = "user 39, tools 53, tools 119+376, tools 135+238, tools 32, tools 100+78, user 66, tools 50+79, user 109, user 23"
+    found = laws.Trial(Compactor("a model", by_a_model, size=tokens), case(said, 1050))
+    assert found.changed
+    assert laws.rules_stay(found) is None
+    assert laws.second_time_too(found) is None
+
+
+def test_a_result_may_name_what_its_call_asked_for() -> None:
+    def cleared(messages: Messages, target: int) -> Messages:
+        return [
+            {**each, "content": f"[cleared: {paths.pop(0)}]"} if each["role"] == "tool" else each
+            for paths in [
+                [
+                    path
+                    for each in messages
+                    for path in re.findall(r"src/\w+.py", str(each.get("tool_calls")))
+                ]
+            ]
+            for each in messages
+        ]
+
+    found = laws.Trial(
+        Compactor("clearing", cleared, size=tokens), case("user 9, tools 40+50", 100)
+    )
+    assert found.changed
+    assert laws.nothing_invented(found) is None
 
 
 @pytest.mark.both_engines

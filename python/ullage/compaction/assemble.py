@@ -32,7 +32,7 @@ from ullage.compaction.job import CompactionReport, CompactionResult, Outcome
 from ullage.compaction.summary_call import Accepted, least_tokens
 from ullage.exceptions import ContextTooLarge
 from ullage.facts import is_user_input
-from ullage.facts.model import Facts, Origin, UserInput
+from ullage.facts.model import Facts, UserInput
 from ullage.facts.sections import (
     BRIEF_OPENING,
     CLOSING,
@@ -42,7 +42,10 @@ from ullage.facts.sections import (
     OPENING,
     PINS_HEADING,
     holds_message,
+    parse_summary,
     quoted,
+    read_rules,
+    read_user_messages,
     user_message,
 )
 from ullage.facts.words import (
@@ -257,7 +260,8 @@ def repair(
     appended: dict[str, int] = {}
     left_out = user_cost = 0
     for kind, find in _SUMMARY_REPAIR_KINDS:
-        for row in find(facts, summary if kind in _BY_ROW else flat):
+        with_rows = "\n".join([summary, KEPT_HEADING, *rows]) if kind == "rules" else summary
+        for row in find(facts, with_rows if kind in _BY_ROW else flat):
             price = cost(row)
             words = kind == "user_messages"
             if price > (
@@ -276,7 +280,13 @@ Finder = Callable[[Facts, str], list[str]]
 
 
 def with_rules(
-    facts: Facts, summary: str, fixed: SummaryRepair, tokens: int | None = None
+    facts: Facts,
+    summary: str,
+    fixed: SummaryRepair,
+    tokens: int | None = None,
+    *,
+    by_code: bool = True,
+    newest: str = "",
 ) -> SummaryRepair:
     """The repair with every rule of the user that neither the summary nor the repair holds: none gives way to a target.
 
@@ -285,9 +295,11 @@ def with_rules(
         summary: Its text.
         fixed: What code adds to it.
         tokens: Most of these rules, in UTF-8 bytes / 4, the newest first; `None`: all.
+        by_code: Code wrote the summary, and reads all of it the next time.
+        newest: The user's message that stands after it; empty: none does.
     """
-    flat = " ".join(f"{summary} {fixed.text}".split())
-    rows = [extractive_sections.rule_line(rule) for rule in _lost_rules(facts, flat)]
+    lost = _lost_rules(facts, f"{summary}\n{fixed.text}", by_code=by_code, newest=newest)
+    rows = [extractive_sections.rule_line(rule) for rule in lost]
     if tokens is not None:
         sums = accumulate(map(cost, reversed(rows)))
         rows = rows[len(rows) - sum(total <= tokens for total in sums) :]
@@ -297,9 +309,21 @@ def with_rules(
     return SummaryRepair("\n".join([fixed.text or KEPT_HEADING, *rows]), counts, fixed.left_out)
 
 
-def _lost_rules(facts: Facts, flat: str) -> list[UserInput]:
+def _lost_rules(facts: Facts, summary: str, *, by_code: bool, newest: str = "") -> list[UserInput]:
+    """Rules that are lost: those that the summary does not hold, and lasting ones that a model wrote where the next compaction does not read them."""
+    flat = in_rows = " ".join(f"{summary} {newest}".split())
+    if not by_code:
+        previous = parse_summary(summary)
+        messages = [*read_user_messages(previous.section(6)), *previous.kept_inputs, newest]
+        rules = (text for text, _, _ in read_rules(summary))
+        in_rows = " ".join(" ".join([*messages, *rules]).split())
     texts = ((rule, " ".join(rule.text.split())) for rule in facts.standing)
-    return [rule for rule, text in texts if text not in flat and one_line(text, 400) not in flat]
+    return [
+        rule
+        for rule, text in texts
+        for words in (in_rows if rule.lasting else flat,)
+        if text not in words and one_line(text, 400) not in words
+    ]
 
 
 def _inputs(facts: Facts, flat: str) -> list[str]:
@@ -364,9 +388,9 @@ _SAYS_DONE = re.compile(
 )
 
 
-def _rules(facts: Facts, flat: str) -> list[str]:
-    lost = _lost_rules(facts, flat)
-    return [extractive_sections.rule_line(rule) for rule in lost if rule.origin is Origin.SUMMARY]
+def _rules(facts: Facts, summary: str) -> list[str]:
+    lost = _lost_rules(facts, summary, by_code=False)
+    return [extractive_sections.rule_line(rule) for rule in lost]
 
 
 def _still_open(facts: Facts, summary: str) -> list[str]:
@@ -397,7 +421,7 @@ def _names(facts: Facts, flat: str) -> list[str]:
     return [f"- Names: {', '.join(lost[at : at + 20])}" for at in range(0, len(lost), 20)]
 
 
-_BY_ROW = ("tasks", "closed_tasks", "still_open")
+_BY_ROW = ("rules", "tasks", "closed_tasks", "still_open")
 """Found by the lines of the summary; the others in its text on one line."""
 
 _SUMMARY_REPAIR_KINDS: tuple[tuple[str, Finder], ...] = (
@@ -519,13 +543,18 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
     fixed = SummaryRepair("", {}, 0)
     if cap:
         fixed = repair(state.facts.removed, accepted.text, tokens=cap, user_tokens=words)
-    if room is not None:
-        # The newest message stands whole in any case.
-        shown = f"{accepted.text}\n{state.newest_input}"
-        fixed = with_rules(state.facts.removed, shown, fixed)
-    elif accepted.by_code:
-        most = room_after(state.job, state.overhead) // RULES_PART
-        fixed = with_rules(state.facts.removed, accepted.text, fixed, most)
+    if room is not None or not accepted.carried:
+        most = None if room is not None else room_after(state.job, state.overhead) // RULES_PART
+        # For a target the newest message stands whole in any case.
+        newest = "" if room is None else state.newest_input
+        fixed = with_rules(
+            state.facts.removed,
+            accepted.text,
+            fixed,
+            most,
+            by_code=accepted.by_code,
+            newest=newest,
+        )
     body = f"{accepted.text}\n\n{fixed.text}" if fixed.text else accepted.text
     text = summary_message(state, body)
     return (state.job.redact(text) if state.job.redact else text), fixed

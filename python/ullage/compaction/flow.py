@@ -343,7 +343,12 @@ class _Search:
             self.low, self.low_used = max((self.low, self.low_used), (begin, used))
         guess = begin + size * free // max(state.measure(accepted.text), 1)
         limit = self._between(guess)
-        return None if limit is None else replace(state, summary_limit=limit)
+        if limit is not None:
+            return replace(state, summary_limit=limit)
+        # No length fills it with this cut: what is free next to the longest that fits may be enough for more of the messages.
+        spare = (aim - self.low_used) * 1000 // state.job.permille
+        filled = not self.low or self.low_used * 100 >= aim * FILLED_PERCENT
+        return None if filled else self._with_more_kept(state, spare, self.low)
 
     def _between(self, guess: int) -> int | None:
         """The next limit: the guess, within the bounds; `None`: they have met."""
@@ -379,7 +384,7 @@ class _Search:
         if state.target is not None:
             # No more than twice the target would keep: what that says must not stand for less.
             share = min(share, kept_share(2 * state.target, needed_tokens(state.facts.removed)))
-        if state.shortened:
+        if state.freed_tokens:
             return self._again(with_longer_results(state, share), limit)
         more = with_more_kept(state, share)
         return self._again(more, None) if more and more.kept_tokens > state.kept_tokens else None

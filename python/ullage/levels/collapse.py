@@ -33,6 +33,7 @@ from ullage.policy import Policy
 from ullage.recall.text import NamedSpan, render
 
 if TYPE_CHECKING:
+    from ullage.facts.model import Facts
     from ullage.summarizers.protocol import SummaryRequest
 
 # What context collapse remembers of a conversation, and its lines for a transcript.
@@ -756,8 +757,8 @@ def summaries(
     asked = [_request(view, policy, span) for span in chosen]
     replies = yield from replies_to(asked, summarizer, CONCURRENT)
     return [
-        _accepted(reply, span) or record
-        for reply, span, record in zip(replies, chosen, lines, strict=True)
+        _accepted(reply, span, request.facts) or record
+        for reply, span, request, record in zip(replies, chosen, asked, lines, strict=True)
     ]
 
 
@@ -779,13 +780,18 @@ def _request(view: View, policy: Policy, span: Candidate) -> SummaryRequest:
     )
 
 
-def _accepted(reply: Any, span: Candidate) -> str:
-    """The text of an answer that can stand for the span; empty for any other."""
+def _accepted(reply: Any, span: Candidate, facts: Facts | None) -> str:
+    """The text of an answer that can stand for the span, with the user's rules that it lacks; empty for any other."""
+    from ullage.summarizers.extractive import rule_line
+
     answer = usable(reply)
     # Four characters a token at the least: more than half of the span is no summary of it.
     if answer is None or answer.is_cut_off or len(answer.text) > 2 * span.tokens:
         return ""
-    return answer.text.strip()
+    flat = " ".join(answer.text.split())
+    rules = facts.standing if facts else ()
+    lost = (rule_line(rule) for rule in rules if " ".join(rule.text.split()) not in flat)
+    return "\n".join([answer.text.strip(), *lost])
 
 
 def _lines(view: View, span: Candidate) -> str:

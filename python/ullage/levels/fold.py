@@ -32,7 +32,7 @@ from ullage.levels.view import (
 )
 from ullage.messages import message_of, role_of
 from ullage.recall.text import call_title, content_text
-from ullage.summarizers.budgeted_text import shorten
+from ullage.summarizers.budgeted_text import one_line, shorten
 
 # Reduces a part of a conversation to lines, without a model: user messages whole, one line for each tool call.
 
@@ -65,12 +65,6 @@ class Line(NamedTuple):
 
     kind: str
     text: str
-
-
-def one_line(text: str, limit: int) -> str:
-    """A text on one line, at most so many characters."""
-    line = " ".join(text[: 4 * limit].split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def outcome(text: str, *, is_error: bool = False) -> list[str]:

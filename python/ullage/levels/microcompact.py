@@ -14,7 +14,7 @@ from ullage._engine.digests import Role
 from ullage._lazy import hashlib, orjson
 from ullage.effects import Flow, LetOthersRun
 from ullage.facts.calls import family_of, matches
-from ullage.levels.fold import one_line, outcome
+from ullage.levels.fold import outcome
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, replies_to, share_of, usable
 from ullage.levels.provider_clearing import comes_first
 from ullage.levels.snip import within
@@ -22,6 +22,7 @@ from ullage.levels.view import Decision, Result, StageReport, View, fresh_from
 from ullage.messages import CLEARED
 from ullage.policy import MicrocompactPolicy, Policy
 from ullage.recall.text import RECALL_NAME, call_title
+from ullage.summarizers.budgeted_text import one_line
 
 if TYPE_CHECKING:
     from ullage.summarizers.protocol import SummaryRequest

@@ -470,6 +470,7 @@ def nothing_invented(trial: Trial) -> str | None:
         if part.kind == "result" and part.name not in results:
             return f"{_shown(part)} was never there"
         within = results[part.name].text if part.kind == "result" else source
+        within += calls[part.name].text if part.name in calls else ""
         if facts := [fact for fact in FACT.findall(part.text) if fact not in within]:
             return f"{facts[0]} in {_shown(part)} stands nowhere in what was said"
         pieces = [one.strip() for one in re.split(r"\n|\.\.+|…", part.text)]
