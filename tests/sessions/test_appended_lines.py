@@ -9,11 +9,16 @@ from collections.abc import Iterator
 import pytest
 
 from tests.machine_kit import IDS, claude_lines, lines, pi_lines, rollout
+from tests.oracle.legality import assert_legal
+from ullage import ContextManager
 from ullage.exceptions import StoreError
 from ullage.messages import COPY_OF
 from ullage.sessions import compact_session, open_session
 from ullage.sessions.edit import remove_parts, undo_compaction
 from ullage.sessions.save import new_session
+from ullage.testing import conversation
+
+MODEL = "claude-opus-4-5"
 
 
 def objects(path):
@@ -127,6 +132,45 @@ def test_a_field_that_cannot_be_continued_refuses_the_write(tmp_path, tool, chan
     assert str(path) in str(error.value)
     assert error.value.hint
     assert path.read_bytes() == before
+
+
+def managers(path, **more):
+    """The log of a manager that has compacted once."""
+    with ContextManager(model=MODEL, log=path, context_window=20_000, **more) as manager:
+        for seed, tokens in ((3, 30_000), (4, 8_000)):
+            for message in conversation(seed, tokens=tokens):
+                manager.add(message)
+            manager.prepare()
+    return path
+
+
+@pytest.mark.parametrize("change", [compact, edit, fresh])
+def test_only_a_manager_writes_to_its_log(tmp_path, change):
+    path = managers(tmp_path / "agent.jsonl")
+    before = path.read_bytes()
+    with pytest.raises(StoreError, match="the log of a ContextManager") as error:
+        change(path)
+    assert str(path) in str(error.value)
+    assert "ContextManager.resume" in error.value.hint
+    assert path.read_bytes() == before
+    assert [*tmp_path.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("record", [False, True])
+def test_a_managers_log_is_compacted_into_another_file(tmp_path, record):
+    path, other = managers(tmp_path / "agent.jsonl", record=record), tmp_path / "other.jsonl"
+    before = path.read_bytes()
+    session = open_session(path)
+    done = compact_session(session, output=other, target_tokens=3_000, overhead_tokens=0)
+    assert done.result.compacted
+    assert path.read_bytes() == before
+    assert open_session(other).messages == done.messages
+    assert all("ullage" not in line and "ullage" not in line["type"] for line in objects(other))
+    names = [line.get("uuid") for line in objects(path) if "ullage" in line]
+    assert set(names) <= {line.get("uuid") for line in objects(other)}
+    with ContextManager.resume(other, model=MODEL) as manager:
+        assert manager.messages == done.messages
+        assert_legal("anthropic", manager.prepare().messages, model=MODEL)
 
 
 def test_what_all_entries_share_is_carried_over(tmp_path):

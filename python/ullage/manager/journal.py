@@ -37,7 +37,7 @@ from ullage.policy import Policy
 from ullage.policy.whole import policy_given
 from ullage.transcript.index import Transcript
 from ullage.transcript.log import TranscriptLog, iso_of, line_of
-from ullage.transcript.records import snip
+from ullage.transcript.records import MARK, STATE, snip
 from ullage.transcript.render import rendered
 from ullage.transcript.write import BoundaryInfo, KeptEntries, compaction_lines, without_ids
 
@@ -554,14 +554,8 @@ def _load_report(stored: Mapping[str, Any]) -> StageReport:
     return StageReport(**values)
 
 
-STATE = "ullage-manager"
-"""Type of the lines with a manager's state."""
-
 ITEM = "ullage-item"
 """Type of the lines for what a transcript cannot express, such as a system message inside the conversation."""
-
-MARK = "ullage"
-"""Key of an entry with its position in the history."""
 
 _SUMMARIES = ("autocompact", "compact", SESSION_MEMORY, fold.STAGE, truncate.STAGE)
 

@@ -40,7 +40,15 @@ from ullage.transcript.formats import OpenedFile
 from ullage.transcript.formats._model import iso
 from ullage.transcript.formats.pi import path_of
 from ullage.transcript.log import LogFile, entry_in, line_of, sync_folder
-from ullage.transcript.write import NEWEST_LINES, Envelope, envelope_of, session_lines
+from ullage.transcript.write import (
+    NEWEST_LINES,
+    Envelope,
+    envelope_of,
+    is_managers,
+    refuse_managers,
+    session_lines,
+)
+from ullage.ullage_check import RECORD
 
 # A private draft next to the file to be written: put in place whole, removed later if its process was killed.
 
@@ -517,6 +525,8 @@ def _as_claude_code(
     if target is not None and session.format != CLAUDE_CODE and _is_own(session, target):
         reason = f"is a {session.format} file, to which a compaction cannot be appended"
         raise StoreError(reason, path=str(target), hint="name another file to write")
+    if target is not None and _is_own(session, target):
+        refuse_managers(session.items, str(target))
     session, losses = _writable(session)
     items = ReadItems.in_context(session.items)
     result = _compacted(items, options, before)
@@ -544,19 +554,31 @@ def _as_claude_code(
 def _writable(session: Session) -> tuple[Session, Mapping[str, int]]:
     """The session as a Claude Code file can hold it, and how much of what kind it cannot hold."""
     if session.format == CLAUDE_CODE:
-        return session, {}
+        return _without_manager(session) if is_managers(session.items) else session, {}
     history, losses = clean_entries(session.history)
     resumed = resume(history)
     clean = replace(session, history=history, items=resumed.entries, messages=resumed.messages)
     return clean, Counter(loss.what for loss in losses)
 
 
+def _without_manager(session: Session) -> Session:
+    """The session without a manager's lines, marks and records: to another file no manager writes."""
+    own = (records.STATE, RECORD)
+    lines = (line for _, line in OpenedFile(session.path).lines() if line.get("type") not in own)
+    history, items = (
+        [{key: value for key, value in entry.items() if key != records.MARK} for entry in entries]
+        for entries in (lines, session.items)
+    )
+    return replace(session, history=history, items=items, transcript=None)
+
+
 def _copy(session: Session, draft: Path) -> None:
-    if session.format == CLAUDE_CODE:
+    if session.format == CLAUDE_CODE and not session.history:
         copy_of(session.path, draft, session.pin)
         return
+    claudes = session.format == CLAUDE_CODE
     with TranscriptLog.open(draft, durability="none") as log:
-        log.write(_placed(session.history))
+        log.write(session.history if claudes else _placed(session.history))
 
 
 def _placed(history: Sequence[Item]) -> list[Item]:
@@ -751,12 +773,13 @@ def new_session(
 
     Raises:
         InvalidPolicy: Of another format.
-        StoreError: It cannot be written.
+        StoreError: It cannot be written, or a `ContextManager` writes to it.
     """
     if session.format not in _TOOLS:
         hint = "`ullage handoff FILE --to claude-code` writes one for another tool"
         limit = f"needs a session of Claude Code, Codex or pi, this is one of {session.format}"
         raise InvalidPolicy("--new-session", str(session.path), limit, hint=hint)
+    refuse_managers(session.items, str(session.path))
     name = name or str(uuid.uuid4())
     path = session.path.with_name(_file_name(session, name, now or datetime.now(UTC)))
     write_private(path, _renamed(session, name), new=True)

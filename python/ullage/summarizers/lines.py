@@ -36,7 +36,6 @@ from ullage.facts.tallies import command_key, only_looks
 from ullage.facts.words import unfenced
 from ullage.facts.work import task_row, work_row
 from ullage.summarizers.budgeted_text import Unit, cost, inline, joined, one_line, shorten
-from ullage.summarizers.native import CallableSummarizer
 from ullage.summarizers.protocol import Summarizer, Writer, WriterLike
 
 if TYPE_CHECKING:
@@ -237,6 +236,8 @@ def writer_of(writer_like: WriterLike | None) -> Writer:
         return summarizer_of(writer_like)
     if _writes(writer_like):
         return writer_like
+    from ullage.summarizers.native import CallableSummarizer
+
     function: Any = writer_like  # checked by what wraps it
     return CallableSummarizer(function)
 

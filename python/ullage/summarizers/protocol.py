@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from ullage.messages import Item, is_thinking
-from ullage.providers import openai_chat
 
 if TYPE_CHECKING:
     from ullage.facts.model import Facts
@@ -32,6 +31,8 @@ def anthropic_messages(messages: Sequence[Item]) -> list[Item]:
     """The messages in Anthropic's form; those of it are the same objects."""
     if not is_chat(messages):
         return list(messages)
+    from ullage.providers import openai_chat
+
     return list(openai_chat.from_provider(list(messages)).messages)
 
 

@@ -24,6 +24,12 @@ COLLAPSE_EXPAND = "collapse-expand"
 COMMIT_TYPES = (COLLAPSE_COMMIT, "marble-origami-commit")
 SNAPSHOT_TYPES = (COLLAPSE_SNAPSHOT, "marble-origami-snapshot")
 
+STATE = "ullage-manager"
+"""Type of the lines with a manager's state."""
+
+MARK = "ullage"
+"""Key of a manager's entry with its position in the history."""
+
 # ---- tool-result budget ----------------------------------------------------------------------
 
 

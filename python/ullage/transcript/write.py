@@ -12,7 +12,7 @@ from ullage.messages import COPY_OF, Item, StoredEntry, is_summary
 from ullage.transcript import records
 from ullage.transcript.index import Transcript
 from ullage.transcript.log import CARRIED, TranscriptLog
-from ullage.transcript.records import RowFlag
+from ullage.transcript.records import MARK, RowFlag
 
 # What every line of another program's log carries, continued as that program continues it (LOG-7).
 #
@@ -61,7 +61,7 @@ class Envelope:
             self._numbers[name] = newest
         else:
             reason = f"cannot be continued: each of its lines carries {name!r}, and what follows {str(newest)[:40]!r} is unknown"
-            hint = "nothing was written; `ullage compact FILE --output OTHER --format claude_code` writes another file"
+            hint = "nothing was written; `ullage compact FILE --output OTHER --format claude-code` writes another file"
             raise StoreError(reason, path=path, hint=hint)
 
     def over(self, lines: Iterable[Item]) -> list[dict[str, Any]]:
@@ -212,6 +212,23 @@ def without_ids(item: Item) -> StoredEntry:
     return {key: value for key, value in item.items() if key not in own}
 
 
+def is_managers(entries: Iterable[Item]) -> bool:
+    """Whether they are of the log of a `ContextManager`, which goes on from lines and marks of its own."""
+    return any(MARK in entry for entry in entries)
+
+
+def refuse_managers(entries: Iterable[Item], path: str) -> None:
+    """Append nothing to the log of a `ContextManager`: what it did not write counts as never written.
+
+    Raises:
+        StoreError: The entries are of one.
+    """
+    if is_managers(entries):
+        reason = "is the log of a ContextManager, which alone writes to it"
+        hint = "`ContextManager.resume(path)` and its methods change it; `ullage compact` can write another file"
+        raise StoreError(reason, path=path, hint=hint)
+
+
 def envelope_of(transcript: Transcript, path: str) -> Envelope:
     """What entries appended to a Claude Code file carry besides the fields that are set on each.
 
@@ -220,7 +237,7 @@ def envelope_of(transcript: Transcript, path: str) -> Envelope:
         path: Of the session, for the error.
 
     Raises:
-        StoreError: Its entries share a field that cannot be continued.
+        StoreError: Its entries share a field that cannot be continued, or a `ContextManager` writes to it.
     """
     newest: dict[str, list[int]] = {kind: [] for kind in _TYPICAL}
     for row in reversed(transcript.rows()):
@@ -228,6 +245,7 @@ def envelope_of(transcript: Transcript, path: str) -> Envelope:
         if places is not None and len(places) < _OF_EACH and not row.flags & RowFlag.SIDECHAIN:
             places.append(row.at)
     lines = [transcript.load(at) for at in sorted(chain(*newest.values()))]
+    refuse_managers(lines, path)
     return Envelope(lines, _OWN, path)
 
 
