@@ -13,7 +13,7 @@ from tests.oracle.legality import assert_legal
 from ullage import ContextManager
 from ullage.exceptions import StoreError
 from ullage.messages import COPY_OF
-from ullage.sessions import compact_session, open_session
+from ullage.sessions import compact_session, inspect_session, open_session
 from ullage.sessions.edit import remove_parts, undo_compaction
 from ullage.sessions.save import new_session
 from ullage.testing import conversation
@@ -154,6 +154,16 @@ def test_only_a_manager_writes_to_its_log(tmp_path, change):
     assert "ContextManager.resume" in error.value.hint
     assert path.read_bytes() == before
     assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_managers_log_says_its_model_and_window(tmp_path):
+    path = tmp_path / "agent.jsonl"
+    with ContextManager(model="gpt-4o", log=path, context_window=20_000) as manager:
+        for message in conversation(4, tokens=4_000):
+            manager.add(message)
+        manager.prepare()
+    for session in (open_session(path), inspect_session(path)):
+        assert (session.model, session.window_tokens) == ("gpt-4o", 20_000)
 
 
 @pytest.mark.parametrize("record", [False, True])

@@ -26,6 +26,7 @@ from ullage.policy import Policy
 from ullage.sessions.load import (
     CLAUDE_CODE,
     Session,
+    begun_by_manager,
     index_warnings,
     open_recognised,
     open_session,
@@ -123,11 +124,12 @@ def _of_index(path: Path, model: str | None, policy: Policy | None) -> Inspected
     weights = weights_for(model or _last_model(path) or None)
     transcript = Transcript.open(path, weights)
     bounds, newest = transcript.index.outline(BOUNDARY)
-    own = _model(transcript, newest)
+    begun, window_tokens = begun_by_manager(path)
+    own = _model(transcript, newest) or begun
     if model is None and weights_for(own or None) is not weights:
         transcript = Transcript.open(path, weights_for(own or None))
         bounds, newest = transcript.index.outline(BOUNDARY)
-        own = _model(transcript, newest)
+        own = _model(transcript, newest) or begun
     context = _Contexts(transcript, bounds)
     survey, missing = context.survey(len(transcript))
     messages = None if survey is None else survey.message_count
@@ -139,7 +141,7 @@ def _of_index(path: Path, model: str | None, policy: Policy | None) -> Inspected
         CLAUDE_CODE,
         transcript.index.size,
         model or own,
-        0,
+        window_tokens,
         messages,
         index_warnings(transcript.index.bad, transcript.index.torn, missing),
         tuple(context.entries.values()),

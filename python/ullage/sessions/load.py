@@ -16,10 +16,11 @@ from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError
 from ullage.messages import BOUNDARY, COPY_OF, Item, SystemPrompt, message_of
 from ullage.providers.registry import AnyProvider
 from ullage.transcript import Conversation, Transcript, resume
-from ullage.transcript.conversation import FilePin
+from ullage.transcript.conversation import FilePin, open_regular
 from ullage.transcript.formats import OpenedFile, read_recognised, recognised
 from ullage.transcript.formats._model import whole_count
-from ullage.transcript.records import as_string
+from ullage.transcript.log import entry_in
+from ullage.transcript.records import STATE, as_string
 
 if TYPE_CHECKING:
     from ullage.legality import Originals, Report
@@ -205,8 +206,30 @@ def open_recognised(path: Path, source: OpenedFile, kind: str, number: int) -> S
     return _claude_code(path)
 
 
+def begun_by_manager(path: Path) -> tuple[str, int]:
+    """The model and the window with which a `ContextManager` began its log; "" and 0: none did, or it does not say."""
+    with open_regular(str(path)) as file:
+        start = file.read(64)
+        rest = file.read(_FIRST_BYTES) if STATE.encode() in start else b""
+    state = entry_in((start + rest).partition(b"\n")[0]).get("state") if rest else None
+    settings = state.get("keys") if isinstance(state, Mapping) else None
+    values = {
+        name: stated.get("is")
+        for name, stated in (settings.items() if isinstance(settings, Mapping) else ())
+        if isinstance(stated, Mapping)
+    }
+    window = values.get("stated_window")
+    tokens = window.get("context_window") if isinstance(window, Mapping) else None
+    return as_string(values.get("model")), whole_count(tokens)
+
+
+_FIRST_BYTES = 1 << 20
+"""Of a file: its first line has all settings of the manager that began it."""
+
+
 def _claude_code(path: Path) -> Session:
     transcript = Transcript.open(path, lean=True)
+    model, window_tokens = begun_by_manager(path)
     conversation = transcript.conversation
     if not conversation.messages:
         line, reason = next(iter(conversation.report.bad), (None, ""))
@@ -220,7 +243,8 @@ def _claude_code(path: Path) -> Session:
         format=CLAUDE_CODE,
         items=conversation.entries,
         messages=conversation.messages,
-        model=transcript.model,
+        model=transcript.model or model,
+        window_tokens=window_tokens,
         size=transcript.index.size,
         pin=transcript.pin,
         warnings=_warnings(conversation),
