@@ -210,8 +210,8 @@ def begun_by_manager(path: Path) -> tuple[str, int]:
     """The model and the window with which a `ContextManager` began its log; "" and 0: none did, or it does not say."""
     with open_regular(str(path)) as file:
         start = file.read(64)
-        rest = file.read(_FIRST_BYTES) if STATE.encode() in start else b""
-    state = entry_in((start + rest).partition(b"\n")[0]).get("state") if rest else None
+        following = file.read(_FIRST_BYTES) if STATE.encode() in start else b""
+    state = entry_in((start + following).partition(b"\n")[0]).get("state") if following else None
     settings = state.get("keys") if isinstance(state, Mapping) else None
     values = {
         name: stated.get("is")
