@@ -306,7 +306,9 @@ def with_rules(
     if not rows:
         return fixed
     counts = {**fixed.appended, "rules": fixed.appended.get("rules", 0) + len(rows)}
-    return SummaryRepair("\n".join([fixed.text or KEPT_HEADING, *rows]), counts, fixed.left_out)
+    # What the repair had no room for.
+    left_out = max(fixed.left_out - len(rows), 0)
+    return SummaryRepair("\n".join([fixed.text or KEPT_HEADING, *rows]), counts, left_out)
 
 
 def _lost_rules(facts: Facts, summary: str, *, by_code: bool, newest: str = "") -> list[UserInput]:
