@@ -122,6 +122,15 @@ def test_one_endless_line_is_cut_too():
     assert "xxxx" in cut.text
 
 
+@pytest.mark.parametrize("room", range(300, 340, 7))
+def test_a_long_line_is_cut_at_a_word(room):
+    names = [f"src/branch_{at}.py" for at in range(400)]
+    notes = noted(Worklog=" ".join(names))
+    cut = cut_notes(notes, section_tokens=room, total_tokens=9_000, measure=chars)
+    kept = {s.title: s for s in parse_notes(cut.text)}["Worklog"].body.split("\n")[0]
+    assert set(kept.split()) < set(names)
+
+
 def test_first_sections_give_way_last():
     bodies = dict.fromkeys(
         ("Current_State", "Errors_and_Corrections", "Worklog", "Learnings"),

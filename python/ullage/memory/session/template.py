@@ -14,6 +14,7 @@ from ullage._engine import core
 from ullage.facts.sections import holds_notes
 from ullage.facts.words import blocks_of, clean, text_of
 from ullage.messages import Item, message_of, role_of
+from ullage.summarizers.budgeted_text import begin
 from ullage.summarizers.protocol import SummaryReply
 
 _FORM = (
@@ -249,7 +250,7 @@ def _shorter(section: Section, tokens: int, measure: Measure, where: str) -> str
         return _with_note(section, lines, keep, where)
     line = lines[0]
     chars = _most(len(line), lambda n: measure(_with_note(section, [line[:n]], 1, where)) <= tokens)
-    return _with_note(section, [line[:chars], *lines], 1 if chars else 0, where)
+    return _with_note(section, [begin(line, chars), *lines], 1 if chars else 0, where)
 
 
 def _most(high: int, fits: Callable[[int], bool]) -> int:
