@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kit import result, said, text, use, user
+from ullage import ContextManager
 from ullage.compaction import compact
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import CLOSING
@@ -82,3 +84,17 @@ def test_unpin():
     assert unpin(pins, "a") == (pins[1],)
     with pytest.raises(InvalidPolicy):
         unpin(pins, "c")
+
+
+def test_words_in_two_blocks_next_to_a_result_are_not_said_again():
+    manager = ContextManager(model="claude-opus-4-5", context_window=8_000)
+    rows = "\n".join(f"line {at} of it is {at * 7}" for at in range(400))
+    manager.add(user("Read the parser."))
+    manager.add(said([use("a", "Bash", command="cat parser.py")]))
+    manager.add(user([result("a", rows), text("Mind the blanks."), text("And the tabs.")]))
+    manager.prepare()
+    manager.add(said([use("b", "Bash", command="ls")]))
+    manager.add(user([result("b", rows[:3_000])]))
+    request = manager.prepare()
+    assert [report.stage for report in request.reports] == ["snip"]
+    assert str(request.messages).count("And the tabs.") == 1

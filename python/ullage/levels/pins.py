@@ -154,12 +154,14 @@ def _newest_words(history: Sequence[Mapping[str, Any]], view: View) -> str:
     view.heard = (len(history), place)
     if place < 0:
         return ""
-    if place in view.sources:
-        at = view.sources.index(place)
-        if view.shown[at] is view.originals[at]:
-            return ""
+    at = view.sources.index(place) if place in view.sources else None
+    if at is not None and view.shown[at] is view.originals[at]:
+        return ""
     inputs = collect([history[place]]).inputs
-    return inputs[-1].text if inputs else ""
+    newest = inputs[-1].text if inputs else ""
+    # Its results may have been cut, and its words can be in several blocks.
+    shown = collect([view.shown[at]]).inputs if newest and at is not None else ()
+    return "" if shown and shown[-1].text == newest else newest
 
 
 def _says_something(item: Mapping[str, Any]) -> bool:
