@@ -431,7 +431,8 @@ def recorded(messages: Messages, target: int) -> Iterator[str]:
     if found.requests != [[canonical(sent(item)) for item in each.messages] for each in requests]:
         yield "its records are of other requests"
     yield from resumed(folder / LOG, window, requests[-1])
-    for request, at in zip(requests, asked_after(messages), strict=True):
+    places = asked_after(messages)
+    for request, at in zip(requests, places, strict=True):
         if request.compaction:
             yield from misled(list(request.messages), folder / LOG)
             yield from unseen(list(request.messages), messages[max(at - 1, 0) : at + 1], window)
@@ -446,15 +447,15 @@ def recorded(messages: Messages, target: int) -> Iterator[str]:
         for name, why, before, after in record.get("acts", ()):
             if before <= after or before * 100 < window * FROM.get(name, 50):
                 yield f"{name} acts ({why}) from {before} to {after} tokens of {window}"
-        if number <= NO_WAIT:
+        if places[number - 1] < NO_WAIT:
             whole = {one.name: one for one in laws.parts(messages)}
             yield from untimely(request, record, whole, window)
 
 
 FROM = {"autocompact": 67}
 """Percent of the window from which on a level acts, where it is not a half."""
-NO_WAIT = 10
-"""Requests; in longer sessions a cut may wait until it pays for the cache that it breaks (`cost.wait_requests`)."""
+NO_WAIT = 20
+"""Messages; in longer sessions a cut may wait until it pays for the cache that it breaks (`cost.wait_requests`)."""
 LONG_RESULT, TENTH = 1_000, 10
 """Characters, and a part of the window's tokens: results of more characters than either are cut once the model has answered them."""
 
