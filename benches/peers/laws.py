@@ -242,9 +242,10 @@ def misframed(summary: str, messages: Sequence[Any], kept: int) -> Iterator[str]
     newest = (re.findall(r"(?m)^\d+\. (.*)", summary) or [""])[-1]  # "" where it stands in a fence
     if ABOVE in summary and newest and ("left out …]" in newest or len(newest) <= SAID_AGAIN):
         yield "the newest message stands above only, though it is short or was cut there"
-    said = re.search(r"(\d+) messages? w(?:as|ere) kept verbatim after this message", summary)
-    if int(said[1] if said else 0) != kept:
-        yield f"the summary says {said[1] if said else 'nothing'} of {kept} messages that were kept"
+    said = re.findall(r"(?m)^(.*) kept verbatim after this message\.$", summary)
+    due_count = "1 message was" if kept == 1 else f"{kept} messages were"
+    if said != ([due_count] if kept else []):
+        yield f"the summary says {said} of {kept} messages that were kept"
     last = (laws.parts(messages) or [laws.Part("", "", "", "")])[-1]
     due = NEXT[
         "text" if last.role == "user" else "result" if last.kind == "result" and kept else ""
