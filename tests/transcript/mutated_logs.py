@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -428,22 +427,6 @@ def batch(number: int, count: int) -> dict[str, Any]:
     return {"number": number, "tried": tried, "missed": missed, "honest": honest, "alarms": alarms}
 
 
-def _remembered() -> None:
-    """Most lines are in each mutated log: what is worked out of one is kept."""
-    messages: dict[int, tuple[Any, check.CheckedMessage]] = {}
-    message_of = check.message_of
-
-    def of(entry: Any) -> check.CheckedMessage:
-        hit = messages.get(id(entry))
-        if hit is None or hit[0] is not entry:
-            hit = messages[id(entry)] = (entry, message_of(entry))
-        return hit[1]
-
-    check.unknown = lru_cache(maxsize=30_000)(check.unknown)
-    check.parsed = lru_cache(maxsize=30_000)(check.parsed)
-    check.message_of = of
-
-
 def main() -> None:
     share, seed = int(sys.argv[1]) // 3, int((sys.argv[2:] or ["0"])[0])
     file = Path(sys.argv[3]) if len(sys.argv) > 3 else None
@@ -452,7 +435,7 @@ def main() -> None:
     counts = {seed * 1_000_000 + at: min(share - at, BATCH) for at in range(0, share, BATCH)}
     tried, missed = Counter[str](), Counter[str]()
     honest = alarms = 0
-    with ProcessPoolExecutor(WORKERS, initializer=_remembered) as pool:
+    with ProcessPoolExecutor(WORKERS) as pool:
         left = {number: count for number, count in counts.items() if number not in done}
         made = pool.map(batch, left, left.values())
         for place, number in enumerate(counts):
