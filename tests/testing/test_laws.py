@@ -208,6 +208,14 @@ def test_a_reachable_target_is_met_though_little_can_be_summarised() -> None:
         assert tokens(messages) > target >= tokens(ours(messages, target))
 
 
+def assert_kept(said: str, target: int, law: Any, run: Any = ours) -> None:
+    """The case is changed, and the law holds in it."""
+    trial = laws.Trial(Compactor("ullage", run, size=tokens), case(said, target))
+    assert trial.after is not None
+    assert trial.changed
+    assert law(trial) is None
+
+
 @pytest.mark.both_engines
 @pytest.mark.parametrize(
     ("said", "target"),
@@ -220,10 +228,7 @@ def test_a_reachable_target_is_met_though_little_can_be_summarised() -> None:
     ],
 )  # fmt: skip
 def test_what_stands_for_a_target_stands_for_twice_as_much(said: str, target: int) -> None:
-    found = laws.Trial(Compactor("ullage", ours, size=tokens), case(said, target))
-    assert found.after is not None
-    assert found.changed
-    assert laws.monotone(found) is None
+    assert_kept(said, target, laws.monotone)
 
 
 @pytest.mark.both_engines
@@ -238,18 +243,14 @@ def test_what_stands_for_a_target_stands_for_twice_as_much(said: str, target: in
     ],
 )
 def test_a_second_compaction_keeps_rules_and_target(said: str, target: int) -> None:
-    found = laws.Trial(Compactor("ullage", ours, size=tokens), case(said, target))
-    assert found.changed
-    assert laws.second_time_too(found) is None
+    assert_kept(said, target, laws.second_time_too)
 
 
 @pytest.mark.both_engines
-def test_a_summary_longer_than_one_that_was_too_long_for_its_limit_is_looked_for() -> None:
-    """Such a text can be shorter than its limit allows; between the two another one can still fit."""
+def test_a_text_that_was_too_long_and_below_its_limit_does_not_end_the_search() -> None:
+    """Between its length and its limit a longer one can still fit."""
     said = "user 10, tools 3, tools 2, tools 85, assistant 21, tools 13, user 22"
-    found = laws.Trial(Compactor("ullage", ours, size=tokens), case(said, 300))
-    assert found.changed
-    assert laws.smaller_target_leaves_less(found) is None
+    assert_kept(said, 300, laws.smaller_target_leaves_less)
 
 
 @pytest.mark.both_engines
@@ -278,40 +279,26 @@ def test_a_rule_outlives_two_summaries_of_a_model() -> None:
         return [dict(each) for each in result.messages]
 
     said = "user 39, tools 53, tools 119+376, tools 135+238, tools 32, tools 100+78, user 66, tools 50+79, user 109, user 23"
-    found = laws.Trial(Compactor("a model", by_a_model, size=tokens), case(said, 1050))
-    assert found.changed
-    assert laws.rules_stay(found) is None
-    assert laws.second_time_too(found) is None
+    assert_kept(said, 1050, laws.rules_stay, by_a_model)
+    assert_kept(said, 1050, laws.second_time_too, by_a_model)
 
 
 def test_a_result_may_name_what_its_call_asked_for() -> None:
     def cleared(messages: Messages, target: int) -> Messages:
+        paths = iter(re.findall(r"src/\w+\.py", str([each.get("tool_calls") for each in messages])))
         return [
-            {**each, "content": f"[cleared: {paths.pop(0)}]"} if each["role"] == "tool" else each
-            for paths in [
-                [
-                    path
-                    for each in messages
-                    for path in re.findall(r"src/\w+.py", str(each.get("tool_calls")))
-                ]
-            ]
+            {**each, "content": f"[cleared: {next(paths)}]"} if each["role"] == "tool" else each
             for each in messages
         ]
 
-    found = laws.Trial(
-        Compactor("clearing", cleared, size=tokens), case("user 9, tools 40+50", 100)
-    )
-    assert found.changed
-    assert laws.nothing_invented(found) is None
+    assert_kept("user 9, tools 40+50", 100, laws.nothing_invented, cleared)
 
 
 @pytest.mark.both_engines
 def test_of_two_results_the_larger_is_not_whole_while_the_other_is_cut() -> None:
     """Where lines end, a cut of the larger one can save less."""
     said = "user 113, tools 62, tools 2, tools 81, tools 10, tools 107+142+116, tools 76+72+5, tools 15"
-    found = laws.Trial(Compactor("ullage", ours, size=tokens), case(said, 1167))
-    assert found.changed
-    assert laws.newest_is_kept_first(found) is None
+    assert_kept(said, 1167, laws.newest_is_kept_first)
 
 
 def test_a_printed_case_is_read_again() -> None:

@@ -319,12 +319,9 @@ def _lost_rules(facts: Facts, summary: str, *, by_code: bool, newest: str = "") 
         messages = [*read_user_messages(previous.section(6)), *previous.kept_inputs, newest]
         rules = (text for text, _, _ in read_rules(summary))
         in_rows = " ".join(" ".join([*messages, *rules]).split())
-    texts = ((rule, " ".join(rule.text.split())) for rule in facts.standing)
+    holds_rule = extractive_sections.holds_rule
     return [
-        rule
-        for rule, text in texts
-        for words in (in_rows if rule.lasting else flat,)
-        if text not in words and one_line(text, 400) not in words
+        rule for rule in facts.standing if not holds_rule(in_rows if rule.lasting else flat, rule)
     ]
 
 
@@ -545,18 +542,13 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
     fixed = SummaryRepair("", {}, 0)
     if cap:
         fixed = repair(state.facts.removed, accepted.text, tokens=cap, user_tokens=words)
+    # For a target no rule gives way, and the newest message stands whole in any case.
+    most, newest = None, state.newest_input
+    if room is None:
+        most, newest = room_after(state.job, state.overhead) // RULES_PART, ""
     if room is not None or not accepted.carried:
-        most = None if room is not None else room_after(state.job, state.overhead) // RULES_PART
-        # For a target the newest message stands whole in any case.
-        newest = "" if room is None else state.newest_input
-        fixed = with_rules(
-            state.facts.removed,
-            accepted.text,
-            fixed,
-            most,
-            by_code=accepted.by_code,
-            newest=newest,
-        )
+        facts, by_code = state.facts.removed, accepted.by_code
+        fixed = with_rules(facts, accepted.text, fixed, most, by_code=by_code, newest=newest)
     body = f"{accepted.text}\n\n{fixed.text}" if fixed.text else accepted.text
     text = summary_message(state, body)
     return (state.job.redact(text) if state.job.redact else text), fixed

@@ -782,7 +782,7 @@ def _request(view: View, policy: Policy, span: Candidate) -> SummaryRequest:
 
 def _accepted(reply: Any, span: Candidate, facts: Facts | None) -> str:
     """The text of an answer that can stand for the span, with the user's rules that it lacks; empty for any other."""
-    from ullage.summarizers.extractive import rule_line
+    from ullage.summarizers.extractive import holds_rule, rule_line
 
     answer = usable(reply)
     # Four characters a token at the least: more than half of the span is no summary of it.
@@ -790,7 +790,7 @@ def _accepted(reply: Any, span: Candidate, facts: Facts | None) -> str:
         return ""
     flat = " ".join(answer.text.split())
     rules = facts.standing if facts else ()
-    lost = (rule_line(rule) for rule in rules if " ".join(rule.text.split()) not in flat)
+    lost = (rule_line(rule) for rule in rules if not holds_rule(flat, rule))
     return "\n".join([answer.text.strip(), *lost])
 
 

@@ -573,12 +573,12 @@ def _without_manager(session: Session) -> Session:
 
 
 def _copy(session: Session, draft: Path) -> None:
-    if session.format == CLAUDE_CODE and not session.history:
+    is_claudes = session.format == CLAUDE_CODE
+    if is_claudes and not session.history:
         copy_of(session.path, draft, session.pin)
         return
-    claudes = session.format == CLAUDE_CODE
     with TranscriptLog.open(draft, durability="none") as log:
-        log.write(session.history if claudes else _placed(session.history))
+        log.write(session.history if is_claudes else _placed(session.history))
 
 
 def _placed(history: Sequence[Item]) -> list[Item]:

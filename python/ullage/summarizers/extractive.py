@@ -149,7 +149,17 @@ def _ranked_rules(rules: list[UserInput]) -> list[Unit]:
 def rule_line(rule: UserInput) -> str:
     """A rule of the user, verbatim."""
     kind = "Lasting instruction" if rule.lasting else "Rule"
-    return f"- {kind} (user): “{one_line(rule.text, 400)}”{_since(rule)}"
+    return f"- {kind} (user): “{one_line(rule.text, RULE_CHARS)}”{_since(rule)}"
+
+
+RULE_CHARS = 400
+"""Most of a rule that its line quotes."""
+
+
+def holds_rule(words: str, rule: UserInput) -> bool:
+    """Whether words, with single spaces, have the rule, whole or as its line quotes it."""
+    text = " ".join(rule.text.split())
+    return text in words or one_line(text, RULE_CHARS) in words
 
 
 def concepts(facts: Facts) -> list[Unit]:
