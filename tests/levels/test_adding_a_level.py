@@ -5,7 +5,7 @@ The toy leaves out what a tool `Note` answered, all but the newest few, and ever
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -180,7 +180,7 @@ def test_after_a_refusal_it_is_a_step_of_its_own_in_its_place():
 @pytest.mark.parametrize(("policy", "times"), [(ON, 20), (NotedPolicy(), 1)])
 def test_while_it_rests_no_request_asks_it(policy: Policy, times: int):
     asked: list[Context] = []
-    counted = replace(NOTES, run=asked.append)
+    counted = NOTES._replace(run=asked.append)
     levels = [counted if each is NOTES else each for each in WITH_NOTES]
     manager = ContextManager(model="claude-opus-4-5", policy=policy, levels=levels)
     for n in range(20):
@@ -196,7 +196,7 @@ def test_the_recipe_names_all_that_a_level_can_have():
         pytest.skip("the sources are not here: `make types` runs this")
     text = page.read_text(encoding="utf-8")
     recipe = text.split("## Adding a level")[1].split("\n## ")[0]
-    parts = {each.name for each in fields(Level)} - {"name"}
+    parts = {*Level._fields} - {"name"}
     assert {each for each in parts if f"`{each}" not in recipe} == set()
 
 

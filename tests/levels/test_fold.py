@@ -12,7 +12,7 @@ from tests.level_kit import context_of
 from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.levels import View, fold
-from ullage.levels.fold import Line, fitted, lines_of
+from ullage.levels.fold import RECORD_HEAD, RECORD_TAIL, Line, fitted, lines_of
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall import Archive, left
@@ -242,6 +242,41 @@ def test_folds_of_folds_keep_the_users_words_whole():
     manager = small(**{"auto.enabled": False})
     manager.add({"role": "user", "content": "Look at part 0."})
     assert "fold" in long_loop(manager)
+
+
+def test_a_fold_of_a_fold_cuts_no_line_and_counts_all_that_went():
+    manager, seen = small(**{"auto.enabled": False}), 0
+    manager.add({"role": "user", "content": "Look at part 0."})
+    for number in range(90):
+        use = {
+            "type": "tool_use",
+            "id": f"t{number}",
+            "name": "Bash",
+            "input": {"command": f"cat {number}"},
+        }
+        said = {"type": "text", "text": f"Part {number} " + f"is read and is {number}. " * 12}
+        manager.add({"role": "assistant", "content": [said, use]})
+        rows = "\n".join(f"row {number}-{at}: {at * 7919 % 1000}" for at in range(200))
+        block = {"type": "tool_result", "tool_use_id": f"t{number}", "content": rows}
+        manager.add({"role": "user", "content": [block]})
+        request = manager.prepare()
+        if all(report.stage != "fold" for report in request.reports):
+            continue
+        seen += 1
+        record = next(
+            str(m["content"]) for m in request.messages if RECORD_HEAD in str(m["content"])
+        )
+        lines = record.split(RECORD_HEAD)[1].split(RECORD_TAIL)[0].strip().splitlines()
+        calls = [line for line in lines if line.startswith("- Bash cat ")]
+        told = [line for line in lines if line.startswith("- said: Part ")]
+        assert all(line.count(" lines, ") == 1 for line in calls)
+        numbers = [int(line.split()[3].rstrip(":")) for line in calls]
+        assert numbers == list(range(numbers[0], numbers[-1] + 1))  # the oldest went, in order
+        left = [line for line in lines if line.endswith(" older lines left out)")]
+        kept = 2 * (numbers[-1] + 1) - len(calls) - len(told)
+        assert left == ([f"({kept} older lines left out)"] if kept else [])
+        assert {*lines} == {*calls, *told, *left}
+    assert seen > 2
 
 
 @pytest.mark.parametrize("resumed", [False, True], ids=["live", "resumed"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -333,7 +332,7 @@ def test_most_turns_of_an_agent_ask_no_level():
 
 def test_a_level_without_marks_is_asked_always_and_switches_nothing_else_off():
     asked: list[str] = []
-    others = [replace(level, run=partial(asking, asked, level)) for level in pipeline.ORDER]
+    others = [level._replace(run=partial(asking, asked, level)) for level in pipeline.ORDER]
 
     def run(context: Any) -> None:
         asked.append("own")

@@ -12,7 +12,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.facts import collect
 from ullage.facts.collector import figures
 from ullage.facts.sections import OPENING, parse_sections, read_user_messages, user_message
-from ullage.summarizers.budgeted_text import allot, cost, shorten
+from ullage.summarizers.budgeted_text import allot, cost, one_line, shorten
 from ullage.summarizers.extractive import ExtractiveSummarizer, carried_units, render, repository
 
 
@@ -447,3 +447,18 @@ def test_a_list_that_is_older_than_the_work_says_so(edits: int, says: str):
     text = parse_sections(render(collect(items), tokens=1_000))[7]
     assert (f"(Since it was last written: {says}; what is open may be done)" in text) == bool(says)
     assert "Port the lexer" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("two words", "two words"),
+        ("two\n  words \n", "two words"),
+        ("a line of several words", "a line of…"),
+        ("first" + "\n" * 90, "first"),
+        ("first" + "\n" * 90 + "second", "first…"),  # white space alone made it long
+        ("a " * 3 + " " * 38 + "cutword", "a a a…"),
+    ],
+)
+def test_a_line_says_where_its_text_went_on(text, line):
+    assert one_line(text, 12) == line

@@ -16,6 +16,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.legality import describe
 from ullage.requests.to_request import Outgoing
 from ullage.sessions import open_session
+from ullage.summarizers.budgeted_text import one_line
 
 _PREVIEW_CHARS = 160
 
@@ -154,8 +155,7 @@ def _text(block: dict[str, Any]) -> str:
 
 
 def _preview(text: str) -> str:
-    line = " ".join(text[: _PREVIEW_CHARS * 2].split())
-    return line if len(line) <= _PREVIEW_CHARS else line[: _PREVIEW_CHARS - 1] + "…"
+    return one_line(text, _PREVIEW_CHARS)
 
 
 def validate_command(

@@ -447,8 +447,7 @@ def scaled_to_target(keep: KeepPolicy, share: int) -> KeepPolicy:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
+class _Result(NamedTuple):
     message: int
     path: tuple[int, ...]  # of the block, and of the part inside; empty: the content itself
     text: str

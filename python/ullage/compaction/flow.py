@@ -426,7 +426,7 @@ def _put_together(
     # Code adds fewer facts to a model's summary, then only the rules.
     for most in (cost(fixed.text) - over - over // 8, 0):
         if over > 0 and fixed.text and not accepted.by_code:
-            text, fixed = summary_text(state, replace(accepted, facts_tokens=max(most, 0)))
+            text, fixed = summary_text(state, accepted._replace(facts_tokens=max(most, 0)))
             result = weighed(state, text, attached, hook_context, accepted, fixed, warnings)
             over = _over(job, result)
     if attached and _too_large(job, accepted, result.report):

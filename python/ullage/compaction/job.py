@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
 from ullage.compaction.effects_runner import Providers
 from ullage.counting.calibration import Weights
@@ -180,8 +180,7 @@ SESSION_MEMORY = "session_memory"
 """Name of the summarizer in reports: no model was asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered:
+class Remembered(NamedTuple):
     """Notes that can stand for a part of the conversation.
 
     Attributes:
@@ -191,7 +190,7 @@ class Remembered:
     """
 
     start: int
-    text: Callable[[int | None], str] = field(repr=False)
+    text: Callable[[int | None], str]
 
 
 class Memory(Protocol):

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import orjson
 
@@ -455,8 +454,7 @@ Mode: TypeAlias = Literal["shared", "plain", "native"]
 _HOPELESS = frozenset({"auth", "malformed_history", "tool_pairing", "thinking_binding"})
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """A summary that passed the checks; `carried`: messages of the provider's that go in front of it."""
 
     text: str
@@ -521,7 +519,7 @@ def _by(summarizer: Any, state: State, instructions: str) -> Flow[Accepted]:
         if accepted.by_code or accepted.carried
         else _invented(state, accepted.text, instructions)
     )
-    return replace(accepted, dropped=dropped, warnings=warnings)
+    return accepted._replace(dropped=dropped, warnings=warnings)
 
 
 def _invented(state: State, text: str, instructions: str) -> tuple[str, ...]:

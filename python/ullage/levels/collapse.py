@@ -72,8 +72,7 @@ class Staged:
         return hashlib.sha256(ends.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
-@dataclass(frozen=True, slots=True)
-class Committed:
+class Committed(NamedTuple):
     """A span that one placeholder stands for.
 
     Attributes:
@@ -128,7 +127,7 @@ class Collapse:
         """As plain JSON."""
         return {
             "staged": [asdict(part) for part in self.staged],
-            "commits": {name: asdict(part) for name, part in self.commits.items()},
+            "commits": {name: part._asdict() for name, part in self.commits.items()},
             "expanded": [span.to_dict() for span in self.expanded],
             "armed": self.armed,
             "last_run_tokens": self.last_run_tokens,

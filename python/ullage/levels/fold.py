@@ -126,22 +126,30 @@ def _one_line_records_apart(text: str, words: Sequence[str]) -> Iterator[Line]:
     yield Line("made", text_left.strip())
 
 
-def _words_in(view: View, at: int, text: str, history: Sequence[Mapping[str, Any]]) -> list[str]:
+def _stood_for(view: View, at: int, history: Sequence[Mapping[str, Any]]) -> list[Line]:
+    """The record of the messages that what a level put here stands for; empty where it is unknown."""
+    sources, source = view.sources, view.sources[at]
+    if not isinstance(source, str):
+        return []
+    first = max((place for place in sources[:at] if isinstance(place, int)), default=-1) + 1
+    if source.startswith(f"{STAGE}:"):  # newer words of the user may follow it from before its end
+        last = int(source.removeprefix(f"{STAGE}:")) + 1
+    else:
+        later = (place for place in sources[at + 1 :] if isinstance(place, int))
+        last = min(later, default=len(history))
+    if last > len(history):
+        return []
+    shown = set(sources)
+    there = View(None)
+    for place in range(first, last):
+        if place not in shown:
+            there.add(history[place])
+    return lines_of(there, 0, len(there))
+
+
+def _words_in(view: View, at: int, text: str, lines: Sequence[Line]) -> list[str]:
     """The user's words in a text, as they were added; cut ones are recognised by their beginning."""
-    typed: list[str] = []
-    first = max((source for source in view.sources[:at] if isinstance(source, int)), default=-1) + 1
-    later = (source for source in view.sources[at + 1 :] if isinstance(source, int))
-    last = min(later, default=len(history))
-    if isinstance(view.sources[at], str) and last <= len(history):
-        there = View(None)
-        for item in history[first:last]:
-            there.add(item)
-        lines = lines_of(there, 0, len(there))
-        typed = [
-            source.text
-            for source in lines
-            if source.kind == "user" and source.text[:KNOWN_BY] in text
-        ]
+    typed = [line.text for line in lines if line.kind == "user" and line.text[:KNOWN_BY] in text]
     summary = summary_text(view.originals[at])
     if not summary:
         return typed
@@ -172,8 +180,14 @@ def _message(
     if is_standing(item):
         return  # it stays as it is
     if isinstance(view.sources[at], str) or digest.flags & _SUMMARY:
-        text = content_text(message.get("content"))
-        yield from _one_line_records_apart(text, _words_in(view, at, text, history))
+        text, lines = content_text(message.get("content")), _stood_for(view, at, history)
+        if lines and RECORD_HEAD in text:
+            # An older record is written again, so that its oldest lines give way and none is cut.
+            yield from (
+                line for line in lines if line.kind != "user" or line.text[:KNOWN_BY] in text
+            )
+        else:
+            yield from _one_line_records_apart(text, _words_in(view, at, text, lines))
     elif digest.role == Role.ASSISTANT:
         yield from _assistant(view, item, results)
     else:

@@ -124,8 +124,7 @@ class Extras:
             self.headers[name] = ",".join([*values, value])
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
+class Goal(NamedTuple):
     """What a run of the levels must reach.
 
     Attributes:
@@ -138,6 +137,7 @@ class Goal:
     refused: bool = False
 
 
+NO_GOAL: Final = Goal()
 _NEVER: Final = 1 << 62
 
 
@@ -235,7 +235,7 @@ class Context:
     background: Background | None = None
     compactor: AutoCompactor | None = None
     count: Callable[[], int] | None = None
-    goal: Goal = Goal()
+    goal: Goal = NO_GOAL
     extras: Extras = field(default_factory=Extras)
     reports: list[StageReport] = field(default_factory=list)
     _limit: int | None = field(default=None, init=False, repr=False)
@@ -299,8 +299,7 @@ class Context:
 Outcome = StageReport | None | Flow[StageReport | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(NamedTuple):
     """One level; see the module.
 
     Attributes:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 # What a level decided, and what it says of it.
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """All results of one tool use id are replaced by a text, for ever.
 
     Attributes:
@@ -40,8 +39,7 @@ class Decision:
         return f"Decision({self.stage}, {self.tool_use_id}, {len(self.text)} characters)"
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(NamedTuple):
     """A message that a level put into the request: a summary, a placeholder, a marker.
 
     Attributes:

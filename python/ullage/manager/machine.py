@@ -20,7 +20,7 @@ from ullage.levels import pipeline, provider_clearing
 from ullage.levels.collapse import QUIET_SOURCES
 from ullage.levels.context_edits import ContextEdits
 from ullage.levels.cost import working_size
-from ullage.levels.level import AutoCompactor, Context, Goal, Level, LevelState, Rest
+from ullage.levels.level import NO_GOAL, AutoCompactor, Context, Goal, Level, LevelState, Rest
 from ullage.levels.pins import Pin
 from ullage.levels.view import ANY, StageReport, View, is_marker
 from ullage.manager.known import Host, check_answer, check_item, names_of, no_answer, overhead_of
@@ -1058,7 +1058,7 @@ class Machine:
             background=host.background,
             compactor=compactor,
             count=lambda: self.tokens,
-            goal=goal or Goal(),
+            goal=goal or NO_GOAL,
         )
 
     def state(self, kind: type[S]) -> S:

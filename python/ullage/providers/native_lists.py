@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ullage._lazy import hashlib
 from ullage.exceptions import InvalidMessage, UllageError
@@ -125,8 +124,7 @@ def _nameless(block: Any) -> bool:
 # ---- whole lists -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FormList:
+class FormList(NamedTuple):
     """A list in a provider's form, read.
 
     Attributes:

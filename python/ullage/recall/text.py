@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ullage._lazy import orjson
 from ullage.facts.calls import describe, read_call
@@ -93,8 +93,7 @@ def _escaped(char: re.Match[str]) -> str:
 # Messages of the history under a name of their own.
 
 
-@dataclass(frozen=True, slots=True)
-class NamedSpan:
+class NamedSpan(NamedTuple):
     """Messages [first, last] of the history under one name, such as a snipped turn or a collapse.
 
     Attributes:

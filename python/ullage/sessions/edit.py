@@ -12,7 +12,7 @@ from ullage.exceptions import InvalidPolicy
 from ullage.facts.words import blocks_of, is_user_input, text_of
 from ullage.messages import BOUNDARY, CLEARED, COPY_OF, Item, is_summary
 from ullage.recall.text import call_title, content_text
-from ullage.sessions.find import context_tokens, one_line
+from ullage.sessions.find import context_tokens
 from ullage.sessions.load import Session
 from ullage.sessions.save import (
     append_view,
@@ -21,6 +21,7 @@ from ullage.sessions.save import (
     nothing_to_undo,
     without_change,
 )
+from ullage.summarizers.budgeted_text import one_line
 from ullage.transcript import resume
 from ullage.transcript.records import metadata_of
 

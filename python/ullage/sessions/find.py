@@ -32,6 +32,7 @@ from ullage.sessions.load import (
     open_session,
     recognised_file,
 )
+from ullage.summarizers.budgeted_text import one_line
 from ullage.transcript import Transcript
 from ullage.transcript.conversation import open_regular
 from ullage.transcript.render import rendered
@@ -640,11 +641,11 @@ def context_tokens(opened: Session) -> int:
 def title_of(opened: Session) -> str:
     """The title that its tool gave a session, else how the user's first words begin; empty without any."""
     if opened.title:
-        return one_line(opened.title)
+        return one_line(opened.title, _TITLE_CHARS)
     metadata = opened.transcript.metadata if opened.transcript else {}
     for kind, key in _TITLES:
         if isinstance(title := metadata.get(kind, {}).get(key), str) and title.strip():
-            return one_line(title)
+            return one_line(title, _TITLE_CHARS)
     lines = opened.transcript.entries() if opened.transcript else opened.history or opened.items
     return first_words(lines)
 
@@ -658,13 +659,7 @@ def _words(line: Item) -> str:
     if role_of(line) != "user" or line.get("isMeta") is True or is_summary(line):
         return ""
     words = words_of(text_of(line))
-    return "" if words.kind in _UNTITLED else one_line(words.text)
-
-
-def one_line(text: str, most: int = _TITLE_CHARS) -> str:
-    """The beginning of a text as one line of so many characters."""
-    line = " ".join(text[: 4 * most].split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return "" if words.kind in _UNTITLED else one_line(words.text, _TITLE_CHARS)
 
 
 def home_relative(path: str) -> str:

@@ -32,8 +32,9 @@ def cost(text: str) -> int:
 
 def one_line(text: str, chars: int) -> str:
     """The text on one line, at most so many characters, its end cut at a word."""
-    line = " ".join(text[: chars * 4].split())
-    if len(line) <= chars:
+    line = " ".join(_words(text, chars * 4).split())
+    # Where it is mostly white space, its beginning is short and yet not all of it.
+    if len(line) <= chars and not text[chars * 4 :].strip():
         return line
     return _words(line, chars - 1) + "…"
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ullage.exceptions import InvalidTranscript, LogConflict, StoreError
 from ullage.messages import Item, is_summary, listed, message_of
@@ -269,8 +269,7 @@ def _stand_in(slot: Placeholder) -> Item:
 _CHANGED = "open it again and compact that: nothing was written"
 
 
-@dataclass(frozen=True, slots=True)
-class FilePin:
+class FilePin(NamedTuple):
     """A file as it was read.
 
     Attributes:

@@ -33,8 +33,7 @@ MARK = "ullage"
 # ---- tool-result budget ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Replacements:
+class Replacements(NamedTuple):
     """Decisions of the tool-result budget: `replaced` by tool use id, `whole`: sent whole for ever."""
 
     replaced: Mapping[str, str]
@@ -96,8 +95,7 @@ def parse_snip(entry: Mapping[str, Any]) -> list[str]:
 # ---- microcompact ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Microcompact:
+class Microcompact(NamedTuple):
     """Tool results and attachments that were cleared, with the text left instead of some."""
 
     tool_use_ids: tuple[str, ...]
@@ -155,8 +153,7 @@ def parse_microcompact(entry: Mapping[str, Any]) -> Microcompact:
 # ---- context collapse ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CollapseCommit:
+class CollapseCommit(NamedTuple):
     """A span [first, last] of the context that one placeholder message replaces."""
 
     collapse_id: str
@@ -167,8 +164,7 @@ class CollapseCommit:
     last_uuid: str
 
 
-@dataclass(frozen=True, slots=True)
-class StagedSpan:
+class StagedSpan(NamedTuple):
     """A span with a summary that is ready, not yet committed."""
 
     first_uuid: str
@@ -178,8 +174,7 @@ class StagedSpan:
     staged_at: int = 0  # milliseconds since the epoch
 
 
-@dataclass(frozen=True, slots=True)
-class CollapseSnapshot:
+class CollapseSnapshot(NamedTuple):
     """State of context collapse between commits; the last one in the file counts."""
 
     staged: tuple[StagedSpan, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ullage.exceptions import InvalidMessage, StoreError
 from ullage.messages import COPY_OF, Item, StoredEntry, is_summary
@@ -113,8 +113,7 @@ class BoundaryInfo:
         return {**fields, **self.extra}
 
 
-@dataclass(frozen=True, slots=True)
-class KeptEntries:
+class KeptEntries(NamedTuple):
     """Entries that survive verbatim; they stay where they are in the file.
 
     Attributes:
