@@ -11,6 +11,7 @@ from ullage.facts.model import Origin
 from ullage.facts.names import NameKind, find_names, urls_in
 from ullage.facts.tallies import command_key, merge_ranges, read_outcome
 from ullage.facts.words import Kind, asks, feedback_of, words_of
+from ullage.summarizers.extractive import render
 
 
 def said(text: str) -> dict:
@@ -341,6 +342,42 @@ def test_a_polled_command_ends_as_the_poll_says():
     facts = collect(items)
     assert (facts.commands[0].ok, facts.commands[0].exit_code) == (False, 101)
     assert facts.failures[0].what.endswith("cargo test")
+
+
+LEFT_RUNNING = [
+    "Chunk ID: 1\nWall time: 1.0 seconds\nProcess running with session ID 7\nOutput:\n   Compiling",
+    "Script running with cell ID 8\nWall time 1.0 seconds\nOutput:\n",
+    "Script completed\nWall time 1.2 seconds\nOutput:\n\nSESSION_ID=4141",
+    "Command running in background with ID: bash_1",
+]
+
+
+@pytest.mark.parametrize("text", LEFT_RUNNING)
+def test_a_command_that_goes_on_is_not_said_to_have_ended(text):
+    items = [user("Test it."), call("exec_command", "1", cmd="cargo test"), answer(text, "1")]
+    facts = collect(items)
+    assert (facts.commands[0].ok, facts.failures) == (None, ())
+    assert "`exec_command cargo test` → left running" in render(facts)
+    poll = call("write_stdin", "2", session_id=7, chars="")
+    for code, ok in ((0, True), (101, False)):
+        facts = collect([*items, poll, answer(f"Process exited with code {code}\nlast", "2")])
+        assert [command.ok for command in facts.commands] == [ok]
+        assert len(facts.failures) == (not ok)
+        assert "left running" not in render(facts)
+        assert f"`exec_command cargo test` → {'ok' if ok else 'failed'}" in render(facts)
+
+
+def test_a_failure_is_open_until_the_command_that_was_left_running_ends():
+    items = [
+        call("exec_command", "1", cmd="cargo test"),
+        answer("Process exited with code 101\nerror: failed", "1"),
+        call("exec_command", "2", cmd="cargo test"),
+        answer(LEFT_RUNNING[0], "2"),
+    ]
+    assert collect(items).failures[0].fixed_index < 0
+    ended = answer("Process exited with code 0\ntest result: ok", "3")
+    facts = collect([*items, call("write_stdin", "3", session_id=7, chars=""), ended])
+    assert facts.failures[0].fixed_index == 4
 
 
 # ---- tasks, plans, names ---------------------------------------------------------------------

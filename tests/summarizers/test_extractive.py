@@ -287,6 +287,27 @@ def test_remarks_that_only_prepare_are_not_listed_once_their_turn_is_reported():
     assert "Now remove the lane of form 3" in render(collect(turn[:-1]))
 
 
+def test_what_was_said_since_the_request_competes_where_the_current_work_has_no_room_for_it():
+    decided = "The order that I keep: the index is built first, then the cache, and the former table stays readable until both agree."
+    steps = [m for n in range(30) for m in (said(f"Part {n} of the suite passes with its own fixtures."), call("Bash", n, command=f"make suite-{n} " + "x" * 120), answer(n, "ok"))]  # fmt: skip
+    items = [user("Think of the order."), said(decided), call("Bash", 90, command="ls"), answer(90, "a"), *steps]  # fmt: skip
+    for tokens in (900, 1_500, 4_000):
+        text = render(collect(items), tokens=tokens)
+        assert text.count("the former table stays readable") == 1
+        for number in range(29):  # once, in section 5 or in section 8
+            assert text.count(f"Part {number} of the suite passes") <= 1
+
+
+def test_lines_that_an_application_shows_as_buttons_are_no_words_of_the_assistant():
+    report = (
+        'Pushed the fix of the parser.\n\n::git-stage{cwd="/w"}\n::git-push{cwd="/w" branch="fix"}'
+    )
+    items = [user("Fix the parser."), said(report), user("Thanks. Now the title."), said("Done.")]
+    text = render(collect(items))
+    assert "Pushed the fix of the parser." in text
+    assert "::git-" not in text
+
+
 def repository_after(*runs: tuple[str, str, bool]) -> str:
     """What is said of the repository after commands, each with its output and whether it failed."""
     items = [user("Fix the parser.")]

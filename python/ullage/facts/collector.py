@@ -54,6 +54,7 @@ from ullage.facts.sections import (
 )
 from ullage.facts.tallies import (
     CALL_CHARS,
+    LEFT_RUNNING,
     MAX_NAMES,
     CallLog,
     CallOutcome,
@@ -62,6 +63,7 @@ from ullage.facts.tallies import (
     Tried,
     acts,
     home_of,
+    is_left_running,
     read_outcome,
 )
 from ullage.facts.word_counts import WordCounts
@@ -603,6 +605,9 @@ class Collector:
         opened = self._calls.pop(clean(block.get("tool_use_id"), 200), None)
         text = own_text(result_text(block))
         outcome = read_outcome(text, is_error=block.get("is_error") is True)
+        runs = opened is not None and opened.calls[0].action is Action.COMMAND
+        if runs and outcome.ok and is_left_running(text):
+            outcome = LEFT_RUNNING
         home = opened.home if opened else ""
         self._names.add(_ends(text), "result", index, home)
         read = opened is not None and opened.calls[0].action is Action.READ

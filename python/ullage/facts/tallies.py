@@ -30,7 +30,7 @@ from ullage.facts.words import feedback_of, is_launch
 
 
 class CallOutcome(NamedTuple):
-    """`ok` is `None` where the call was refused or stopped, and so never ran."""
+    """`ok` is `None` where the call was refused or stopped, and so never ran, or has not ended (`LEFT_RUNNING`)."""
 
     ok: bool | None
     exit_code: int | None
@@ -43,6 +43,21 @@ _NOT_RUN = (
     "<tool_use_error>Sibling tool call errored"  # Claude Code's, of calls next to one that failed
 )
 HEAD_CHARS = 600
+
+
+LEFT_RUNNING = CallOutcome(None, None, "left running", "")
+"""A command that went on when its call returned; a later call may report its end."""
+
+_GOES_ON = re.compile(
+    r"^(?:Process running with session ID|Script running with cell ID|Command running in background with ID:) ?\w",
+    re.M,
+)
+_SESSION = re.compile(r"(?:\n|\A)SESSION_ID=\d+\s*\Z")
+
+
+def is_left_running(text: str) -> bool:
+    """Whether a command's result says that it has not ended, as Codex and Claude Code do."""
+    return bool(_GOES_ON.search(text[:HEAD_CHARS]) or _SESSION.search(text[-40:]))
 
 
 def is_framing(line: str) -> bool:
@@ -505,6 +520,8 @@ class CallLog:
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
         if call.action is Action.POLL:
             self._polled(at, outcome)
+        elif outcome == LEFT_RUNNING:
+            return
         elif outcome.ok:
             self.failures.succeeded(call, at)
             if call.action in _ON_FILES:
@@ -514,13 +531,30 @@ class CallLog:
 
     def _polled(self, at: int, outcome: CallOutcome) -> None:
         """Complete a command that continued in the background from the later call that reports its end."""
-        if self.commands and outcome.exit_code is not None:
-            last = self.commands[-1]
-            self.commands[-1] = replace(
-                last, ok=outcome.ok, exit_code=outcome.exit_code, line=outcome.line
-            )
-            if not outcome.ok:
-                self.failures.failed(CallEffect(Action.COMMAND, "", last.text), outcome, at)
+        if not self.commands or outcome.exit_code is None:
+            return
+        of = _newest_running(self.commands, len(self.commands) - 1)
+        last = self.commands[of]
+        self.commands[of] = replace(
+            last, ok=outcome.ok, exit_code=outcome.exit_code, line=outcome.line
+        )
+        if (place := _newest_running(self.steps, -1)) >= 0:
+            self.steps[place] = replace(self.steps[place], ok=outcome.ok, result=outcome.line)
+        call = CallEffect(Action.COMMAND, "", last.text)
+        if outcome.ok:
+            self.failures.succeeded(call, at)
+        else:
+            self.failures.failed(call, outcome, at)
+
+
+def _newest_running(calls: Sequence[Command | ToolStep], default: int) -> int:
+    """The place of the newest that was left running."""
+    for at in reversed(range(len(calls))):
+        call = calls[at]
+        line = call.line if isinstance(call, Command) else call.result
+        if call.ok is None and line == LEFT_RUNNING.line:
+            return at
+    return default
 
 
 def home_of(call: CallEffect) -> str:

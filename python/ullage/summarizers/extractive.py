@@ -47,6 +47,7 @@ from ullage.summarizers.budgeted_text import (
 from ullage.summarizers.lines import (
     ESSENTIAL,
     NEWEST_SAID,
+    NOT_RUN,
     carried_failure,
     changed_line,
     changed_paths,
@@ -261,6 +262,9 @@ LONG_RESULTS = 3
 """Newest calls of which more than one line of the result is given, or what they inserted."""
 
 
+REMARK = "- Said:"
+
+
 def current_work(facts: Facts) -> list[Unit]:
     """Section 8: in order of time what was said, changed, run and seen since the newest request; and the state of the repository."""
     since = facts.inputs[-1].index if facts.inputs else -1
@@ -284,7 +288,7 @@ def current_work(facts: Facts) -> list[Unit]:
     last = since_request(facts)[-NEWEST_SAID:]
     for age, remark in enumerate(reversed(last)):
         if age or (steps and steps[-1].index > remark.index):  # section 9 has the newest whole
-            line = f"- Said: {one_line(remark.text, 300 if age else 80)}"
+            line = f"{REMARK} {one_line(remark.text, 300 if age else 80)}"
             dated.append((remark.index, 0, Unit(line, 1 + 2 * age)))
     newest = {unit.text: (index, kind, unit) for index, kind, unit in sorted(dated, key=lambda row: row[:2])}  # fmt: skip
     units = [unit for _, _, unit in sorted(newest.values(), key=lambda row: row[:2])]
@@ -420,7 +424,7 @@ _TELLING = re.compile(
 def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) -> str:
     """How a call ended; of the newest ones also what was inserted or shown."""
     if step.ok is None:
-        return " → refused or stopped"
+        return f" → {step.result or NOT_RUN}"
     if step.action in (Action.EDIT, Action.WRITE):
         code = written.get((step.index, step.line.partition(" ")[2]), "")
         return (
@@ -796,7 +800,8 @@ def _rendered(
     named_room = min(demands.get(NAMES, 0), rooms.get(NAMES, 0))
     if 5 in frame.sections:  # what the others leave is for the course of the work
         left = room - sum(_spent(text) for text in body.values()) - named_room
-        course, wrote = _course(new.get(5, []), new.get(WRITTEN, []), old.get(5, []), left)
+        newer = _not_in(body.get(8, ""), new.get(5, []))
+        course, wrote = _course(newer, new.get(WRITTEN, []), old.get(5, []), left)
         body[5] = joined((course, seen))
         if wrote:
             body[3] = joined((body[3], wrote))
@@ -1059,6 +1064,14 @@ def _not_said_again(
     """Lines of the previous summary that no new line repeats."""
     lines = {f"{unit.lead} {unit.text}".lstrip() for units in new.values() for unit in units}
     return {n: [unit for unit in units if unit.text not in lines] for n, units in old.items()}
+
+
+def _not_in(current: str, course: Sequence[Unit]) -> list[Unit]:
+    """Pieces of remarks that section 8 does not hold."""
+    remarks = [line for line in current.split("\n") if line.startswith(REMARK)]
+    return [
+        unit for unit in course if not unit.lead or not any(unit.text in row for row in remarks)
+    ]
 
 
 def _inputs(facts: Facts, *, newest_apart: bool) -> tuple[UserInput, ...]:

@@ -568,13 +568,12 @@ class CourseUnits(NamedTuple):
 
 def course_units(facts: Facts, earlier: Sequence[str] = ()) -> CourseUnits:
     """What the assistant said and wrote, together with pieces of the previous summary."""
-    recent = {remark.index for remark in since_request(facts)[-NEWEST_SAID:]}
     since = facts.inputs[-1].index if facts.inputs else -1
     remarks = _once(
         [
             remark
             for remark in facts.statements[:-1]
-            if remark.index not in recent and not (remark.index < since and _only_prepares(remark))
+            if remark.index > since or not _only_prepares(remark)
         ]
     )
     newest = facts.statements[-1:]
@@ -620,7 +619,7 @@ def _ranked(
         if remark.closing or len(_word_pairs(part)) >= LEAST_PAIRS
     ]
     lines = [(file, line) for file in changed for line in _written_lines(file)]
-    words = PairWorth(end)
+    since, words = asked[-1][0] if asked else -1, PairWorth(end)
     for remark in remarks:
         words.add(remark.text, remark.index, CLOSED_WITH if remark.closing else REMARKED)
     for file in changed:
@@ -631,7 +630,7 @@ def _ranked(
     for text in earlier:
         words.add(text, end * EARLIER_PERCENT // 100, CLOSED_WITH)
     weighed = [
-        *((part, _weight(remark, part)) for remark, part in parts),
+        *((part, _weight(remark, part, since)) for remark, part in parts),
         *((line, _written_weight(file, line)) for file, line in lines),
         *((text, CLOSING_WEIGHT) for text in earlier),
     ]
@@ -688,6 +687,8 @@ def _written_lines(file: FileUse) -> list[str]:
 _HAS_WORD = re.compile(r"[^\W\d_]{3}")
 
 LEAST_PART, LONGEST_PART = 100, 500
+_BUTTON = re.compile(r"^::(?:git-[a-z-]+|created-thread)\{[^\n]*\}[ \t]*$", re.M)
+"""A line that Codex's application shows as a button; calls and commits say what it stands for."""
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+(?=\S)|(?<=[。！？])|\n+")
 _PREPARES = re.compile(
@@ -706,7 +707,7 @@ _ANNOUNCES = re.compile(
 def _parts_of(text: str) -> Iterator[str]:
     """Paragraphs of a text: short ones, such as a heading, with what follows; long ones at the ends of sentences, equal ones once."""
     begun, rows = "", set[str]()
-    for paragraph in _PARAGRAPH.split(unfenced(text)):
+    for paragraph in _PARAGRAPH.split(_BUTTON.sub("", unfenced(text))):
         short = len(paragraph) <= LONGEST_PART
         for part in (paragraph,) if short else _SENTENCE_END.split(paragraph):
             row = " ".join(part.split())
@@ -724,8 +725,8 @@ def _parts_of(text: str) -> Iterator[str]:
         yield begun
 
 
-CLOSING_WEIGHT, PREPARES_WEIGHT = 1.3, 0.5
-"""Of the last words of a turn and of pieces of an earlier summary, and of a remark that says what comes next."""
+CLOSING_WEIGHT, CURRENT_WEIGHT, PREPARES_WEIGHT = 1.3, 1.5, 0.5
+"""Of the last words of a turn and of pieces of an earlier summary, of remarks since the newest request, and of one that says what comes next."""
 
 DECLARED_WEIGHT, HEADING_WEIGHT, TEST_BODY_WEIGHT = 3.0, 2.0, 0.4
 """Of written lines. The summaries that models wrote in 30 recorded sessions repeat three times as much of a line that declares something as of any
@@ -744,10 +745,9 @@ def _only_prepares(remark: Statement) -> bool:
 LONGEST_REMARK = 200
 
 
-def _weight(remark: Statement, part: str) -> float:
-    return (CLOSING_WEIGHT if remark.closing else 1.0) * (
-        PREPARES_WEIGHT if _PREPARES.match(part) else 1.0
-    )
+def _weight(remark: Statement, part: str, since: int) -> float:
+    whole = CLOSING_WEIGHT if remark.closing else CURRENT_WEIGHT if remark.index > since else 1.0
+    return whole * (PREPARES_WEIGHT if _PREPARES.match(part) else 1.0)
 
 
 def _written_weight(file: FileUse, line: str) -> float:
@@ -917,9 +917,12 @@ _FAILED_LINE = re.compile(
 )
 
 
+NOT_RUN = "refused or stopped"
+
+
 def _end(command: Command) -> str:
     if command.ok is None:
-        return " → refused or stopped"
+        return f" → {command.line or NOT_RUN}"
     code = f" (exit {command.exit_code})" if command.exit_code else ""
     seconds = f" in {command.duration_ms // 1000} s" if command.duration_ms >= 10_000 else ""
     line = f": {inline(command.line, 140)}" if command.line else ""

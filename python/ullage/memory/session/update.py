@@ -57,6 +57,7 @@ from ullage.summarizers import (
     lines as work_lines,
 )
 from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, inline, one_line
+from ullage.summarizers.lines import NOT_RUN
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Writer
 
 Measure = Callable[[str], int]
@@ -287,7 +288,9 @@ def _workflow(facts: Facts) -> list[Unit]:
 
 
 def _ran(command: Command, times: int) -> str:
-    how = {True: "ok", False: "failed", None: "refused or stopped"}[command.ok]
+    if command.ok is None:
+        return f"- {inline(command.text, 160)} → {command.line or NOT_RUN}"
+    how = "ok" if command.ok else "failed"
     code = f" (exit {command.exit_code})" if command.exit_code else ""
     often = f", {times} times" if times > 1 else ""
     line = f": {inline(command.line, 120)}" if command.line else ""
