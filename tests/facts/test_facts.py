@@ -380,6 +380,14 @@ def test_a_failure_is_open_until_the_command_that_was_left_running_ends():
     assert facts.failures[0].fixed_index == 4
 
 
+def test_parameters_and_escapes_of_an_address_are_no_names():
+    text = (
+        '{"followers":"https://api.example/users/a%5Bbot%5D/followers{/other_user}","x":1} '
+        "(https://a.example/c_d?x_y=z_w&utm_source=a_b) http://a.example/é_x src/a_b.py"
+    )
+    assert [name for name, _ in find_names(text)] == ["src/a_b.py"]
+
+
 # ---- tasks, plans, names ---------------------------------------------------------------------
 
 

@@ -33,6 +33,8 @@ _W = r"A-Za-z0-9_\u00c0-\u024f\u0370-\u04ff"
 
 _WORD = re.compile(rf"(?:</)?[{_W}@~.#/:+-]{{{MIN_CHARS},}}")
 """With the mark of a closing tag, which is not a path."""
+_ADDRESS = re.compile(rf"://[{_W}@~.#/:+-]*[!#-&(*+\-.-;=?-\[^_a-{{}}~]*")
+_BEFORE_IT = re.compile(rf"[{_W}@~.#/:+-]")
 _ESCAPE = re.compile(r"\\[nrt]")
 """Escapes in quoted JSON would stick to the next word: `\\nBody`."""
 
@@ -69,6 +71,7 @@ def find_names(text: str) -> list[tuple[str, int]]:
         raise TypeError(f"expected a string, not {type(text).__name__}")
     plain = stored_text(text)
     plain = _ESCAPE.sub(" ", plain) if "\\" in plain else plain
+    plain = _without_addresses(plain) if "://" in plain else plain
     names: dict[tuple[str, int], None] = {}
     for word in dict.fromkeys(_WORD.findall(plain)):
         for name in _names_of(word):
@@ -76,10 +79,22 @@ def find_names(text: str) -> list[tuple[str, int]]:
     return list(names)
 
 
+def _without_addresses(text: str) -> str:
+    """A blank in place of each address: its parameters and escapes are no names."""
+    parts, at = list[str](), 0
+    for address in _ADDRESS.finditer(text):
+        start = address.start()
+        while start > at and _BEFORE_IT.match(text, start - 1):
+            start -= 1
+        parts += text[at:start], " "
+        at = address.end()
+    return "".join([*parts, text[at:]])
+
+
 @lru_cache(maxsize=1 << 15)
 def _names_of(word: str) -> _Spans:
     """The names in one run of letters and punctuation: mostly none or one."""
-    if len(word) > MAX_NAME or word.startswith(("</", "toolu_")) or "://" in word:
+    if len(word) > MAX_NAME or word.startswith(("</", "toolu_")):
         return ()
     bare = word.rstrip(".:/#@~+-").lstrip(":+")
     if _OPTION.fullmatch(bare):

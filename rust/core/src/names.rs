@@ -103,7 +103,9 @@ fn for_each_run<'a>(text: &'a str, mut take: impl FnMut(&'a str)) {
         };
         let inner = if tagged { at + 2 } else { at };
         let (end, chars) = run_end(text, inner);
-        if chars >= MIN_CHARS {
+        if let Some(rest) = address_rest(&bytes[start..end], &bytes[end..]) {
+            at = end + rest; // parameters and escapes of an address are no names
+        } else if chars >= MIN_CHARS {
             take(&text[start..end]);
             at = end;
         } else if tagged {
@@ -132,6 +134,15 @@ fn run_end(text: &str, start: usize) -> (usize, usize) {
         }
     }
     (at, at - start - more)
+}
+
+/// How far an address goes on after a run: to a blank, a quote, a bracket or another script; `None`: the run is of no address.
+fn address_rest(run: &[u8], after: &[u8]) -> Option<usize> {
+    memchr::memmem::find(&run[memchr::memchr(b':', run)?..], b"://")?; // most runs have no colon
+    let end = after
+        .iter()
+        .position(|byte| !byte.is_ascii_graphic() || br#""'<>`)]\|,"#.contains(byte));
+    Some(end.unwrap_or(after.len()))
 }
 
 fn next(text: &str, at: usize) -> usize {
