@@ -9,7 +9,7 @@ from ullage.facts import collect, is_user_input
 from ullage.facts.calls import Action, describe, read_call
 from ullage.facts.model import Origin
 from ullage.facts.names import NameKind, find_names, urls_in
-from ullage.facts.tallies import command_key, merge_ranges, read_outcome
+from ullage.facts.tallies import command_key, merge_ranges, read_outcome, running_id
 from ullage.facts.words import Kind, asks, feedback_of, words_of
 from ullage.summarizers.extractive import render
 
@@ -358,13 +358,26 @@ def test_a_command_that_goes_on_is_not_said_to_have_ended(text):
     facts = collect(items)
     assert (facts.commands[0].ok, facts.failures) == (None, ())
     assert "`exec_command cargo test` → left running" in render(facts)
-    poll = call("write_stdin", "2", session_id=7, chars="")
+    name = {"7": 7, "8": "8", "4141": 4141, "bash_1": "bash_1"}[running_id(text)]
+    poll = call("write_stdin", "2", session_id=name, chars="")
     for code, ok in ((0, True), (101, False)):
         facts = collect([*items, poll, answer(f"Process exited with code {code}\nlast", "2")])
         assert [command.ok for command in facts.commands] == [ok]
         assert len(facts.failures) == (not ok)
         assert "left running" not in render(facts)
         assert f"`exec_command cargo test` → {'ok' if ok else 'failed'}" in render(facts)
+
+
+def test_of_two_commands_that_were_left_running_the_one_that_was_asked_ends():
+    items = []
+    for name, session in (("a", 7), ("b", 9)):
+        items.append(call("exec_command", name, cmd=f"make {name}"))
+        items.append(answer(f"Process running with session ID {session}\nOutput:", name))
+    items.append(call("write_stdin", "c", session_id=7, chars=""))
+    facts = collect([*items, answer("Process exited with code 2\nerror: no rule", "c")])
+    assert [(command.text, command.ok) for command in facts.commands] == [("make a", False), ("make b", None)]  # fmt: skip
+    assert [failure.what for failure in facts.failures] == ["make a"]
+    assert [step.result for step in facts.steps[:2]] == ["error: no rule", "left running"]
 
 
 def test_a_failure_is_open_until_the_command_that_was_left_running_ends():

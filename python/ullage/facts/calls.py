@@ -380,6 +380,7 @@ _BUILDERS: dict[Action, Any] = {
     Action.FIND_TOOL: _about("query"),
     Action.TASK_CREATE: _about("subject", "description"),
     Action.TASK_UPDATE: _about("taskId"),
+    Action.POLL: _about("session_id", "cell_id", "task_id", "bash_id"),
 }
 
 

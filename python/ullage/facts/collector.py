@@ -63,8 +63,8 @@ from ullage.facts.tallies import (
     Tried,
     acts,
     home_of,
-    is_left_running,
     read_outcome,
+    running_id,
 )
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import (
@@ -606,7 +606,7 @@ class Collector:
         text = own_text(result_text(block))
         outcome = read_outcome(text, is_error=block.get("is_error") is True)
         runs = opened is not None and opened.calls[0].action is Action.COMMAND
-        if runs and outcome.ok and is_left_running(text):
+        if runs and outcome.ok and running_id(text):
             outcome = LEFT_RUNNING
         home = opened.home if opened else ""
         self._names.add(_ends(text), "result", index, home)

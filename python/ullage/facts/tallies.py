@@ -49,15 +49,16 @@ LEFT_RUNNING = CallOutcome(None, None, "left running", "")
 """A command that went on when its call returned; a later call may report its end."""
 
 _GOES_ON = re.compile(
-    r"^(?:Process running with session ID|Script running with cell ID|Command running in background with ID:) ?\w",
+    r"^(?:Process running with session ID|Script running with cell ID|Command running in background with ID:) ?(\w+)",
     re.M,
 )
-_SESSION = re.compile(r"(?:\n|\A)SESSION_ID=\d+\s*\Z")
+_SESSION = re.compile(r"(?:\n|\A)SESSION_ID=(\d+)\s*\Z")
 
 
-def is_left_running(text: str) -> bool:
-    """Whether a command's result says that it has not ended, as Codex and Claude Code do."""
-    return bool(_GOES_ON.search(text[:HEAD_CHARS]) or _SESSION.search(text[-40:]))
+def running_id(text: str) -> str:
+    """By what later calls name a command whose result says that it has not ended, in the words of Codex and Claude Code; empty: it does not say so."""
+    match = _GOES_ON.search(text[:HEAD_CHARS]) or _SESSION.search(text[-40:])
+    return match[1] if match else ""
 
 
 def is_framing(line: str) -> bool:
@@ -482,6 +483,7 @@ class CallLog:
         self.steps: list[ToolStep] = []
         self.agents: list[AgentRun] = []
         self._outputs: deque[tuple[int, str]] = deque(maxlen=NEWEST_OUTPUTS)
+        self._running: dict[str, tuple[int, int]] = {}  # places of commands and of their steps
         self.files, self.failures = FileTally(), FailureTally()
 
     def ended(self, calls: Sequence[CallEffect], at: int, outcome: CallOutcome, text: str) -> None:
@@ -506,6 +508,8 @@ class CallLog:
         if first.action is Action.COMMAND:
             ending = (outcome.ok, outcome.exit_code, outcome.line)
             self.commands.append(Command(at, first.target, *ending, _spent(text)))
+            if outcome == LEFT_RUNNING:
+                self._running[running_id(text)] = len(self.commands) - 1, len(self.steps) - 1
         elif first.action is Action.AGENT and not is_launch(text):
             self.agents.append(AgentRun(at, first.target[:2000], text.strip()[:2000]))
 
@@ -519,7 +523,7 @@ class CallLog:
 
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
         if call.action is Action.POLL:
-            self._polled(at, outcome)
+            self._polled(call, at, outcome)
         elif outcome == LEFT_RUNNING:
             return
         elif outcome.ok:
@@ -529,32 +533,22 @@ class CallLog:
         else:
             self.failures.failed(call, outcome, at)
 
-    def _polled(self, at: int, outcome: CallOutcome) -> None:
+    def _polled(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
         """Complete a command that continued in the background from the later call that reports its end."""
         if not self.commands or outcome.exit_code is None:
             return
-        of = _newest_running(self.commands, len(self.commands) - 1)
-        last = self.commands[of]
-        self.commands[of] = replace(
+        command, step = self._running.pop(call.target, (len(self.commands) - 1, -1))
+        last = self.commands[command]
+        self.commands[command] = replace(
             last, ok=outcome.ok, exit_code=outcome.exit_code, line=outcome.line
         )
-        if (place := _newest_running(self.steps, -1)) >= 0:
-            self.steps[place] = replace(self.steps[place], ok=outcome.ok, result=outcome.line)
-        call = CallEffect(Action.COMMAND, "", last.text)
+        if step >= 0:
+            self.steps[step] = replace(self.steps[step], ok=outcome.ok, result=outcome.line)
+        ended = CallEffect(Action.COMMAND, "", last.text)
         if outcome.ok:
-            self.failures.succeeded(call, at)
+            self.failures.succeeded(ended, at)
         else:
-            self.failures.failed(call, outcome, at)
-
-
-def _newest_running(calls: Sequence[Command | ToolStep], default: int) -> int:
-    """The place of the newest that was left running."""
-    for at in reversed(range(len(calls))):
-        call = calls[at]
-        line = call.line if isinstance(call, Command) else call.result
-        if call.ok is None and line == LEFT_RUNNING.line:
-            return at
-    return default
+            self.failures.failed(ended, outcome, at)
 
 
 def home_of(call: CallEffect) -> str:
