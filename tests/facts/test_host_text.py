@@ -156,6 +156,17 @@ def test_a_background_command_that_ended_is_no_request():
     assert facts.agents[0].what == 'Background command "make" completed (exit code 0)'
 
 
+@pytest.mark.parametrize(("ending", "ok"), [("completed (exit code 0)", True), ("failed with exit code 2", False)])  # fmt: skip
+def test_a_notification_ends_the_background_command_that_it_names(ending, ok):
+    told = f"<task-notification>\n<task-id>b</task-id>\n<status>x</status>\n<summary>Background command \"make\" {ending}</summary>\n</task-notification>"  # fmt: skip
+    calls = [said([use(name, "Bash", command=f"make {name}")]) for name in "bc"]
+    running = [user([result(name, f"Command running in background with ID: {name}. Output is being written to: /tmp/{name}")]) for name in "bc"]  # fmt: skip
+    items = [user("Build it."), calls[0], running[0], calls[1], running[1]]
+    facts = collect([*items, user(reminder(told))])
+    assert [command.ok for command in facts.commands] == [ok, None]
+    assert len(facts.failures) == (not ok)
+
+
 def test_reminders_after_a_result_give_no_names():
     shown = f"alpha_value = 1\n\n{reminder('Use TaskCreate and TaskUpdate with in_progress.')}\n\n{reminder('<total_tokens>14998990 tokens left</total_tokens>')}"
     assert own_text(shown) == "alpha_value = 1"

@@ -75,6 +75,7 @@ from ullage.facts.words import (
     author_of,
     blocks_of,
     clean,
+    ended_command,
     flat_text,
     is_hidden,
     is_launch,
@@ -514,6 +515,8 @@ class Collector:
         """Read what teammates and sub-agents say in the user's role as data, like a tool's output."""
         for other in others:
             notice = notified(other)
+            if (ended := ended_command(other)) is not None:
+                self._log.exited(*ended, index)
             what = self._launched.get(notice.call, "") or notice.who
             self._names.add(_ends(notice.text), "result", index)
             self._log.agents.append(AgentRun(index, what, notice.text[:2000]))

@@ -57,7 +57,10 @@ _SESSION = re.compile(r"(?:\n|\A)SESSION_ID=(\d+)\s*\Z")
 
 def running_id(text: str) -> str:
     """By what later calls name a command whose result says that it has not ended, in the words of Codex and Claude Code; empty: it does not say so."""
-    match = _GOES_ON.search(text[:HEAD_CHARS]) or _SESSION.search(text[-40:])
+    head, end = text[:HEAD_CHARS], text[-40:]
+    match = _GOES_ON.search(head) if " running " in head else None
+    if match is None and "SESSION_ID=" in end:
+        match = _SESSION.search(end)
     return match[1] if match else ""
 
 
@@ -532,6 +535,12 @@ class CallLog:
                 self.files.add(call, at)
         else:
             self.failures.failed(call, outcome, at)
+
+    def exited(self, name: str, code: int, at: int) -> None:
+        """A command that was left running under this name has ended, as the host says at a message."""
+        if name in self._running:
+            outcome = CallOutcome(code == 0, code, "", "")
+            self._polled(CallEffect(Action.POLL, "", name), at, outcome)
 
     def _polled(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
         """Complete a command that continued in the background from the later call that reports its end."""

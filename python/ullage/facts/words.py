@@ -419,6 +419,17 @@ def notified(other: Other) -> Other:
     return Other(who, answer, _element(other.text, "tool-use-id") or "")
 
 
+_ENDED_WITH = pattern(r"\bexit code (\d{1,9})\)?$")
+
+
+def ended_command(other: Other) -> tuple[str, int] | None:
+    """The id and the exit code of a background command, where a host's notification says that it has ended."""
+    if not other.who.startswith("task-notification"):
+        return None
+    ended = _ENDED_WITH.search(_element(other.text, "summary") or "")
+    return (_element(other.text, "task-id") or "", int(ended[1])) if ended else None
+
+
 def _codex_notified(other: Other) -> Other:
     """Codex's: `{"agent_path": ID, "status": {"completed": ANSWER}}`."""
     import json  # most sessions have no such text

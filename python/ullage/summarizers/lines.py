@@ -707,7 +707,8 @@ _ANNOUNCES = re.compile(
 def _parts_of(text: str) -> Iterator[str]:
     """Paragraphs of a text: short ones, such as a heading, with what follows; long ones at the ends of sentences, equal ones once."""
     begun, rows = "", set[str]()
-    for paragraph in _PARAGRAPH.split(_BUTTON.sub("", unfenced(text))):
+    shown = unfenced(text)
+    for paragraph in _PARAGRAPH.split(_BUTTON.sub("", shown) if "::" in shown else shown):
         short = len(paragraph) <= LONGEST_PART
         for part in (paragraph,) if short else _SENTENCE_END.split(paragraph):
             row = " ".join(part.split())
