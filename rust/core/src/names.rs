@@ -103,7 +103,8 @@ fn for_each_run<'a>(text: &'a str, mut take: impl FnMut(&'a str)) {
         };
         let inner = if tagged { at + 2 } else { at };
         let (end, chars) = run_end(text, inner);
-        if let Some(rest) = address_rest(&bytes[start..end], &bytes[end..]) {
+        let rest = address_rest(&bytes[start..end], &bytes[end..]);
+        if rest > 0 {
             at = end + rest; // parameters and escapes of an address are no names
         } else if chars >= MIN_CHARS {
             take(&text[start..end]);
@@ -136,13 +137,26 @@ fn run_end(text: &str, start: usize) -> (usize, usize) {
     (at, at - start - more)
 }
 
-/// How far an address goes on after a run: to a blank, a quote, a bracket or another script; `None`: the run is of no address.
-fn address_rest(run: &[u8], after: &[u8]) -> Option<usize> {
-    memchr::memmem::find(&run[memchr::memchr(b':', run)?..], b"://")?; // most runs have no colon
-    let end = after
+/// How far an address goes on after a run: to a blank, a quote, a bracket or another script; 0 where the run is of none.
+fn address_rest(run: &[u8], after: &[u8]) -> usize {
+    // Most runs end where an address would: these are not looked into.
+    if !after.first().copied().is_some_and(is_of_address)
+        || memchr::memmem::find(run, b"://").is_none()
+    {
+        return 0;
+    }
+    after
         .iter()
-        .position(|byte| !byte.is_ascii_graphic() || br#""'<>`)]\|,"#.contains(byte));
-    Some(end.unwrap_or(after.len()))
+        .position(|&byte| !is_of_address(byte))
+        .unwrap_or(after.len())
+}
+
+const fn is_of_address(byte: u8) -> bool {
+    byte.is_ascii_graphic()
+        && !matches!(
+            byte,
+            b'"' | b'\'' | b'<' | b'>' | b'`' | b')' | b']' | b'\\' | b'|' | b','
+        )
 }
 
 fn next(text: &str, at: usize) -> usize {

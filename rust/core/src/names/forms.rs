@@ -12,7 +12,11 @@ const EXTENSIONS: &[&str] = &include!("../../../../python/ullage/data/file_endin
 
 /// Passes each name in a run to `take`: mostly none or one.
 pub(super) fn named<'a>(run: &'a str, take: &mut impl FnMut(&'a str, Kind)) {
-    if chars(run) > MAX_CHARS || run.starts_with("</") || run.starts_with("toolu_") {
+    if chars(run) > MAX_CHARS
+        || run.starts_with("</")
+        || run.starts_with("toolu_")
+        || run.contains("://")
+    {
         return;
     }
     let bare = run.trim_end_matches(ENDINGS).trim_start_matches([':', '+']);
