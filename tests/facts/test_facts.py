@@ -349,6 +349,8 @@ LEFT_RUNNING = [
     "Script running with cell ID 8\nWall time 1.0 seconds\nOutput:\n",
     "Script completed\nWall time 1.2 seconds\nOutput:\n\nSESSION_ID=4141",
     "Command running in background with ID: bash_1",
+    "Listening\nCommand was manually backgrounded by user with ID: b7f2. Output is being written to: /t/b7f2.output",
+    "Command did not complete within its 120s timeout and was moved to the background (ID: b7f2). Output goes to /t/b7f2.output",
 ]
 
 
@@ -358,7 +360,7 @@ def test_a_command_that_goes_on_is_not_said_to_have_ended(text):
     facts = collect(items)
     assert (facts.commands[0].ok, facts.failures) == (None, ())
     assert "`exec_command cargo test` → left running" in render(facts)
-    name = {"7": 7, "8": "8", "4141": 4141, "bash_1": "bash_1"}[running_id(text)]
+    name = {"7": 7, "8": "8", "4141": 4141, "bash_1": "bash_1", "b7f2": "b7f2"}[running_id(text)]
     poll = call("write_stdin", "2", session_id=name, chars="")
     for code, ok in ((0, True), (101, False)):
         facts = collect([*items, poll, answer(f"Process exited with code {code}\nlast", "2")])

@@ -49,19 +49,20 @@ LEFT_RUNNING = CallOutcome(None, None, "left running", "")
 """A command that went on when its call returned; a later call may report its end."""
 
 _GOES_ON = re.compile(
-    r"^(?:Process running with session ID|Script running with cell ID|Command running in background with ID:) ?(\w+)",
+    r"^(?:Process running with session ID|Script running with cell ID|Command [^\n]{0,160}\bbackground(?:ed by user)?(?: with ID:| \(ID:)) ?(\w+)|"
+    r"^SESSION_ID=(\d+)\s*\Z",
     re.M,
 )
-_SESSION = re.compile(r"(?:\n|\A)SESSION_ID=(\d+)\s*\Z")
+"""In the words of Codex (above all output, or in its last line) and of Claude Code (below it)."""
 
 
 def running_id(text: str) -> str:
-    """By what later calls name a command whose result says that it has not ended, in the words of Codex and Claude Code; empty: it does not say so."""
-    head, end = text[:HEAD_CHARS], text[-40:]
-    match = _GOES_ON.search(head) if " running " in head else None
-    if match is None and "SESSION_ID=" in end:
-        match = _SESSION.search(end)
-    return match[1] if match else ""
+    """By what later calls name a command whose result says that it has not ended; empty: it does not say so."""
+    ends = text if len(text) <= 2 * HEAD_CHARS else f"{text[:HEAD_CHARS]}\n{text[-HEAD_CHARS:]}"
+    if " running with " not in ends and " background" not in ends and "SESSION_ID=" not in ends:
+        return ""
+    match = _GOES_ON.search(ends)
+    return match[1] or match[2] if match else ""
 
 
 def is_framing(line: str) -> bool:
