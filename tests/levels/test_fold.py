@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.kit import view_of
+from tests.kit import result, said, text, use, user, view_of
 from tests.level_kit import context_of
 from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
@@ -246,19 +246,12 @@ def test_folds_of_folds_keep_the_users_words_whole():
 
 def test_a_fold_of_a_fold_cuts_no_line_and_counts_all_that_went():
     manager, seen = small(**{"auto.enabled": False}), 0
-    manager.add({"role": "user", "content": "Look at part 0."})
+    manager.add(user("Look at part 0."))
     for number in range(90):
-        use = {
-            "type": "tool_use",
-            "id": f"t{number}",
-            "name": "Bash",
-            "input": {"command": f"cat {number}"},
-        }
-        said = {"type": "text", "text": f"Part {number} " + f"is read and is {number}. " * 12}
-        manager.add({"role": "assistant", "content": [said, use]})
+        words = f"Part {number} " + f"is read and is {number}. " * 12
         rows = "\n".join(f"row {number}-{at}: {at * 7919 % 1000}" for at in range(200))
-        block = {"type": "tool_result", "tool_use_id": f"t{number}", "content": rows}
-        manager.add({"role": "user", "content": [block]})
+        manager.add(said([text(words), use(f"t{number}", "Bash", command=f"cat {number}")]))
+        manager.add(user([result(f"t{number}", rows)]))
         request = manager.prepare()
         if all(report.stage != "fold" for report in request.reports):
             continue

@@ -31,10 +31,12 @@ MAX_SYMBOL = 100
 _W = r"A-Za-z0-9_\u00c0-\u024f\u0370-\u04ff"
 """Letters of a name: Latin, Greek, Cyrillic. Other scripts write without spaces, so a name ends where they begin."""
 
-_WORD = re.compile(rf"(?:</)?[{_W}@~.#/:+-]{{{MIN_CHARS},}}")
+_RUN = rf"[{_W}@~.#/:+-]"
+_WORD = re.compile(rf"(?:</)?{_RUN}{{{MIN_CHARS},}}")
 """With the mark of a closing tag, which is not a path."""
-_ADDRESS = re.compile(rf"://[{_W}@~.#/:+-]*[!#-&(*+\-.-;=?-\[^_a-{{}}~]*")
-_BEFORE_IT = re.compile(rf"[{_W}@~.#/:+-]")
+_ADDRESS = re.compile(rf"://{_RUN}*[!#-&(*+\-.-;=?-\[^_a-{{}}~]*")
+"""From its slashes on, to a blank, a quote, a bracket or another script."""
+_IN_RUN = re.compile(_RUN)
 _ESCAPE = re.compile(r"\\[nrt]")
 """Escapes in quoted JSON would stick to the next word: `\\nBody`."""
 
@@ -84,7 +86,7 @@ def _without_addresses(text: str) -> str:
     parts, at = list[str](), 0
     for address in _ADDRESS.finditer(text):
         start = address.start()
-        while start > at and _BEFORE_IT.match(text, start - 1):
+        while start > at and _IN_RUN.match(text, start - 1):
             start -= 1
         parts += text[at:start], " "
         at = address.end()

@@ -57,7 +57,7 @@ _GOES_ON = re.compile(
 
 
 def running_id(text: str) -> str:
-    """By what later calls name a command whose result says that it has not ended; empty: it does not say so."""
+    """The id by which later calls ask for a command that, as its result says, has not ended; empty: it does not say so."""
     ends = text if len(text) <= 2 * HEAD_CHARS else f"{text[:HEAD_CHARS]}\n{text[-HEAD_CHARS:]}"
     if " running with " not in ends and " background" not in ends and "SESSION_ID=" not in ends:
         return ""

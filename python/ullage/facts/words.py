@@ -423,7 +423,7 @@ _ENDED_WITH = pattern(r"\bexit code (\d{1,9})\)?$")
 
 
 def ended_command(other: Other) -> tuple[str, int] | None:
-    """The id and the exit code of a background command, where a host's notification says that it has ended."""
+    """The id and the exit code of a background command whose end the host's notification reports; `None`: it reports none."""
     if not other.who.startswith("task-notification"):
         return None
     ended = _ENDED_WITH.search(_element(other.text, "summary") or "")

@@ -127,7 +127,7 @@ def _one_line_records_apart(text: str, words: Sequence[str]) -> Iterator[Line]:
 
 
 def _stood_for(view: View, at: int, history: Sequence[Mapping[str, Any]]) -> list[Line]:
-    """The record of the messages that what a level put here stands for; empty where it is unknown."""
+    """The record of the messages in whose place a level put its text; empty where they are unknown."""
     sources, source = view.sources, view.sources[at]
     if not isinstance(source, str):
         return []

@@ -727,7 +727,8 @@ def _parts_of(text: str) -> Iterator[str]:
 
 
 CLOSING_WEIGHT, CURRENT_WEIGHT, PREPARES_WEIGHT = 1.3, 1.5, 0.5
-"""Of the last words of a turn and of pieces of an earlier summary, of remarks since the newest request, and of one that says what comes next."""
+"""Of the last words of a turn and of pieces of an earlier summary, of remarks since the newest request, and of one that says what comes next.
+Without the second, 0.155 of the next steps' purposes could be read near the end of a window of 200,000 tokens, with it 0.176."""
 
 DECLARED_WEIGHT, HEADING_WEIGHT, TEST_BODY_WEIGHT = 3.0, 2.0, 0.4
 """Of written lines. The summaries that models wrote in 30 recorded sessions repeat three times as much of a line that declares something as of any
