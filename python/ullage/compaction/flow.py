@@ -192,7 +192,9 @@ def _compact(state: State) -> Flow[CompactionResult]:
 
 
 def _with_target(state: State) -> tuple[State, list[str]]:
-    """The job, with a warning where it goes on without a target that cannot be met: the agent's loop needs room in any case.
+    """The job, with a warning where its target cannot be met: the agent's loop needs room in any case.
+
+    Such a target is then the room for all else: the smallest that can be met has no word about the work.
 
     Raises:
         ContextTooLarge: Such a target, where somebody asked for it.
@@ -203,7 +205,8 @@ def _with_target(state: State) -> tuple[State, list[str]]:
     except ContextTooLarge as exc:
         if state.job.trigger == "manual":
             raise
-        job = replace(state.job, target_tokens=None)
+        target = exc.floor_tokens + exc.limit_tokens
+        job = replace(state.job, target_tokens=target)
         return prepare(job), [*warnings, f"target_too_small:{exc.floor_tokens}"]
     return state, warnings
 

@@ -453,7 +453,7 @@ class AutocompactPolicy(Group):
     target_tokens: int = number(
         0,
         "tokens",
-        "size limit of the context after an automatic compaction, system prompt and tools included; 0: the share",
+        "size limit of the messages after an automatic compaction, without system prompt and tools; 0: the share",
         low=0,
     )
     max_failures: int = number(
