@@ -125,6 +125,18 @@ def test_extend_is_all_or_nothing(engine: Any) -> None:
     assert ledger.string(ledger.blocks(1)[0].id) == "other"
 
 
+def test_an_empty_id_is_not_that_of_a_call_that_was_taken_back(engine: Any) -> None:
+    ledger = engine.Ledger()
+    with pytest.raises(InvalidMessage):
+        ledger.extend([said([call("new")]), {"role": "robot"}])
+    ledger.extend([said([call("")]), said([call("other")])])
+    assert [ledger.string(block.id) for at in (0, 1) for block in ledger.blocks(at)] == [
+        "",
+        "other",
+    ]
+    ledger.replace(0, said([call("")]))
+
+
 def test_extend_takes_any_iterable(engine: Any) -> None:
     ledger = engine.Ledger(None, iter([user("a")]))
     assert ledger.extend(user(str(n)) for n in range(3)) == 4

@@ -96,8 +96,8 @@ impl Strings {
     /// As [`Strings::intern`], for a string that is often the one before of its use: comparing is cheaper than hashing.
     pub fn intern_again(&mut self, text: &[u8], r#use: Use) -> u32 {
         let before = self.recent[r#use as usize];
-        // A number that was rolled back is nobody's, and an empty text is no string's.
-        if before != 0 && self.get(before) == text {
+        // A number that was rolled back is nobody's: an empty text would seem to be its string.
+        if !text.is_empty() && self.get(before) == text {
             return before;
         }
         let number = self.intern(text);
@@ -141,7 +141,7 @@ fn slice<'a>(bytes: &'a [u8], ends: &[u32], number: u32) -> &'a [u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::Strings;
+    use super::{Strings, Use};
 
     #[test]
     fn equal_strings_have_equal_numbers() {
@@ -166,5 +166,15 @@ mod tests {
         assert_eq!((strings.find(b"9"), strings.find(b"10")), (Some(10), None));
         assert_eq!(strings.intern(b"x"), 11);
         assert_eq!(strings.get(11), b"x");
+    }
+
+    #[test]
+    fn an_empty_text_is_no_string_that_was_rolled_back() {
+        let mut strings = Strings::default();
+        assert_eq!(strings.intern_again(b"toolu_1", Use::Id), 1);
+        strings.rollback(1);
+        assert_eq!(strings.intern_again(b"", Use::Id), 0);
+        assert_eq!(strings.intern_again(b"toolu_2", Use::Id), 1);
+        assert_eq!(strings.intern_again(b"toolu_2", Use::Id), 1);
     }
 }
