@@ -208,6 +208,21 @@ CASES = "\n".join(
 TASK = f"Fix the parser.\n{CASES}\nYou DON'T have to modify any test."
 
 
+@pytest.mark.parametrize("percent", [30, 60, 90])
+def test_what_a_short_summary_of_a_model_leaves_is_for_messages(percent):
+    items, asked = conversation(seed=3, tokens=20_000), []
+    target = estimate_tokens(items, model=MODEL) * percent // 100
+    result = compact(
+        items,
+        model=MODEL,
+        target_tokens=target,
+        summarizer=lambda request: asked.append(request) or NINE,
+    )
+    assert 0.9 * target <= result.report.messages_after <= target
+    assert len(asked) == 1
+    assert result.messages[-1] == items[-1]
+
+
 def steps(count: int) -> list[dict]:
     out = []
     for n in range(count):

@@ -264,6 +264,14 @@ def _built(
         accepted = yield from write_summary(state, instructions)
         result = _put_together(state, accepted, attached, hook_context, warnings)
     result = search.best or result
+    if not accepted.by_code and job.target_tokens is not None:
+        # What a model's summary leaves of a target is for more of the messages: nobody is asked again.
+        for _ in range(MOST_FITTINGS):
+            another = search.more_kept(state, result)
+            fuller = another and _put_together(another, accepted, attached, hook_context, warnings)
+            if not another or not fuller or _over(job, fuller) > 0:
+                break
+            state, result = another, fuller
     if not accepted.by_code and (over := _over(job, result)) > 0:
         # It was paid for: results give way before it does, where it is longer than it was asked to be.
         state = with_shorter_results(state, over)
@@ -353,6 +361,16 @@ class _Search:
         filled = not self.low or self.low_used * 100 >= aim * FILLED_PERCENT
         return None if filled else self._with_more_kept(state, spare, self.low)
 
+    def more_kept(self, state: State, result: CompactionResult) -> State | None:
+        """The job with more of the messages next to a summary that stays as it is; `None`: the target is filled, or none fits."""
+        target = min(
+            state.job.target_tokens or 0, state.counted(state.tokens) * WORTH_PERCENT // 100
+        )
+        free = target - result.report.messages_after
+        if free * 100 <= target * (100 - FILLED_PERCENT):
+            return None
+        return self._with_more_kept(state, free * 1000 // state.job.permille, None)
+
     def _between(self, guess: int) -> int | None:
         """The next limit: the guess, within the bounds; `None`: they have met."""
         low, high = self.low, self.high
@@ -379,7 +397,7 @@ class _Search:
         less = within_share(unshortened(state), max(share, 0))
         return self._again(less, None) if less.kept_tokens < state.kept_tokens else None
 
-    def _with_more_kept(self, state: State, free: int, limit: int) -> State | None:
+    def _with_more_kept(self, state: State, free: int, limit: int | None) -> State | None:
         """The same with more of the newest messages, where the policy decides how many stay."""
         if state.job.keep is not None or state.job.direction != "full":
             return None
