@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from tests.kit import user
@@ -9,7 +10,13 @@ from ullage.facts import collect, is_user_input
 from ullage.facts.calls import Action, describe, read_call
 from ullage.facts.model import Origin
 from ullage.facts.names import NameKind, find_names, urls_in
-from ullage.facts.tallies import command_key, merge_ranges, read_outcome, running_id
+from ullage.facts.tallies import (
+    command_key,
+    command_parts,
+    merge_ranges,
+    read_outcome,
+    running_id,
+)
 from ullage.facts.words import Kind, asks, feedback_of, words_of
 from ullage.summarizers.extractive import render
 
@@ -379,7 +386,93 @@ def test_of_two_commands_that_were_left_running_the_one_that_was_asked_ends():
     facts = collect([*items, answer("Process exited with code 2\nerror: no rule", "c")])
     assert [(command.text, command.ok) for command in facts.commands] == [("make a", False), ("make b", None)]  # fmt: skip
     assert [failure.what for failure in facts.failures] == ["make a"]
-    assert [step.result for step in facts.steps[:2]] == ["error: no rule", "left running"]
+    assert [step.result for step in facts.steps[:2]] == ["error: no rule", "left running as 9"]
+
+
+def script(key: str, text: str) -> dict:
+    return call("exec", key, input=f"const r = await tools.{text}; text(JSON.stringify(r))")
+
+
+def run(output: str, **state) -> str:
+    row = {"chunk_id": "a1", "wall_time_seconds": 1.5, **state, "output": output}
+    return "Script completed\nWall time 1.6 seconds\nOutput:\n\n" + orjson.dumps(row).decode()
+
+
+def test_a_script_prints_what_its_commands_returned():
+    """Codex's shell for scripts: state and output of each command stand in JSON, and what waits may be waited for itself."""
+    items = [
+        script("1", 'exec_command({cmd:"make all",yield_time_ms:10000})'),
+        answer(run("", session_id=5150), "1"),
+        script("2", 'write_stdin({session_id:5150,chars:"",yield_time_ms:10000})'),
+        answer("Script running with cell ID 9\nWall time 10.0 seconds\nOutput:\n", "2"),
+    ]
+    assert collect(items).steps[0].result == "left running as 5150"
+    ended = answer(run("one\nerror: no rule to make all", exit_code=2), "3")
+    facts = collect([*items, call("wait", "3", cell_id="9", yield_time_ms=1000), ended])
+    assert [(run.text, run.ok, run.line) for run in facts.commands] == [("make all", False, "error: no rule to make all")]  # fmt: skip
+    assert [failure.what for failure in facts.failures] == ["make all"]
+
+
+def test_an_edit_wrote_what_it_added_and_a_later_one_may_take_it_out():
+    edits = [
+        call(
+            "Edit",
+            "1",
+            file_path="a.py",
+            old_string="import os\n",
+            new_string="import os\nLIMIT = 7\nNAME = 'a'\n",
+        ),
+        answer("ok", "1"),
+        call(
+            "Edit",
+            "2",
+            file_path="a.py",
+            old_string="LIMIT = 7\nNAME = 'a'",
+            new_string="NAME = 'a'",
+        ),
+        answer("ok", "2"),
+    ]
+    assert collect(edits[:2]).files[0].written == ((0, "LIMIT = 7\nNAME = 'a'"),)
+    assert collect(edits).files[0].written == ((0, "NAME = 'a'"),)
+    patch = "*** Begin Patch\n*** Update File: a.py\n@@\n import os\n-NAME = 'a'\n+NAME = 'b'\n*** End Patch"
+    facts = collect([*edits, call("apply_patch", "3", input=patch), answer("ok", "3")])
+    assert facts.files[0].written == ((4, "NAME = 'b'"),)
+
+
+@pytest.mark.parametrize(
+    ("command", "parts"),
+    [
+        ("cd /w && make lint 2>&1 && make test | tail -5", ("make lint", "make test")),
+        ("env GOCACHE=/tmp/c CGO=0 go test ./...", ("go test ./...",)),
+        ("make lint; make test", ("make test",)),
+        ("sudo timeout 60s V=1 make test", ("make test",)),
+        ("make test; echo $?", ("make test",)),
+        ("git commit -m 'a && b; c' > log", ("git commit -m 'a && b; c'",)),
+        ("cd /w", ()),
+    ],
+)
+def test_the_commands_on_which_an_exit_code_depends(command: str, parts: tuple[str, ...]):
+    assert command_parts(command) == parts
+
+
+def test_a_failure_ends_when_all_of_it_has_succeeded_in_whatever_chain():
+    items = [call("Bash", "1", command="make lint 2>&1 && make test"), answer("Exit code 2\nerror: x", "1")]  # fmt: skip
+    lint = [call("Bash", "2", command="make fmt && make lint | tail -3"), answer("0 issues.", "2")]
+    test = [call("Bash", "3", command="V=1 make test 2>/dev/null"), answer("4 passed", "3")]
+    fixed = [collect([*items, *more]).failures[0].fixed_index for more in (lint, test, lint + test)]
+    assert fixed == [-1, -1, 4]
+
+
+def test_what_the_next_sentence_takes_back_is_not_decided_and_what_comes_next_is_not_open():
+    texts = [
+        "We will use a queue. Actually, the simplest way is a table.",
+        "We will use a table OR a file.",
+        "Let me update the todo list: TODO first.",
+        "We will use a table. TODO: migrate the old rows.",
+    ]
+    facts = collect([said(text) for text in texts])
+    assert [statement.text for statement in facts.settled] == ["We will use a table."]
+    assert [work.text for work in facts.still_open] == ["TODO: migrate the old rows."]
 
 
 def test_a_failure_is_open_until_the_command_that_was_left_running_ends():

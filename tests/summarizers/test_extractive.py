@@ -8,11 +8,12 @@ from types import EllipsisType
 import pytest
 
 from tests.kit import result, use, user
+from ullage import compact
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import collect
 from ullage.facts.collector import figures
 from ullage.facts.sections import OPENING, parse_sections, read_user_messages, user_message
-from ullage.summarizers.budgeted_text import allot, cost, one_line, shorten
+from ullage.summarizers.budgeted_text import Unit, allot, cost, lines_of, one_line, shorten
 from ullage.summarizers.extractive import ExtractiveSummarizer, carried_units, render, repository
 
 
@@ -74,7 +75,7 @@ def test_files_with_ranges_and_newest_code(sections):
 
 def test_errors_with_what_followed(sections):
     assert "TabError: inconsistent use of tabs" in sections[4]
-    assert "later succeeded, after changes to /w/parser.py" in sections[4]
+    assert "later succeeded, after changes to w/parser.py" in sections[4]
 
 
 def test_reports_and_commits_in_order_of_time(sections):
@@ -298,6 +299,134 @@ def test_what_was_said_since_the_request_competes_where_the_current_work_has_no_
             assert text.count(f"Part {number} of the suite passes") <= 1
 
 
+def state_of(*items: dict) -> str:
+    return render(collect([user("Make it pass."), *items]), tokens=2_000)
+
+
+def run(number: int, command: str, output: str = "ok", **more) -> list[dict]:
+    return [call("Bash", number, command=command), answer(number, output, **more)]
+
+
+def edit(number: int, path: str) -> list[dict]:
+    return [
+        call("Edit", number, file_path=path, old_string="a", new_string="b"),
+        answer(number, "ok"),
+    ]
+
+
+def test_checks_say_how_they_ended_and_what_was_edited_since():
+    failed = run(2, "make test", "Exit code 2\nFAIL", error=True)
+    text = state_of(*run(1, "make lint && make build"), *failed, *edit(3, "/w/a.py"))
+    assert (
+        "- Checks: before edits to `w/a.py`: `make lint` → ok, `make build` → ok, `make test` → failed"
+        in text
+    )
+    text = state_of(
+        *failed, *edit(3, "/w/a.py"), *run(4, "make test | tail -3"), *run(5, "ls tests")
+    )
+    assert "- Checks: `make test` → ok\n" in text
+
+
+def test_a_file_that_was_only_read_again_is_not_edited_since():
+    read = call("Read", 3, file_path="/w/a.py"), answer(3, "text")
+    text = state_of(*edit(1, "/w/a.py"), *run(2, "make test"), *read)
+    assert "- Checks: `make test` → ok\n" in text
+    committed = run(4, "git commit -am x", "[main 1a2b3c4] x")
+    again = call("Read", 5, file_path="/w/a.py"), answer(5, "text")
+    assert "no file changed since" in state_of(*edit(1, "/w/a.py"), *committed, *again)
+
+
+def test_a_rebase_that_went_through_leaves_nothing_open():
+    stopped = run(
+        2,
+        "git fetch && git rebase origin/main",
+        "Exit code 1\nCONFLICT (content): a.py",
+        error=True,
+    )
+    went_on = run(
+        3,
+        "git add a.py && GIT_EDITOR=true git rebase --continue",
+        "Successfully rebased and updated refs/heads/x.",
+    )
+    text = state_of(*edit(1, "/w/a.py"), *stopped, *went_on)
+    assert "not seen to succeed" not in text
+    assert "changed:" not in text
+
+
+def test_a_request_in_the_middle_of_its_work_is_open():
+    assert "- In progress: message 1, no report" in state_of(*edit(1, "/w/a.py"))
+    assert "In progress" not in state_of(*edit(1, "/w/a.py"), said("Done: it passes."))
+
+
+def test_a_command_that_nobody_saw_end_is_named():
+    left = (
+        call("exec_command", 1, cmd="make watch"),
+        answer(1, "Process running with session ID 7\nOutput:"),
+    )
+    assert "- Not seen to end: `make watch` (left running as 7)" in state_of(*left)
+
+
+def test_a_file_that_is_not_there_is_an_answer():
+    text = state_of(
+        call("Read", 1, file_path="/w/none.py"), answer(1, "File does not exist.", error=True)
+    )
+    assert "`Read /w/none.py` failed: `File does not exist.`\n" in text
+
+
+def test_what_somebody_else_committed_is_no_change():
+    clean = run(2, "git status", "On branch main\nnothing to commit, working tree clean")
+    text = state_of(*edit(1, "/w/a.py"), *clean)
+    assert "changed:" not in text
+    assert "changed: `w/b.py`" in state_of(*edit(1, "/w/a.py"), *clean, *edit(3, "/w/b.py"))
+
+
+def test_gaps_in_a_report_are_marked():
+    first, second, third = (
+        Unit(text, 0, "- Reported:", 1, place=at)
+        for at, text in enumerate(("One.", "Two.", "Three."))
+    )
+    assert lines_of([first, second, third]) == "- Reported: One. Two. Three."
+    assert lines_of([first, third]) == "- Reported: One. … Three."
+    assert lines_of([second]) == "- Reported: … Two."
+
+
+def test_a_report_of_a_sub_agent_begins_where_it_says_something():
+    report = "Excellent! Now I have all of it. Let me compile a report:\n\nThe cache in store/cache.py is never emptied."
+    text = state_of(
+        call("Task", 1, description="Look", prompt="Look at the cache"), answer(1, report)
+    )
+    assert "answered (data): `The cache in store/cache.py is never emptied.`" in text
+
+
+def test_an_object_is_shown_by_what_it_says():
+    body = '[{"url":"https://api.example/1","id":7,"body":"Please <b>rename</b> the flag.","path":"a.py"}]'
+    assert "→ ok: `Please rename the flag.`" in state_of(*run(1, "gh api repos/x/y/comments", body))
+
+
+def test_the_state_is_that_of_the_messages_that_stay():
+    items = [
+        user("Make it pass."),
+        *run(1, "make test", "Exit code 2\nFAIL: one", error=True),
+        said("I edit it."),
+    ]
+    items += [
+        *edit(2, "/w/a.py"),
+        *(each for n in range(3, 9) for each in run(n, f"cat {n}.txt", "text " * 400)),
+    ]
+    stay = [
+        said("Now it passes."),
+        *run(20, "make test", "4 passed"),
+        *run(21, "git commit -am x", "[main 1a2b3c4] x"),
+    ]
+    result = compact([*items, *stay], model="claude-opus-4-5", keep=200)
+    assert [*result.messages[-5:]] == stay
+    text = str(result.summary_messages[0])
+    assert "not seen to succeed" not in text
+    assert "newest commit 1a2b3c4 on main" in text
+    assert "no file changed since" in text
+    assert "The messages after this summary show where it stands." in text
+
+
 def test_lines_that_an_application_shows_as_buttons_are_no_words_of_the_assistant():
     report = (
         'Pushed the fix of the parser.\n\n::git-stage{cwd="/w"}\n::git-push{cwd="/w" branch="fix"}'
@@ -390,6 +519,37 @@ CHOICES = "Want to:\n1. **Do it now** - as part of this branch\n2. **Quick fix**
 def test_a_short_reply_stands_with_what_it_points_at(offered: str, reply: str, told: str):
     items = [user("Fix the parser."), said(offered), user(reply), said("Done."), user("Go on.")]
     assert told in render(collect(items), tokens=1_000)
+
+
+REVIEW = "I found these.\n\n### 1. Locks are taken late\nIn queue.py.\n- the first\n- the second\n\n**2. Retries start at one**\nIn retry.py.\n\n"
+
+
+@pytest.mark.parametrize(
+    ("offered", "reply", "shown"),
+    [
+        (
+            REVIEW,
+            "fix both",
+            "(proposed: “1. Locks are taken late 2. Retries start at one”) fix both",
+        ),
+        (
+            REVIEW + "Shall I fix these?",
+            "yes",
+            "(asked: “1. Locks are taken late 2. Retries start at one Shall I fix these?”) yes",
+        ),
+        (
+            "Left:\n- tags\n- prune\n- stats\n\nThat is all.",
+            "go on with the 3 open items",
+            "(proposed: “- tags - prune - stats”) go on",
+        ),
+        (REVIEW, "fix all 5", "1. fix all 5"),
+        (REVIEW + "Shall I push?", "yes", "(asked: “Shall I push?”) yes"),
+    ],
+)
+def test_a_reply_stands_with_the_list_that_it_points_at(offered: str, reply: str, shown: str):
+    text = render(collect([user("Look."), said(offered), user(reply), said("Done.")]))
+    assert shown.removeprefix("1. ") in text
+    assert shown.startswith("(") or "proposed" not in text
 
 
 @pytest.mark.parametrize(

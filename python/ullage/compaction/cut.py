@@ -1036,7 +1036,27 @@ def _facts(source: CompactionInput, cut: Cut) -> Flow[tuple[Facts, Facts]]:
         return facts, _unranked(source.context)
     yield from _fed(collector, source.context[cut.stop :], cut.stop, source.originals)
     whole = collector.finish(ranked=False)
-    return replace(facts, later_inputs=len(whole.inputs) - len(facts.inputs)), whole
+    return _as_of_now(facts, whole, cut.stop), whole
+
+
+def _as_of_now(facts: Facts, whole: Facts, stop: int) -> Facts:
+    """Facts of the summarised part, with what the messages that stay after it say of its failures, tasks and open work."""
+    if whole.messages == facts.messages:
+        return facts
+    opened = {work.text for work in (*facts.still_open, *facts.closed_work)}
+    return replace(
+        facts,
+        statements=whole.statements[: len(facts.statements)],
+        failures=tuple([failure for failure in whole.failures if failure.index < stop]),
+        tasks=whole.tasks,
+        still_open=tuple([work for work in whole.still_open if work.text in opened]),
+        closed_work=tuple([work for work in whole.closed_work if work.text in opened]),
+        open_question=facts.open_question if facts.open_question == whole.open_question else "",
+        interrupted=facts.interrupted and whole.interrupted,
+        plan_mode=whole.plan_mode,
+        later_inputs=len(whole.inputs) - len(facts.inputs),
+        now=whole,
+    )
 
 
 def _fed(

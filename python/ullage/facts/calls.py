@@ -114,6 +114,8 @@ _PATCH = pattern(
 )
 _CALL = pattern(r"\btools\.(?P<tool>\w{1,80})\(")
 _COMMAND = pattern(r"""["']?(?:cmd|command)["']?\s*:\s*""" + _STRING.format("text"))
+_RUNNING = pattern(r"""\s*\{\s*["']?(?:session|cell|task)_id["']?\s*:\s*["']?(\w{1,80})""")
+"""The command that a call asks for more, which Codex names first."""
 
 
 def calls_in_script(text: str) -> list[tuple[str, Any]]:
@@ -139,6 +141,8 @@ def _input_of(tool: str, arguments: str, patch: re.Match[str] | None) -> Any:
     command = _COMMAND.search(arguments)
     if command is not None:
         return {"command": _decoded(command["text"])}
+    if polled := _RUNNING.match(arguments):
+        return {"session_id": polled[1]}
     return {"arguments": arguments[:300]}
 
 
@@ -178,7 +182,8 @@ class CallEffect(NamedTuple):
     action: Action
     name: str
     target: str  # path, command, pattern, URL, question, prompt: the subject of the call
-    code: str = ""  # the text that an edit or write inserts
+    code: str = ""  # the lines that an edit or write inserts
+    removed: str = ""  # the lines that an edit takes out
     start: int = 0  # first line that a read asks for, 0: from the top
     lines: int = 0  # number of lines that a read asks for, 0: to the end
 
@@ -212,6 +217,7 @@ _BY_NAME: dict[str, Action] = {
 _PATH_KEYS = ("file_path", "path", "notebook_path", "filename", "file", "filePath", "absolute_path")
 _COMMAND_KEYS = ("command", "cmd", "script", "commands")
 _PATTERN_KEYS = ("pattern", "query", "regex", "search_term", "search")
+_OLD_KEYS = ("old_string", "old_str", "old_text", "old_source", "search", "original")
 _NEW_KEYS = ("new_string", "new_str", "new_text", "new_source", "replace", "replacement")
 _BODY_KEYS = ("content", "file_text", "contents", "text", "code")
 _EDITOR_VERBS = {
@@ -327,9 +333,20 @@ def _file_change(action: Action, name: str, body: Mapping[str, Any], raw: str) -
     code = _first(body, _NEW_KEYS) or _first(body, _BODY_KEYS) or body.get("diff")
     edits = body.get("edits")
     if code is None and isinstance(edits, Sequence) and not isinstance(edits, str):
-        parts = (_first(edit, _NEW_KEYS) for edit in edits if isinstance(edit, (dict, Mapping)))
-        code = "\n…\n".join(clean(part) for part in parts if isinstance(part, str))
-    return CallEffect(action, name, _path(body), code=clean(code))
+        parts = [_replaced(edit) for edit in edits if isinstance(edit, (dict, Mapping))]
+        added, removed = ("\n…\n".join(filter(None, texts)) for texts in zip(*parts, strict=True))
+        return CallEffect(action, name, _path(body), added, removed)
+    if action is Action.EDIT and isinstance(_first(body, _OLD_KEYS), str):
+        return CallEffect(action, name, _path(body), *_replaced(body))
+    return CallEffect(action, name, _path(body), clean(code))
+
+
+def _replaced(edit: Mapping[str, Any]) -> tuple[str, str]:
+    """The lines that an edit adds, and those that it takes out: what stands in both only says where it was made."""
+    old, new = (clean(_first(edit, keys)).split("\n") for keys in (_OLD_KEYS, _NEW_KEYS))
+    before, after = ({row.strip() for row in rows} for rows in (old, new))
+    added = "\n".join(row for row in new if row.strip() not in before)
+    return added, "\n".join(row for row in old if row.strip() not in after)
 
 
 def _command(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
@@ -350,9 +367,9 @@ def _search(action: Action, name: str, body: Mapping[str, Any], raw: str) -> Cal
 
 def _about(*keys: str) -> Any:
     def build(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
-        return CallEffect(
-            action, name, clean(_first(body, keys)) or flat_text(body)[:2000] or raw[:2000]
-        )
+        first = _first(body, keys)
+        named = str(first) if _number(first) else clean(first)
+        return CallEffect(action, name, named or flat_text(body)[:2000] or raw[:2000])
 
     return build
 
@@ -389,10 +406,9 @@ def _patch(name: str, text: str) -> tuple[CallEffect, ...]:
     calls = []
     for place, head in enumerate(heads):
         stop = heads[place + 1].start() if place + 1 < len(heads) else len(text)
-        added = (line[1:] for line in text[head.end() : stop].splitlines() if line.startswith("+"))
-        calls.append(
-            CallEffect(_PATCH_ACTIONS[head[1]], name, head[2].strip(), code="\n".join(added))
-        )
+        rows = text[head.end() : stop].splitlines()
+        added, removed = ("\n".join(row[1:] for row in rows if row.startswith(sign)) for sign in "+-")  # fmt: skip
+        calls.append(CallEffect(_PATCH_ACTIONS[head[1]], name, head[2].strip(), added, removed))
     return tuple(calls) or (CallEffect(Action.OTHER, name, text[:300]),)
 
 

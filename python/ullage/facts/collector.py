@@ -54,6 +54,7 @@ from ullage.facts.sections import (
 )
 from ullage.facts.tallies import (
     CALL_CHARS,
+    FILE_CHARS,
     LEFT_RUNNING,
     MAX_NAMES,
     CallLog,
@@ -84,8 +85,10 @@ from ullage.facts.words import (
     others_in,
     own_text,
     own_words,
+    pointed_at,
     proposal,
     result_text,
+    run_text,
     summary_text,
     text_of,
     unfenced,
@@ -231,12 +234,19 @@ def _sentences(text: str) -> list[str]:
 def findings(text: str) -> tuple[list[str], list[str]]:
     """The sentences of a response that state a decision, and the sentences and rows that name open work."""
     sentences: tuple[list[str], list[str]] = [], []
-    for part in _sentences(text):
-        if not part.endswith("?"):
+    parts = _sentences(text)
+    for part, following in zip(parts, [*parts[1:], ""], strict=False):
+        if not part.endswith("?") and not _TAKES_BACK.match(following):
             for place in _SETTLES.matching(part):
-                sentences[place].append(part)
+                if " OR " not in part if place == 0 else not _BEGINS.match(part):
+                    sentences[place].append(part)
     return sentences[0][:MOST_DECIDED], sentences[1][:MOST_OPEN]
 
+
+_TAKES_BACK = re.compile(r"\W*(?:actually|wait|hmm|on second thought|no[,.])\b", re.I)
+"""What follows a sentence that no longer holds."""
+_BEGINS = re.compile(r"\W*(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b", re.I)
+"""What the assistant is about to do is not what it leaves open."""
 
 MOST_DECIDED, MOST_OPEN = 3, 8
 
@@ -485,6 +495,11 @@ class Collector:
         question = asks(self._last_said) if len(text) <= _SHORT_ANSWER else ""
         if not question and (is_answer(text) or _POINTS.match(text.strip())):
             question = proposal(self._last_said)
+        answers = is_answer(text) is not None
+        if self._last_said and (
+            items := pointed_at(text, question, self._last_said, answers=answers)
+        ):
+            question = f"{items}\n{question}".strip()
         self._add(UserInput(index, text, kind, question, uuid=uuid))
         self._open.stated(text, index, by_user=True)
         if question and kind is Kind.PROMPT and is_answer(text):
@@ -584,7 +599,9 @@ class Collector:
         calls = read_call(block.get("name"), call_input)
         name, first = clean(block.get("id"), 200), calls[0]
         home, text = home_of(first), _ends(flat_text(call_input))
-        self._calls[name] = _Open(calls, index, call_input, name, home, text[:CALL_CHARS])
+        # A file of some length has the words of any task.
+        chars = FILE_CHARS if first.action in (Action.EDIT, Action.WRITE) else CALL_CHARS
+        self._calls[name] = _Open(calls, index, call_input, name, home, text[:chars])
         self._pending_question = asked_by(first, call_input)
         if not self._pending_question:
             self._interrupted = False
@@ -606,7 +623,7 @@ class Collector:
 
     def _result(self, index: int, item: Any, block: BlockView) -> None:
         opened = self._calls.pop(clean(block.get("tool_use_id"), 200), None)
-        text = own_text(result_text(block))
+        text = run_text(own_text(result_text(block)))
         outcome = read_outcome(text, is_error=block.get("is_error") is True)
         runs = opened is not None and opened.calls[0].action is Action.COMMAND
         if runs and outcome.ok and running_id(text):
@@ -661,7 +678,8 @@ class Collector:
             most_names: How many names, the best.
         """
         statements = self._statements
-        if statements:
+        steps = self._log.steps[-1:]
+        if statements and not any(step.index >= statements[-1].index for step in steps):
             statements = [*statements[:-1], replace(statements[-1], closing=True)]
         shown = self._shown.ranked() if ranked else ()
         inputs, standing = self._inputs, list({rule.text: rule for rule in self._standing}.values())

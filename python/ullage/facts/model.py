@@ -74,6 +74,7 @@ class FileUse:
     written: tuple[
         tuple[int, str], ...
     ] = ()  # what edits and writes inserted, each with the index of its call; the newest
+    changed_at: int = -1  # index of the last call that wrote to it; -1: none did
     origin: Origin = Origin.TOOL
 
     @property
@@ -271,11 +272,18 @@ class Facts:
     open_question: str = ""  # the assistant asked, and no answer followed
     interrupted: bool = False  # the user stopped the assistant, and nothing followed
     later_inputs: int = 0  # the user's messages after these, which stay verbatim
+    # With the messages that stay after these, unranked; `None`: none stay.
+    now: Facts | None = field(default=None, compare=False)
     messages: int = 0
     tool_uses: int = 0
     word_counts: WordCounts = field(default_factory=WordCounts, compare=False)  # of the inputs
     # What a writer read out of them, as a summary is written several times until it fits.
     read: dict[str, tuple[object, object]] = field(default_factory=dict, compare=False)
+
+    @property
+    def state(self) -> Facts:
+        """Of the whole conversation: where it stands now."""
+        return self.now or self
 
     def __repr__(self) -> str:
         return (

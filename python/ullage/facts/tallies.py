@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -346,13 +346,23 @@ class FileTally:
 class _Use:
     """What was done to a file so far."""
 
-    __slots__ = ("deleted", "edits", "first", "last", "ranges", "reads", "writes", "written")
+    __slots__ = (
+        "changed_at",
+        "deleted",
+        "edits",
+        "first",
+        "last",
+        "ranges",
+        "reads",
+        "writes",
+        "written",
+    )
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.ranges: tuple[tuple[int, int], ...] = ()
         self.reads = self.edits = self.writes = 0
-        self.deleted = False
+        self.deleted, self.changed_at = False, -1
         self.written: tuple[tuple[int, str], ...] = ()
 
     def add(self, call: CallEffect, last: int) -> None:
@@ -360,7 +370,9 @@ class _Use:
         if call.action is Action.READ:
             self.reads += 1
             self.ranges = _with_range(self.ranges, call)
-        elif call.action is Action.DELETE:
+            return
+        self.changed_at = last
+        if call.action is Action.DELETE:
             self.deleted, self.written = True, ()
         else:
             self.edits += call.action is Action.EDIT
@@ -368,12 +380,25 @@ class _Use:
             self.deleted = False
             if call.action is Action.WRITE:
                 self.written = ()
+            elif call.removed:
+                self.written = _without_lines(self.written, call.removed)
             if call.code.strip():
                 self.written = (*self.written[1 - MAX_WRITTEN :], (last, call.code[:MAX_CODE]))
 
     def of(self, path: str) -> FileUse:
         done = (self.reads, self.edits, self.writes, self.deleted)
-        return FileUse(path, self.first, self.last, self.ranges, *done, self.written)
+        return FileUse(
+            path, self.first, self.last, self.ranges, *done, self.written, self.changed_at
+        )
+
+
+def _without_lines(
+    written: tuple[tuple[int, str], ...], removed: str
+) -> tuple[tuple[int, str], ...]:
+    """What was written to a file, without the lines that an edit took out."""
+    taken_out = {row.strip() for row in removed.split("\n")}
+    texts = ((at, [row for row in text.split("\n") if row.strip() not in taken_out]) for at, text in written)  # fmt: skip
+    return tuple([(at, "\n".join(rows)) for at, rows in texts if any(map(str.strip, rows))])
 
 
 def _with_range(
@@ -407,12 +432,49 @@ def command_key(command: str) -> str:
     return _TAIL.sub("", _CD.sub("", core)).strip()
 
 
-def _key(call: CallEffect) -> tuple[str, str]:
+_FOLLOWS = re.compile(r"[;\n]")
+_SETS = re.compile(r"^(?:(?:env|export|sudo|time|nohup|timeout \d+\w?) +|[A-Za-z_]\w{0,60}=\S* *)+")
+_REDIRECTED = re.compile(r" ?\d?>{1,2} ?(?:&\d|[^\s>]{1,200})")
+_NO_WORK = re.compile(r"^(?:cd|echo|export|set|sleep|true|pwd|source|mkdir -p)\b|^\W*$")
+
+
+@lru_cache(maxsize=512)
+def command_parts(command: str) -> tuple[str, ...]:
+    """The commands on which the exit code depends, in order, each without what does not change its meaning: variables, redirections, a pager.
+
+    Of `a && b` both, of `a; b` the second, unless that does no work.
+    """
+    quotes: list[str] = []
+
+    def hide(match: re.Match[str]) -> str:
+        quotes.append(match[0])
+        return f"\0{len(quotes) - 1}\0"
+
+    text = command[:2000].replace("\0", "")
+    text = _QUOTED.sub(hide, text) if "'" in text or '"' in text else text
+    for segment in reversed(_FOLLOWS.split(text)):
+        cores = map(_core, segment.split("&&"))
+        if parts := dict.fromkeys(core for core in cores if not _NO_WORK.match(core)):
+            return tuple([_HIDDEN.sub(lambda match: quotes[int(match[1])], part) for part in parts])
+    return ()
+
+
+def _core(part: str) -> str:
+    part = _SETS.sub("", part.strip())
+    return command_key(_REDIRECTED.sub("", part) if ">" in part else part)
+
+
+_HIDDEN = re.compile("\0(\\d+)\0")
+
+
+def _keys(call: CallEffect) -> list[tuple[str, str]]:
+    """What a call is about: it ends the failures of that, and its own has ended when all of it has succeeded."""
     if call.action is Action.COMMAND:
-        return "command", command_key(call.target)
+        parts = command_parts(call.target) or (command_key(call.target),)
+        return [("command", part) for part in parts]
     if call.action in (Action.EDIT, Action.WRITE):
-        return "change", call.target
-    return call.name, call.target[:500]
+        return [("change", call.target)]
+    return [(call.name, call.target[:500])]
 
 
 MOST_CHANGES = 100
@@ -425,6 +487,7 @@ class FailureTally:
     def __init__(self) -> None:
         self._all: list[FailedCall] = []
         self._open: dict[tuple[str, str], list[int]] = {}
+        self._left: dict[int, set[tuple[str, str]]] = {}  # of each open one
         self._changes: list[tuple[int, str]] = []
         self._commands: set[int] = set()
 
@@ -432,7 +495,9 @@ class FailureTally:
         """Record a call that failed or was refused."""
         if call.action is Action.COMMAND:
             self._commands.add(len(self._all))
-        self._open.setdefault(_key(call), []).append(len(self._all))
+        self._left[len(self._all)] = keys = {*_keys(call)}
+        for key in keys:
+            self._open.setdefault(key, []).append(len(self._all))
         self._all.append(FailedCall(index, describe(call), outcome.line, outcome.feedback))
 
     def succeeded(self, call: CallEffect, index: int) -> None:
@@ -441,10 +506,22 @@ class FailureTally:
             self._changes.append((index, call.target))
         if not self._open:
             return
-        for place in self._open.pop(_key(call), ()):
+        for place in self._ended(call):
             failure = self._all[place]
             by = self._changed(failure.index, index)
             self._all[place] = replace(failure, fixed_index=index, fixed_by=by)
+
+    def _ended(self, call: CallEffect) -> Iterator[int]:
+        for key in _keys(call):
+            for place in self._open.pop(key, ()):
+                self._left[place].discard(key)
+                if not self._left[place]:
+                    yield place
+
+    def rebased(self, index: int) -> None:
+        """A rebase went through, whichever call ended it: what stopped it before is over."""
+        for key in [key for key in self._open if key[1].startswith("git rebase")]:
+            self.succeeded(CallEffect(Action.COMMAND, "", key[1]), index)
 
     def failures(self) -> tuple[FailedCall, ...]:
         """All failures, oldest first."""
@@ -499,21 +576,31 @@ class CallLog:
             outcome: How it ended.
             text: Its result.
         """
-        if calls[0].action is Action.COMMAND:
-            outcome = ran(calls[0].target, outcome, text)
-        for call in calls:
-            self._effect(call, at, outcome)
+        first, goes_on = calls[0], ""
+        if outcome == LEFT_RUNNING or first.action is Action.POLL:
+            goes_on = running_id(text)
+        if outcome == LEFT_RUNNING:
+            outcome = outcome._replace(line=f"{outcome.line} as {goes_on}")
+        else:
+            if first.action is Action.COMMAND:
+                outcome = ran(first.target, outcome, text)
+            for call in calls:
+                self._effect(call, at, outcome)
+        if outcome.ok and "Successfully rebased" in text:
+            self.failures.rebased(at)
         for call in calls[:MAX_CALLS]:
             step = ToolStep(at, call.action, describe(call), outcome.ok, outcome.line)
             self.steps.append(step)
-        if calls[0].action is not Action.POLL:
+        if first.action is not Action.POLL:
             self._outputs.append((len(self.steps) - 1, text))
-        first = calls[0]
+        elif goes_on and first.target in self._running:
+            # What asks for more may go on itself.
+            self._running[goes_on] = self._running[first.target]
         if first.action is Action.COMMAND:
             ending = (outcome.ok, outcome.exit_code, outcome.line)
             self.commands.append(Command(at, first.target, *ending, _spent(text)))
-            if outcome == LEFT_RUNNING:
-                self._running[running_id(text)] = len(self.commands) - 1, len(self.steps) - 1
+            if goes_on:
+                self._running[goes_on] = len(self.commands) - 1, len(self.steps) - 1
         elif first.action is Action.AGENT and not is_launch(text):
             self.agents.append(AgentRun(at, first.target[:2000], text.strip()[:2000]))
 
@@ -528,8 +615,6 @@ class CallLog:
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
         if call.action is Action.POLL:
             self._polled(call, at, outcome)
-        elif outcome == LEFT_RUNNING:
-            return
         elif outcome.ok:
             self.failures.succeeded(call, at)
             if call.action in _ON_FILES:
@@ -578,8 +663,8 @@ def _spent(text: str) -> int:
 # Which tool call did a piece of work, or failed at it: the newest one that names all that the work names.
 
 
-CALL_CHARS = 4000
-"""Of a call's input that are compared."""
+CALL_CHARS, FILE_CHARS = 4000, 400
+"""Of a call's input that are compared, and of one that writes to a file."""
 
 LEAST_STEMS = 2
 """Of work that names nothing: fewer words could be of anything."""
@@ -601,7 +686,8 @@ _COMMON = frozenset(
 )
 _LOOKS = re.compile(
     r"^(?:ls|cat|head|tail|grep|rg|find|wc|sed -n|awk|echo|pwd|which|file|tree|nl|jq|stat|du|"
-    r"git (?:status|log|diff|show|branch|remote|rev-parse|blame))\b"
+    r"git (?:status|log|diff|show|branch|remote|rev-parse|blame|fetch|ls-remote|ls-files)|"
+    r"gh (?:api|search \w+|(?:pr|issue|run|repo|release) (?:view|list|diff|checks|status|watch)))\b"
 )
 """Commands that only look: what was done next shows what they revealed."""
 

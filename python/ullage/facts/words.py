@@ -539,6 +539,61 @@ def proposal(text: str) -> str:
     return sentence if fits and _PROPOSES.search(sentence) else ""
 
 
+_LISTED = pattern(
+    r"^ {0,3}(?:#{1,4} *)?(?:[-*•] +)?\**(?:(\d{1,2})[.)]|[-*•](?= )) *\**(\S[^\n]*)$"
+)
+_POINTS_AT_ALL = pattern(
+    r"\b(?:both|all (?:of (?:them|these|those)|\d{1,2}|two|three|four|five|six|seven)|each of them|"
+    r"(?:the|these|those|all) (?:\d{1,2} |two |three |four |five )?(?:other |open |remaining |rest of the )*(?:items|points|issues|findings|steps|places|bugs|todos|fixes|changes|problems))\b",
+    re.I,
+)
+_POINTS_BACK = pattern(r"\b(?:this|these|that|those|it|them|all|both)\b", re.I)
+_COUNTS = {
+    word: number for number, word in enumerate("both three four five six seven".split(), 2)
+} | {"two": 2}
+_HOW_MANY = pattern(rf"\b(?:\d{{1,2}}|{'|'.join(_COUNTS)})\b", re.I)
+_LONGEST_POINTER, _TITLE, _MOST_LISTED = 200, 50, 8
+
+
+def pointed_at(reply: str, question: str, text: str, *, answers: bool) -> str:
+    """The titles of the list that a reply such as "fix all 5", or a yes to "shall I do this?", points at, one a line; empty: it points at none of that length.
+
+    Args:
+        reply: The user's message.
+        question: What it answers; empty: nothing.
+        text: What the assistant said before.
+        answers: Whether the reply is a yes or a no.
+    """
+    points = len(reply) <= _LONGEST_POINTER and _POINTS_AT_ALL.search(reply)
+    if not points and not (answers and _POINTS_BACK.search(question)):
+        return ""
+    numbered: list[str] = []
+    marked: list[str] = []
+    bulleted = False
+    for line in unfenced(text[-8000:]).splitlines():
+        item = _LISTED.match(line)
+        if item is not None and item[1]:
+            if (number := int(item[1])) == 1:
+                numbered = []
+            if number == len(numbered) + 1:
+                numbered.append(f"{number}. {_cut(item[2])}")
+        elif item is not None:
+            marked = [*(marked if bulleted else ()), f"- {_cut(item[2])}"]
+        bulleted = item is not None and not item[1]
+    named = _HOW_MANY.search(points[0]) if points else None
+    count = _COUNTS.get(named[0].lower(), 0) or int(named[0]) if named else 0
+    rows = next(
+        (rows for rows in (numbered, marked) if (len(rows) == count if count else len(rows) > 1)),
+        [],
+    )
+    return "\n".join(rows[:_MOST_LISTED])
+
+
+def _cut(title: str) -> str:
+    title = title.replace("**", "").strip()
+    return title if len(title) <= _TITLE else title[:_TITLE].rpartition(" ")[0] + "…"
+
+
 # Reads messages and entries of any shape without trusting them: never raises, limits its depth.
 #
 # One view for all: a string content is a text block, OpenAI's `tool_calls` are tool uses, its `tool`
@@ -650,6 +705,37 @@ def result_text(block: BlockView) -> str:
     if not isinstance(content, Sequence):
         return ""
     return "\n".join(_result_part(part) for part in content)
+
+
+_RAN = '"wall_time_seconds":'
+MOST_RUNS = 40
+"""Lines of one result that are looked at for what a script printed of its commands."""
+
+
+def run_text(text: str) -> str:
+    """A result in which a script printed what its commands returned as JSON, as the tool for one command writes it (Codex)."""
+    if _RAN not in text:
+        return text
+    rows = text.split("\n", MOST_RUNS)
+    return "\n".join([_run(row) if _RAN in row else row for row in rows])
+
+
+def _run(row: str) -> str:
+    try:
+        read = orjson.loads(row)
+    except ValueError:
+        return row
+    runs = read if isinstance(read, list) else [read]
+    if not all(isinstance(run, dict) and isinstance(run.get("output"), str) for run in runs):
+        return row
+    return "\n".join([_ended_or_not(run) + run["output"] for run in runs])
+
+
+def _ended_or_not(run: Mapping[str, Any]) -> str:
+    code, running = run.get("exit_code"), run.get("session_id")
+    if isinstance(code, int):
+        return f"Process exited with code {code}\nOutput:\n"
+    return f"Process running with session ID {running}\nOutput:\n" if running is not None else ""
 
 
 def _result_part(part: Any) -> str:

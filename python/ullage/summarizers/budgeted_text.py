@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from operator import add
 from typing import NamedTuple
 
 from ullage.facts.sections import quoted
@@ -23,6 +24,7 @@ class Unit(NamedTuple):
     lead: str = ""  # how the line begins in which it stands with the other pieces of one text
     of: int = 0  # number of that text
     fenced: bool = False  # the pieces of that text are lines of code or a document, below the lead
+    place: int = 0  # among the pieces of that text
 
 
 def cost(text: str) -> int:
@@ -121,7 +123,7 @@ def fitting(units: Sequence[Unit], tokens: int) -> list[Unit]:
     begun: set[tuple[str, int]] = set()
     for place, unit in sorted(enumerate(units), key=lambda pair: (pair[1].rank, pair[0])):
         text = (unit.lead, unit.of)
-        price = cost(unit.text)
+        price = cost(unit.text) + GAP_TOKENS * bool(unit.lead and not unit.fenced)
         if unit.lead and text not in begun:
             price += cost(unit.lead) + FENCE_TOKENS * unit.fenced
         if price <= tokens:
@@ -131,7 +133,7 @@ def fitting(units: Sequence[Unit], tokens: int) -> list[Unit]:
     return [unit for place, unit in enumerate(units) if place in chosen]
 
 
-FENCE_TOKENS = 3
+FENCE_TOKENS, GAP_TOKENS = 3, 1
 
 
 def lines_of(units: Sequence[Unit]) -> str:
@@ -141,11 +143,19 @@ def lines_of(units: Sequence[Unit]) -> str:
 
 def _lines(units: Sequence[Unit]) -> Iterator[str]:
     for (lead, _, fenced), group in groupby(units, key=lambda unit: (unit.lead, unit.of, unit.fenced)):  # fmt: skip
-        texts = [unit.text for unit in group]
+        units = [*group]
+        texts = [unit.text for unit in units]
         if fenced:
             yield f"{lead}\n{quoted(chr(10).join(texts), '')}"
+        elif lead:
+            before = [-1, *(unit.place for unit in units)]
+            gaps = [
+                "" if unit.place == at + 1 else "… "
+                for unit, at in zip(units, before, strict=False)
+            ]
+            yield " ".join([lead, *map(add, gaps, texts)])
         else:
-            yield from [f"{lead} {' '.join(texts)}"] if lead else texts
+            yield from texts
 
 
 def allot(demands: Mapping[int, int], shares: Mapping[int, int], tokens: int) -> dict[int, int]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from ullage._engine import core
 from ullage.exceptions import InvalidPolicy
-from ullage.facts.calls import Action
+from ullage.facts.calls import Action, family_of
 from ullage.facts.collector import figures
 from ullage.facts.model import (
     Command,
@@ -59,21 +59,29 @@ _Group = tuple[str, str]
 
 def candidates(facts: Facts) -> list[Name]:
     """The names that a summary may list, in order of worth: without the rows of long listings, and without `read/write` that no call holds."""
-    listed = list(_without_series(facts.names[:MOST_NAMES]))
+    listed = sorted(_without_series(facts.names[:MOST_NAMES]), key=_is_passing)
     words = [name.text for name in listed if _TWO_WORDS.fullmatch(name.text)]
     if not words:
         return listed
     called = "\n".join([*(step.line for step in facts.steps), *(file.path for file in facts.files)])
     prose = {word for word in words if word not in called}
-    return [name for name in listed if name.text not in prose or name.origin is Origin.TOOL]
+    return [name for name in listed if name.text not in prose]
+
+
+def _is_passing(name: Name) -> bool:
+    """Whether only results had it, and once; or, of a hash, only results: ids of objects and of agents look like commits.
+
+    They stand last: so the next calls' targets are named more often, in recorded sessions 0.76 at 60 % of the window (0.75), 0.81 at 95 % (0.79).
+    """
+    return name.origin is Origin.TOOL and (name.uses < 2 or name.kind is NameKind.COMMIT)
 
 
 _TWO_WORDS = re.compile(r"[A-Za-z]+/[A-Za-z]+")
 
 
 def names_tokens(listed: Sequence[Name]) -> int:
-    """About what the whole list takes, in UTF-8 bytes / 4."""
-    return sum(_bytes(name.text) + 2 for name in listed) // 4
+    """About what the names take for which room is asked, in UTF-8 bytes / 4: all but those that only fill what is left over."""
+    return sum(_bytes(name.text) + 2 for name in listed if not _is_passing(name)) // 4
 
 
 def names(listed: Sequence[Name], present: str, tokens: int) -> tuple[str, bool]:
@@ -293,6 +301,16 @@ def is_open_failure(piece: str) -> bool:
     return _UNSOLVED.search(piece) is not None and not _MISSED.match(piece)
 
 
+def is_missing(call: str, line: str) -> bool:
+    """Whether a call failed since what it names is not there: that is an answer."""
+    if _MISSED.match(f"- {inline(call, LINE)} failed: {inline(line, 200)}"):
+        return True
+    return family_of(call.partition(" ")[0]) == "read" and _NOT_THERE.search(line) is not None
+
+
+_NOT_THERE = re.compile(r"does not exist|no such file|not found|ENOENT", re.I)
+
+
 _FIRST: dict[int, Callable[[str], object]] = {
     2: re.compile(r"^- https?://").match,
     4: is_open_failure,
@@ -395,6 +413,8 @@ def _fitting(head: str, paths: Sequence[str], tokens: int) -> str:
     if not shown:
         return ""
     missing = len(paths) - len(shown)
+    if missing == 1:  # its name takes hardly more than saying so
+        return head + ", ".join(paths)
     return head + ", ".join([f"… {missing} more"] * bool(missing) + shown[::-1])
 
 
@@ -469,12 +489,12 @@ def _checked(steps: Sequence[ToolStep]) -> str:
     last = max(at for at, step in enumerate(steps) if step.action in (Action.EDIT, Action.WRITE, Action.DELETE))  # fmt: skip
     for step in reversed(steps[last + 1 :]):
         command = step.line.partition(" ")[2]
-        if step.action is Action.COMMAND and step.ok is not None and not only_looks(command_key(command)) and not _BOOKS.search(command):  # fmt: skip
+        if step.action is Action.COMMAND and step.ok is not None and not only_looks(command_key(command)) and not BOOKS.search(command):  # fmt: skip
             return f"; after that {inline(command, 80)} → {'ok' if step.ok else 'failed'}"
     return ""
 
 
-_BOOKS = re.compile(r"\b(?:git|gh) ")
+BOOKS = re.compile(r"\b(?:git|gh) ")
 
 
 Dated = tuple[int, Unit]
@@ -531,6 +551,11 @@ def _figures(facts: Facts) -> list[Statement]:
     return list(by_text.values())[FIGURES - 1 :: -1]
 
 
+def ends_with_words(facts: Facts) -> bool:
+    """Whether the assistant has said nothing in the messages that stay after these."""
+    return [*facts.state.statements[-1:]] == [*facts.statements[-1:]]
+
+
 def since_request(facts: Facts) -> list[Statement]:
     """What the assistant said after the newest message of the user."""
     since = facts.inputs[-1].index if facts.inputs else -1
@@ -539,18 +564,26 @@ def since_request(facts: Facts) -> list[Statement]:
 
 def asides(facts: Facts, *, every: bool) -> list[Unit]:
     """For section 5: what results say in a line, in order of time, the best ranked first; not `every`: a few."""
-    findings = facts.findings[:SEEN]
-    if not every:
-        named = [fact for fact in findings if fact.used or not _ALONE.match(fact.line)]
-        addresses = [fact for fact in findings if not fact.used and fact.line.startswith("http")]
-        few = {*addresses[:FEW_ADDRESSES], *named}
-        findings = tuple([fact for fact in findings if fact in few][:FEW_SEEN])
+    named = [
+        fact
+        for fact in facts.findings[:SEEN]
+        if fact.used or not (_ALONE.match(fact.line) or (fact.read and "=" in fact.line))
+    ]
+    addresses = [
+        fact for fact in facts.findings[:SEEN] if not fact.used and fact.line.startswith("http")
+    ]
+    few = {*addresses[:FEW_ADDRESSES], *named}
+    findings = [fact for fact in facts.findings[:SEEN] if fact in few][
+        : SEEN if every else FEW_SEEN
+    ]
     ranked = sorted(enumerate(findings), key=lambda pair: pair[1].index)
     return [Unit(f"- Seen: {_as_data(fact.line)}", rank) for rank, fact in ranked]
 
 
-_ALONE = re.compile(r"""["'{\[<]|https?://""")
-"""What nobody named later and is a field of a structure, or an address, says nothing alone."""
+_ALONE = re.compile(
+    r"""["'{\[<]|https?://|(?:const|let|var|final|static|export|return) |\S{1,200}:\d{1,6}:"""
+)
+"""What nobody named later and is a field of a structure, a line of code or an address says nothing alone."""
 FEW_ADDRESSES = 2
 
 
@@ -569,14 +602,14 @@ class CourseUnits(NamedTuple):
 def course_units(facts: Facts, earlier: Sequence[str] = ()) -> CourseUnits:
     """What the assistant said and wrote, together with pieces of the previous summary."""
     since = facts.inputs[-1].index if facts.inputs else -1
+    newest = facts.statements[-1:] if ends_with_words(facts) else ()
     remarks = _once(
         [
             remark
-            for remark in facts.statements[:-1]
+            for remark in facts.statements[: len(facts.statements) - len(newest)]
             if remark.index > since or not _only_prepares(remark)
         ]
     )
-    newest = facts.statements[-1:]
     tasks = tuple(task.subject for task in facts.tasks)
     settled = (unit.text for _, unit in _settled(facts))
     elsewhere = (
@@ -613,9 +646,11 @@ def _ranked(
     asked: tuple[tuple[int, int], ...],
 ) -> CourseUnits:
     parts = [
-        (remark, part)
+        (remark, at, part)
         for remark in remarks
-        for part in _parts_of(remark.text if remark.closing else _ANNOUNCES.sub("", remark.text))
+        for at, part in enumerate(
+            _parts_of(remark.text if remark.closing else ANNOUNCES.sub("", remark.text))
+        )
         if remark.closing or len(_word_pairs(part)) >= LEAST_PAIRS
     ]
     lines = [(file, line) for file in changed for line in _written_lines(file)]
@@ -630,17 +665,17 @@ def _ranked(
     for text in earlier:
         words.add(text, end * EARLIER_PERCENT // 100, CLOSED_WITH)
     weighed = [
-        *((part, _weight(remark, part, since)) for remark, part in parts),
+        *((part, _weight(remark, part, since)) for remark, _, part in parts),
         *((line, _written_weight(file, line)) for file, line in lines),
         *((text, CLOSING_WEIGHT) for text in earlier),
     ]
     places = iter(told_first(weighed, words, elsewhere))
-    leads = [_lead(remark, asked) for remark, _ in parts]
+    leads = [_lead(remark, asked) for remark, _, _ in parts]
     course = [
-        (remark.index, Unit(part, 2 + place, lead, remark.index + 1))
-        for (remark, part), lead, place in zip(parts, leads, places, strict=False)
+        (remark.index, Unit(part, 2 + place, lead, remark.index + 1, place=at))
+        for (remark, at, part), lead, place in zip(parts, leads, places, strict=False)
     ]
-    heads = {file.path: (f"- In `{short_path(file.path)}` was written:", at) for at, file in enumerate(changed)}  # fmt: skip
+    heads = {file.path: (f"- Of what was written to `{short_path(file.path)}`:", at) for at, file in enumerate(changed)}  # fmt: skip
     written = [
         Unit(line, 2 + place, *heads[file.path], fenced=True)
         for (file, line), place in zip(lines, places, strict=False)
@@ -697,7 +732,7 @@ _PREPARES = re.compile(
 )
 
 
-_ANNOUNCES = re.compile(
+ANNOUNCES = re.compile(
     r"(?:^|(?<=[.!?:])[ \t]|\n)(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b[^.!?\n]{0,200}[:.]?\s{0,9}$",
     re.I,
 )
@@ -880,10 +915,19 @@ def _has_pairs(row: str, least: int) -> bool:
     return len(_word_pairs(start)) >= least or len(_word_pairs(row)) >= least
 
 
+_PREAMBLE = re.compile(
+    r"^(?:\W{0,9}(?:excellent|perfect|great|good|based on|now|let me|i have|i now have|i['’]ve|i['’]ll|here['’]?s|here is|here are)\b[^.!:\n]{0,200}[.!:\n]\s{0,9}){1,4}",
+    re.I,
+)
+"""How a model begins a report before it says anything."""
+
+
 def _agents(facts: Facts) -> list[Dated]:
     dated = []
     for age, run in enumerate(reversed(facts.agents), 1):
-        text = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): {inline(run.answer, 300)}"
+        answer = _PREAMBLE.sub("", run.answer, 1) or run.answer
+        unread = run.index >= max((remark.index for remark in facts.statements[-1:]), default=-1)
+        text = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): {inline(answer, 1_200 if unread else 300)}"
         if not run.answer:
             text = f"- Background task: {inline(run.what, 300)}"
         dated.append((run.index, Unit(text, 6 + 2 * age)))
@@ -948,6 +992,8 @@ def pending(facts: Facts) -> list[Unit]:
     if facts.open_question:
         asked = one_line(facts.open_question, 500)
         units.append(Unit(f"- Waiting for the user's answer to: “{asked}”", -2 * ESSENTIAL))
+    if request := _in_progress(facts.state):
+        units.append(Unit(request, -ESSENTIAL))
     rows = sorted((t for t in facts.tasks if t.subject), key=lambda task: not task.open)
     if age := _older_than(facts, [row for row in rows if row.open]):
         units.append(Unit(age, -ESSENTIAL))
@@ -965,6 +1011,20 @@ def pending(facts: Facts) -> list[Unit]:
     return units
 
 
+IN_PROGRESS = "- In progress:"
+
+
+def _in_progress(facts: Facts) -> str:
+    """The newest request, where the assistant was at work on it; empty: it had said its last word, or not begun."""
+    if not facts.inputs or not facts.steps or facts.open_question:
+        return ""
+    request, last = facts.inputs[-1], facts.steps[-1].index
+    last_words = facts.statements[-1].index if facts.statements else -1
+    if last <= request.index or last_words > last:
+        return ""
+    return f"{IN_PROGRESS} message {request.number}, no report that it is done"
+
+
 STALE_CHANGES = 3
 """Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off."""
 
@@ -973,7 +1033,7 @@ def _older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
     """What was committed and changed since the lists were last written, where that is much; the open ones may be done."""
     last = max((task.index for task in open_tasks), default=facts.messages)
     commits = sum(commit.index > last for commit in facts.commits)
-    files = sum(file.changed and file.last > last for file in facts.files)
+    files = sum(file.changed_at > last for file in facts.files)
     if commits + files < STALE_CHANGES:
         return ""
     done = [f"{commits} commit{'s' * (commits > 1)}"] if commits else []

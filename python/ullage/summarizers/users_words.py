@@ -300,6 +300,10 @@ SHORT_TOKENS = 8
 """So short a message gives way after longer ones were shortened: little is won by it."""
 
 
+QUESTION_CHARS, LIST_CHARS = 200, 320
+"""Of a question that stands with its answer, and of one with a list of what is meant."""
+
+
 @dataclass(eq=False)
 class _Row:
     number: int
@@ -331,7 +335,8 @@ class _Row:
     def _context(self) -> str:
         if self.entry.kind is Kind.FEEDBACK:
             return "(refusing a tool call)"
-        question = one_line(self.entry.question, 200).replace("”", "'") if self.asked else ""
+        chars = LIST_CHARS if "\n" in self.entry.question else QUESTION_CHARS
+        question = one_line(self.entry.question, chars).replace("”", "'") if self.asked else ""
         word = "asked" if asks(self.entry.question) else "proposed"
         return f"({word}: “{question}”)" if question else ""
 
