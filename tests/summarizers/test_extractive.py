@@ -403,6 +403,31 @@ def test_an_object_is_shown_by_what_it_says():
     assert "→ ok: `Please rename the flag.`" in state_of(*run(1, "gh api repos/x/y/comments", body))
 
 
+def test_what_people_wrote_last_is_shown_also_where_little_fits():
+    reviews = [
+        f'[{{"id":{n},"body":"{text}"}}]'
+        for n, text in enumerate(("The flag has no test yet.", "Name the limit in the error."))
+    ]
+    steps = [
+        each
+        for n, body in enumerate(reviews, 50)
+        for each in run(n, f"gh api repos/x/y/pulls/{n}/comments", "Output:\n" + body)
+    ]
+    work = [
+        each
+        for n in range(40)
+        for each in (
+            said(
+                f"The part {n} of the parser takes tabs, so the lines of file {n} are read as they are."
+            ),
+            *edit(n, f"/w/part_{n}.py"),
+        )
+    ]
+    text = render(collect([user("Address the review."), *work, *steps]), tokens=900)
+    assert "The flag has no test yet." in text
+    assert "Name the limit in the error." in text
+
+
 def test_the_state_is_that_of_the_messages_that_stay():
     items = [
         user("Make it pass."),

@@ -287,10 +287,19 @@ LONG_RESULTS = 3
 REMARK = "- Said:"
 
 
+def _says(step: ToolStep) -> bool:
+    """Not a command that nobody knows and that returned nothing."""
+    return (
+        step.action is not Action.COMMAND
+        or " " in step.line
+        or bool(step.output.strip() or step.result)
+    )
+
+
 def current_work(facts: Facts) -> list[Unit]:
     """Section 8: in order of time what was said, changed, run and seen since the newest request; and the state of the repository."""
     since = facts.inputs[-1].index if facts.inputs else -1
-    steps = [step for step in facts.steps if step.action not in _SAID_ELSEWHERE]
+    steps = [step for step in facts.steps if step.action not in _SAID_ELSEWHERE and _says(step)]
     recent = [step for step in steps if step.index > since]
     if len(recent) < STEPS // 2:
         recent = steps[-STEPS // 2 :]
@@ -535,7 +544,8 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
             if step.ok
             else f" → failed: {inline(step.result, 200)}"
         )
-    rows = _rows(step) if long else ""
+    fields = _fields(step.output) if long else []
+    rows = " / ".join(fields) or (_rows(step) if long else "")
     shown = rows or step.result
     if step.ok and step.action in (Action.READ, Action.SEARCH):
         return f" → {inline(shown, 300)}" if rows and step.action is Action.SEARCH else ""
@@ -546,11 +556,11 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
         if PIPED.search(step.line) and not step.result
         else "ok"
     )
-    chars = OBJECT_SHOWN if rows and step.output.lstrip()[:1] in "{[" else 300 if rows else 140
+    chars = OBJECT_SHOWN if fields else 300 if rows else 140
     return f" → {how}{f': {inline(shown, chars)}' if shown else ''}"
 
 
-OBJECT_SHOWN = 800
+OBJECT_SHOWN = 600
 """Characters of what an object says in words: comments of a review, an error of a server."""
 
 
@@ -574,6 +584,7 @@ FIELDS = 6
 
 def _fields(text: str) -> list[str]:
     """What an object or a list of them says in words."""
+    text = _without_frame(text)
     if not text.lstrip()[:2].startswith(("{", "[{", "[\n")):
         return []
     fields = islice(_FIELD.finditer(text[:OBJECT_CHARS]), 4 * FIELDS)
@@ -581,6 +592,15 @@ def _fields(text: str) -> list[str]:
     return [*dict.fromkeys(text for text in texts if text)][:FIELDS]
 
 
+def _unread(facts: Facts) -> bool:
+    """Whether the newest calls returned words in objects, such as the comments of a review, that nothing was said about yet."""
+    said_at = facts.statements[-1].index if facts.statements else -1
+    return facts.now is None and any(
+        step.index >= said_at and _fields(step.output) for step in facts.steps[-UNREAD_STEPS:]
+    )
+
+
+UNREAD_STEPS = 6
 OBJECT_CHARS = 40_000
 _MARKUP = re.compile(
     r"<!--.{0,4000}?-->|</?[a-z][^<>]{0,400}>|!?\[[^\]\n]{0,200}\]\([^)\n]{0,400}\)", re.S
@@ -597,8 +617,6 @@ def _string(literal: str) -> str:
 
 def _rows(step: ToolStep) -> str:
     """The lines of a result that say why it failed, or the first ones; empty: its one line says as much."""
-    if fields := _fields(step.output):
-        return " / ".join(fields)
     lines = [
         row
         for row in (line.strip() for line in _both_ends(step.output).split("\n"))
@@ -787,8 +805,8 @@ NAMES_PERCENT, MOST_NAMES_PERCENT = 22, 25
 NEWEST_PERCENT = (28, 12)
 """Of the room that the assistant's newest words may take before the sections share the rest; and in a small one."""
 
-CURRENT_PERCENT = 6
-"""Of the room that the current work may take before the sections share the rest."""
+CURRENT_PERCENT, UNREAD_PERCENT = 6, 14
+"""Of the room that the current work may take before the sections share the rest; and where it ends with what people wrote, which nobody has reacted to."""
 
 FAILED_PERCENT = 5
 """The same for what failed: what cured it is asked for as often as what is open."""
@@ -944,7 +962,8 @@ def _rendered(
     aside = {6: first.tokens, 1: max(first.rules, asked), NAMES: demands.get(NAMES, 0)}
     aside[9] = min(demands.get(9, 0), newest)
     if not frame.small:
-        aside[8] = min(demands.get(8, 0), room * CURRENT_PERCENT // 100)
+        share = UNREAD_PERCENT if _unread(facts) else CURRENT_PERCENT
+        aside[8] = min(demands.get(8, 0), room * share // 100)
         aside[4] = min(demands.get(4, 0), room * FAILED_PERCENT // 100)
     if demands.get(9, 0) - aside[9] <= LEAST_CUT_TOKENS:
         aside[9] = demands.get(9, 0)

@@ -69,11 +69,21 @@ def candidates(facts: Facts) -> list[Name]:
 
 
 def _is_passing(name: Name) -> bool:
-    """Whether only results had it, and once; or, of a hash, only results: ids of objects and of agents look like commits.
+    """Whether only results had it, and once, or in what a forge lists; or, of a hash, only results: ids of objects and of agents look like commits.
 
     They stand last: so the next calls' targets are named more often, in recorded sessions 0.76 at 60 % of the window (0.75), 0.81 at 95 % (0.79).
     """
-    return name.origin is Origin.TOOL and (name.uses < 2 or name.kind is NameKind.COMMIT)
+    if name.origin is not Origin.TOOL:
+        return False
+    if name.uses < 2 or name.kind is NameKind.COMMIT or name.home.startswith(_FORGES):
+        return True
+    return _PINNED.search(name.text) is not None
+
+
+_FORGES = ("gh ", "git ", "curl ")
+"""Commands whose results have the fields of a listing."""
+_PINNED = re.compile(r"@[0-9a-f]{40}")
+"""What a log of a build names with its whole hash."""
 
 
 _TWO_WORDS = re.compile(r"[A-Za-z]+/[A-Za-z]+")
@@ -543,9 +553,13 @@ def quoted_sentence(line: str) -> str:
 
 def _figures(facts: Facts) -> list[Statement]:
     by_text: dict[str, Statement] = {}
+    reported: set[str] = set()
     for statement in reversed(facts.statements):
         for text in reversed(figures(statement.text)):
-            by_text.setdefault(text, replace(statement, text=text))
+            # The same figures again say nothing new.
+            if not (numbers := set(_NUMBER.findall(text))) <= reported or text in by_text:
+                by_text.setdefault(text, replace(statement, text=text))
+            reported |= numbers
         if len(by_text) >= FIGURES:
             break
     return list(by_text.values())[FIGURES - 1 :: -1]
@@ -554,6 +568,9 @@ def _figures(facts: Facts) -> list[Statement]:
 def ends_with_words(facts: Facts) -> bool:
     """Whether the assistant has said nothing in the messages that stay after these."""
     return [*facts.state.statements[-1:]] == [*facts.statements[-1:]]
+
+
+_NUMBER = re.compile(r"\d[\d,._]*\d|\d")
 
 
 def since_request(facts: Facts) -> list[Statement]:
