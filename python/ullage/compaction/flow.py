@@ -351,8 +351,16 @@ class _Search:
                 state = replace(state, excerpts=state.excerpts or excerpts)
             # Without excerpts it may have been shorter than it was allowed to be.
             begin = max(size, accepted.limit) if longer else size
+            step, gain = begin - self.low, used - self.low_used
+            slow = self.low and not self.high and gain > 0
             self.low, self.low_used = max((self.low, self.low_used), (begin, used))
+            if slow and step > 2 * gain:  # a longer limit adds less than half of its length
+                return self._limited(state, begin + (aim - used) * step // gain, aim)
         guess = begin + size * free // max(state.measure(accepted.text), 1)
+        return self._limited(state, guess, aim)
+
+    def _limited(self, state: State, guess: int, aim: int) -> State | None:
+        """The same with another limit; more of the messages where none fills the target."""
         limit = self._between(guess)
         if limit is not None:
             return replace(state, summary_limit=limit)
