@@ -439,6 +439,18 @@ def test_an_edit_wrote_what_it_added_and_a_later_one_may_take_it_out():
     assert facts.files[0].written == ((4, "NAME = 'b'"),)
 
 
+@pytest.mark.parametrize("edits", [[], ["x"], [None], [{}]])
+def test_a_call_with_edits_that_say_nothing_wrote_nothing(edits: list):
+    facts = collect([call("MultiEdit", "1", file_path="a.py", edits=edits), answer("ok", "1")])
+    assert facts.files[0].written == ()
+
+
+def test_several_edits_of_one_call_wrote_what_each_added():
+    edits = [{"old_string": "a", "new_string": "a\nb"}, {"old_string": "c", "new_string": "d"}]
+    facts = collect([call("MultiEdit", "1", file_path="a.py", edits=edits), answer("ok", "1")])
+    assert facts.files[0].written == ((0, "b\n…\nd"),)
+
+
 @pytest.mark.parametrize(
     ("command", "parts"),
     [

@@ -334,7 +334,7 @@ def _file_change(action: Action, name: str, body: Mapping[str, Any], raw: str) -
     edits = body.get("edits")
     if code is None and isinstance(edits, Sequence) and not isinstance(edits, str):
         parts = [_replaced(edit) for edit in edits if isinstance(edit, (dict, Mapping))]
-        added, removed = ("\n…\n".join(filter(None, texts)) for texts in zip(*parts, strict=True))
+        added, removed = ("\n…\n".join(filter(None, (part[at] for part in parts))) for at in (0, 1))
         return CallEffect(action, name, _path(body), added, removed)
     if action is Action.EDIT and isinstance(_first(body, _OLD_KEYS), str):
         return CallEffect(action, name, _path(body), *_replaced(body))

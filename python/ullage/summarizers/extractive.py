@@ -584,10 +584,10 @@ FIELDS = 6
 
 def _fields(text: str) -> list[str]:
     """What an object or a list of them says in words."""
-    text = _without_frame(text)
+    text = _without_frame(text[:OBJECT_CHARS])
     if not text.lstrip()[:2].startswith(("{", "[{", "[\n")):
         return []
-    fields = islice(_FIELD.finditer(text[:OBJECT_CHARS]), 4 * FIELDS)
+    fields = islice(_FIELD.finditer(text), 4 * FIELDS)
     texts = (one_line(_MARKUP.sub(" ", _string(match[1])), 300) for match in fields)
     return [*dict.fromkeys(text for text in texts if text)][:FIELDS]
 
