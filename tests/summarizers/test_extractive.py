@@ -364,6 +364,9 @@ def test_a_command_that_nobody_saw_end_is_named():
         answer(1, "Process running with session ID 7\nOutput:"),
     )
     assert "- Not seen to end: `make watch` (left running as 7)" in state_of(*left)
+    before, after = (run(number, "make watch") for number in (0, 2))
+    assert "- Not seen to end: `make watch` (left running as 7)" in state_of(*before, *left)
+    assert "Not seen to end" not in state_of(*left, *after)
 
 
 def test_a_file_that_is_not_there_is_an_answer():

@@ -331,22 +331,25 @@ def current_work(facts: Facts) -> list[Unit]:
 def running(facts: Facts) -> str:
     """The newest commands since the newest request that nobody has seen to end; empty: none."""
     since = facts.inputs[-1].index if facts.inputs else -1
-    ended = {
-        part for run in facts.commands if run.ok is not None for part in command_parts(run.text)
-    }
-    left = [
+    going_on = [
         run
         for run in facts.commands
-        if run.index > since
-        and run.ok is None
-        and run.line.startswith(LEFT_RUNNING.line)
-        and not ended.issuperset(command_parts(run.text))
+        if run.index > since and run.ok is None and run.line.startswith(LEFT_RUNNING.line)
     ]
-    return (
-        f"Not seen to end: {', '.join(f'{inline(run.text, 80)} ({run.line})' for run in left[-2:])}"
-        if left
-        else ""
-    )
+    if not going_on:
+        return ""
+    ended = {
+        part: run.index
+        for run in facts.commands
+        if run.ok is not None
+        for part in command_parts(run.text)
+    }
+    left = [
+        f"{inline(run.text, 80)} ({run.line})"
+        for run in going_on
+        if any(ended.get(part, -1) < run.index for part in command_parts(run.text))
+    ]
+    return f"Not seen to end: {', '.join(left[-2:])}" if left else ""
 
 
 _CHECKS = re.compile(
