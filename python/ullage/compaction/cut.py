@@ -1026,7 +1026,7 @@ def _facts(source: CompactionInput, cut: Cut) -> Flow[tuple[Facts, Facts]]:
     The log still holds what an earlier compaction removed: the user's messages are taken from there,
     since the previous summary has only copies, perhaps shortened ones.
     """
-    earlier = Collector()
+    earlier = Collector(ranked=False)
     yield from _fed(earlier, source.earlier, -len(source.earlier), {})
     collector = Collector(earlier)
     yield from _fed(collector, source.context[cut.start : cut.stop], cut.start, source.originals)
@@ -1034,8 +1034,9 @@ def _facts(source: CompactionInput, cut: Cut) -> Flow[tuple[Facts, Facts]]:
     yield LetOthersRun()
     if cut.start > 0:
         return facts, _unranked(source.context)
+    collector.ranked = False
     yield from _fed(collector, source.context[cut.stop :], cut.stop, source.originals)
-    whole = collector.finish(ranked=False)
+    whole = collector.finish()
     return _as_of_now(facts, whole, cut.stop), whole
 
 
@@ -1075,10 +1076,10 @@ ITEMS_AT_ONCE = 4
 
 
 def _unranked(items: Sequence[Item], first: int = 0) -> Facts:
-    collector = Collector()
+    collector = Collector(ranked=False)
     for index, item in enumerate(items, first):
         collector.feed(index, item)
-    return collector.finish(ranked=False)
+    return collector.finish()
 
 
 def _pins(job: Job, summaries: list[str]) -> tuple[Pin, ...]:

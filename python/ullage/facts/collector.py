@@ -364,9 +364,11 @@ class Collector:
     Args:
         earlier: A collector that processed what came before, including what an earlier compaction removed from
             the context: the user's words and decisions, tasks and skills continue from there.
+        ranked: Whether names, facts of results and corrections are wanted, which takes longer than all else.
     """
 
-    def __init__(self, earlier: Collector | None = None) -> None:
+    def __init__(self, earlier: Collector | None = None, *, ranked: bool = True) -> None:
+        self.ranked = ranked  # may be turned off for what follows
         self._end = 0
         self._inputs: list[UserInput] = []
         self._last_number = 0  # of a message of the user
@@ -460,9 +462,17 @@ class Collector:
 
     def _listed(self, index: int, summary: str) -> None:
         """The names that a summary holds; those that it lists with a file or command stay with it."""
-        self._names.add(_ends(plain(summary)), "summary", index)
+        self._named(plain(summary), "summary", index)
         for home, listed in homes_in(summary):
-            self._names.add(_ends(listed), "summary", index, home)
+            self._named(listed, "summary", index, home)
+
+    def _named(self, text: str, source: str, index: int, home: str = "") -> None:
+        if self.ranked:
+            self._names.add(_ends(text), source, index, home)
+
+    def _used(self, text: str) -> None:
+        if self.ranked:
+            self._shown.named(text)
 
     def _carry_inputs(self, index: int, numbered: list[tuple[int, str]]) -> None:
         """The user messages that a summary repeats, unless the messages themselves were seen.
@@ -510,9 +520,9 @@ class Collector:
             self._decisions.append(AnsweredQuestion(index, option, text))
         self._last_said, self._pending_question, self._interrupted = "", "", False
         self._close_statement()
-        self._names.add(_ends(text), "user", index)
+        self._named(text, "user", index)
         self._urls.update(dict.fromkeys(urls_in(text)))
-        self._shown.named(text)
+        self._used(text)
         if kind is Kind.PROMPT:
             typed = typed_sentences(text)
             self._lasting(index, typed)
@@ -533,7 +543,7 @@ class Collector:
             if (ended := ended_command(other)) is not None:
                 self._log.exited(*ended, index)
             what = self._launched.get(notice.call, "") or notice.who
-            self._names.add(_ends(notice.text), "result", index)
+            self._named(notice.text, "result", index)
             self._log.agents.append(AgentRun(index, what, notice.text[:2000]))
 
     def _attachment(self, index: int, item: Mapping[str, Any]) -> None:
@@ -580,18 +590,19 @@ class Collector:
         self._last_said = text
         self._pending_question = asks(text)
         self._statements.append(Statement(index, text, closing=False))
-        self._names.add(_ends(text), "assistant", index)
+        self._named(text, "assistant", index)
         decided, still_open = findings(text)
         self._settled += [Statement(index, part, closing=False) for part in decided]
         self._open.stated(text, index)
         for part in still_open:
             self._open.opened(WorkItem(index, part))
-        self._shown.named(text)
+        self._used(text)
         self._urls.update(dict.fromkeys(urls_in(text)))
 
     def _close_statement(self) -> None:
         if self._statements:
-            self._statements[-1] = replace(self._statements[-1], closing=True)
+            last = self._statements[-1]
+            self._statements[-1] = Statement(last.index, last.text, closing=True)
 
     def _call(self, index: int, block: BlockView) -> None:
         self._tool_uses += 1
@@ -606,20 +617,17 @@ class Collector:
         if not self._pending_question:
             self._interrupted = False
         source = "edit" if first.action in (Action.EDIT, Action.WRITE) else "call"
-        self._names.add(text, source, index, home)
-        self._shown.named(text)
-        for call in calls:
+        self._named(text, source, index, home)
+        self._used(text)
+        for call in calls if self.ranked else ():
             if call.action is Action.COMMAND:
-                self._commands_run(call.target, index)
+                for head in command_heads(call.target):
+                    self._names.add_command(head, index)
         self._urls.update(dict.fromkeys(urls_in(first.target)))
         if first.action is Action.SKILL:
             self._skills[first.target[:200]] = None
         elif first.name in ("EnterPlanMode", "enter_plan_mode"):
             self._plan_mode = True
-
-    def _commands_run(self, command: str, index: int) -> None:
-        for head in command_heads(command):
-            self._names.add_command(head, index)
 
     def _result(self, index: int, item: Any, block: BlockView) -> None:
         opened = self._calls.pop(clean(block.get("tool_use_id"), 200), None)
@@ -629,9 +637,10 @@ class Collector:
         if runs and outcome.ok and running_id(text):
             outcome = LEFT_RUNNING
         home = opened.home if opened else ""
-        self._names.add(_ends(text), "result", index, home)
-        read = opened is not None and opened.calls[0].action is Action.READ
-        self._shown.showed(text, index, read=read)
+        self._named(text, "result", index, home)
+        if self.ranked:
+            read = opened is not None and opened.calls[0].action is Action.READ
+            self._shown.showed(text, index, read=read)
         for branch, digest, subject in commits_in(text[:4000]):
             self._commits[digest] = Commit(index, branch, digest, subject)
         if opened is not None:
@@ -668,20 +677,15 @@ class Collector:
         self._pending_question = ""
         for question, answer in question_answers(call_input, item, text):
             self._decisions.append(AnsweredQuestion(index, question, answer))
-            self._names.add(answer, "user", index)
+            self._named(answer, "user", index)
 
-    def finish(self, *, ranked: bool = True, most_names: int = MAX_NAMES) -> Facts:
-        """The facts from all items so far.
-
-        Args:
-            ranked: Whether names, facts of results and corrections are wanted, which takes longer than all else.
-            most_names: How many names, the best.
-        """
+    def finish(self, *, most_names: int = MAX_NAMES) -> Facts:
+        """The facts from all items so far; `most_names` of the best names."""
         statements = self._statements
         steps = self._log.steps[-1:]
         if statements and not any(step.index >= statements[-1].index for step in steps):
             statements = [*statements[:-1], replace(statements[-1], closing=True)]
-        shown = self._shown.ranked() if ranked else ()
+        shown = self._shown.ranked() if self.ranked else ()
         inputs, standing = self._inputs, list({rule.text: rule for rule in self._standing}.values())
         word_counts = WordCounts(entry.text for entry in inputs)
         for rule in standing:  # asked once: it takes the words of all messages
@@ -690,7 +694,7 @@ class Collector:
         standing = [rule for rule in standing if rule.lasting or not self._talk[rule.text]]
         if len(standing) > MANY_RULES:
             standing = [rule for rule in standing if not word_counts.are_common(rule.text)]
-        if ranked:
+        if self.ranked:
             inputs, standing = superseded(inputs, standing)
         return Facts(
             inputs=tuple(inputs),
@@ -699,7 +703,7 @@ class Collector:
             commands=tuple(self._log.commands),
             failures=self._log.failures.failures(),
             steps=tuple(self._log.newest()),
-            names=self._names.ranked(self._end, most_names) if ranked else (),
+            names=self._names.ranked(self._end, most_names) if self.ranked else (),
             urls=tuple(self._urls),
             commits=tuple(self._commits.values()),
             decisions=tuple(self._decisions),

@@ -610,26 +610,31 @@ MAX_NUMBER_BITS = 256
 """Larger integers are not written out: Python refuses to beyond 4300 digits."""
 
 
-def blocks_of(item: Any) -> Iterator[BlockView]:
+def blocks_of(item: Any) -> list[BlockView]:
     """All blocks of a message, in one form for every provider."""
     message = message_of(item)
     if message is None:
-        return
+        return []
     if message.get("role") == "tool":
-        yield _openai_result(message)
-        return
+        return [_openai_result(message)]
     content = message.get("content")
-    if isinstance(content, str):
-        yield {"type": "text", "text": content}
-    elif _is_sequence(content):
-        for block in content:
-            if isinstance(block, (dict, Mapping)):  # dicts are recognised at once
-                yield block
-            elif isinstance(block, str):
-                yield {"type": "text", "text": block}
+    parts = content if type(content) is list else _as_parts(content)
+    # dicts are recognised at once
+    blocks: list[BlockView] = [
+        {"type": "text", "text": block} if isinstance(block, str) else block
+        for block in parts
+        if isinstance(block, (dict, str, Mapping))
+    ]
     calls = message.get("tool_calls")
     if calls is not None and _is_sequence(calls):
-        yield from (_openai_call(call) for call in calls if isinstance(call, (dict, Mapping)))
+        blocks += [_openai_call(call) for call in calls if isinstance(call, (dict, Mapping))]
+    return blocks
+
+
+def _as_parts(content: Any) -> Sequence[Any]:
+    if isinstance(content, str):
+        return (content,)
+    return content if _is_sequence(content) else ()
 
 
 def _is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:

@@ -663,12 +663,12 @@ def _ranked(
     asked: tuple[tuple[int, int], ...],
 ) -> CourseUnits:
     parts = [
-        (remark, at, part)
+        (remark, at, part, pairs)
         for remark in remarks
         for at, part in enumerate(
             _parts_of(remark.text if remark.closing else ANNOUNCES.sub("", remark.text))
         )
-        if remark.closing or len(_word_pairs(part)) >= LEAST_PAIRS
+        if len(pairs := _word_pairs(part)) >= (0 if remark.closing else LEAST_PAIRS)
     ]
     lines = [(file, line) for file in changed for line in _written_lines(file)]
     since, words = asked[-1][0] if asked else -1, PairWorth(end)
@@ -682,15 +682,15 @@ def _ranked(
     for text in earlier:
         words.add(text, end * EARLIER_PERCENT // 100, CLOSED_WITH)
     weighed = [
-        *((part, _weight(remark, part, since)) for remark, _, part in parts),
-        *((line, _written_weight(file, line)) for file, line in lines),
-        *((text, CLOSING_WEIGHT) for text in earlier),
+        *((part, _weight(remark, part, since), pairs) for remark, _, part, pairs in parts),
+        *((line, _written_weight(file, line), _word_pairs(line)) for file, line in lines),
+        *((text, CLOSING_WEIGHT, _word_pairs(text)) for text in earlier),
     ]
     places = iter(told_first(weighed, words, elsewhere))
-    leads = [_lead(remark, asked) for remark, _, _ in parts]
+    leads = [_lead(remark, asked) for remark, *_ in parts]
     course = [
         (remark.index, Unit(part, 2 + place, lead, remark.index + 1, place=at))
-        for (remark, at, part), lead, place in zip(parts, leads, places, strict=False)
+        for (remark, at, part, _), lead, place in zip(parts, leads, places, strict=False)
     ]
     heads = {file.path: (f"- Of what was written to `{short_path(file.path)}`:", at) for at, file in enumerate(changed)}  # fmt: skip
     written = [
@@ -865,11 +865,15 @@ class PairWorth:
 
     def __call__(self, pair: WordPair) -> float:
         """What this pair is worth."""
-        closing, remarks, wrote, called = (counts[pair] for counts in self._counts)
-        used = 1 + 1.5 * log1p(closing) + log1p(remarks) + 0.5 * (wrote > 0) + 0.5 * (called > 0)
-        size = sum(min(len(word), LONG_WORD) if len(word) > 1 else SIGN for word in pair)
+        closing, remarks, wrote, called = self._counts
+        used = 1 + 1.5 * log1p(closing.get(pair, 0)) + log1p(remarks.get(pair, 0))
+        used += 0.5 * (pair in wrote) + 0.5 * (pair in called)
         recent = (self._last.get(pair, 0) / self._end) ** AGES
-        return used * (OLD + recent) * size
+        return used * (OLD + recent) * (_letters(pair[0]) + _letters(pair[1]))
+
+
+def _letters(word: str) -> int:
+    return min(len(word), LONG_WORD) if len(word) > 1 else SIGN
 
 
 AGES, OLD = 4, 1 / 15
@@ -884,22 +888,21 @@ LONG_WORD, SIGN = 12, 3
 
 
 def told_first(
-    parts: Sequence[tuple[str, float]],
+    parts: Sequence[tuple[str, float, list[WordPair]]],
     worth: Callable[[WordPair], float],
     elsewhere: Iterable[str] = (),
 ) -> list[int]:
     """The place of each text in the order in which they are taken: most of what is worth saying and not said yet, for its length.
 
     Args:
-        parts: Texts and their weights.
+        parts: Texts, their weights and their words side by side.
         worth: Of two words side by side.
         elsewhere: Texts that stand elsewhere.
     """
-    pairs = [set(_word_pairs(text)) for text, _ in parts]
     covered = {pair for text in elsewhere for pair in _word_pairs(text[:MOST_COUNTED])}
-    worths = {pair: worth(pair) for pair in set().union(*pairs) - covered}
-    pairs = [words - covered for words in pairs]
-    sizes = [_bytes(text) + 10 for text, _ in parts]
+    pairs = [set(words) - covered for _, _, words in parts]
+    worths = {pair: worth(pair) for pair in set().union(*pairs)}
+    sizes = [_bytes(text) + 10 for text, _, _ in parts]
 
     def missing(at: int) -> float:
         return -parts[at][1] * sum(map(worths.__getitem__, pairs[at])) / sizes[at]
