@@ -6,7 +6,7 @@ process, and cheap. The caller checks the whole against the real count and scale
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import add
 from typing import NamedTuple
@@ -25,6 +25,9 @@ class Unit(NamedTuple):
     of: int = 0  # number of that text
     fenced: bool = False  # the pieces of that text are lines of code or a document, below the lead
     place: int = 0  # among the pieces of that text
+    short: str = (
+        ""  # instead of the text, where that does not fit; empty: nothing stands in its place
+    )
 
 
 def cost(text: str) -> int:
@@ -96,19 +99,28 @@ def inline(text: str, chars: int) -> str:
     return "`" + one_line(text, chars).replace("`", "'") + "`"
 
 
-def fill(units: Sequence[Unit], tokens: int, left_out: str = "") -> str:
+LeftOut = Callable[[Sequence[Unit]], str]
+"""Names what did not fit, as in `3 older steps`."""
+
+
+def counted(words: str) -> LeftOut:
+    """Its number, as in `{} older steps`."""
+    return lambda units: words.format(len(units))
+
+
+def fill(units: Sequence[Unit], tokens: int, left_out: LeftOut | None = None) -> str:
     """The units that fit, in their own order, those of lowest rank first.
 
     Args:
         units: What could be said; equal ranks go by place.
         tokens: How much may be.
-        left_out: Said with the number of units that did not fit, as in `{} older steps`.
+        left_out: Names those that did not fit; `None`: nobody does.
     """
-    chosen = fitting(units, tokens - (cost(left_out) if left_out else 0))
-    text = lines_of(chosen)
-    missing = sum(not unit.lead for unit in units) - sum(not unit.lead for unit in chosen)
+    chosen = _fitting(units, tokens - (cost(left_out(units)) if left_out else 0))
+    text = lines_of([*chosen.values()])
+    missing = [u for place, u in enumerate(units) if place not in chosen and not u.lead]
     if missing and left_out and text:
-        return f"({left_out.format(missing)} left out)\n{text}"
+        return f"({left_out(missing)} left out)\n{text}"
     return text
 
 
@@ -119,18 +131,27 @@ def fitting(units: Sequence[Unit], tokens: int) -> list[Unit]:
         units: What could be said; equal ranks go by place.
         tokens: How much may be.
     """
-    chosen: set[int] = set()
+    return [*_fitting(units, tokens).values()]
+
+
+def _fitting(units: Sequence[Unit], tokens: int) -> dict[int, Unit]:
+    """By their places."""
+    chosen: dict[int, Unit] = {}
     begun: set[tuple[str, int]] = set()
     for place, unit in sorted(enumerate(units), key=lambda pair: (pair[1].rank, pair[0])):
         text = (unit.lead, unit.of)
-        price = cost(unit.text) + GAP_TOKENS * bool(unit.lead and not unit.fenced)
+        around = GAP_TOKENS * bool(unit.lead and not unit.fenced)
         if unit.lead and text not in begun:
-            price += cost(unit.lead) + FENCE_TOKENS * unit.fenced
+            around += cost(unit.lead) + FENCE_TOKENS * unit.fenced
+        price = around + cost(unit.text)
+        if price > tokens and unit.short:
+            unit = unit._replace(text=unit.short)
+            price = around + cost(unit.text)
         if price <= tokens:
-            chosen.add(place)
+            chosen[place] = unit
             begun.add(text)
             tokens -= price
-    return [unit for place, unit in enumerate(units) if place in chosen]
+    return dict(sorted(chosen.items()))
 
 
 FENCE_TOKENS, GAP_TOKENS = 3, 1

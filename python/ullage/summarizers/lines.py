@@ -1018,7 +1018,7 @@ def pending(facts: Facts) -> list[Unit]:
     if age := _older_than(facts, [row for row in rows if row.open]):
         units.append(Unit(age, -ESSENTIAL))
     units.extend(
-        Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at)
+        Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at, short=_short_row(row))
         for at, row in enumerate(rows)
     )
     units.extend(_work_units(facts))
@@ -1080,6 +1080,10 @@ def words_by_line(facts: Facts) -> str:
 def work_line(work: WorkItem) -> str:
     """What was said to be to do, with its state."""
     return work_row(work, one_line(work.text, 300))
+
+
+def _short_row(task: Task) -> str:
+    return task_row(replace(task, call="", error=""), one_line(task.subject, 60))
 
 
 def task_line(task: Task) -> str:
