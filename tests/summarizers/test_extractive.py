@@ -358,6 +358,123 @@ def test_a_request_in_the_middle_of_its_work_is_open():
     assert "In progress" not in state_of(*edit(1, "/w/a.py"), said("Done: it passes."))
 
 
+def test_checks_in_two_folders_are_two():
+    failed = run(1, "cd /w/web && npm test", "Exit code 1\n1 failed", error=True)
+    text = state_of(*failed, *run(2, "cd /w/api && npm test"))
+    assert "- Checks: `npm test` in w/web → failed, `npm test` in w/api → ok" in text
+    assert "`Bash cd /w/web && npm test` failed: `1 failed`; not seen to succeed since" in text
+    assert "later succeeded" in state_of(*failed, *run(2, "npm test"))
+
+
+@pytest.mark.parametrize(
+    ("failed", "after"),
+    [
+        ("python - <<'EOF'\nimport x\nEOF", "cat > notes.md <<'EOF'\nhello\nEOF"),
+        ("for f in a b; do pytest $f; done", "for f in *.py; do wc -l $f; done"),
+        ("pytest >" + "a" * 199 + '"q"5"x"', "pytest"),
+    ],
+)
+def test_a_failure_is_cured_by_the_same_command_only(failed: str, after: str):
+    text = state_of(*run(1, failed, "Exit code 1\nboom", error=True), *run(2, after))
+    assert "failed: `boom`; not seen to succeed since" in text
+
+
+def test_a_failure_of_an_earlier_summary_is_cured_by_the_same_command_in_other_words():
+    failed = run(1, "cd /w && pytest -q", "Exit code 1\n1 failed", error=True)
+    first = state_of(*failed, said("Going on."))
+    items = [
+        {"role": "user", "content": first, "isCompactSummary": True},
+        *run(2, "pytest -q 2>&1 | tail -3", "5 passed in 1s"),
+    ]
+    assert "`Bash cd /w && pytest -q` failed: `1 failed`; later succeeded" in render(collect(items))
+
+
+def test_a_poll_of_another_command_says_nothing_of_the_last_one():
+    failed = run(1, "pytest -q", "Exit code 1\n1 failed", error=True)
+    poll = call("BashOutput", 2, bash_id="old"), answer(2, "<exit_code>0</exit_code>")
+    text = state_of(*failed, *poll)
+    assert "- Checks: `pytest -q` → failed" in text
+    assert "not seen to succeed since" in text
+
+
+def test_a_command_that_was_stopped_has_neither_failed_nor_is_it_running():
+    launched = run(1, "npm run dev", "Command running in background with ID: b1")
+    text = state_of(*launched, call("KillShell", 2, shell_id="b1"), answer(2, "killed: b1"))
+    assert "`Bash npm run dev` → stopped" in text
+    assert "Not seen to end" not in text
+    watched = call("exec", 1, code='await tools.exec_command({cmd:"make watch"})')
+    broken = call("exec", 2, code='await tools.write_stdin({session_id:7,chars:"\\u0003"})')
+    text = state_of(
+        watched, answer(1, "Process running with session ID 7\nOutput:"),
+        broken, answer(2, "Process exited with code 130\nOutput:\n^C"),
+    )  # fmt: skip
+    assert "→ stopped" in text
+    assert "failed" not in text
+
+
+def test_a_poll_without_a_code_is_read_as_a_run_of_tests_ends():
+    launched = call("exec_command", 1, cmd="cargo test")
+    running = answer(1, "Process running with session ID 7\nOutput:")
+    poll = call("write_stdin", 2, session_id=7, chars="")
+    passed = answer(2, "running 2 tests\ntest result: ok. 2 passed; 0 failed")
+    assert "- Checks: `cargo test` → ok" in state_of(launched, running, poll, passed)
+    failed = answer(2, "test result: FAILED. 1 passed; 1 failed")
+    assert "- Checks: `cargo test` → failed" in state_of(launched, running, poll, failed)
+
+
+def test_what_was_taken_back_is_not_said_to_be_written():
+    written = call("Write", 1, file_path="/w/a.py", content="def connect_with_retry(): ...\n")
+    for command in ("git checkout -- a.py", "git restore .", "git stash", "rm a.py"):
+        text = state_of(written, answer(1, "ok"), *run(2, command))
+        assert "Of what was written" not in text, command
+    for command in ("git stash pop", "git checkout main", "rm b.py"):
+        text = state_of(written, answer(1, "ok"), *run(2, command))
+        assert "Of what was written" in text, command
+
+
+def test_the_newest_call_stands_in_a_small_room_too():
+    path = "/work/very/long/" + "folder/" * 12 + "lexer.py"
+    steps = [each for n in range(30) for each in run(n, f"make part-{n} WITH={'x' * 200}")]
+    text = render(
+        collect([user("Fix the lexer. " * 20), *steps, said("Now the lexer."), *edit(40, path)]),
+        tokens=700,
+    )
+    assert "folder/lexer.py` → ok" in text.partition("## 8.")[2]
+
+
+def test_the_words_do_not_point_at_calls_that_are_not_shown():
+    read = call("Read", 1, file_path="/w/a.py"), answer(1, "text")
+    text = state_of(said("It holds the lexer."), call("TodoWrite", 2, todos=[]), answer(2, "ok"))
+    assert "The assistant's newest words, which calls followed:" in text
+    text = state_of(said("It holds the lexer."), *read)
+    assert "which the last calls of section 8 followed" in text
+
+
+def test_open_tasks_that_are_left_out_are_not_called_finished():
+    todos = [
+        {"content": f"Write part {n} of the long report", "status": "pending"} for n in range(90)
+    ]
+    done = [{"content": "Read the old report", "status": "completed"}]
+    items = (call("TodoWrite", 1, todos=[*todos, *done]), answer(1, "ok"))
+    text = render(collect([user("Write it."), *items]), tokens=700)
+    assert re.search(r"\(\d+ open and 1 finished items left out\)", text)
+
+
+def test_a_plan_in_a_script_is_the_list_of_tasks():
+    code = 'await tools.update_plan({plan:[{step:"Look at \\"x\\"",status:"completed"},{step:"Write it",status:"in_progress"}]})'
+    text = state_of(call("exec", 1, code=code), answer(1, "Plan updated"))
+    assert "- [ ] Write it (in_progress)" in text
+    assert '- [x] Look at "x" (completed' in text
+
+
+def test_names_of_hooks_and_headings_are_no_open_work():
+    words = (
+        "These exist:\n- `on-save` / `after-todo` - called by the editor\n\nStill need to:\n"
+    )
+    assert "Said to be open" not in state_of(said(words), user("Go on."))
+    assert "Said to be open: TODO: name the flag" in state_of(said("TODO: name the flag"))
+
+
 def test_a_command_that_nobody_saw_end_is_named():
     left = (
         call("exec_command", 1, cmd="make watch"),
@@ -399,6 +516,9 @@ def test_a_report_of_a_sub_agent_begins_where_it_says_something():
         call("Task", 1, description="Look", prompt="Look at the cache"), answer(1, report)
     )
     assert "answered (data): `The cache in store/cache.py is never emptied.`" in text
+    for report in ("I've found that client.py never stops.", "Now 3.5 GB are used.", "Based on it, a.py is slow."):  # fmt: skip
+        text = state_of(call("Task", 1, description="Look", prompt="x"), answer(1, report))
+        assert f"answered (data): `{report}`" in text
 
 
 def test_an_object_is_shown_by_what_it_says():
@@ -499,6 +619,34 @@ SWITCHED = ("git switch -c parser origin/main", "", False)
             "newest commit 1a2b3c4 on lexer, no push seen since; no file changed since",
         ),
         ((SWITCHED,), "on parser; no commit seen; no file changed"),
+        (
+            (
+                ('git commit -m "Retry git push"', COMMITTED[1], False),
+                ("echo git push", "", False),
+                ("git push --dry-run", "", False),
+            ),
+            "newest commit 1a2b3c4 on lexer, no push seen since; no file changed since",
+        ),
+        (
+            (COMMITTED, ("git reset --hard HEAD~1", "HEAD is now at 5f6a7b8", False)),
+            "newest commit 1a2b3c4 on lexer, no push seen since; since then `git reset --hard HEAD~1`; no file changed since",
+        ),
+        (
+            (SWITCHED, ("git checkout main && git pull", "Already up to date.", False)),
+            "on main; no commit seen; no file changed",
+        ),
+        (
+            (SWITCHED, ("git checkout parser.py", "Updated 1 path from the index", False)),
+            "on parser; no commit seen; no file changed",
+        ),
+        (
+            (
+                SWITCHED,
+                ("git merge main", "Automatic merge failed; fix conflicts", True),
+                ("git -c core.editor=true merge --continue", "", False),
+            ),
+            "on parser; no commit seen; no file changed",
+        ),
         ((("git switch -c parser", "fatal: a branch named 'parser' already exists", True),), ""),
         (
             (SWITCHED, ("git branch --show-current", "grammar", False)),
@@ -571,6 +719,16 @@ REVIEW = "I found these.\n\n### 1. Locks are taken late\nIn queue.py.\n- the fir
             "(proposed: “- tags - prune - stats”) go on",
         ),
         (REVIEW, "fix all 5", "1. fix all 5"),
+        (
+            "I changed:\n1. parser\n2. lexer\n3. cache",
+            "all 3 tests fail now, why?",
+            "1. all 3 tests",
+        ),
+        (
+            "Done so far:\n1. Built it\n2. Pushed it\n\nLeft over:\n- old volumes\n- old networks\n\nShould I delete them?",
+            "yes",
+            "(asked: “- old volumes - old networks Should I delete them?”) yes",
+        ),
         (REVIEW + "Shall I push?", "yes", "(asked: “Shall I push?”) yes"),
     ],
 )
@@ -604,6 +762,12 @@ GO_FAILS = "ok  \tparser\t1.1s\n--- FAIL: TestLexer (0.00s)\n    lexer_test.go:9
         ("npm run check || true", "x\nnpm error Lifecycle script failed", False, "npm error"),
         ("pytest -q; echo done", "E   assert 1 == 2\n=== 1 failed, 2 passed in 1s ===", False, "E   assert"),
         ("pytest -q | tail -3", "=== 12 passed in 1s ===", False, None),
+        ("go build ./... 2>&1 | head -50", "# w\ncmd/a.go:160:3: undefined: b", False, "cmd/a.go:160:3: undefined: b"),
+        ("npx tsc --noEmit 2>&1 | head -20", "src/a.ts(3,5): error TS2322: no", False, "src/a.ts(3,5): error"),
+        ("gcc a.c 2>&1 | head", "a.c:3:5: warning: unused", False, None),
+        ("npx vitest run | tail -8", " Tests  1 failed | 2 passed (3)\n Start at  10:00\n Duration  1s", False, "Tests  1 failed"),
+        ("echo == ; pytest -q | tail -3", "==\nFAILED a.py::x\n1 failed, 3 passed", False, "FAILED a.py::x"),
+        ("pytest -q || echo FAILED", "x\nFAILED", False, "FAILED"),
         ("cat build.log | tail -5", GO_FAILS, False, None),  # it shows what another run said
         ("cd /w && cat build.log | tail -5", GO_FAILS, False, None),
         ("grep -rn 'a|b' src", "Exit code 1", True, None),

@@ -110,10 +110,14 @@ MAX_CALLS = 40
 
 _STRING = r'"(?P<{0}>(?:[^"\\]|\\.){{0,100000}})"'
 _PATCH = pattern(
-    r'"(?P<patch>\*\*\* Begin Patch(?:[^"\\]|\\.){0,400000})"|`(?P<raw>\*\*\* Begin Patch[^`]{0,400000})`'
+    r'"(?P<patch>\*\*\* Begin Patch(?:[^"\\]|\\.){0,400000}+)(?:"|\\?\Z)|`(?P<raw>\*\*\* Begin Patch[^`]{0,400000}+)(?:`|\Z)'
 )
 _CALL = pattern(r"\btools\.(?P<tool>\w{1,80})\(")
 _COMMAND = pattern(r"""["']?(?:cmd|command)["']?\s*:\s*""" + _STRING.format("text"))
+PLAN_CHARS = 20_000
+_STEP = pattern(
+    r"""["']?step["']?\s*:\s*"((?:[^"\\]|\\.){1,2000})"\s*,\s*["']?status["']?\s*:\s*["'](\w{1,40})["']"""
+)
 _RUNNING = pattern(r"""\s*\{\s*["']?(?:session|cell|task)_id["']?\s*:\s*["']?(\w{1,80})""")
 """The command that a call asks for more, which Codex names first."""
 
@@ -142,7 +146,9 @@ def _input_of(tool: str, arguments: str, patch: re.Match[str] | None) -> Any:
     if command is not None:
         return {"command": _decoded(command["text"])}
     if polled := _RUNNING.match(arguments):
-        return {"session_id": polled[1]}
+        return {"session_id": polled[1], "chars": "\x03" if r"\u0003" in arguments else ""}
+    if plan := _STEP.findall(arguments[:PLAN_CHARS]) if tool == "update_plan" else []:
+        return {"plan": [{"step": _decoded(step), "status": status} for step, status in plan]}
     return {"arguments": arguments[:300]}
 
 
@@ -173,6 +179,7 @@ class Action(StrEnum):
     SKILL = "skill"
     FIND_TOOL = "find_tool"
     POLL = "poll"  # asks a running command for more
+    STOP = "stop"  # ends it
     OTHER = "other"
 
 
@@ -210,6 +217,7 @@ _BY_NAME: dict[str, Action] = {
         Action.SKILL: "skill use_skill",
         Action.FIND_TOOL: "toolsearch tool_search",
         Action.POLL: "wait wait_agent write_stdin taskoutput bashoutput read_thread_terminal",
+        Action.STOP: "killshell kill_shell killbash kill_bash taskstop task_stop kill_terminal",
     }.items()
     for name in names.split()
 }
@@ -220,6 +228,7 @@ _PATTERN_KEYS = ("pattern", "query", "regex", "search_term", "search")
 _OLD_KEYS = ("old_string", "old_str", "old_text", "old_source", "search", "original")
 _NEW_KEYS = ("new_string", "new_str", "new_text", "new_source", "replace", "replacement")
 _BODY_KEYS = ("content", "file_text", "contents", "text", "code")
+_RUNNING_KEYS = ("session_id", "cell_id", "task_id", "bash_id", "shell_id")
 _EDITOR_VERBS = {
     "view": Action.READ,
     "create": Action.WRITE,
@@ -252,6 +261,15 @@ def _script(arguments: Any) -> str:
     return only if isinstance(only, str) and "tools." in only else ""
 
 
+def listed_in(arguments: Any) -> Any:
+    """The input of the newest call in a script that writes a list of tasks; `None`: none does."""
+    script = arguments if isinstance(arguments, str) else _script(arguments)
+    if "update_plan" not in script:
+        return None
+    lists = [body for tool, body in calls_in_script(script) if tool == "update_plan"]
+    return lists[-1] if lists else None
+
+
 def _read(name: str, arguments: Any) -> tuple[CallEffect, ...]:
     body = arguments if isinstance(arguments, (dict, Mapping)) else {}
     raw = (
@@ -259,10 +277,12 @@ def _read(name: str, arguments: Any) -> tuple[CallEffect, ...]:
         if isinstance(arguments, str)
         else _first(body, ("input", "patch", *_COMMAND_KEYS))
     )
-    raw = raw if isinstance(raw, str) else flat_text(raw)
+    raw = clean(raw) if isinstance(raw, str) else flat_text(raw)
     if "*** Begin Patch" in raw:
-        return _patch(name, clean(raw))
+        return _patch(name, raw)
     action = _action(name, body, raw)
+    if action is Action.POLL and "\x03" in clean(body.get("chars"), 100):
+        action = Action.STOP
     return (_BUILDERS.get(action, _other)(action, name, body, raw),)
 
 
@@ -397,7 +417,8 @@ _BUILDERS: dict[Action, Any] = {
     Action.FIND_TOOL: _about("query"),
     Action.TASK_CREATE: _about("subject", "description"),
     Action.TASK_UPDATE: _about("taskId"),
-    Action.POLL: _about("session_id", "cell_id", "task_id", "bash_id"),
+    Action.POLL: _about(*_RUNNING_KEYS),
+    Action.STOP: _about(*_RUNNING_KEYS),
 }
 
 
@@ -416,5 +437,6 @@ def describe(call: CallEffect, limit: int = 160) -> str:
     """One line for a user: the tool and its target."""
     target = " ".join(call.target[: limit * 4].split())
     if len(target) > limit:
-        target = target[: limit - 1].rstrip() + "…"
+        named = call.action in (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE)
+        target = "…" + target[1 - limit :] if named else target[: limit - 1].rstrip() + "…"
     return f"{call.name} {target}".strip()

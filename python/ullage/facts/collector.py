@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from ullage._engine import core
-from ullage.facts.calls import Action, CallEffect, read_call
+from ullage.facts.calls import Action, CallEffect, listed_in, read_call
 from ullage.facts.model import (
     AgentRun,
     AnsweredQuestion,
@@ -220,7 +220,7 @@ _DECIDED = (
 )
 _OPEN = (
     r"^[\s>*-]{0,8}(?:\[ \]\s?\S|(?:todo|fixme|open|remaining|left to do|still (?:to do|open)|not yet done|outstanding|follow[- ]ups?|next steps?)\b\s?[:(-])|"
-    r"\b(?:TODO|FIXME)\b(?! comment)|\bstill (?:need|needs|have|has) to\b|\bremains to be\b|\bnot yet (?:done|implemented|covered|tested)\b|"
+    r"(?<![\w`/-])(?:TODO|FIXME)\b(?! comment|[`-])|\bstill (?:need|needs|have|has) to\b(?!\W*$)|\bremains to be\b|\bnot yet (?:done|implemented|covered|tested)\b|"
     r"\bleft (?:open|undone|to do)\b"
 )
 _SETTLES = SearchedPatterns((_DECIDED, _OPEN))
@@ -541,7 +541,11 @@ class Collector:
         for other in others:
             notice = notified(other)
             if (ended := ended_command(other)) is not None:
-                self._log.exited(*ended, index)
+                name, code = ended
+                if code is None:
+                    self._log.stopped(name)
+                else:
+                    self._log.exited(name, code, index)
             what = self._launched.get(notice.call, "") or notice.who
             self._named(notice.text, "result", index)
             self._log.agents.append(AgentRun(index, what, notice.text[:2000]))
@@ -641,14 +645,17 @@ class Collector:
         if self.ranked:
             read = opened is not None and opened.calls[0].action is Action.READ
             self._shown.showed(text, index, read=read)
-        for branch, digest, subject in commits_in(text[:4000]):
-            self._commits[digest] = Commit(index, branch, digest, subject)
         if opened is not None:
+            if opened.calls[0].action in (Action.COMMAND, Action.POLL):
+                for branch, digest, subject in commits_in(_ends(text)):
+                    self._commits[digest] = Commit(index, branch, digest, subject)
             if opened.calls[0].action is Action.AGENT and is_launch(text):
                 self._launched[launched_as(text) or opened.id] = opened.calls[0].target[:2000]
             self._log.ended(opened.calls, opened.at, outcome, text)
             self._tried(opened, outcome)
-            if outcome.ok and opened.calls[0].action not in (Action.COMMAND, Action.AGENT):
+            if outcome.ok and (listed := listed_in(opened.call_input)) is not None:
+                self._board.done(Action.TODO, listed, text, opened.at, opened.id)
+            elif outcome.ok and opened.calls[0].action not in (Action.COMMAND, Action.AGENT):
                 self._succeeded(opened, _Answer(index, item, text))
         if outcome.feedback:
             self._input(index, outcome.feedback, Kind.FEEDBACK)

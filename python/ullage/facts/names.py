@@ -58,7 +58,7 @@ _TYPED = re.compile(
 """A text inside a command, such as the message of a commit: none of its lines is run."""
 
 _RUNNERS = frozenset({"run", "exec", "tool", "x", "-m"})
-MAX_COMMAND = 4_000
+MAX_COMMAND = 2_000
 
 
 def command_heads(command: str) -> list[str]:

@@ -999,10 +999,12 @@ def _said_otherwise(
     """The everyday word that a sentence takes back, in the newest message that says nearly the same of the same thing."""
     if not _TAKES_BACK.search(sentence):
         return []
+    weak = all(match[0].lower().startswith("make") for match in _TAKES_BACK.finditer(sentence))
     for at in range(len(before) - 1, -1, -1):
         for whole, bare in before[at]:
             words = _topics(whole)
-            alike = len(words & about) * 2 >= len(words)
+            shared = len(words & about)
+            alike = shared * 2 >= len(words) and (shared > 1 or not weak)
             if alike and 2 <= len(words) <= MOST_TOPICS and not bare.endswith(("?", "？")):
                 on_topic = [word for word in _WORD.findall(whole) if _topics(word) & words]
                 return [(at, ([w for w in on_topic if not _topics(w) & about] or on_topic)[-1])]

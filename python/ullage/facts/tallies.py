@@ -84,13 +84,21 @@ def read_outcome(text: str, *, is_error: bool) -> CallOutcome:
 PIPED = re.compile(r"\|\s*(?:head|tail|grep|rg|sed|awk|cat|less|sort|uniq|tee|wc)\b[^|;&]*$")
 """A command's end that only picks lines of its output; its exit code is that of the picking."""
 
-_HIDES_CODE = re.compile(rf"{PIPED.pattern}|\|\|\s*(?:true|:)\s*$|;\s*(?:true|echo\b[^;|&]*)$")
+_HIDES_CODE = re.compile(
+    rf"{PIPED.pattern}|\|\|\s*(?:true|:|echo\b[^;|&]*)\s*$|;\s*(?:true|echo\b[^;|&]*)$"
+)
 _FAILED_RUN = re.compile(
     r"FAIL(?:ED)?(?:[\s:]|$)|(?:\[[\w:.-]+\] )?ERROR task failed|npm (?:ERR!|error)|BUILD FAILED|make(?:\[\d+\])?: \*\*\*|error(?:\[E\d+\])?: |"
-    r"exit status [1-9]|test result: FAILED|(?:=+ )?[1-9]\d* failed\b|Tests?:.*\b[1-9]\d* failed\b|Found [1-9]\d* errors?\b|✖ \d+ problems? \([1-9]"
+    r"exit(?: status| code)?:? [1-9]|test result: FAILED|(?:=+ )?[1-9]\d* fail(?:ed|ing)\b|Tests?\b.*\b[1-9]\d* failed\b|Found [1-9]\d* errors?\b|✖ \d+ problems? \([1-9]|"
+    # a compiler's place; in a table or a search the line would not begin with it, or the command only looks
+    r"[\w./-]{1,200}\.\w{1,5}(?:\(\d+,\d+\)|:\d+:\d+): (?!warning|note|info)"
 )
 """How test runners and compilers end their output when something failed."""
 
+_PASSED_RUN = re.compile(
+    r"test result: ok|(?:=+ )?\d+ pass(?:ed|ing)\b(?!.*\d failed)|Tests?\b.*\b\d+ passed\b|ok\s+\S+\s+(?:\d|\(cached)|Finished\b|All checks passed|BUILD SUCCESS|Done in \d|no issues found",
+    re.I,
+)
 LAST_CHARS, LAST_LINES = 1_000, 4
 """Of an output, in which such an end is looked for: what is printed after a test run is short."""
 
@@ -103,12 +111,12 @@ def ran(command: str, outcome: CallOutcome, text: str) -> CallOutcome:
     """The outcome of a shell command whose exit code says something else: of a search that found nothing, or of the `tail` that shortens a test's output."""
     if (
         outcome.exit_code == 1
-        and _FINDS.match(_CD.sub("", _QUOTED.sub("''", command)))
+        and _FINDS.match(_CD.sub("", _QUOTED.sub("''", command[:COMMAND_CHARS])))
         and (not outcome.line or outcome.line.startswith(_NO_OUTPUT))
     ):
         return CallOutcome(True, 1, "", "")  # their code for "no match"
     hidden = outcome.ok and outcome.exit_code in (None, 0) and _HIDES_CODE.search(command)
-    if not hidden or only_looks(command_key(command)):
+    if not hidden or only_looks(command):
         return outcome
     if not any(
         _FAILED_RUN.match(line.strip()) for line in text[-LAST_CHARS:].splitlines()[-LAST_LINES:]
@@ -338,9 +346,34 @@ class FileTally:
             use = self._files[path] = _Use(index)
         use.add(call, index)
 
+    def undone(self, command: str) -> None:
+        """A command went through that may have taken changes of files back, or deleted them."""
+        if _UNDOES.search(command) is None:
+            return
+        for step in command_steps(command):
+            undoes = _UNDOES.match(step)
+            if undoes is None:
+                continue
+            named = [word for word in step[undoes.end() :].split() if not word.startswith("-")]
+            everything = undoes["all"] or "." in named
+            for path, use in self._files.items():
+                if everything or any(_names_file(name, path) for name in named):
+                    use.undo(deleted=undoes["rm"] is not None)
+
     def files(self) -> tuple[FileUse, ...]:
         """All files."""
         return tuple([use.of(path) for path, use in self._files.items()])
+
+
+_UNDOES = re.compile(
+    r"(?P<all>git reset --hard\b|git stash(?: push| save)?(?: -\S+)*$)|git (?:checkout(?: \S+)? --|restore)(?= )|(?P<rm>(?:git )?rm )"
+)
+"""What takes back what was written to files since the newest commit; `git stash` all of it."""
+
+
+def _names_file(name: str, path: str) -> bool:
+    name = name.removeprefix("./").rstrip("/")
+    return f"/{path}".endswith(f"/{name.lstrip('/')}") or path.startswith(f"{name}/")
 
 
 class _Use:
@@ -385,6 +418,12 @@ class _Use:
             if call.code.strip():
                 self.written = (*self.written[1 - MAX_WRITTEN :], (last, call.code[:MAX_CODE]))
 
+    def undo(self, *, deleted: bool) -> None:
+        """What was written to it was taken back."""
+        self.written, self.deleted = (), deleted
+        if not deleted:
+            self.changed_at, self.edits, self.writes = -1, 0, 0
+
     def of(self, path: str) -> FileUse:
         done = (self.reads, self.edits, self.writes, self.deleted)
         return FileUse(
@@ -421,14 +460,17 @@ def merge_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], 
     return tuple(merged)
 
 
-_CD = re.compile(r"^cd \S+ ?(?:&&|;) ?")
+COMMAND_CHARS = 2_000
+"""Of a command that are read: what follows is a text or a program inside it."""
+
+_CD = re.compile(r"^cd (\S+) ?(?:&&|;) ?")
 _TAIL = re.compile(r" ?(?:2>&1 ?)?\| ?(?:head|tail|grep|rg|less|cat|wc)\b.*$| ?2>&1$")
 """For commands with single spaces only: the pattern would try every split of a longer run."""
 
 
 def command_key(command: str) -> str:
     """A command without parts that do not change its meaning: a leading `cd`, a trailing pager or filter."""
-    core = " ".join(command[:2000].split())
+    core = " ".join(command[:COMMAND_CHARS].split())
     return _TAIL.sub("", _CD.sub("", core)).strip()
 
 
@@ -442,21 +484,64 @@ _NO_WORK = re.compile(r"^(?:cd|echo|export|set|sleep|true|pwd|source|mkdir -p)\b
 def command_parts(command: str) -> tuple[str, ...]:
     """The commands on which the exit code depends, in order, each without what does not change its meaning: variables, redirections, a pager.
 
-    Of `a && b` both, of `a; b` the second, unless that does no work.
+    Of `a && b` both, of `a; b` the second, unless that does no work. A loop, and a text that does not end, is one.
     """
-    quotes: list[str] = []
-
-    def hide(match: re.Match[str]) -> str:
-        quotes.append(match[0])
-        return f"\0{len(quotes) - 1}\0"
-
-    text = command[:2000].replace("\0", "")
-    text = _QUOTED.sub(hide, text) if "'" in text or '"' in text else text
-    for segment in reversed(_FOLLOWS.split(text)):
+    text, hidden = _without_texts(command)
+    segments = _FOLLOWS.split(text)
+    if "<<" in text or any(map(_BLOCK.match, segments)):
+        return (command_key(command),)
+    for segment in reversed(segments):
         cores = map(_core, segment.split("&&"))
         if parts := dict.fromkeys(core for core in cores if not _NO_WORK.match(core)):
-            return tuple([_HIDDEN.sub(lambda match: quotes[int(match[1])], part) for part in parts])
+            return tuple([_whole(part, hidden) for part in parts])
     return ()
+
+
+@lru_cache(maxsize=512)
+def command_steps(command: str) -> tuple[str, ...]:
+    """All that a command does, in order, each with `''` in place of texts and of quotations of more than a word."""
+    text, hidden = _without_texts(command)
+
+    def shown(match: re.Match[str]) -> str:
+        quoted = hidden[int(match[1])]
+        return quoted[1:-1] if _WORD_ALONE.fullmatch(quoted) else "''"
+
+    parts = [part for segment in _FOLLOWS.split(text) for part in segment.split("&&")]
+    return tuple(filter(None, (_HIDDEN.sub(shown, _core(part)) for part in parts)))
+
+
+def folder_of(command: str) -> str:
+    """Where a command says that it runs; empty: where the one before did."""
+    match = _CD.match(" ".join(command[:COMMAND_CHARS].split()))
+    return match[1].rstrip("/") if match else ""
+
+
+def same_folder(one: str, other: str) -> bool:
+    """Whether two commands may have run in one folder."""
+    return not one or not other or one == other
+
+
+def _without_texts(command: str) -> tuple[str, list[str]]:
+    """A command with marks in place of quotations and of texts inside it, and these."""
+    hidden: list[str] = []
+
+    def hide(match: re.Match[str]) -> str:
+        hidden.append(match[0])
+        return f"\0{len(hidden) - 1}\1"
+
+    text = command[:COMMAND_CHARS].replace("\0", "").replace("\1", "")
+    if "<<" in text:
+        text = _HEREDOC.sub(lambda match: hide(match) + match["rest"], text)
+    if "'" in text or '"' in text:
+        text = _QUOTED.sub(hide, text)
+    return text, hidden
+
+
+def _whole(part: str, hidden: Sequence[str]) -> str:
+    """A part with what the marks in it stand for; a quotation may hold the mark of a text."""
+    for _ in range(2):
+        part = _HIDDEN.sub(lambda match: hidden[int(match[1])], part)
+    return part
 
 
 def _core(part: str) -> str:
@@ -464,7 +549,13 @@ def _core(part: str) -> str:
     return command_key(_REDIRECTED.sub("", part) if ">" in part else part)
 
 
-_HIDDEN = re.compile("\0(\\d+)\0")
+_HIDDEN = re.compile("\0(\\d+)\1")
+_WORD_ALONE = re.compile(r"(['\"])[\w./#@:+-]+\1")
+_BLOCK = re.compile(r"\s*(?:for|while|until|if|case)\b")
+_HEREDOC = re.compile(
+    r"<<-?[ \t]{0,4}(?P<quote>['\"]?)(?P<end>\w{1,40})(?P=quote)(?P<rest>[^\n]*)\n(?:.*?\n)??[ \t]*(?P=end)\b",
+    re.DOTALL,
+)
 
 
 def _keys(call: CallEffect) -> list[tuple[str, str]]:
@@ -488,6 +579,7 @@ class FailureTally:
         self._all: list[FailedCall] = []
         self._open: dict[tuple[str, str], list[int]] = {}
         self._left: dict[int, set[tuple[str, str]]] = {}  # of each open one
+        self._folders: dict[int, str] = {}  # where commands ran that failed, as far as they say so
         self._changes: list[tuple[int, str]] = []
         self._commands: set[int] = set()
 
@@ -495,6 +587,7 @@ class FailureTally:
         """Record a call that failed or was refused."""
         if call.action is Action.COMMAND:
             self._commands.add(len(self._all))
+            self._folders[len(self._all)] = folder_of(call.target)
         self._left[len(self._all)] = keys = {*_keys(call)}
         for key in keys:
             self._open.setdefault(key, []).append(len(self._all))
@@ -512,15 +605,24 @@ class FailureTally:
             self._all[place] = replace(failure, fixed_index=index, fixed_by=by)
 
     def _ended(self, call: CallEffect) -> Iterator[int]:
+        folder = folder_of(call.target) if call.action is Action.COMMAND else ""
         for key in _keys(call):
+            elsewhere = []
             for place in self._open.pop(key, ()):
+                if not same_folder(folder, self._folders.get(place, "")):
+                    elsewhere.append(place)
+                    continue
                 self._left[place].discard(key)
                 if not self._left[place]:
                     yield place
+            if elsewhere:
+                self._open[key] = elsewhere
 
     def rebased(self, index: int) -> None:
         """A rebase went through, whichever call ended it: what stopped it before is over."""
         for key in [key for key in self._open if key[1].startswith("git rebase")]:
+            for place in self._open[key]:
+                self._left[place] = {key}  # what goes before it in a chain had succeeded
             self.succeeded(CallEffect(Action.COMMAND, "", key[1]), index)
 
     def failures(self) -> tuple[FailedCall, ...]:
@@ -551,6 +653,12 @@ MAX_CALLS = 12
 NEWEST_OUTPUTS = 20
 """Newest calls, without waiting ones, of which the result is kept."""
 
+_NAMED_AT_ONCE = ("bashoutput", "taskoutput")
+"""Tools that ask for what a command has printed whose own result names it in any case, where others may word it as they like."""
+
+STOPPED = "stopped"
+"""How a command ended that was left running and then stopped."""
+
 _TIME = re.compile(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
 
 _ON_FILES = (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE)
@@ -577,6 +685,8 @@ class CallLog:
             text: Its result.
         """
         first, goes_on = calls[0], ""
+        if first.action is Action.STOP:
+            outcome = CallOutcome(True, None, "", "")  # that of what it ended says nothing
         if outcome == LEFT_RUNNING or first.action is Action.POLL:
             goes_on = running_id(text)
         if outcome == LEFT_RUNNING:
@@ -584,8 +694,14 @@ class CallLog:
         else:
             if first.action is Action.COMMAND:
                 outcome = ran(first.target, outcome, text)
+            ended = outcome.exit_code is not None
+            if first.action is Action.POLL and not ended and not goes_on:
+                ended, outcome = _read_end(outcome, text)
             for call in calls:
-                self._effect(call, at, outcome)
+                if call.action is Action.POLL:
+                    self._polled(call, at, outcome, ended=ended)
+                else:
+                    self._effect(call, at, outcome)
         if outcome.ok and "Successfully rebased" in text:
             self.failures.rebased(at)
         for call in calls[:MAX_CALLS]:
@@ -613,37 +729,62 @@ class CallLog:
         return steps[-MAX_STEPS:]
 
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
-        if call.action is Action.POLL:
-            self._polled(call, at, outcome)
+        if call.action is Action.STOP:
+            self.stopped(call.target)
         elif outcome.ok:
             self.failures.succeeded(call, at)
             if call.action in _ON_FILES:
                 self.files.add(call, at)
+            elif call.action is Action.COMMAND:
+                self.files.undone(call.target)
         else:
             self.failures.failed(call, outcome, at)
+
+    def stopped(self, name: str) -> None:
+        """Somebody stopped a command that was left running under this name: that it has failed says nothing."""
+        command, step = self._running.pop(name, (-1, -1))
+        if command >= 0:
+            self.commands[command] = replace(self.commands[command], line=STOPPED)
+            self.steps[step] = replace(self.steps[step], result=STOPPED)
 
     def exited(self, name: str, code: int, at: int) -> None:
         """A command that was left running under this name has ended, as the host says at a message."""
         if name in self._running:
             outcome = CallOutcome(code == 0, code, "", "")
-            self._polled(CallEffect(Action.POLL, "", name), at, outcome)
+            self._polled(CallEffect(Action.POLL, "", name), at, outcome, ended=True)
 
-    def _polled(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
+    def _polled(self, call: CallEffect, at: int, outcome: CallOutcome, *, ended: bool) -> None:
         """Complete a command that continued in the background from the later call that reports its end."""
-        if not self.commands or outcome.exit_code is None:
+        if not self.commands:
+            return
+        if not ended:
+            command, _ = self._running.get(call.target, (-1, -1))
+            if command >= 0:
+                self.commands[command] = replace(self.commands[command], asked=at)
             return
         command, step = self._running.pop(call.target, (len(self.commands) - 1, -1))
         last = self.commands[command]
+        named = last.exit_code is not None or call.name.lower() in _NAMED_AT_ONCE
+        if step < 0 and last.ok is not None and named:
+            return  # of one that has ended before, or that ran before all that is known
         self.commands[command] = replace(
             last, ok=outcome.ok, exit_code=outcome.exit_code, line=outcome.line
         )
         if step >= 0:
             self.steps[step] = replace(self.steps[step], ok=outcome.ok, result=outcome.line)
-        ended = CallEffect(Action.COMMAND, "", last.text)
+        effect = CallEffect(Action.COMMAND, "", last.text)
         if outcome.ok:
-            self.failures.succeeded(ended, at)
+            self.failures.succeeded(effect, at)
         else:
-            self.failures.failed(ended, outcome, at)
+            self.failures.failed(effect, outcome, at)
+
+
+def _read_end(outcome: CallOutcome, text: str) -> tuple[bool, CallOutcome]:
+    """Whether a poll that names no exit code printed last how a run of tests or a build ends, and how it ended."""
+    last = [line.strip() for line in text[-LAST_CHARS:].splitlines() if line.strip()][-LAST_LINES:]
+    if any(map(_FAILED_RUN.match, last)):
+        return True, CallOutcome(False, None, core.read_result(text, True)[2], "")
+    return any(map(_PASSED_RUN.match, last)), outcome
 
 
 def home_of(call: CallEffect) -> str:
@@ -731,9 +872,19 @@ def acts(action: Action, target: str) -> bool:
     return action in _ACTS and not (action is Action.COMMAND and only_looks(target))
 
 
+@lru_cache(maxsize=512)
 def only_looks(command: str) -> bool:
-    """Whether a command only shows something."""
-    return _LOOKS.match(command) is not None
+    """Whether all that a command does is to show something."""
+    text, _ = _without_texts(command)
+    if ">" in text and _WRITES.search(text):
+        return False
+    steps = [_IN_BLOCK.sub("", step) for step in command_steps(command)]
+    work = [step for step in steps if not _NO_WORK.match(step)]
+    return all(map(_LOOKS.match, work)) if work else bool(steps)
+
+
+_IN_BLOCK = re.compile(r"^(?:do |then |else |(?:for|while|until|if|case|done|fi|esac)\b.*)")
+_WRITES = re.compile(r"(?<![\d&=-])>{1,2} ?(?!&|/dev/null)[\w./~$\0]")
 
 
 def _is_about(call_text: str, text: str) -> bool:

@@ -422,12 +422,15 @@ def notified(other: Other) -> Other:
 _ENDED_WITH = pattern(r"\bexit code (\d{1,9})\)?$")
 
 
-def ended_command(other: Other) -> tuple[str, int] | None:
-    """The id and the exit code of a background command whose end the host's notification reports; `None`: it reports none."""
+def ended_command(other: Other) -> tuple[str, int | None] | None:
+    """The id and the exit code of a background command whose end the host's notification reports, `None` for the code of one that was stopped; `None`: it reports none."""
     if not other.who.startswith("task-notification"):
         return None
+    name = _element(other.text, "task-id") or ""
     ended = _ENDED_WITH.search(_element(other.text, "summary") or "")
-    return (_element(other.text, "task-id") or "", int(ended[1])) if ended else None
+    if ended:
+        return name, int(ended[1])
+    return (name, None) if _element(other.text, "status") in ("killed", "stopped") else None
 
 
 def _codex_notified(other: Other) -> Other:
@@ -543,7 +546,7 @@ _LISTED = pattern(
     r"^ {0,3}(?:#{1,4} *)?(?:[-*•] +)?\**(?:(\d{1,2})[.)]|[-*•](?= )) *\**(\S[^\n]*)$"
 )
 _POINTS_AT_ALL = pattern(
-    r"\b(?:both|all (?:of (?:them|these|those)|\d{1,2}|two|three|four|five|six|seven)|each of them|"
+    r"\b(?:both|all of (?:them|these|those)|all (?:\d{1,2}|two|three|four|five|six|seven)(?= *(?:$|[.,;:!?]|(?:please|now|and|then|of)\b))|each of them|"
     r"(?:the|these|those|all) (?:\d{1,2} |two |three |four |five )?(?:other |open |remaining |rest of the )*(?:items|points|issues|findings|steps|places|bugs|todos|fixes|changes|problems))\b",
     re.I,
 )
@@ -567,26 +570,37 @@ def pointed_at(reply: str, question: str, text: str, *, answers: bool) -> str:
     points = len(reply) <= _LONGEST_POINTER and _POINTS_AT_ALL.search(reply)
     if not points and not (answers and _POINTS_BACK.search(question)):
         return ""
-    numbered: list[str] = []
-    marked: list[str] = []
-    bulleted = False
-    for line in unfenced(text[-8000:]).splitlines():
-        item = _LISTED.match(line)
-        if item is not None and item[1]:
-            if (number := int(item[1])) == 1:
-                numbered = []
-            if number == len(numbered) + 1:
-                numbered.append(f"{number}. {_cut(item[2])}")
-        elif item is not None:
-            marked = [*(marked if bulleted else ()), f"- {_cut(item[2])}"]
-        bulleted = item is not None and not item[1]
+    lines = [line for line in unfenced(text[-8000:]).splitlines() if line.strip()]
     named = _HOW_MANY.search(points[0]) if points else None
     count = _COUNTS.get(named[0].lower(), 0) or int(named[0]) if named else 0
-    rows = next(
-        (rows for rows in (numbered, marked) if (len(rows) == count if count else len(rows) > 1)),
-        [],
-    )
-    return "\n".join(rows[:_MOST_LISTED])
+    lists = [rows for end, rows in _lists(lines) if points or end >= len(lines) - _MOST_AFTER]
+    fitting = [rows for rows in lists if (len(rows) == count if count else len(rows) > 1)]
+    return "\n".join(fitting[-1][:_MOST_LISTED]) if fitting else ""
+
+
+def _lists(lines: Sequence[str]) -> list[tuple[int, list[str]]]:
+    """The lists in a text, with the number of lines up to their ends; a numbered one may have other lines between its items."""
+    lists: dict[bool, tuple[int, list[str]]] = {}
+    ended: list[tuple[int, list[str]]] = []
+    bulleted = False
+    for at, line in enumerate(lines, 1):
+        item = _LISTED.match(line)
+        number = int(item[1] or 0) if item else 0
+        _, rows = lists.get(number > 0, (0, []))
+        if item is not None:
+            goes_on = number == len(rows) + 1 if number else bulleted
+            if number <= 1 and not goes_on:
+                ended += [lists.pop(number > 0)] if rows else []
+                rows = []
+            if number == len(rows) + 1 or not number:
+                sign = f"{number}." if number else "-"
+                lists[number > 0] = at, [*rows, f"{sign} {_cut(item[2])}"]
+        bulleted = item is not None and not number
+    return sorted([*ended, *lists.values()], key=lambda row: row[0])
+
+
+_MOST_AFTER = 2
+"""Lines after a list to which "yes" answers, with the question."""
 
 
 def _cut(title: str) -> str:

@@ -34,10 +34,12 @@ from ullage.facts.sections import HEADINGS, quoted, read_numbered_messages
 from ullage.facts.tallies import (
     LEFT_RUNNING,
     PIPED,
-    command_key,
     command_parts,
+    command_steps,
+    folder_of,
     is_framing,
     only_looks,
+    same_folder,
 )
 from ullage.facts.words import Kind
 from ullage.facts.work import read_tasks, read_work
@@ -62,6 +64,7 @@ from ullage.summarizers.lines import (
     IN_PROGRESS,
     NEWEST_SAID,
     NOT_RUN,
+    call_line,
     carried_failure,
     changed_line,
     changed_paths,
@@ -255,27 +258,32 @@ def errors(facts: Facts) -> list[Unit]:
             telling[at].fixed_index >= 0 and family_of(telling[at].what.split(" ")[0]) != "shell"
         )
         rank = 2 * (count - at) + 2 * count * small
-        units.append(Unit(line, count - at - ESSENTIAL if is_open_failure(line) else rank))
+        # What was refused and then done after all says nothing any more, nor what the user's words tell.
+        settled = telling[at].feedback and telling[at].fixed_index >= 0
+        if is_open_failure(line) and not settled:
+            rank = count - at - ESSENTIAL
+        units.append(Unit(line, rank, short=failure_line(telling[at], SHORT_FAILURE)))
     return units
 
 
-def failure_line(failure: FailedCall) -> str:
-    """A failure, the telling line, and what followed."""
+SHORT_FAILURE = 80
+
+
+def failure_line(failure: FailedCall, chars: int = 200) -> str:
+    """A failure, so many characters of the telling line, and what followed."""
     paths = ", ".join(map(short_path, filter(None, failure.fixed_by.split(", "))))
     ended = failure.fixed_index >= 0
-    head = f"- {inline(failure.what, ENDED_LINE if ended else LINE)}"
+    head = f"- {call_line(failure.what, ENDED_LINE if ended else LINE)}"
     if failure.feedback:
-        return f"{head} was refused; the user said: “{one_line(failure.feedback, 300)}”"
+        return f"{head} was refused; the user said: “{one_line(failure.feedback, 3 * chars // 2)}”"
     if ended:
         after = f"later succeeded{f', after changes to {paths}' if paths else ''}"
-    elif only_looks(command_key(failure.what.partition(" ")[2])) or is_missing(
-        failure.what, failure.line
-    ):
-        return f"{head} failed: {inline(failure.line, 200)}"
+    elif only_looks(failure.what.partition(" ")[2]) or is_missing(failure.what, failure.line):
+        return f"{head} failed: {inline(failure.line, chars)}"
     else:
         edited = f"edited since: {paths}; " if paths else ""
         after = f"{edited}not seen to succeed since"
-    return f"{head} failed: {inline(failure.line, 200)}; {after}"
+    return f"{head} failed: {inline(failure.line, chars)}; {after}"
 
 
 SHORT_LINE = 100
@@ -311,18 +319,18 @@ def current_work(facts: Facts) -> list[Unit]:
     if len(recent) < STEPS // 2:
         recent = steps[-STEPS // 2 :]
     written = {(at, file.path): text for file in facts.files for at, text in file.written}
-    dated = []
+    dated: list[tuple[int, int, Unit]] = []
     results: Counter[bool] = Counter()
     for age, step in enumerate(reversed(recent)):
         changes = step.action in (Action.EDIT, Action.WRITE)
         results[changes] += step.action is not Action.READ
-        line = f"- {inline(step.line, LINE)}{_result(step, written, long=results[changes] <= LONG_RESULTS)}"
+        line = f"- {call_line(step.line, LINE)}{_result(step, written, long=results[changes] <= LONG_RESULTS)}"
         looks = step.action in (Action.READ, Action.SEARCH) or (
             step.action is Action.COMMAND and only_looks(step.line.partition(" ")[2])
         )
         runs = step.action is Action.COMMAND and not looks
         rank = 1 + age + STEPS * (looks and age > 1) - STEPS // 2 * runs
-        short = f"- {inline(step.line, SHORT_LINE)}{_ended_as(step)}"
+        short = f"- {call_line(step.line, SHORT_LINE)}{_ended_as(step)}"
         if not looks and not any(unit.rank == NEWEST_RANK for *_, unit in dated):
             rank = NEWEST_RANK
         dated.append((step.index, 1, Unit(line, rank, short=short)))
@@ -354,9 +362,12 @@ def running(facts: Facts) -> str:
         if run.ok is not None
         for part in command_parts(run.text)
     }
+    newest = max((run.index for run in facts.commands), default=-1)
     left = [
         f"{inline(run.text, 80)} ({run.line})"
         for run in going_on
+        # Who asked for its output and then went on to something else has seen its end.
+        if (run.asked < 0 or run.asked > newest)
         if any(ended.get(part, -1) < run.index for part in command_parts(run.text))
     ]
     return f"Not seen to end: {', '.join(left[-2:])}" if left else ""
@@ -371,58 +382,86 @@ MOST_CHECKS, RECENT = 3, 100
 
 def checks(facts: Facts) -> str:
     """How the newest runs of tests, linters and builds ended, and what was edited after the last of them; empty: none ran."""
-    newest: dict[str, Command] = {}
+    newest: dict[_Check, Command] = {}
     for command in facts.commands[-RECENT:]:
         if not _CHECKS.search(command.text):
             continue
         parts = [
             part
             for part in command_parts(command.text)
-            if _CHECKS.search(part) and not BOOKS.match(part) and not only_looks(part)
+            if _CHECKS.search(part) and not _NO_CHECK.match(part) and not only_looks(part)
         ]
         # Of a chain that failed nobody knows which part it was.
         for part in parts if command.ok else [" && ".join(parts)] * bool(parts):
-            newest.pop(part, None)
-            newest[part] = command
-            if command.ok:
-                newest = {
-                    name: run
-                    for name, run in newest.items()
-                    if run.ok or part not in name.split(" && ")
-                }
+            check = _Check(part, folder_of(command.text))
+            newest = {
+                other: run
+                for other, run in newest.items()
+                if not same_folder(other.folder, check.folder)
+                or (
+                    part != other.part
+                    and (run.ok or not command.ok or part not in other.part.split(" && "))
+                )
+            }
+            newest[check] = command
     if not newest:
         return ""
     changes = {file.path: file.changed_at for file in facts.files if file.changed}
     last_change = max(changes.values(), default=-1)
     shown = [*newest.items()][-MOST_CHECKS:]
-    fresh, stale = ([(part, run) for part, run in shown if (run.index < last_change) is old] for old in (False, True))  # fmt: skip
+    fresh, stale = (
+        [(check, run) for check, run in shown if (run.index < last_change) is old]
+        for old in (False, True)
+    )
     texts = [_ended(fresh)] if fresh else []
     if stale:
         last = stale[-1][1].index
         edited = [path for path, at in sorted(changes.items(), key=itemgetter(1)) if at > last]
-        texts.append(
-            f"before edits to {', '.join(f'`{short_path(path)}`' for path in edited[-4:])}: {_ended(stale)}"
-        )
+        names = ", ".join(f"`{short_path(path)}`" for path in edited[-MOST_EDITED:])
+        more = f"{len(edited)} files, last " if len(edited) > MOST_EDITED else ""
+        texts.append(f"before edits to {more}{names}: {_ended(stale)}")
     return f"Checks: {'; '.join(texts)}"
 
 
-def _ended(runs: Sequence[tuple[str, Command]]) -> str:
+MOST_EDITED = 4
+"""Files that are named of those that were edited since."""
+
+_NO_CHECK = re.compile(
+    rf"{BOOKS.pattern}|(?:tar|zip|unzip|gzip|cp|mv|rm|mkdir|touch|chmod|ln|curl|wget|rsync|scp) "
+)
+"""Commands that keep books or move files, whatever these are called."""
+
+
+class _Check(NamedTuple):
+    part: str
+    folder: str  # where it says that it ran
+
+
+def _ended(runs: Sequence[tuple[_Check, Command]]) -> str:
+    places = Counter(check.part for check, _ in runs)
     hows = (
         "ok" if run.ok else "failed" if run.ok is False else run.line or NOT_RUN for _, run in runs
     )
     return ", ".join(
-        f"{inline(part, 60)} → {how}" for (part, _), how in zip(runs, hows, strict=True)
+        f"{inline(part, 60)}{f' in {short_path(folder)}' if places[part] > 1 else ''} → {how}"
+        for ((part, folder), _), how in zip(runs, hows, strict=True)
     )
 
 
 _GIT = re.compile(
     r"\bgit (?:-C \S+ )?(?:status|diff|add|commit|push|pull|checkout|switch|log|branch|merge|rebase)\b"
 )
-_PUSHES = re.compile(r"\bgit (?:-C \S+ )?push\b")
+_PUSHES = re.compile(r"git (?:-[cC] \S+ )*push\b(?!.* --dry-run)")
+_PUSHED = re.compile(r"\b[0-9a-f]{7,40}\.\.[0-9a-f]{7,40} +\S+ -> \S")
+"""What `git push` prints."""
+_COMMITS = re.compile(r"git (?:-[cC] \S+ )*commit\b")
+_RESETS = re.compile(r"git (?:-[cC] \S+ )*reset --hard\b.*")
 _SWITCHES = re.compile(
-    r"(?s:.*)\bgit (?:-C \S+ )?(?:switch(?: -[cC]| --(?:force-)?create)?|checkout -[bB]) (\w[\w./#@+-]*)"
+    r"git (?:-[cC] \S+ )*(?:switch|checkout)(?P<new>(?: -q)? (?:-[cCbB]|--(?:force-)?create))?(?: -q)? (?P<name>\w[\w./#@+-]*)(?! --)(?: |$)"
 )
-_BRANCH = re.compile(r"\w[\w./#@+-]*")
+_ON_BRANCH = re.compile(r"(?:On branch |## )(\w[\w/#@+-]*(?:\.(?!\.)[\w/#@+-]+)*)")
+_TRUNKS = ("main", "master", "develop", "dev", "trunk", "staging")
+_ONLY_BRANCH = re.compile(r"(\w[\w./#@+-]*)")
 _CLEAN = re.compile(r"nothing to commit, working tree clean|Successfully rebased and updated")
 _SWITCHED = re.compile(r"(?:Switched to(?: a new| and reset)? branch|Already on) '([^']+)'")
 _COMBINES = re.compile(
@@ -430,7 +469,7 @@ _COMBINES = re.compile(
 )
 _CONFLICTS = re.compile(r"conflict|could not apply|Automatic merge failed", re.I)
 _GOES_ON = re.compile(
-    r"\bgit (?:-C \S+ )?\S+ --(?:continue|abort|skip|quit)\b|\bgit reset --(?:hard|merge)\b"
+    r"\bgit (?:-[cC] \S+ )*\S+ --(?:continue|abort|skip|quit)\b|\bgit reset --(?:hard|merge)\b|\bgit (?:-[cC] \S+ )*commit\b"
 )
 
 
@@ -471,7 +510,8 @@ LEAST_EXCERPT, FENCED_TOKENS = 60, 6
 
 def repository(facts: Facts) -> str:
     """The branch and the newest commit, whether it was pushed, and what was changed since; empty where nothing says that there is a repository."""
-    newest = max(facts.commits, key=lambda commit: commit.index, default=None)
+    # Of several that one result reports the last.
+    newest = max(reversed(facts.commits), key=lambda commit: commit.index, default=None)
     runs = [command for command in facts.commands if command.ok]
     after = newest.index if newest else -1
     # Somebody else may have committed: what `git status` last called clean has no changes.
@@ -481,7 +521,7 @@ def repository(facts: Facts) -> str:
     shown = newest_last[-4 if len(newest_last) > 5 else 0 :]
     names = ", ".join(f"`{short_path(file.path)}`" for file in shown)
     more = f"{len(changed) - len(shown)} more, " if len(changed) > len(shown) else ""
-    branch, since = _branch(runs)
+    branch, since = _branch(facts, runs)
     stopped = _stopped_at_conflicts(facts, after)
     if newest is None:
         if not (branch or changed) or not any(_GIT.search(command.text) for command in runs):
@@ -492,29 +532,55 @@ def repository(facts: Facts) -> str:
     call = max(
         (command.index for command in facts.commands if command.index < after), default=after
     )
-    pushed = any(
-        _PUSHES.search(command.text if command.index > call else _after_commit(command.text))
+    pushed = any(_has_pushed(command, call) for command in runs if command.index >= call)
+    resets = [
+        match[0]
         for command in runs
-        if command.index >= call
-    )
+        if command.index > call
+        for match in filter(None, map(_RESETS.match, command_steps(command.text)))
+    ]
     head = f"Repository: newest commit {newest.digest} on {newest.branch}, {'pushed' if pushed else 'no push seen since'}"
-    moved = f"; since then on {branch}" if since > call and branch != newest.branch else ""
+    moved = f"; since then {inline(resets[-1], 60)}" if resets else ""
+    moved += f"; since then on {branch}" if since > call and branch != newest.branch else ""
     return f"{head}{moved}; {f'changed since: {more}{names}' if changed else 'no file changed since'}{stopped}"
 
 
-def _after_commit(text: str) -> str:
-    """What a command does after it has committed."""
-    return text.rpartition(" commit ")[2] if " commit " in text else ""
+def _has_pushed(command: Command, committed: int) -> bool:
+    """Whether a command pushed; of the one that committed (the index of its call) only what it did after that."""
+    steps = command_steps(command.text)
+    if command.index == committed:
+        places = [at for at, step in enumerate(steps) if _COMMITS.match(step)]
+        steps = steps[places[-1] + 1 :] if places else ()
+    elif _PUSHED.search(command.line):
+        return True
+    return any(map(_PUSHES.match, steps))
 
 
-def _branch(runs: Sequence[Command]) -> tuple[str, int]:
+def _branch(facts: Facts, runs: Sequence[Command]) -> tuple[str, int]:
     """The branch that was switched to or shown last, and the index of the call; empty and -1: none was."""
-    for command in reversed(runs):
-        if command.text.strip() == "git branch --show-current" and _BRANCH.fullmatch(command.line):
-            return command.line, command.index
-        if match := _SWITCHED.search(command.line) or _SWITCHES.match(command.text):
-            return match[1], command.index
-    return "", -1
+    switches = [
+        (match["name"], match["new"] is not None, command.index)
+        for command in runs
+        for match in filter(None, map(_SWITCHES.match, command_steps(command.text)))
+    ]
+    # `git checkout NAME` may take back a file.
+    branches = {*_TRUNKS, *(commit.branch for commit in facts.commits)}
+    branches.update(name for name, new, _ in switches if new)
+    named = [(name, at) for name, new, at in switches if new or name in branches]
+    shown = [
+        (match[1], command.index)
+        for command in runs
+        if (match := _shown_branch(command)) is not None
+    ]
+    return max([*shown, *reversed(named)], key=itemgetter(1), default=("", -1))
+
+
+def _shown_branch(command: Command) -> re.Match[str] | None:
+    if command.text.strip() == "git branch --show-current":
+        return _ONLY_BRANCH.fullmatch(command.line)
+    if "git status" in command.text and (match := _ON_BRANCH.match(command.line)):
+        return match
+    return _SWITCHED.search(command.line)
 
 
 def _stopped_at_conflicts(facts: Facts, committed: int) -> str:
@@ -530,6 +596,7 @@ def _stopped_at_conflicts(facts: Facts, committed: int) -> str:
 
 _SAID_ELSEWHERE = (
     Action.POLL,
+    Action.STOP,
     Action.TODO,
     Action.TASK_CREATE,
     Action.TASK_UPDATE,
@@ -564,6 +631,8 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
         if not step.ok:
             return f"{ended}: {inline(step.result, 200)}"
         return f"{ended}, inserted: {inline(code, 160)}" if code and long else ended
+    if step.ok and step.action is Action.AGENT:
+        return ended  # section 5 has its answer
     fields = _fields(step.output) if long else []
     rows = " / ".join(fields) or (_rows(step) if long else "")
     shown = rows or step.result
@@ -825,8 +894,8 @@ NAMES_PERCENT, MOST_NAMES_PERCENT = 22, 25
 NEWEST_PERCENT = (28, 12)
 """Of the room that the assistant's newest words may take before the sections share the rest; and in a small one."""
 
-CURRENT_PERCENT, UNREAD_PERCENT = 6, 14
-"""Of the room that the current work may take before the sections share the rest; and where it ends with what people wrote, which nobody has reacted to."""
+CURRENT_PERCENT, MOST_CURRENT_PERCENT, UNREAD_PERCENT = 6, 10, 14
+"""Of the room that the current work may take before the sections share the rest; with the newest call and the states; and where it ends with what people wrote, which nobody has reacted to."""
 
 FAILED_PERCENT = 5
 """The same for what failed: what cured it is asked for as often as what is open."""
@@ -1000,10 +1069,11 @@ def _rendered(
     aside[9] = min(demands.get(9, 0), newest)
     if not frame.small:
         share = UNREAD_PERCENT if _unread(facts) else CURRENT_PERCENT
-        known = sum(
+        first_lines = sum(
             cost(unit.short or unit.text) for unit in new.get(8, ()) if unit.rank <= NEWEST_RANK
         )
-        aside[8] = min(demands.get(8, 0), max(room * share // 100, known + _NOTE_TOKENS))
+        least = min(first_lines + _NOTE_TOKENS, room * MOST_CURRENT_PERCENT // 100)
+        aside[8] = min(demands.get(8, 0), max(room * share // 100, least))
         aside[4] = min(demands.get(4, 0), room * FAILED_PERCENT // 100)
     if demands.get(9, 0) - aside[9] <= LEAST_CUT_TOKENS:
         aside[9] = demands.get(9, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
@@ -32,7 +31,7 @@ from ullage.facts.model import (
 )
 from ullage.facts.names import LABELS, WELL_KNOWN, NameKind, label_of
 from ullage.facts.sections import quoted
-from ullage.facts.tallies import command_key, only_looks
+from ullage.facts.tallies import command_parts, folder_of, only_looks, same_folder
 from ullage.facts.words import unfenced
 from ullage.facts.work import task_row, work_row
 from ullage.summarizers.budgeted_text import Unit, cost, inline, joined, one_line, shorten
@@ -306,6 +305,15 @@ _MISSED = re.compile(
 )
 
 
+def call_line(what: str, chars: int) -> str:
+    """A call in a line; of a long path the end, which names the file."""
+    tool, _, target = what.partition(" ")
+    if len(what) > chars and target.startswith("/") and " " not in target:
+        end = target[len(tool) + 2 - chars :]
+        what = f"{tool} …{end[max(end.find('/'), 0) :]}"
+    return inline(what, chars)
+
+
 def is_open_failure(piece: str) -> bool:
     """Whether a line of section 4 says that something failed and is still to be dealt with: not that what was looked for is missing."""
     return _UNSOLVED.search(piece) is not None and not _MISSED.match(piece)
@@ -352,10 +360,16 @@ def carried_failure(piece: str, facts: Facts) -> str:
     match = _FAILED.match(piece)
     if match is None:
         return piece
-    for step in facts.steps:
-        if step.ok and inline(step.line, 160) == match[1]:
-            return piece[: match.start(2)] + "later succeeded"
-    return piece
+    tool, _, command = match[1].strip("`").partition(" ")
+    if family_of(tool) == "shell" and not command.endswith("…"):
+        folder, parts = folder_of(command), {*command_parts(command)}
+        for run in facts.state.commands:
+            if run.ok and same_folder(folder, folder_of(run.text)):
+                parts.difference_update(command_parts(run.text))
+        ended = not parts
+    else:
+        ended = any(step.ok and call_line(step.line, LINE) == match[1] for step in facts.steps)
+    return piece[: match.start(2)] + "later succeeded" if ended else piece
 
 
 # ---- changed files in one line ------------------------------------------------------------------
@@ -404,11 +418,16 @@ def changed_line(paths: Sequence[str], tokens: int) -> str:
 
 
 def _folder(paths: Sequence[str]) -> str:
-    absolute = [path for path in paths if path.startswith("/")]
-    if len(absolute) < 3:
-        return ""
-    common = os.path.commonpath(absolute) + "/"
-    return common if len(common) >= LEAST_PREFIX else ""
+    """The folder that saves most where paths stand without it; empty: none saves anything."""
+    under = Counter(
+        path[: at + 1]
+        for path in paths
+        if path.startswith("/")
+        for at, sign in enumerate(path)
+        if sign == "/" and at >= LEAST_PREFIX
+    )
+    saved = {folder: (count - 1) * len(folder) for folder, count in under.items() if count > 1}
+    return max(saved, key=lambda folder: (saved[folder], folder), default="")
 
 
 def _fitting(head: str, paths: Sequence[str], tokens: int) -> str:
@@ -474,13 +493,16 @@ def _turns(facts: Facts) -> list[Dated]:
         if statement.closing and (at := bisect_left(places, statement.index))
     }
     all_steps = sorted(facts.steps, key=_index)
+    still = {file.path for file in facts.files if file.changed}  # what was taken back is not
     for age, (entry, after) in enumerate(reversed(list(pairwise(inputs)))):
         first, end = (bisect_right(all_steps, at, key=_index) for at in (entry.index, after.index))
         steps = all_steps[first:end]
         changed = dict.fromkeys(
             short_path(step.line.partition(" ")[2])
             for step in steps
-            if step.ok and step.action in (Action.EDIT, Action.WRITE, Action.DELETE)
+            if step.ok
+            and step.action in (Action.EDIT, Action.WRITE, Action.DELETE)
+            and ((path := step.line.partition(" ")[2]) in still or path.startswith("…"))
         )
         words = closing.get(entry.index, "")
         if changed and not any(path.rpartition("/")[2] in words for path in changed):
@@ -499,7 +521,7 @@ def _checked(steps: Sequence[ToolStep]) -> str:
     last = max(at for at, step in enumerate(steps) if step.action in (Action.EDIT, Action.WRITE, Action.DELETE))  # fmt: skip
     for step in reversed(steps[last + 1 :]):
         command = step.line.partition(" ")[2]
-        if step.action is Action.COMMAND and step.ok is not None and not only_looks(command_key(command)) and not BOOKS.search(command):  # fmt: skip
+        if step.action is Action.COMMAND and step.ok is not None and not only_looks(command) and not BOOKS.search(command):  # fmt: skip
             return f"; after that {inline(command, 80)} → {'ok' if step.ok else 'failed'}"
     return ""
 
@@ -526,7 +548,9 @@ def _decisions(facts: Facts) -> list[Dated]:
 
 def _settled(facts: Facts) -> list[Dated]:
     """What the assistant said was decided, and then the figures that it reported."""
-    settled = facts.settled[-SETTLED:]
+    asked = facts.inputs[-1].index if facts.inputs else -1
+    # What it was about to do before the newest request is done, or was given up.
+    settled = [s for s in facts.settled if s.index > asked or not _WILL.match(s.text)][-SETTLED:]
     texts = {statement.text for statement in settled}
     reported = [statement for statement in _figures(facts) if statement.text not in texts]
     return [*_said_lines(settled, 0), *_said_lines(reported, SETTLED)]
@@ -541,6 +565,8 @@ def _said_lines(remarks: Sequence[Statement], after: int) -> list[Dated]:
         for at, remark in enumerate(remarks)
     ]
 
+
+_WILL = re.compile(r"\W*(?:(?:now|next|first|so),? )?(?:i['’]ll|i will|let me|let['’]s)\b", re.I)
 
 _QUOTED = re.compile(r"- The assistant said: “(.+)”")
 
@@ -584,7 +610,8 @@ def asides(facts: Facts, *, every: bool) -> list[Unit]:
     named = [
         fact
         for fact in facts.findings[:SEEN]
-        if fact.used or not (_ALONE.match(fact.line) or (fact.read and "=" in fact.line))
+        if not _STARTED.search(fact.line)
+        and (fact.used or not (_ALONE.match(fact.line) or (fact.read and "=" in fact.line)))
     ]
     addresses = [
         fact for fact in facts.findings[:SEEN] if not fact.used and fact.line.startswith("http")
@@ -601,6 +628,9 @@ _ALONE = re.compile(
     r"""["'{\[<]|https?://|(?:const|let|var|final|static|export|return) |\S{1,200}:\d{1,6}:"""
 )
 """What nobody named later and is a field of a structure, a line of code or an address says nothing alone."""
+_STARTED = re.compile(r"\brunning \d+ tests?\b", re.I)
+"""What is printed before anything has happened."""
+
 FEW_ADDRESSES = 2
 
 
@@ -750,7 +780,7 @@ _PREPARES = re.compile(
 
 
 ANNOUNCES = re.compile(
-    r"(?:^|(?<=[.!?:])[ \t]|\n)(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b[^.!?\n]{0,200}[:.]?\s{0,9}$",
+    r"(?:^|(?<=[.!?:])[ \t]|\n)(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b(?:[^.!?\n`]|`[^`\n]{0,100}`|[.!?](?=\w)){0,200}[:.]?\s{0,9}$",
     re.I,
 )
 """The end of a remark that says which call follows: the call says it too."""
@@ -936,7 +966,9 @@ def _has_pairs(row: str, least: int) -> bool:
 
 
 _PREAMBLE = re.compile(
-    r"^(?:\W{0,9}(?:excellent|perfect|great|good|based on|now|let me|i have|i now have|i['’]ve|i['’]ll|here['’]?s|here is|here are)\b[^.!:\n]{0,200}[.!:\n]\s{0,9}){1,4}",
+    r"^(?:\W{0,9}(?:(?:excellent|perfect|great|good)(?: [\w ]{1,40})?[.!,]|(?:now )?(?:let me|i['’]ll)\b[^.!:\n]{0,200}(?:[.!:](?=\s)|\n)|"
+    r"(?:now )?i (?:now )?have (?:all|enough|everything|a (?:complete|clear|full|good|comprehensive))\b[^.!:\n]{0,200}(?:[.!:](?=\s)|\n)|"
+    r"(?:here['’]?s|here is|here are|based on)\b[^.!:\n]{0,200}:(?=\s))\s{0,9}){1,4}",
     re.I,
 )
 """How a model begins a report before it says anything."""
@@ -947,17 +979,22 @@ def _agents(facts: Facts) -> list[Dated]:
     for age, run in enumerate(reversed(facts.agents), 1):
         answer = _PREAMBLE.sub("", run.answer, 1) or run.answer
         unread = run.index >= max((remark.index for remark in facts.statements[-1:]), default=-1)
-        text = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): {inline(answer, 1_200 if unread else 300)}"
+        head = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): "
+        text, short = (
+            f"{head}{inline(answer, 1_200 if unread else 300)}",
+            f"{head}{inline(answer, 300 if unread else 120)}",
+        )
         if not run.answer:
-            text = f"- Background task: {inline(run.what, 300)}"
-        dated.append((run.index, Unit(text, 6 + 2 * age)))
+            text, short = f"- Background task: {inline(run.what, 300)}", ""
+        dated.append((run.index, Unit(text, 6 + 2 * age, short=short)))
     return dated
 
 
 def _commits(facts: Facts) -> list[Dated]:
+    count = len(facts.commits)
     return [
-        (c.index, Unit(f"- Committed {c.digest} on {c.branch}: {c.subject}", 2 + age))
-        for age, c in enumerate(reversed(facts.commits), 1)
+        (c.index, Unit(f"- Committed {c.digest} on {c.branch}: {c.subject}", 2 + count - at))
+        for at, c in enumerate(facts.commits)
     ]
 
 
@@ -970,7 +1007,7 @@ def _commands(facts: Facts) -> list[Dated]:
         command, age = facts.commands[at], len(facts.commands) - at
         if command.index <= since and not _COMMITTED.match(command.line):
             text = f"- Ran {inline(command.text, LINE)}{_end(command)}"
-            only_looked = only_looks(command_key(command.text))
+            only_looked = only_looks(command.text)
             dated.append((command.index, Unit(text, RAN + age + RAN * only_looked)))
     return dated
 
