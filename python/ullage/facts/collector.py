@@ -373,6 +373,7 @@ class Collector:
         self._inputs: list[UserInput] = []
         self._last_number = 0  # of a message of the user
         self._standing: list[UserInput] = []
+        self._word_counts = WordCounts()
         self._talk: dict[str, bool] = {}  # whether a rule is only small talk, by its text
         self._decisions: list[AnsweredQuestion] = []
         self._statements: list[Statement] = []
@@ -493,7 +494,7 @@ class Collector:
         """Number a message of the user: by its summary, if that goes on upwards, else as the next."""
         last = self._last_number
         number = self._last_number = entry.number if entry.number > last else last + 1
-        self._inputs.append(replace(entry, number=number))
+        self._inputs.append(entry if entry.number == number else replace(entry, number=number))
 
     def _words(self, index: int, words: Words, uuid: str) -> None:
         if words.kind is Kind.INTERRUPT:
@@ -510,7 +511,8 @@ class Collector:
             items := pointed_at(text, question, self._last_said, answers=answers)
         ):
             question = f"{items}\n{question}".strip()
-        self._add(UserInput(index, text, kind, question, uuid=uuid))
+        number = self._last_number + 1
+        self._add(UserInput(index, text, kind, question, uuid=uuid, number=number))
         self._open.stated(text, index, by_user=True)
         if question and kind is Kind.PROMPT and is_answer(text):
             self._decisions.append(AnsweredQuestion(index, question, text))
@@ -694,7 +696,9 @@ class Collector:
             statements = [*statements[:-1], replace(statements[-1], closing=True)]
         shown = self._shown.ranked() if self.ranked else ()
         inputs, standing = self._inputs, list({rule.text: rule for rule in self._standing}.values())
-        word_counts = WordCounts(entry.text for entry in inputs)
+        word_counts, texts = self._word_counts, tuple([entry.text for entry in inputs])
+        if word_counts.texts != texts:  # what it has counted is kept
+            word_counts = self._word_counts = WordCounts(texts)
         for rule in standing:  # asked once: it takes the words of all messages
             if not rule.lasting and rule.text not in self._talk:
                 self._talk[rule.text] = is_talk(rule.text, word_counts)

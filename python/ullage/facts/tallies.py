@@ -725,7 +725,10 @@ class CallLog:
         steps = list(self.steps)
         for place, text in self._outputs:
             if place >= 0:
-                steps[place] = replace(steps[place], output=text)
+                step = steps[place]
+                steps[place] = ToolStep(
+                    step.index, step.action, step.line, step.ok, step.result, text
+                )
         return steps[-MAX_STEPS:]
 
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:

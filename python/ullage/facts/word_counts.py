@@ -46,24 +46,24 @@ class WordCounts:
     """
 
     def __init__(self, texts: Iterable[str] = ()) -> None:
-        self._texts = tuple(texts)
+        self.texts = tuple(texts)
         self._weighed: dict[str, dict[str, float]] = {}
 
     def worth(self, text: str) -> float:
         """How much a text says: words that few of the messages hold, numbers and names. Among many messages a rare word says more than several common ones."""
-        most, counts = len(self._texts) + 1, self._counts
+        most, counts = len(self.texts) + 1, self._counts
         power = 1 if most <= LEAST_SENTENCES else 2
         words = self._words(text).items()
         return sum(weight * log(most / max(counts[word], 1)) ** power for word, weight in words)
 
     def names_nothing(self, text: str) -> bool:
         """Whether a text holds neither number nor name, among so few messages that rare words say nothing."""
-        few = len(self._texts) < LEAST_SENTENCES
+        few = len(self.texts) < LEAST_SENTENCES
         return few and max(self._words(text).values(), default=0.0) < NAME_WEIGHT
 
     def is_said_often(self, text: str) -> bool:
         """Whether so many messages are this one that it is talk, also where it has the words of a rule."""
-        return self._times[text] > max(len(self._texts) // OFTEN_PART, OFTEN)
+        return self._times[text] > max(len(self.texts) // OFTEN_PART, OFTEN)
 
     def are_common(self, text: str) -> bool:
         """Whether many other sentences have the words and the form of a text, as small talk does, also where it is worded as a rule; a sentence that is repeated is one."""
@@ -86,15 +86,15 @@ class WordCounts:
 
     @cached_property
     def _times(self) -> Counter[str]:
-        return Counter(self._texts)
+        return Counter(self.texts)
 
     @cached_property
     def _counts(self) -> Counter[str]:
-        return Counter(word for text in self._texts for word in self._words(text))
+        return Counter(word for text in self.texts for word in self._words(text))
 
     @cached_property
     def _sentences(self) -> frozenset[str]:
-        return frozenset(part for text in self._texts for part in _sentences(text[:MOST_READ]))
+        return frozenset(part for text in self.texts for part in _sentences(text[:MOST_READ]))
 
     @cached_property
     def _sentence_counts(self) -> tuple[Counter[str], Counter[tuple[str, str]]]:

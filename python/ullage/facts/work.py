@@ -290,9 +290,11 @@ class TaskBoard:
 def _changed(old: Task | None, new: Task, call: str) -> Task:
     """A task with the call that closed it; what is known of calls about it stays."""
     if old is not None and (old.state is new.state or (old.open and new.open)):
-        return replace(new, call=old.call, error=old.error)
-    did = old.call if old and old.open and not old.error and new.state is WorkState.DONE else ""
-    return replace(new, call="" if new.open else did or call, error="")
+        by, error = old.call, old.error
+    else:
+        did = old.call if old and old.open and not old.error and new.state is WorkState.DONE else ""
+        by, error = "" if new.open else did or call, ""
+    return new if (new.call, new.error) == (by, error) else replace(new, call=by, error=error)
 
 
 def _tasks_after(tried: TriedWork, task: Task) -> Task:
