@@ -19,7 +19,7 @@ from ullage.replay import (
     script_of,
     sum_of_costs,
 )
-from ullage.sessions import open_session
+from ullage.sessions import compact_session, open_session, undo_compaction
 from ullage.testing import scenario
 
 MODEL = "claude-opus-4-5"
@@ -143,3 +143,16 @@ def test_only_what_the_request_before_held_as_it_is_counts_as_written_again():
     run = replay_session(script, Policy.ladder(), seen=look)
     assert [turn.rewritten_tokens for turn in run.turns] == again
     assert 0 < sum(again) < sum(t.written_tokens for t in run.turns if t.rewritten_from is not None)
+
+
+def test_what_an_undo_writes_again_is_not_played_again(tmp_path: Path):
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(session_file(scenario(7, tokens=30_000), layout=Layout()).to_bytes())
+    before = script_of(open_session(path))
+    compact_session(open_session(path), output=path, overwrite=True, keep=0)
+    compacted = script_of(open_session(path))
+    undo_compaction(open_session(path))
+    undone = script_of(open_session(path))
+    assert open_session(path).messages[0] == before.messages[0]
+    assert before.messages == compacted.messages == undone.messages
+    assert replay_session(undone, None).nanousd == replay_session(before, None).nanousd

@@ -17,7 +17,7 @@ from ullage.exceptions import ContextTooLarge
 from ullage.levels.cost import rates_of
 from ullage.manager import ContextManager, Request
 from ullage.manager.options import ManagerOptions
-from ullage.messages import Item, is_boundary, is_summary, message_of
+from ullage.messages import COPY_OF, Item, is_boundary, is_summary, message_of
 from ullage.policy import Policy
 from ullage.providers import anthropic
 from ullage.recall.store import MemoryStore
@@ -107,15 +107,31 @@ def _history_of(session: Session) -> tuple[list[Item], list[int]]:
             if removed.get(entry.get("uuid", "")) not in left_out
         ]
     else:
-        items = session.history or session.items
+        items = session.entries()
     entries: list[Item] = []
     cuts: list[int] = []
+    there = {item.get("uuid") for item in items}
+    repeats_at: object = None
     for number, item in enumerate(items):
         if is_boundary(item):
             cuts.append(len(entries))
+            about = item.get("compactMetadata")
+            rewritten = isinstance(about, Mapping) and about.get("replacementHistory") is True
+            repeats_at = item.get("timestamp") if rewritten else None
+        elif COPY_OF in item and item[COPY_OF] in there:
+            continue  # an undo, an edit or a compaction has written it again
+        elif repeats_at and item.get("timestamp") == repeats_at and _stands_in(entries, item):
+            continue  # the same, in a file that numbers nothing
         elif not is_summary(item) and not item.get("isSidechain") and _is_talk(item):
             entries.append(item if item.get("uuid") else {**item, "uuid": f"#{number}"})
     return entries, cuts
+
+
+def _stands_in(entries: Sequence[Item], item: Item) -> bool:
+    if item.get("isMeta") is True:  # what the host says at each beginning
+        return True
+    content = (message_of(item) or {}).get("content")
+    return any((message_of(entry) or {}).get("content") == content for entry in entries)
 
 
 def _is_talk(item: Item) -> bool:

@@ -233,7 +233,7 @@ def spending_of(session: Session, table: ModelTable | None = None) -> Spending:
         session: From `open_session`.
         table: Prices; `None`: the built-in table.
     """
-    lines = session.transcript.entries() if session.transcript else session.history or session.items
+    lines = session.entries()
     table = table or ModelTable.builtin()
     spending = Spending()
     for usage, model in _responses(lines):
@@ -646,7 +646,7 @@ def title_of(opened: Session) -> str:
     for kind, key in _TITLES:
         if isinstance(title := metadata.get(kind, {}).get(key), str) and title.strip():
             return one_line(title, _TITLE_CHARS)
-    lines = opened.transcript.entries() if opened.transcript else opened.history or opened.items
+    lines = opened.entries()
     return first_words(lines)
 
 

@@ -40,7 +40,7 @@ class Session:
         format: Name of its format, such as `claude_code` or `codex`.
         items: Entries in the order of the context; for Claude Code files without large copies of results (see `Transcript.open`).
         messages: The context in the internal view; what can be sent of it is `request()`.
-        history: All entries of the conversation, boundaries included; empty for Claude Code files, which keep their own.
+        history: What `entries()` gives, of a file that was read as a whole; empty for Claude Code files, which keep their own.
         model: The newest model named; empty if none is.
         size: Bytes of the file that were read.
         warnings: What was skipped, repaired or set aside.
@@ -125,7 +125,7 @@ class Session:
         """
         overhead = _overhead(self.items, weights)
         if overhead is None and self.boundaries:
-            lines = [*self.transcript.entries()] if self.transcript else list(self.history)
+            lines = self.entries()
             cuts = [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
             earlier = (_overhead(resume(lines[:cut]).entries, weights) for cut in reversed(cuts))
             overhead = next((tokens for tokens in earlier if tokens is not None), None)
@@ -139,6 +139,10 @@ class Session:
         """
         count = core.Ledger(weights, self.items).anchored()
         return None if count.anchor is None else int(count.total)
+
+    def entries(self) -> list[Item]:
+        """All of the conversation in any format, from its first message on, boundaries included: also what its context no longer holds."""
+        return [*self.transcript.entries()] if self.transcript else [*(self.history or self.items)]
 
     def _asked(self, provider: AnyProvider, model: str | None) -> dict[str, Any]:
         name = model or self.model or None
@@ -155,8 +159,7 @@ class Session:
         row = ModelTable.builtin().find(model) if model else None
         if row is None or not row.bound_thinking or not self.boundaries:
             return None
-        lines = [*self.transcript.entries()] if self.transcript else list(self.history)
-        return _originals(lines, self.system, self.tools)
+        return _originals(self.entries(), self.system, self.tools)
 
     def __repr__(self) -> str:
         return f"Session({self.path.name}, {self.format}, {len(self.messages)} messages)"
