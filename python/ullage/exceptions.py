@@ -32,7 +32,7 @@ class UllageError(Exception):
 
     Attributes:
         code: A stable name for programs, such as `invalid_message`.
-        hint: Advice for a user; empty if there is none. Not part of `str(error)`.
+        hint: Advice for a user; empty if there is none. Not part of `str(error)`; a traceback shows it below.
     """
 
     code: str = "ullage_error"
@@ -40,6 +40,8 @@ class UllageError(Exception):
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+        if hint:
+            self.add_note(f"hint: {hint}")
 
 
 class InvalidMessage(UllageError, ValueError):

@@ -347,10 +347,8 @@ def foreign(entries: list[Any]) -> tuple[list[str], Counter[str]]:
         entry = entry if isinstance(entry, dict) else {}
         if "parts" in entry:
             entry = {**entry.get("info", {}), "content": entry["parts"]}
-        marks = (entry.get("compactMetadata") or {}).get("preservedMessages", {})
-        preserved = [
-            by_uuid[uuid] for uuid in marks.get("uuids", ()) if uuid in by_uuid
-        ] or preserved
+        uuids = (entry.get("compactMetadata") or {}).get("preservedMessages", {}).get("uuids", ())
+        preserved = [by_uuid[uuid] for uuid in uuids if uuid in by_uuid] or preserved
         put = [cached_message(canonical(item)) for item in replacement(entry)]
         if not put:
             messages += [message_of(entry)] if sent(entry) else []
@@ -385,10 +383,11 @@ def replacement(entry: dict[str, Any]) -> list[Any]:
 
 
 def main() -> int:
-    """Check the files named on the command line; 1: something is broken, or there is no such file."""
+    """Check the files named on the command line; 1: something is broken, 2: there is no such file."""
     missing = [name for name in sys.argv[1:4] if not Path(name).is_file()]
     if missing or len(sys.argv) == 1:
-        sys.exit(f"no such file: {', '.join(missing)}" if missing else __doc__)
+        print(f"no such file: {', '.join(missing)}" if missing else __doc__, file=sys.stderr)
+        return 2
     log, *more = [Path(name).read_bytes() for name in sys.argv[1:4]]
     check = LogCheck(log, *more[:1])
     for body in more[1:]:

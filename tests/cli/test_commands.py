@@ -372,3 +372,22 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path):
     )
     assert done.returncode == 2
     assert "pip install 'ullage[cli]'" in done.stderr
+
+
+def test_a_wrong_engine_is_one_line(tmp_path: Path):
+    run = subprocess.run(
+        [sys.executable, "-m", "ullage", "demo"],
+        capture_output=True, text=True, env={**os.environ, "ULLAGE_ENGINE": "foo"}, check=False,
+    )  # fmt: skip
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == "error: ULLAGE_ENGINE: must be rust or python (got 'foo')\n"
+
+
+def test_the_screen_needs_a_terminal():
+    run = subprocess.run(
+        [sys.executable, "-m", "ullage", "tui"],
+        capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60, check=False,
+    )  # fmt: skip
+    assert run.returncode == 2
+    assert "needs a terminal" in run.stderr
+    assert "hint: `ullage list`" in run.stderr

@@ -68,13 +68,21 @@ def test_the_list_is_filtered_sorted_and_added_up(machine):
     assert largest["totals"]["tokens"] == sum(sizes[:2])
     assert f"6 sessions: {sum(sizes):,} tokens, $" in ullage("list").stdout
     nothing = ullage("list", "no", "such", "words")
-    assert (nothing.returncode, "6 sessions" in nothing.stdout) == (1, True)
+    says = "of 6 sessions none has 'no such words' in title or project"
+    assert (nothing.returncode, says in nothing.stdout) == (1, True)
 
 
 def test_a_handoff_without_a_tool_offers_them(machine):
     done = ullage("handoff", "--last")
     assert done.returncode == 2
     assert "claude-code, codex, pi, opencode" in done.stderr
+
+
+def test_a_handoff_takes_sizes_as_other_commands_do(machine):
+    done = ullage("handoff", "--last", "--to", "pi", "--window", "20k", "--target", "1k", "-n")
+    assert (done.returncode, "nothing written (dry run)" in done.stdout) == (0, True)
+    done = ullage("handoff", "--last", "--to", "pi", "--window", "much", "-n")
+    assert "--window: must be tokens (200000, 200k, 1m)" in done.stderr
 
 
 def test_a_machine_without_sessions(tmp_path, monkeypatch):

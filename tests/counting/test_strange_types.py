@@ -93,3 +93,9 @@ def test_values_that_no_tool_writes_end_in_one_typed_error(tmp_path, name, capsy
         assert code in (0, 1, 2)
         assert "Traceback" not in shown.err
         assert (code == 2) == shown.err.startswith("error: ")
+
+
+def test_a_traceback_shows_the_hint():
+    error = UllageError("no", hint="try this")
+    assert (str(error), error.__notes__) == ("no", ["hint: try this"])
+    assert not hasattr(UllageError("no"), "__notes__")

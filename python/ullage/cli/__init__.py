@@ -35,7 +35,7 @@ def _tell(text: str) -> None:
     """Print a line on standard error, escaped, since file names and lines may contain anything."""
     try:
         from ullage.recall.text import visible
-    except ModuleNotFoundError:  # a missing extra, which the message names
+    except (ModuleNotFoundError, UllageError):  # no extra, or no engine: the message says so
         print(text, file=sys.stderr)
     else:
         print(visible(text), file=sys.stderr)

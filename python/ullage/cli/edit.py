@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 
 from cyclopts import Parameter
 
-from ullage.cli.output import Output, SessionArgument, counted, tokens
+from ullage.cli.output import (
+    Output,
+    SessionArgument,
+    counted,
+    read_target,
+    read_window,
+    tokens,
+)
 from ullage.counting.calibration import weights_for
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions import Session, open_session
@@ -155,13 +162,16 @@ def handoff_command(
         str, Parameter(help="the model that continues there; its window applies")
     ] = "",
     window: Annotated[
-        int | None,
+        str | None,
         Parameter(
-            help="that model's window in tokens; default: the model's, or the tool's usual one"
+            help="tokens of that model's window (200000, 200k); default: the model's, or the tool's usual one"
         ),
     ] = None,
     target: Annotated[
-        int | None, Parameter(alias="-t", help="maximum tokens of messages in the new context")
+        str | None,
+        Parameter(
+            alias="-t", help="maximum tokens of messages in the new context (20000, 20k, 10%)"
+        ),
     ] = None,
     cwd: Annotated[str, Parameter(help="folder of the new session; default: the old one's")] = "",
     dry_run: Annotated[
@@ -182,12 +192,13 @@ def handoff_command(
         raise InvalidPolicy(
             "--to", "nothing", f"must name the tool that continues: {tools}", hint=hint
         )
+    session = open_session(file)
     done = handoff(
-        open_session(file),
+        session,
         to,
         model=model,
-        window_tokens=window,
-        target_tokens=target,
+        window_tokens=read_window(window).auto_compact_window if window else None,
+        target_tokens=read_target(target, session),
         cwd=cwd,
         write=not dry_run,
     )

@@ -23,7 +23,10 @@ _TABLE_COLUMNS = 110
 
 def policy_command(
     *,
-    file: Annotated[Path | None, Parameter(help="a TOML file that overrides the preset")] = None,
+    file: Annotated[
+        Path | None,
+        Parameter(name=("--policy", "--file"), help="a TOML file that overrides the preset"),
+    ] = None,
     ladder: Annotated[
         bool,
         Parameter(negative="", help="use the preset whose thresholds are shares of the window"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -135,6 +136,9 @@ def _show(out: Output, report: dict[str, Any]) -> None:
 
 def tui_command(file: SessionArgument | None = None) -> int:
     """Browse sessions on the terminal: what fills them, what the levels would do, a compaction with a preview."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        hint = "`ullage list` and `ullage inspect FILE` print"
+        raise InvalidPolicy("ullage tui", "no terminal", "needs a terminal", hint=hint)
     if file is not None:
         detect(file)  # an unreadable file is an error line, not a screen
     run_tui(file)

@@ -82,7 +82,7 @@ def list_command(
         sessions = [_list_data(row) for row in rows]
         out.json({"sessions": sessions, "found": len(present), "totals": sums})
     else:
-        _show(out, rows, len(present))
+        _show(out, rows, len(present), words)
     return 0 if rows else 1
 
 
@@ -109,7 +109,11 @@ def _list_data(row: ListedSession) -> dict[str, Any]:
     }
 
 
-def _show(out: Output, rows: list[ListedSession], count: int) -> None:
+def _show(out: Output, rows: list[ListedSession], count: int, words: Sequence[str]) -> None:
+    if not rows and words and count:
+        looked_at = f"of {counted(count, 'session')} none has {' '.join(words)!r}"
+        out.line(f"{looked_at} in title or project; `ullage list` shows all")
+        return
     if not rows:
         others = f"; {counted(count, 'session')} elsewhere on this machine" if count else ""
         out.line(f"no session was found{others}; `ullage list --help` says where it looks")

@@ -88,6 +88,8 @@ def codex_checks(project: Path) -> Iterator[Check]:
     ]
     hint = "" if hooks else "`ullage hooks install codex`"
     yield Check("hooks", bool(hooks), f"{len(hooks)} in hooks.json" if hooks else "none", hint)
+    if not hooks:
+        return
     trusted = _trusted_keys()
     missing = [key.split(":")[-3] for key in hooks if key not in trusted]
     yield Check(

@@ -127,13 +127,14 @@ def document(path: pathlib.Path) -> Mapping[str, Any]:
     """Reads a TOML file; decimal numbers stay exact.
 
     Raises:
-        InvalidPolicy: The file is not TOML.
-        OSError: It cannot be read.
+        InvalidPolicy: The file cannot be read, or is not TOML.
     """
     import tomllib  # slow to import, and many processes only import
 
     try:
         return tomllib.loads(path.read_text("utf-8"), parse_float=decimal.Decimal)
+    except OSError as error:
+        raise InvalidPolicy("models", str(path), f"cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidPolicy("models", str(path), f"is not TOML: {error}") from error
 
@@ -355,8 +356,7 @@ class ModelTable:
                 values that it states.
 
         Raises:
-            InvalidPolicy: A value of the wrong type or sign, a key or a `like` that does not exist.
-            OSError: A file cannot be read.
+            InvalidPolicy: A file cannot be read; a value of the wrong type or sign, a key or a `like` that does not exist.
         """
         return _merged([_builtin_document(), *(document(pathlib.Path(path)) for path in paths)])
 
