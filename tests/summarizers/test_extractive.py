@@ -835,3 +835,12 @@ def test_a_list_that_is_older_than_the_work_says_so(edits: int, says: str):
 )
 def test_a_line_says_where_its_text_went_on(text, line):
     assert one_line(text, 12) == line
+
+
+def test_a_short_request_stands_with_the_plan_that_it_takes_up():
+    plan = "Three steps would do:\n\n1. **Count the rows.**\n   - without the header\n2. Write them to a table.\n3. Draw the table.\n\nThe page stays as it is."
+    items = [user("Show the rows."), said(plan), user("fine, go ahead then"), said("Now the table."), *edit(1, "/w/a.py")]  # fmt: skip
+    listed = "- It followed this list of the assistant: “1. Count the rows. 2. Write them to a table. 3. Draw the table.”"
+    assert listed in render(collect(items), tokens=1_000)
+    items[2] = user("Write the page about the lexer in plain words for people who have never seen a parser, please.")  # fmt: skip
+    assert "It followed this list" not in render(collect(items), tokens=1_000)

@@ -81,6 +81,7 @@ from ullage.facts.words import (
     is_hidden,
     is_launch,
     launched_as,
+    listed_before,
     notified,
     others_in,
     own_text,
@@ -391,6 +392,7 @@ class Collector:
         self._plan, self._plan_mode, self._interrupted = "", False, False
         self._previous: Previous | None = None
         self._last_said, self._pending_question = "", ""
+        self._offered: tuple[str, ...] = ()  # the list that the newest message of the user follows
         self._messages = self._tool_uses = 0
         if earlier is not None:
             self._go_on(earlier)
@@ -520,6 +522,7 @@ class Collector:
             text, [statement.text for statement in self._statements[-OFFERED:]]
         ):
             self._decisions.append(AnsweredQuestion(index, option, text))
+        self._offered = () if question else listed_before(text, self._last_said)
         self._last_said, self._pending_question, self._interrupted = "", "", False
         self._close_statement()
         self._named(text, "user", index)
@@ -731,6 +734,7 @@ class Collector:
             plan_mode=self._plan_mode,
             previous=self._previous,
             open_question=self._pending_question,
+            offered=self._offered,
             interrupted=self._interrupted,
             messages=self._messages,
             tool_uses=self._tool_uses,

@@ -578,6 +578,28 @@ def pointed_at(reply: str, question: str, text: str, *, answers: bool) -> str:
     return "\n".join(fitting[-1][:_MOST_LISTED]) if fitting else ""
 
 
+def listed_before(reply: str, text: str) -> tuple[str, ...]:
+    """The titles of the list that a short message follows, such as a plan that it takes up; empty: it is long, or follows none.
+
+    Args:
+        reply: The user's message.
+        text: What the assistant said before.
+    """
+    if len(reply) > _SHORT_REPLY:
+        return ()
+    lines = [line for line in unfenced(text[-8000:]).splitlines() if line.strip()]
+    lists = [
+        rows
+        for end, rows in _lists(lines)
+        if len(rows) >= _LEAST_LISTED and (rows[0][0] != "-" or end >= len(lines) - _MOST_AFTER)
+    ]
+    numbered = [rows for rows in lists if rows[0][0] != "-"]
+    return tuple((numbered or lists or [[]])[-1][:_MOST_LISTED])
+
+
+_SHORT_REPLY, _LEAST_LISTED = 80, 3
+
+
 def _lists(lines: Sequence[str]) -> list[tuple[int, list[str]]]:
     """The lists in a text, with the number of lines up to their ends; a numbered one may have other lines between its items."""
     lists: dict[bool, tuple[int, list[str]]] = {}

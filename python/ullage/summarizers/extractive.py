@@ -141,6 +141,10 @@ def request(facts: Facts, instructions: str = "", words: str = "") -> list[Unit]
         units.append(Unit(f"{OPENED} {_quote(first.text, 250, words)}{_since(first)}", 1))
     if len(prompts) > 1 and not facts.later_inputs:
         units.append(Unit(f"{NEWEST} {_quote(prompts[-1].text, 200, words)}", 0))
+        if facts.offered:
+            units.append(
+                Unit(f"- It followed this list of the assistant: “{' '.join(facts.offered)}”", -1)
+            )
     if instructions:
         units.append(Unit(f"- To focus on after this compaction: {_quote(instructions, 200)}", 0))
     return units
@@ -1049,9 +1053,12 @@ def _rendered(
     if 1 in frame.sections:
         lost, again = standing(facts, first.words)
         lines = _focused({1: request(facts, instructions, first.words)}, focus)[1]
-        asked = 0 if frame.small else min(_cost(lines), REQUEST_TOKENS)
+        least = REQUEST_TOKENS + OFFERED_TOKENS * bool(facts.offered)
+        asked = 0 if frame.small else min(_cost(lines), least)
         new[1] = [*lines, *_focused({1: _before_all(lost)}, focus)[1], *again]
     named = listed_names.candidates(facts) if 2 in frame.sections else []
+    if tokens < WELL_KNOWN_TOKENS:
+        named = [name for name in named if not name.well_known]
     demands = _demands(facts, new, old, frame, named)
     demands[6] += sum(cost(user_messages((entry,), _ALL)) + 1 for entry in inputs)
     demands[6] = min(demands[6], max(most, first.tokens))
@@ -1109,8 +1116,11 @@ def _rendered(
     return frame.assemble(body, {n for n in frame.sections if new.get(n) or old.get(n)}), left_out
 
 
-REQUEST_TOKENS = 40
-"""Of section 1 in any case, for what was asked first and last."""
+REQUEST_TOKENS, OFFERED_TOKENS = 40, 120
+"""Of section 1 in any case, for what was asked first and last; and for the list that the latter follows."""
+
+WELL_KNOWN_TOKENS = 2_500
+"""Below it names that any model knows are not listed."""
 
 LEAST_TOKENS = 20
 """What one section with a line in it needs."""
