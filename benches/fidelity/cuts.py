@@ -85,19 +85,10 @@ def conversations(path: Path) -> Iterator[list[Message]]:
     except UllageError:
         return
     if session.format == "claude_code":
-        yield [entry for entry in _lines(path) if _counts(entry)]
+        # With what was typed while the agent worked, which stands in lines of its own.
+        yield [dict(entry) for entry in session.entries() if _counts(entry)]
     elif session.history:
         yield list(session.history)
-
-
-def _lines(path: Path) -> Iterator[Message]:
-    for line in path.read_text("utf-8", errors="replace").splitlines():
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(entry, dict):
-            yield entry
 
 
 def _counts(entry: Message) -> bool:

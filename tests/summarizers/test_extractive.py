@@ -844,3 +844,61 @@ def test_a_short_request_stands_with_the_plan_that_it_takes_up():
     assert listed in render(collect(items), tokens=1_000)
     items[2] = user("Write the page about the lexer in plain words for people who have never seen a parser, please.")  # fmt: skip
     assert "It followed this list" not in render(collect(items), tokens=1_000)
+
+
+EDITED = [*edit(1, "/w/src/a.py")]
+COMMIT = [*EDITED, *run(2, "git commit -am a", "[main abc1234] a")]
+LONG = "git checkout -b release\ngit push origin main\nrm src/a.py\n" + "It explains.\n" * 300
+
+
+@pytest.mark.parametrize(
+    ("items", "has", "lacks"),
+    [
+        ([*COMMIT, *run(3, "git push 2>&1 | tail -3", "remote: no.\nfatal: unable to access 'https://x/': 403")], "no push seen since", ""),
+        ([*COMMIT, *run(3, "git push | tail", " ! [rejected] main -> main\nerror: failed to push\n" + "hint: x\n" * 5)], "no push seen since", ""),
+        ([*COMMIT, *run(3, "git fetch", "   1a2b3c4..5d6e7f8  longer/name -> origin/longer/name")], "no push seen since", ""),
+        ([*EDITED, *run(3, "git restore --staged src/a.py"), *run(4, "git status --short", " M src/a.py")], "changed: `src/a.py`", ""),
+        ([*EDITED, *run(3, "git stash", "Saved"), *run(4, "git stash pop")], "/w/src/a.py`: edited 1×", ""),
+        ([*COMMIT, *run(3, "git stash", "No local changes to save")], "/w/src/a.py`: edited 1×", ""),
+        ([*COMMIT, *run(3, "git checkout -- src/a.py")], "/w/src/a.py`: edited 1×", ""),
+        ([*EDITED, *run(3, "cd /tmp/other && rm -f a.py")], "", "deleted"),
+        ([*EDITED, *run(3, "cd /w && rm src/a.py")], "deleted", ""),
+        ([*EDITED, *run(3, "git rm --cached src/a.py")], "", "deleted"),
+        ([*COMMIT, *edit(3, "/w/src/a.py"), *run(4, f"cat > R.md <<'EOF'\n{LONG}EOF")], "no push seen since; changed since: `src/a.py`", "release;"),
+        ([*run(3, "cd /w\nnpm test", "Exit code 1\nit broke", error=True)], "`Bash cd /w; npm test` failed: `it broke`; not seen to succeed since", ""),
+        ([*run(3, "pytest a.py \\\n  -q", "Exit code 1\n1 failed", error=True), *run(4, "ruff check \\\n  -q")], "`pytest a.py -q` → failed, `ruff check -q` → ok", "later succeeded"),
+        ([*run(3, "npm test && npm run build", "Exit code 1\n1 failed", error=True), *run(4, "npm run build")], "Checks: `npm test` → failed, `npm run build` → ok", "later succeeded"),
+        ([*run(3, 'pytest -q\necho "EXIT: $?"', "1 failed, 2 passed\nEXIT: 1")], "Checks: `pytest -q` → failed", ""),
+        ([*run(3, "pytest -q | tail -5 && echo done", "1 failed, 2 passed\ndone")], "Checks: `pytest -q` → failed", ""),
+        (
+            [*run(3, "git add -A && git commit -m a && git push", "Exit code 1\n[main abc1234] a\n ! [rejected] main -> main", error=True), *run(4, "git pull --rebase && git push")],
+            "later succeeded", "not seen to succeed",
+        ),
+        (
+            [
+                call("shell", 3, command="npm test", workdir="/w/a"), answer(3, "Exit code: 1\nOutput:\n1 failed"),
+                call("shell", 4, command="npm test", workdir="/w/b"), answer(4, "Exit code: 0\nOutput:\n3 passed"),
+            ],
+            "Checks: `npm test` in w/a → failed, `npm test` in w/b → ok", "later succeeded",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_the_work_is_what_commands_did(items: list[dict], has: str, lacks: str):
+    text = state_of(*items)
+    assert has in text
+    assert not lacks or lacks not in text
+
+
+def test_a_poll_of_what_still_runs_is_not_its_end():
+    launched = call("Bash", 1, command="go test ./...", run_in_background=True)
+    running = answer(1, "Command running in background with ID: b1")
+    first = call("BashOutput", 2, bash_id="b1"), answer(2, "<status>running</status>\n\nok  \tx.com/a\t0.31s")  # fmt: skip
+    last = call("BashOutput", 3, bash_id="b1"), answer(3, "<status>failed</status>\n\n<exit_code>1</exit_code>\n\nFAIL\tx.com/b")  # fmt: skip
+    assert "`go test ./...` → left running as b1" in state_of(launched, running, *first)
+    assert "Checks: `go test ./...` → failed" in state_of(launched, running, *first, *last)
+
+
+def test_a_notification_of_an_older_form_is_read_too():
+    told = '<agent-notification>\n<agent-id>a1</agent-id>\n<status>completed</status>\n<summary>Agent "Review" completed.</summary>\nRead the output file.\n</agent-notification>'
+    text = state_of(said("I wait."), user(told))
+    assert '- Background task: `Agent "Review" completed.`' in text

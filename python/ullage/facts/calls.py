@@ -114,6 +114,7 @@ _PATCH = pattern(
 )
 _CALL = pattern(r"\btools\.(?P<tool>\w{1,80})\(")
 _COMMAND = pattern(r"""["']?(?:cmd|command)["']?\s*:\s*""" + _STRING.format("text"))
+_WORKDIR = pattern(r"""["']?workdir["']?\s*:\s*"((?:[^"\\]|\\.){1,500})\"""")
 PLAN_CHARS = 20_000
 _STEP = pattern(
     r"""["']?step["']?\s*:\s*"((?:[^"\\]|\\.){1,2000})"\s*,\s*["']?status["']?\s*:\s*["'](\w{1,40})["']"""
@@ -144,7 +145,11 @@ def _input_of(tool: str, arguments: str, patch: re.Match[str] | None) -> Any:
         return {"patch": patch["raw"] or _decoded(patch["patch"])}
     command = _COMMAND.search(arguments)
     if command is not None:
-        return {"command": _decoded(command["text"])}
+        folder = _WORKDIR.search(arguments)
+        return {
+            "command": _decoded(command["text"]),
+            "workdir": _decoded(folder[1]) if folder else "",
+        }
     if polled := _RUNNING.match(arguments):
         return {"session_id": polled[1], "chars": "\x03" if r"\u0003" in arguments else ""}
     if plan := _STEP.findall(arguments[:PLAN_CHARS]) if tool == "update_plan" else []:
@@ -193,6 +198,7 @@ class CallEffect(NamedTuple):
     removed: str = ""  # the lines that an edit takes out
     start: int = 0  # first line that a read asks for, 0: from the top
     lines: int = 0  # number of lines that a read asks for, 0: to the end
+    folder: str = ""  # in which a command runs, where the call says so
 
 
 _BY_NAME: dict[str, Action] = {
@@ -228,6 +234,7 @@ _PATTERN_KEYS = ("pattern", "query", "regex", "search_term", "search")
 _OLD_KEYS = ("old_string", "old_str", "old_text", "old_source", "search", "original")
 _NEW_KEYS = ("new_string", "new_str", "new_text", "new_source", "replace", "replacement")
 _BODY_KEYS = ("content", "file_text", "contents", "text", "code")
+_FOLDER_KEYS = ("workdir", "cwd", "working_directory")
 _RUNNING_KEYS = ("session_id", "cell_id", "task_id", "bash_id", "shell_id")
 _EDITOR_VERBS = {
     "view": Action.READ,
@@ -375,7 +382,10 @@ def _command(action: Action, name: str, body: Mapping[str, Any], raw: str) -> Ca
         words = [clean(word) for word in command if isinstance(word, str)]
         # `["bash", "-lc", script]`: the script is what was run.
         command = words[-1] if len(words) == 3 and words[1] in ("-c", "-lc") else " ".join(words)
-    return CallEffect(action, name, clean(command) if isinstance(command, str) else raw)
+    folder = clean(_first(body, _FOLDER_KEYS), 500)
+    return CallEffect(
+        action, name, clean(command) if isinstance(command, str) else raw, folder=folder
+    )
 
 
 def _search(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
@@ -433,9 +443,23 @@ def _patch(name: str, text: str) -> tuple[CallEffect, ...]:
     return tuple(calls) or (CallEffect(Action.OTHER, name, text[:300]),)
 
 
+def _script_line(script: str) -> str:
+    """The commands of a script in one line; a script with texts inside it as it is."""
+    rows = [row for row in script.replace("\\\n", " ").split("\n") if row.strip()]
+    if "<<" in script or any(row.count(mark) % 2 for row in rows for mark in "'\""):
+        return script
+    ends = ("&&", "||", "|", ";", "do", "then", "else", "{", "(")
+    return "".join(
+        row if row.rstrip().endswith(ends) else f"{row.rstrip()}; " for row in rows
+    ).removesuffix("; ")
+
+
 def describe(call: CallEffect, limit: int = 160) -> str:
     """One line for a user: the tool and its target."""
-    target = " ".join(call.target[: limit * 4].split())
+    target = call.target[: limit * 4]
+    if call.action is Action.COMMAND and "\n" in target:
+        target = _script_line(target)
+    target = " ".join(target.split())
     if len(target) > limit:
         named = call.action in (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE)
         target = "…" + target[1 - limit :] if named else target[: limit - 1].rstrip() + "…"

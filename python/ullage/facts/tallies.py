@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import lru_cache
+from posixpath import basename, normpath
 from typing import NamedTuple
 
 from ullage._engine import core
@@ -21,7 +23,14 @@ from ullage.facts.model import (
     ResultFact,
     ToolStep,
 )
-from ullage.facts.names import KINDS, NameKind, command_heads, is_well_known, urls_in
+from ullage.facts.names import (
+    KINDS,
+    NameKind,
+    command_heads,
+    commits_in,
+    is_well_known,
+    urls_in,
+)
 from ullage.facts.words import feedback_of, is_launch
 
 # How a tool call ended: refused, failed or successful, with the line that shows it.
@@ -85,11 +94,15 @@ PIPED = re.compile(r"\|\s*(?:head|tail|grep|rg|sed|awk|cat|less|sort|uniq|tee|wc
 """A command's end that only picks lines of its output; its exit code is that of the picking."""
 
 _HIDES_CODE = re.compile(
-    rf"{PIPED.pattern}|\|\|\s*(?:true|:|echo\b[^;|&]*)\s*$|;\s*(?:true|echo\b[^;|&]*)$"
+    rf"{PIPED.pattern.removesuffix('$')}(?:&&\s*echo\b[^;|&]*)?$|\|\|\s*(?:true|:|echo\b[^;|&]*)\s*$|[;\n]\s*(?:true|echo\b[^;|&]*)$"
+)
+_GIT_FAILED = re.compile(
+    r"^(?:fatal: |error: failed to push| ! \[(?:remote )?rejected\]|hint: Updates were rejected)",
+    re.MULTILINE,
 )
 _FAILED_RUN = re.compile(
     r"FAIL(?:ED)?(?:[\s:]|$)|(?:\[[\w:.-]+\] )?ERROR task failed|npm (?:ERR!|error)|BUILD FAILED|make(?:\[\d+\])?: \*\*\*|error(?:\[E\d+\])?: |"
-    r"exit(?: status| code)?:? [1-9]|test result: FAILED|(?:=+ )?[1-9]\d* fail(?:ed|ing)\b|Tests?\b.*\b[1-9]\d* failed\b|Found [1-9]\d* errors?\b|✖ \d+ problems? \([1-9]|"
+    r"(?i:exit(?: status| code)?)\s?[:=]?\s?[1-9]|test result: FAILED|(?:=+ )?[1-9]\d* fail(?:ed|ing)\b|Tests?\b.*\b[1-9]\d* failed\b|Found [1-9]\d* errors?\b|✖ \d+ problems? \([1-9]|"
     # a compiler's place; in a table or a search the line would not begin with it, or the command only looks
     r"[\w./-]{1,200}\.\w{1,5}(?:\(\d+,\d+\)|:\d+:\d+): (?!warning|note|info)"
 )
@@ -118,9 +131,9 @@ def ran(command: str, outcome: CallOutcome, text: str) -> CallOutcome:
     hidden = outcome.ok and outcome.exit_code in (None, 0) and _HIDES_CODE.search(command)
     if not hidden or only_looks(command):
         return outcome
-    if not any(
-        _FAILED_RUN.match(line.strip()) for line in text[-LAST_CHARS:].splitlines()[-LAST_LINES:]
-    ):
+    end = text[-LAST_CHARS:]
+    failed = any(_FAILED_RUN.match(line.strip()) for line in end.splitlines()[-LAST_LINES:])
+    if not failed and not ("git " in command and _GIT_FAILED.search(end)):
         return outcome
     return CallOutcome(False, outcome.exit_code, core.read_result(text, True)[2], "")
 
@@ -335,6 +348,8 @@ class FileTally:
 
     def __init__(self) -> None:
         self._files: dict[str, _Use] = {}
+        self._by_name: dict[str, list[str]] = {}  # by the last part of their paths
+        self._stashed: dict[str, _Use] = {}
 
     def add(self, call: CallEffect, index: int) -> None:
         """Counts a call about a file that succeeded."""
@@ -344,21 +359,54 @@ class FileTally:
         use = self._files.get(path)
         if use is None:
             use = self._files[path] = _Use(index)
+            self._by_name.setdefault(basename(path), []).append(path)
         use.add(call, index)
 
-    def undone(self, command: str) -> None:
-        """A command went through that may have taken changes of files back, or deleted them."""
-        if _UNDOES.search(command) is None:
+    def undone(self, call: CallEffect, committed: int) -> None:
+        """A command went through that may have taken changes of files back, or deleted them.
+
+        Args:
+            call: The command.
+            committed: Index of the call that made the newest commit: what was changed before it stays.
+        """
+        if _UNDOES.search(call.target) is None:
             return
-        for step in command_steps(command):
+        for step in command_steps(call.target):
             undoes = _UNDOES.match(step)
             if undoes is None:
                 continue
-            named = [word for word in step[undoes.end() :].split() if not word.startswith("-")]
+            if undoes["back"]:
+                self._files.update(self._stashed)
+                self._stashed = {}
+                continue
+            words = step[undoes.end() :].split()
+            if {"--staged", "-S", "--cached"}.intersection(words) and "--worktree" not in words:
+                continue
+            named = [word for word in words if not word.startswith("-")]
             everything = undoes["all"] or "." in named
-            for path, use in self._files.items():
-                if everything or any(_names_file(name, path) for name in named):
+            paths = [*self._files] if everything else [*filter(None, map(self._file(call), named))]
+            for path in paths:
+                use = self._files[path]
+                if undoes["rm"] or use.changed_at > committed:
+                    if undoes["stash"]:
+                        self._stashed[path] = copy(use)
                     use.undo(deleted=undoes["rm"] is not None)
+
+    def _file(self, call: CallEffect) -> Callable[[str], str]:
+        """Which file a command means by a name; empty: none that is known, or one of several."""
+        folder = folder_of(call.target) or call.folder
+
+        def path_of(name: str) -> str:
+            if folder.startswith("/") or name.startswith("/"):
+                path = normpath(name if name.startswith("/") else f"{folder}/{name}")
+                return path if path in self._files else ""
+            tail = "/" + normpath(f"{folder}/{name}").lstrip("/")
+            paths = [
+                path for path in self._by_name.get(basename(name), ()) if f"/{path}".endswith(tail)
+            ]
+            return paths[0] if len(paths) == 1 else ""
+
+        return path_of
 
     def files(self) -> tuple[FileUse, ...]:
         """All files."""
@@ -366,14 +414,10 @@ class FileTally:
 
 
 _UNDOES = re.compile(
-    r"(?P<all>git reset --hard\b|git stash(?: push| save)?(?: -\S+)*$)|git (?:checkout(?: \S+)? --|restore)(?= )|(?P<rm>(?:git )?rm )"
+    r"(?P<back>git stash (?:pop|apply)\b)|(?P<all>git reset --hard\b|(?P<stash>git stash(?: push| save)?(?: -\S+)*$))|"
+    r"git (?:checkout(?: \S+)? --|restore)(?= )|(?P<rm>(?:git )?rm )"
 )
-"""What takes back what was written to files since the newest commit; `git stash` all of it."""
-
-
-def _names_file(name: str, path: str) -> bool:
-    name = name.removeprefix("./").rstrip("/")
-    return f"/{path}".endswith(f"/{name.lstrip('/')}") or path.startswith(f"{name}/")
+"""What takes back what was written to files since the newest commit; `git stash` all of it, until it is popped."""
 
 
 class _Use:
@@ -463,7 +507,7 @@ def merge_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], 
 COMMAND_CHARS = 2_000
 """Of a command that are read: what follows is a text or a program inside it."""
 
-_CD = re.compile(r"^cd (\S+) ?(?:&&|;) ?")
+_CD = re.compile(r"^\(?cd (\S+) ?(?:&&|;) ?")
 _TAIL = re.compile(r" ?(?:2>&1 ?)?\| ?(?:head|tail|grep|rg|less|cat|wc)\b.*$| ?2>&1$")
 """For commands with single spaces only: the pattern would try every split of a longer run."""
 
@@ -490,6 +534,8 @@ def command_parts(command: str) -> tuple[str, ...]:
     segments = _FOLLOWS.split(text)
     if "<<" in text or any(map(_BLOCK.match, segments)):
         return (command_key(command),)
+    if _STOPS_AT_ONCE.search(text):
+        segments = [" && ".join(segments)]
     for segment in reversed(segments):
         cores = map(_core, segment.split("&&"))
         if parts := dict.fromkeys(core for core in cores if not _NO_WORK.match(core)):
@@ -501,6 +547,10 @@ def command_parts(command: str) -> tuple[str, ...]:
 def command_steps(command: str) -> tuple[str, ...]:
     """All that a command does, in order, each with `''` in place of texts and of quotations of more than a word."""
     text, hidden = _without_texts(command)
+    if "<<" in text:  # a text that is longer than what is read
+        text = text[
+            : text.find("\n", text.index("<<")) if "\n" in text[text.index("<<") :] else None
+        ]
 
     def shown(match: re.Match[str]) -> str:
         quoted = hidden[int(match[1])]
@@ -516,6 +566,12 @@ def folder_of(command: str) -> str:
     return match[1].rstrip("/") if match else ""
 
 
+def place_of(call: CallEffect) -> str:
+    """The folder in which a command ran, as far as it says; empty: where the one before did."""
+    folder = folder_of(call.target)
+    return normpath(f"{call.folder}/{folder}") if call.folder and folder[:1] != "/" else folder
+
+
 def same_folder(one: str, other: str) -> bool:
     """Whether two commands may have run in one folder."""
     return not one or not other or one == other
@@ -529,11 +585,15 @@ def _without_texts(command: str) -> tuple[str, list[str]]:
         hidden.append(match[0])
         return f"\0{len(hidden) - 1}\1"
 
-    text = command[:COMMAND_CHARS].replace("\0", "").replace("\1", "")
+    text = command[:COMMAND_CHARS].replace("\0", "").replace("\1", "").strip()
+    if "\n" in text:
+        text = _CONTINUED.sub(r"\1 ", text)
     if "<<" in text:
         text = _HEREDOC.sub(lambda match: hide(match) + match["rest"], text)
     if "'" in text or '"' in text:
         text = _QUOTED.sub(hide, text)
+    if text[:1] == "(" and text[-1:] == ")":
+        text = text[1:-1]
     return text, hidden
 
 
@@ -548,6 +608,10 @@ def _core(part: str) -> str:
     part = _SETS.sub("", part.strip())
     return command_key(_REDIRECTED.sub("", part) if ">" in part else part)
 
+
+_CONTINUED = re.compile(r"(?:\\|(&&|\|\|?))[ \t]*\n\s*")
+_STOPS_AT_ONCE = re.compile(r"^set -\w*e\w*", re.MULTILINE)
+"""A script of which each command has to succeed."""
 
 _HIDDEN = re.compile("\0(\\d+)\1")
 _WORD_ALONE = re.compile(r"(['\"])[\w./#@:+-]+\1")
@@ -579,6 +643,7 @@ class FailureTally:
         self._all: list[FailedCall] = []
         self._open: dict[tuple[str, str], list[int]] = {}
         self._left: dict[int, set[tuple[str, str]]] = {}  # of each open one
+        self._order: dict[int, list[tuple[str, str]]] = {}  # the parts of a chain
         self._folders: dict[int, str] = {}  # where commands ran that failed, as far as they say so
         self._changes: list[tuple[int, str]] = []
         self._commands: set[int] = set()
@@ -587,7 +652,8 @@ class FailureTally:
         """Record a call that failed or was refused."""
         if call.action is Action.COMMAND:
             self._commands.add(len(self._all))
-            self._folders[len(self._all)] = folder_of(call.target)
+            self._folders[len(self._all)] = place_of(call)
+        self._order[len(self._all)] = _keys(call)
         self._left[len(self._all)] = keys = {*_keys(call)}
         for key in keys:
             self._open.setdefault(key, []).append(len(self._all))
@@ -605,7 +671,7 @@ class FailureTally:
             self._all[place] = replace(failure, fixed_index=index, fixed_by=by)
 
     def _ended(self, call: CallEffect) -> Iterator[int]:
-        folder = folder_of(call.target) if call.action is Action.COMMAND else ""
+        folder = place_of(call) if call.action is Action.COMMAND else ""
         for key in _keys(call):
             elsewhere = []
             for place in self._open.pop(key, ()):
@@ -617,6 +683,17 @@ class FailureTally:
                     yield place
             if elsewhere:
                 self._open[key] = elsewhere
+
+    def committed(self, index: int) -> None:
+        """A call has committed: where its chain failed all the same, what went before that had succeeded."""
+        for place in range(len(self._all) - 1, -1, -1):
+            if self._all[place].index != index:
+                return
+            keys = self._order.get(place, [])
+            places = [at for at, key in enumerate(keys) if key[1].startswith("git commit")]
+            after = set(keys[places[-1] + 1 :]) if places else set()
+            if after:
+                self._left[place] &= after
 
     def rebased(self, index: int) -> None:
         """A rebase went through, whichever call ended it: what stopped it before is over."""
@@ -674,6 +751,7 @@ class CallLog:
         self._outputs: deque[tuple[int, str]] = deque(maxlen=NEWEST_OUTPUTS)
         self._running: dict[str, tuple[int, int]] = {}  # places of commands and of their steps
         self.files, self.failures = FileTally(), FailureTally()
+        self._committed = -1  # index of the call that committed last
 
     def ended(self, calls: Sequence[CallEffect], at: int, outcome: CallOutcome, text: str) -> None:
         """Note what one call did.
@@ -696,7 +774,9 @@ class CallLog:
                 outcome = ran(first.target, outcome, text)
             ended = outcome.exit_code is not None
             if first.action is Action.POLL and not ended and not goes_on:
-                ended, outcome = _read_end(outcome, text)
+                place, _ = self._running.get(first.target, (-1, -1))
+                polled = self.commands[place].text if place >= 0 else ""
+                ended, outcome = _read_end(polled, outcome, text)
             for call in calls:
                 if call.action is Action.POLL:
                     self._polled(call, at, outcome, ended=ended)
@@ -704,6 +784,12 @@ class CallLog:
                     self._effect(call, at, outcome)
         if outcome.ok and "Successfully rebased" in text:
             self.failures.rebased(at)
+        if first.action is Action.COMMAND and outcome != LEFT_RUNNING:
+            if commits_in(text):
+                self._committed = at
+                self.failures.committed(at)
+            if outcome.ok and "No local changes" not in text:
+                self.files.undone(first, self._committed)
         for call in calls[:MAX_CALLS]:
             step = ToolStep(at, call.action, describe(call), outcome.ok, outcome.line)
             self.steps.append(step)
@@ -714,7 +800,9 @@ class CallLog:
             self._running[goes_on] = self._running[first.target]
         if first.action is Action.COMMAND:
             ending = (outcome.ok, outcome.exit_code, outcome.line)
-            self.commands.append(Command(at, first.target, *ending, _spent(text)))
+            self.commands.append(
+                Command(at, first.target, *ending, _spent(text), folder=place_of(first))
+            )
             if goes_on:
                 self._running[goes_on] = len(self.commands) - 1, len(self.steps) - 1
         elif first.action is Action.AGENT and not is_launch(text):
@@ -738,8 +826,6 @@ class CallLog:
             self.failures.succeeded(call, at)
             if call.action in _ON_FILES:
                 self.files.add(call, at)
-            elif call.action is Action.COMMAND:
-                self.files.undone(call.target)
         else:
             self.failures.failed(call, outcome, at)
 
@@ -765,7 +851,9 @@ class CallLog:
             if command >= 0:
                 self.commands[command] = replace(self.commands[command], asked=at)
             return
-        command, step = self._running.pop(call.target, (len(self.commands) - 1, -1))
+        command, step = self._running.get(call.target, (len(self.commands) - 1, -1))
+        if outcome.exit_code is not None:  # else a later call may say it for certain
+            self._running.pop(call.target, None)
         last = self.commands[command]
         named = last.exit_code is not None or call.name.lower() in _NAMED_AT_ONCE
         if step < 0 and last.ok is not None and named:
@@ -775,15 +863,23 @@ class CallLog:
         )
         if step >= 0:
             self.steps[step] = replace(self.steps[step], ok=outcome.ok, result=outcome.line)
-        effect = CallEffect(Action.COMMAND, "", last.text)
+        effect = CallEffect(Action.COMMAND, "", last.text, folder=last.folder)
         if outcome.ok:
             self.failures.succeeded(effect, at)
         else:
             self.failures.failed(effect, outcome, at)
 
 
-def _read_end(outcome: CallOutcome, text: str) -> tuple[bool, CallOutcome]:
-    """Whether a poll that names no exit code printed last how a run of tests or a build ends, and how it ended."""
+_ENDS_BY_ITSELF = re.compile(
+    r"\b(?:tests?|build|lint|check|clippy|nextest|pytest|tsc|mypy|compile|vet)\b"
+)
+_GOES_ON_RUNNING = re.compile(r"--watch|\b(?:watch|dev|serve|start)\b|<status>running</status>")
+
+
+def _read_end(command: str, outcome: CallOutcome, text: str) -> tuple[bool, CallOutcome]:
+    """Whether a poll of a command that names no exit code printed last how a run of tests or a build ends, and how it ended."""
+    if not _ENDS_BY_ITSELF.search(command) or _GOES_ON_RUNNING.search(f"{command}\n{text[:200]}"):
+        return False, outcome
     last = [line.strip() for line in text[-LAST_CHARS:].splitlines() if line.strip()][-LAST_LINES:]
     if any(map(_FAILED_RUN.match, last)):
         return True, CallOutcome(False, None, core.read_result(text, True)[2], "")

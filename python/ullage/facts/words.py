@@ -412,19 +412,22 @@ def notified(other: Other) -> Other:
     """What a host's notification says: who ended, and the answer, without the frame around them; others as they are."""
     if other.who == "subagent_notification":
         return _codex_notified(other)
-    if not other.who.startswith("task-notification") or "<status>" not in other.text:
+    if not other.who.startswith(_NOTIFICATIONS) or "<status>" not in other.text:
         return other
     answer = other.text.partition("<result>")[2].rpartition("</result>")[0].strip()
     who = _element(other.text, "summary") or other.who
     return Other(who, answer, _element(other.text, "tool-use-id") or "")
 
 
+_NOTIFICATIONS = ("task-notification", "agent-notification")
+"""Claude Code's; the second until version 2.1, without the answer, which a file holds."""
+
 _ENDED_WITH = pattern(r"\bexit code (\d{1,9})\)?$")
 
 
 def ended_command(other: Other) -> tuple[str, int | None] | None:
     """The id and the exit code of a background command whose end the host's notification reports, `None` for the code of one that was stopped; `None`: it reports none."""
-    if not other.who.startswith("task-notification"):
+    if not other.who.startswith(_NOTIFICATIONS):
         return None
     name = _element(other.text, "task-id") or ""
     ended = _ENDED_WITH.search(_element(other.text, "summary") or "")

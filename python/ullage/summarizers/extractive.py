@@ -36,7 +36,6 @@ from ullage.facts.tallies import (
     PIPED,
     command_parts,
     command_steps,
-    folder_of,
     is_framing,
     only_looks,
     same_folder,
@@ -397,15 +396,11 @@ def checks(facts: Facts) -> str:
         ]
         # Of a chain that failed nobody knows which part it was.
         for part in parts if command.ok else [" && ".join(parts)] * bool(parts):
-            check = _Check(part, folder_of(command.text))
+            check = _Check(part, command.folder)
             newest = {
-                other: run
+                _without(other, part) if command.ok and not run.ok else other: run
                 for other, run in newest.items()
-                if not same_folder(other.folder, check.folder)
-                or (
-                    part != other.part
-                    and (run.ok or not command.ok or part not in other.part.split(" && "))
-                )
+                if part != other.part or not same_folder(other.folder, check.folder)
             }
             newest[check] = command
     if not newest:
@@ -441,6 +436,12 @@ class _Check(NamedTuple):
     folder: str  # where it says that it ran
 
 
+def _without(check: _Check, part: str) -> _Check:
+    """A chain that failed, without a part of it that has succeeded since."""
+    rest = [other for other in check.part.split(" && ") if other != part]
+    return check._replace(part=" && ".join(rest)) if rest else check
+
+
 def _ended(runs: Sequence[tuple[_Check, Command]]) -> str:
     places = Counter(check.part for check, _ in runs)
     hows = (
@@ -456,7 +457,7 @@ _GIT = re.compile(
     r"\bgit (?:-C \S+ )?(?:status|diff|add|commit|push|pull|checkout|switch|log|branch|merge|rebase)\b"
 )
 _PUSHES = re.compile(r"git (?:-[cC] \S+ )*push\b(?!.* --dry-run)")
-_PUSHED = re.compile(r"\b[0-9a-f]{7,40}\.\.[0-9a-f]{7,40} +\S+ -> \S")
+_PUSHED = re.compile(r"\b[0-9a-f]{7,40}\.\.[0-9a-f]{7,40} +(?:HEAD -> [^/\s]|(\S+) -> \1(?:\s|$))")
 """What `git push` prints."""
 _COMMITS = re.compile(r"git (?:-[cC] \S+ )*commit\b")
 _RESETS = re.compile(r"git (?:-[cC] \S+ )*reset --hard\b.*")
@@ -1057,8 +1058,6 @@ def _rendered(
         asked = 0 if frame.small else min(_cost(lines), least)
         new[1] = [*lines, *_focused({1: _before_all(lost)}, focus)[1], *again]
     named = listed_names.candidates(facts) if 2 in frame.sections else []
-    if tokens < WELL_KNOWN_TOKENS:
-        named = [name for name in named if not name.well_known]
     demands = _demands(facts, new, old, frame, named)
     demands[6] += sum(cost(user_messages((entry,), _ALL)) + 1 for entry in inputs)
     demands[6] = min(demands[6], max(most, first.tokens))
@@ -1118,9 +1117,6 @@ def _rendered(
 
 REQUEST_TOKENS, OFFERED_TOKENS = 40, 120
 """Of section 1 in any case, for what was asked first and last; and for the list that the latter follows."""
-
-WELL_KNOWN_TOKENS = 2_500
-"""Below it names that any model knows are not listed."""
 
 LEAST_TOKENS = 20
 """What one section with a line in it needs."""

@@ -364,9 +364,9 @@ def carried_failure(piece: str, facts: Facts) -> str:
     if family_of(tool) == "shell" and not command.endswith("…"):
         folder, parts = folder_of(command), {*command_parts(command)}
         for run in facts.state.commands:
-            if run.ok and same_folder(folder, folder_of(run.text)):
+            if run.ok and same_folder(folder, run.folder):
                 parts.difference_update(command_parts(run.text))
-        ended = not parts
+        ended = not parts and bool(command_parts(command))
     else:
         ended = any(step.ok and call_line(step.line, LINE) == match[1] for step in facts.steps)
     return piece[: match.start(2)] + "later succeeded" if ended else piece
