@@ -438,8 +438,8 @@ class _Check(NamedTuple):
 
 def _without(check: _Check, part: str) -> _Check:
     """A chain that failed, without a part of it that has succeeded since."""
-    rest = [other for other in check.part.split(" && ") if other != part]
-    return check._replace(part=" && ".join(rest)) if rest else check
+    others = [other for other in check.part.split(" && ") if other != part]
+    return check._replace(part=" && ".join(others)) if others else check
 
 
 def _ended(runs: Sequence[tuple[_Check, Command]]) -> str:
