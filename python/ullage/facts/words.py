@@ -914,7 +914,7 @@ def summary_text(item: Any) -> str:
     """
     if is_summary(item):
         return text_of(item)
-    if role_of(item) != "user" or is_hidden(item):
+    if role_of(item) != "user" or _is_one_result(item) or is_hidden(item):
         return ""
     for text in _texts(item):
         if _is_summary_text(text):
@@ -922,6 +922,16 @@ def summary_text(item: Any) -> str:
         if words_of(text).kind not in (Kind.NONE, Kind.HOST):
             return ""
     return ""
+
+
+def _is_one_result(item: Any) -> bool:
+    """Whether a message is a tool's result and nothing else: half of the messages of most conversations."""
+    message = message_of(item)
+    content = None if message is None else message.get("content")
+    if type(content) is not list or len(content) != 1:
+        return False
+    block = content[0]
+    return type(block) is dict and block.get("type") == "tool_result"
 
 
 def _is_summary_text(text: str) -> bool:
@@ -951,8 +961,8 @@ class Standing(NamedTuple):
 def standing_in(item: Any) -> list[Standing]:
     """The texts in a message that the host put there to stand; of a message of the system's role all of it is one."""
     role = role_of(item)
-    if is_hidden(item):
-        return []  # of a log, whose client puts such texts in again by itself
+    if role == "assistant" or _is_one_result(item) or is_hidden(item):
+        return []  # hidden: of a log, whose client puts such texts in again by itself
     if role == "system":
         text = text_of(item)
         pieces = [piece for piece in pieces_of(text) if piece.text.strip()]
