@@ -163,3 +163,53 @@ def test_an_imported_session_that_is_cut_before_its_first_request_is_legal():
             "anthropic", request.messages, model="claude-opus-5-5", window=0,
             system=session.system, tools=list(session.tools), original=session.messages,
         )  # fmt: skip
+
+
+def long_session(manager: ContextManager, rounds: int, words: int) -> None:
+    for number in range(rounds):
+        manager.add({"role": "user", "content": f"question {number}"})
+        manager.prepare()
+        call = {"type": "tool_use", "id": f"t{number}", "name": "bash", "input": {"command": f"c{number}"}}  # fmt: skip
+        manager.observe({"role": "assistant", "content": [call]})
+        shown = " ".join(f"w{number * at % 9973}" for at in range(words))
+        manager.add({"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{number}", "content": shown}]})  # fmt: skip
+        manager.prepare()
+        manager.observe({"role": "assistant", "content": f"answer {number}"})
+    manager.add({"role": "user", "content": "go on"})
+
+
+def test_a_result_that_a_target_has_cut_stays_cut_in_what_goes_on_from_it(tmp_path):
+    policy = Policy.buffered().change({"snip.on_arrival": True})
+    path = tmp_path / "a.jsonl"
+    manager = ContextManager(model="claude-opus-4-5", context_window=50_000, log=path, policy=policy)  # fmt: skip
+    long_session(manager, 8, 3000)
+    manager.compact(target_tokens=3000)
+    copy = manager.fork()
+    assert manager.usage().tokens == copy.usage().tokens <= 3000
+    assert manager.prepare().messages == copy.prepare().messages
+    manager.close()
+    with ContextManager.resume(path) as resumed:
+        assert resumed.usage().tokens <= 3000
+
+
+def test_what_a_rewind_shows_again_keeps_its_times(tmp_path):
+    now = [1_700_000_000_000]
+
+    def clock() -> int:
+        now[0] += 1000
+        return now[0]
+
+    policy = Policy.buffered().change(
+        {"micro.by_time": True, "micro.keep_recent": 1, "micro.by_supersession": False, "cost.wait_requests": 0}
+    )  # fmt: skip
+    manager = ContextManager(model="claude-opus-4-5", policy=policy, log=tmp_path / "a.jsonl", clock=clock)  # fmt: skip
+    long_session(manager, 50, 900)
+    manager.compact(keep=0)
+    manager.prepare()
+    manager.rewind(200)
+    manager.add({"role": "user", "content": "next"})
+    manager.prepare()
+    (tmp_path / "b.jsonl").write_bytes((tmp_path / "a.jsonl").read_bytes())
+    with manager, ContextManager.resume(tmp_path / "b.jsonl", clock=clock) as resumed:
+        now[0] += 3 * 3_600_000
+        assert manager.prepare().messages == resumed.prepare().messages

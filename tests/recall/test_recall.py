@@ -295,3 +295,14 @@ def test_named_spans_and_what_stands_between_them_are_listed_once():
         ("m7", 7, 7),
     ]
     assert [each.title for each in found][1::2] == ["one thing", "another"]
+
+
+def test_what_json_writers_refuse_is_rendered_all_the_same():
+    from ullage.recall.text import render
+
+    given = {"half": "\ud83d", "large": 10**25, "object": object(), 3: "key"}
+    block = {"type": "tool_use", "id": "t", "name": "q", "input": given}
+    text = render({"role": "assistant", "content": [block]})
+    assert "10000000000000000000000000" in text
+    assert "<object>" in text
+    text.encode()

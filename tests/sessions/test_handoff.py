@@ -217,3 +217,30 @@ def test_the_command(machine):
     assert "nothing written" in shown.stdout
     assert ullage("handoff", IDS["codex"], "--to", "nope").returncode == 2
     assert ullage("handoff", IDS["codex"]).returncode == 2
+
+
+@pytest.mark.parametrize("to", ["pi", "opencode"])
+def test_parallel_calls_are_one_message_where_claude_code_wrote_a_line_for_each(
+    machine, tmp_path, to
+):
+    def line(uuid, parent, kind, message):
+        return {"parentUuid": parent, "isSidechain": False, "cwd": "/p", "sessionId": "s", "type": kind, "message": message, "uuid": uuid, "timestamp": "2026-01-01T00:00:00.000Z"}  # fmt: skip
+
+    def calls(name):
+        block = {"type": "tool_use", "id": name, "name": "Read", "input": {}}
+        return {"id": "m1", "role": "assistant", "model": "claude-opus-4-5", "content": [block]}
+
+    def answers(name):
+        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": name, "content": f"of {name}"}]}  # fmt: skip
+
+    rows = [
+        line("u", None, "user", {"role": "user", "content": "go"}),
+        line("a", "u", "assistant", calls("A")), line("b", "a", "assistant", calls("B")),
+        line("c", "a", "user", answers("A")), line("d", "b", "user", answers("B")),
+    ]  # fmt: skip
+    path = tmp_path / "parallel.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = handoff(open_session(path), to)
+    read = open_session(done.path).messages
+    assert done.messages == len(read) == 3
+    assert [block["type"] for block in read[1]["content"]] == ["tool_use", "tool_use"]

@@ -395,3 +395,46 @@ def test_the_commands(tmp_path, monkeypatch):
     assert "r1" in ullage("edit", IDS["codex"]).stdout
     refused = ullage("compact", machine.files["gemini"], "--new-session")
     assert (refused.returncode, "handoff" in refused.stderr) == (2, True)
+
+
+def test_what_codex_is_given_back_keeps_its_items_and_roles(tmp_path):
+    stamp = "2026-01-01T00:00:00.000Z"
+
+    def line(payload, kind="response_item"):
+        return {"timestamp": stamp, "type": kind, "payload": payload}
+
+    def message(role, text):
+        part = {"type": "output_text" if role == "assistant" else "input_text", "text": text}
+        return line({"type": "message", "role": role, "content": [part]})
+
+    name = "019f0000-0000-7000-8000-000000000001"
+    path = tmp_path / f"rollout-2026-01-01T00-00-00-{name}.jsonl"
+    rows = [
+        line({"id": name, "timestamp": stamp, "cwd": "/p"}, "session_meta"),
+        message("developer", "<permissions instructions>never push</permissions instructions>"),
+        message("user", "first task"),
+        line({"type": "function_call", "name": "shell", "arguments": "{}", "call_id": "c1"}),
+        line({"type": "function_call_output", "call_id": "c1", "output": "x" * 3000}),
+        message("assistant", "ok"), message("user", "second"), message("user", "quick"),
+        message("assistant", "ok"),
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    before = [part.name for part in session_parts(open_session(path))]
+    remove_parts(open_session(path), ["r1"])
+    assert [part.name for part in session_parts(open_session(path))] == before
+    history = objects(path)[-1]["payload"]["replacement_history"]
+    assert [item.get("role") for item in history] == ["developer", "user", None, None, "assistant", "user", "user", "assistant"]  # fmt: skip
+
+
+def test_a_line_without_a_uuid_does_not_hinder_an_undo(tmp_path):
+    from tests.kit.transcripts import Layout, session_file
+    from ullage.testing import scenario
+
+    path = tmp_path / "session.jsonl"
+    rows = [json.loads(row) for row in session_file(scenario(7, tokens=30_000), layout=Layout()).to_bytes().splitlines()]  # fmt: skip
+    del rows[-3]["uuid"]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    before = open_session(path).messages
+    compact_session(open_session(path), output=path, overwrite=True)
+    undo_compaction(open_session(path))
+    assert open_session(path).messages == before

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from ullage.cli.output import Output, PricesOption, SessionArgument, WindowOption, read_window
 from ullage.cli.replay import show_sizes
 from ullage.counting.models import ModelTable
-from ullage.exceptions import InvalidPolicy
+from ullage.exceptions import InvalidPolicy, UllageError
 from ullage.observe.hooks import Redactor
 from ullage.policy import Policy
 from ullage.replay import SizeCost, sum_of_costs
@@ -66,17 +66,24 @@ def report_command(
     figures = []
     with out.progress("replaying", len(files) * STEPS) as step:
         for file in files:
-            opened = open_session(file)
-            figures_of_one = figures_of(
-                opened,
-                policy=rules,
-                model=model or "",
-                settings=settings,
-                table=table,
-                budget=budget,
-                step=lambda: step(1),
-            )
+            try:
+                figures_of_one = figures_of(
+                    open_session(file),
+                    policy=rules,
+                    model=model or "",
+                    settings=settings,
+                    table=table,
+                    budget=budget,
+                    step=lambda: step(1),
+                )
+            except UllageError as error:
+                if not all:
+                    raise
+                out.note(f"{error}, left out")
+                continue
             figures.append(figures_of_one)
+    if not figures:
+        raise InvalidPolicy("--all", f"{len(files)} sessions", "none can be replayed")
     written = write_report(figures, output, overwrite=force)
     report = {**_document(written, figures), "prices": table.version}
     if json:

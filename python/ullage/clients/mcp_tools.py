@@ -12,6 +12,7 @@ from ullage.clients.mcp_protocol import ToolReply
 from ullage.exceptions import InvalidPolicy, UnknownHandle
 from ullage.sessions.find import (
     FoundSession,
+    claude_project_folder,
     find_session,
     found_sessions,
     opened_path,
@@ -169,7 +170,7 @@ def _opened(arguments: Mapping[str, Any]) -> tuple[FoundSession, Session]:
 def _this_session(sessions: Sequence[FoundSession]) -> FoundSession:
     """The newest session of this project, in which the server is started; nothing says which session it serves."""
     project = _env.text(_env.CLAUDE_PROJECT) or str(Path.cwd())
-    slug = "".join(char if char.isalnum() else "-" for char in project)
+    slug = claude_project_folder(project)
     opened = 0
     for session in sessions:
         if session.tool == "claude-code":

@@ -308,9 +308,12 @@ class Copies:
             item: An entry with a uuid.
             parent: Uuid of the entry before it.
         """
-        old = str(item["uuid"])
+        named = isinstance(item.get("uuid"), str)
+        old = str(item["uuid"]) if named else f"without a uuid, after {parent}"
         own = self._uuids[old] = stable_uuid("kept", self._mark, old)
-        entry = {**item, "parentUuid": parent, "uuid": own, COPY_OF: item.get(COPY_OF) or old}
+        entry = {**item, "parentUuid": parent, "uuid": own}
+        if named or COPY_OF in item:
+            entry[COPY_OF] = item.get(COPY_OF) or old
         if isinstance(item.get("message"), Mapping):
             entry["message"] = self._message(item["message"])
         caller = item.get("sourceToolAssistantUUID")

@@ -615,7 +615,7 @@ _STOPS_AT_ONCE = re.compile(r"^set -\w*e\w*", re.MULTILINE)
 
 _HIDDEN = re.compile("\0(\\d+)\1")
 _WORD_ALONE = re.compile(r"(['\"])[\w./#@:+-]+\1")
-_BLOCK = re.compile(r"\s*(?:for|while|until|if|case)\b")
+_BLOCK = re.compile(r"[ \t]{0,40}(?:for|while|until|if|case)\b")
 _HEREDOC = re.compile(
     r"<<-?[ \t]{0,4}(?P<quote>['\"]?)(?P<end>\w{1,40})(?P=quote)(?P<rest>[^\n]*)\n(?:.*?\n)??[ \t]*(?P=end)\b",
     re.DOTALL,

@@ -756,6 +756,7 @@ class View:
             (at + 1 for at, part in enumerate(parts) if isinstance(part, int) and part < self.sent),
             default=0,
         )
+        self._settle(part.message for part in parts if not isinstance(part, int))
         originals = [self._part(self.originals, part) for part in parts]
         shown = [self._part(self.shown, part) for part in parts]
         messages = [
@@ -773,6 +774,18 @@ class View:
         first = self._changed(same)
         self.sent = sent
         return first, spans(source for source in removed if isinstance(source, int))
+
+    def _settle(self, made: Iterable[Item]) -> None:
+        """Results in what a level made stand as they are: an older decision about one, such as a longer excerpt, is laid over it no more."""
+        kept = [
+            str(block.get("tool_use_id"))
+            for message in made
+            for block in as_blocks((message_of(message) or {}).get("content"))
+            if block.get("type") == "tool_result"
+        ]
+        if not self.decisions.keys().isdisjoint(kept):
+            names = set(kept)
+            self.decisions = {key: d for key, d in self.decisions.items() if key not in names}
 
     @staticmethod
     def _part(items: Sequence[Item], part: int | Made) -> Item:

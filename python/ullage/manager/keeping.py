@@ -449,8 +449,13 @@ class Keeper:
             machine.history = History(machine.history, self._journal.item)
         history = machine.history
         history.let_go(inside)
-        view.uuids = {at: name for at, name in view.uuids.items() if history.held(at)}
-        view.times = {at: came for at, came in view.times.items() if history.held(at)}
+        # A rewind shows again what was let go of before: what is shown keeps its names and times.
+        view.uuids = {
+            at: name for at, name in view.uuids.items() if at in inside or history.held(at)
+        }
+        view.times = {
+            at: came for at, came in view.times.items() if at in inside or history.held(at)
+        }
 
     def name(self, positions: Iterable[int]) -> None:
         """Have names and times of these messages of the history in memory again, which left it."""

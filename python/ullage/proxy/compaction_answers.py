@@ -450,8 +450,8 @@ def completed(
 BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
 """Errors of a response that ends too early."""
 
-_MOST_NOTED = 2 * 1024 * 1024
-"""Bytes of an answer that are kept for reading."""
+_MOST_NOTED, _LAST_NOTED = 2 * 1024 * 1024, 64 * 1024
+"""Bytes of an answer that are kept for reading, and of a longer one its last."""
 
 
 class ClientAnswer:
@@ -459,13 +459,12 @@ class ClientAnswer:
 
     Attributes:
         begun: Whether anything was sent.
-        passed: What was relayed, to read at the end; empty if too long.
     """
 
     def __init__(self, send: Send) -> None:
         self._send = send
         self.begun = False
-        self.passed = bytearray()
+        self._first, self._last = bytearray(), b""
 
     async def relay(self, response: aiohttp.ClientResponse, held: bytes = b"") -> None:
         """Pass a response on as it arrives; the sender waits for a slow reader.
@@ -491,8 +490,15 @@ class ClientAnswer:
 
     def _note(self, piece: bytes) -> None:
         """Streams report usage at the beginning and the end; no megabytes are kept for it."""
-        if len(self.passed) + len(piece) <= _MOST_NOTED:
-            self.passed += piece
+        if not self._last and len(self._first) + len(piece) <= _MOST_NOTED:
+            self._first += piece
+        else:
+            self._last = (self._last + piece)[-_LAST_NOTED:]
+
+    def noted(self) -> bytes:
+        """What was relayed, to read at the end: all of it, or of many megabytes the first and the last."""
+        # The last ones begin inside of an event, which ends what the first ones broke off.
+        return bytes(self._first) + b"\n\n" * bool(self._last) + self._last
 
     async def give(self, local: LocalAnswer) -> None:
         """An answer written here."""

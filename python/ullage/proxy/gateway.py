@@ -458,7 +458,7 @@ class KnownCalls:
             return
         try:
             kind = response.headers.get("content-type", "")
-            plain = decoded(response.headers.get("content-encoding", ""), bytes(answer.passed))
+            plain = decoded(response.headers.get("content-encoding", ""), answer.noted())
             reported = tokens_in(None if plain is None else message_in(kind, plain))
             name = name_of(call) if fitted is None else fitted.line.name
             self.accounts.note(name, call, fitted=fitted, reported=reported, recovered=recovered)
@@ -518,6 +518,7 @@ async def _refusal(
 
 def _substance(held: bytes) -> Mapping[str, Any] | None:
     """The first event that is more than an announcement; `None` if it has not come yet, or cannot be read."""
+    held = held.replace(b"\r\n", b"\n")
     whole = held[: held.rfind(b"\n\n") + 2]
     return next((e for e in events_of(whole) if e.get("type") not in _ANNOUNCED), None)
 

@@ -63,10 +63,13 @@ def endpoint_of(method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) 
         headers: Names in lower case; Anthropic's clients send their API's version in one.
     """
     ending = path.rstrip("/")
+    anthropic = any(name.startswith(b"anthropic-") for name, _ in headers)
+    # OpenAI has messages of its own, below a thread or a stored completion: its key goes to nobody else.
+    openai = not anthropic and any(part in path for part in ("/threads/", "/chat/completions/"))
     for suffix in sorted(_ENDPOINTS, key=len, reverse=True):
-        if method == "POST" and ending.endswith(suffix):
+        if method == "POST" and ending.endswith(suffix) and not (openai and "messages" in suffix):
             return _ENDPOINTS[suffix]
-    ours = "/messages" in path or any(name.startswith(b"anthropic-") for name, _ in headers)
+    ours = anthropic or ("/messages" in path and not openai)
     return Endpoint("other", "anthropic" if ours else "openai_chat")
 
 

@@ -40,7 +40,16 @@ def _part(part: Any) -> str:
 
 def _json(value: Any) -> str:
     # A message may contain a foreign object; naming its type is better than failing.
-    return orjson.dumps(value, default=lambda value_of: f"<{type(value_of).__name__}>").decode()
+    try:
+        return orjson.dumps(value, default=_named).decode()
+    except TypeError:  # half a character, a number of more than 64 bits, a key that is no text
+        import json  # most conversations have none of these
+
+        return json.dumps(value, default=_named, skipkeys=True)
+
+
+def _named(value: object) -> str:
+    return f"<{type(value).__name__}>"
 
 
 def call_title(name: Any, arguments: Any) -> str:

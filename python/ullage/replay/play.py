@@ -14,10 +14,11 @@ from ullage.counting.calibration import weights_for
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.exceptions import ContextTooLarge
+from ullage.facts.words import blocks_of, clean, result_text
 from ullage.levels.cost import rates_of
 from ullage.manager import ContextManager, Request
 from ullage.manager.options import ManagerOptions
-from ullage.messages import COPY_OF, Item, is_boundary, is_summary, message_of
+from ullage.messages import COPY_OF, BlockView, Item, is_boundary, is_summary, message_of, uuid_of
 from ullage.policy import Policy
 from ullage.providers import anthropic
 from ullage.recall.store import MemoryStore
@@ -69,7 +70,7 @@ def script_of(session: Session) -> SessionScript:
     entries, cuts = _history_of(session)
     view = to_messages(entries)
     ledger = core.Ledger(None, entries)
-    by_uuid = {entry.get("uuid"): at for at, entry in enumerate(entries)}
+    by_uuid = {uuid_of(entry): at for at, entry in enumerate(entries)}
     origins = [[by_uuid[name] for name in names if name in by_uuid] for names in view.sources]
     clean = [_sendable(message) for message in view.messages]
     origins = [
@@ -110,7 +111,7 @@ def _history_of(session: Session) -> tuple[list[Item], list[int]]:
         items = session.entries()
     entries: list[Item] = []
     cuts: list[int] = []
-    there = {item.get("uuid") for item in items}
+    there = set(map(uuid_of, items))
     repeats_at: object = None
     for number, item in enumerate(items):
         if is_boundary(item):
@@ -118,12 +119,12 @@ def _history_of(session: Session) -> tuple[list[Item], list[int]]:
             about = item.get("compactMetadata")
             rewritten = isinstance(about, Mapping) and about.get("replacementHistory") is True
             repeats_at = item.get("timestamp") if rewritten else None
-        elif COPY_OF in item and item[COPY_OF] in there:
+        elif isinstance(item.get(COPY_OF), str) and item[COPY_OF] in there:
             continue  # an undo, an edit or a compaction has written it again
         elif repeats_at and item.get("timestamp") == repeats_at and _stands_in(entries, item):
             continue  # the same, in a file that numbers nothing
         elif not is_summary(item) and not item.get("isSidechain") and _is_talk(item):
-            entries.append(item if item.get("uuid") else {**item, "uuid": f"#{number}"})
+            entries.append(item if uuid_of(item) else {**item, "uuid": f"#{number}"})
     return entries, cuts
 
 
@@ -470,29 +471,23 @@ class NeededNames:
         """Those that the messages up to here hold."""
         if at not in self._needed:
             messages, text = self.script.messages, _texts(self.script.messages[: at + 1])
-            calls = (block for later in messages[at + 1 :] for block in _blocks(later))
+            calls = (block for later in messages[at + 1 :] for block in blocks_of(later))
             uses = [call.get("input") for call in calls if call.get("type") == "tool_use"]
             names = set[str]().union(*map(names_of_call, uses[:NEXT_CALLS]))
             self._needed[at] = {name for name in names if name in text}
         return self._needed[at]
 
 
-def _blocks(message: Mapping[str, Any]) -> list[Any]:
-    content = message.get("content")
-    return content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
-
-
 def _texts(messages: Sequence[Mapping[str, Any]]) -> str:
     """What messages show, without thinking and media."""
-    return "\n".join(_shown(block) for message in messages for block in _blocks(message))
+    return "\n".join(_shown(block) for message in messages for block in blocks_of(message))
 
 
-def _shown(block: Mapping[str, Any]) -> str:
+def _shown(block: BlockView) -> str:
     kind = block.get("type")
     if kind == "tool_use":
         return f"{block.get('name')} {json.dumps(block.get('input'), ensure_ascii=False)}"
-    content = block.get("content") if kind == "tool_result" else block.get("text")
-    return content if isinstance(content, str) else "\n".join(map(_shown, content or []))
+    return result_text(block) if kind == "tool_result" else clean(block.get("text"))
 
 
 DEFAULT_MODEL = "claude-opus-4-5"

@@ -490,6 +490,11 @@ def last_session(sessions: Sequence[FoundSession] | None = None) -> FoundSession
     return sessions[0]
 
 
+def claude_project_folder(cwd: str) -> str:
+    """The name of the folder in which Claude Code keeps the sessions of a project."""
+    return "".join(char if char.isascii() and char.isalnum() else "-" for char in cwd)
+
+
 def session_path(name: str | os.PathLike[str]) -> Path:
     """The file that a user meant: the path itself if something is there, else the file of a session with that id.
 

@@ -27,12 +27,13 @@ from ullage.counting.models import ModelTable
 from ullage.counting.window import window_for
 from ullage.exceptions import ContextTooLarge, InvalidPolicy, StoreError
 from ullage.facts.words import blocks_of
-from ullage.messages import Item, is_summary, role_of, same_items
+from ullage.messages import Item, as_blocks, is_summary, role_of, same_items
 from ullage.providers.anthropic import clean_entries
 from ullage.recall.text import content_text
 from ullage.sessions.find import (
     FoundSession,
     claude_folder,
+    claude_project_folder,
     codex_folder,
     context_tokens,
     pi_folder,
@@ -40,7 +41,7 @@ from ullage.sessions.find import (
     title_of,
 )
 from ullage.sessions.load import Session, open_session, private_folder, write_private
-from ullage.sessions.save import CompactedSession, compact_session, resume_line, shown
+from ullage.sessions.save import CompactedSession, codex_items, compact_session, resume_line
 from ullage.transcript import resume
 from ullage.transcript.log import iso_of, line_of
 
@@ -271,8 +272,7 @@ def _joined(lines: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _claude_path(job: Handoff) -> Path:
-    slug = "".join(char if char.isascii() and char.isalnum() else "-" for char in job.cwd)
-    return claude_folder() / "projects" / slug / f"{job.name}.jsonl"
+    return claude_folder() / "projects" / claude_project_folder(job.cwd) / f"{job.name}.jsonl"
 
 
 def _claude_lines(job: Handoff) -> bytes:
@@ -321,7 +321,7 @@ def _codex_lines(job: Handoff) -> bytes:
     lines: list[dict[str, Any]] = [
         {"timestamp": job.stamp(), "type": "session_meta", "payload": meta}
     ]
-    for item, payload in _codex_items(job.items):
+    for item, payload in codex_items(job.items):
         stamp = job.stamp(item)
         note = _codex_note(item, payload)
         noted = {**payload, CODEX_NOTE: note} if note else payload
@@ -346,19 +346,6 @@ def _codex_note(item: Item, payload: Mapping[str, Any]) -> dict[str, bool]:
     return {"isError": True} if "output" in payload and call in failed else {}
 
 
-def _codex_items(items: Sequence[Item]) -> Iterator[tuple[Item, dict[str, Any]]]:
-    """Items of the API, each with the entry that it was made of: written at once, so that ids agree."""
-    everything = shown("codex", items)
-    at = 0
-    for item in items:
-        own = len(shown("codex", [item]))
-        for payload in everything[at : at + own]:
-            yield item, payload
-        at += own
-    for payload in everything[at:]:
-        yield items[-1], payload
-
-
 def _codex_events(item: Item, payload: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """What Codex shows of a message, and lists a session by."""
     if payload.get("type") != "message" or any(item.get(flag) is True for flag in FLAGS):
@@ -370,6 +357,33 @@ def _codex_events(item: Item, payload: Mapping[str, Any]) -> Iterator[dict[str, 
 
 
 # ---- pi --------------------------------------------------------------------------------------
+
+
+def whole_responses(items: Sequence[Item]) -> list[Item]:
+    """Items in which each response is one, its results after it: Claude Code writes an entry for each block, with results between them."""
+    joined: list[Item] = []
+    newest: int | None = None  # the place of the response that is not over
+    for item in items:
+        message = item.get("message") or {}
+        if role_of(item) == "assistant":
+            name = message.get("id")
+            if (
+                newest is not None
+                and isinstance(name, str)
+                and name == joined[newest]["message"].get("id")
+            ):
+                begun = joined[newest]
+                content = [
+                    *as_blocks(begun["message"].get("content")),
+                    *as_blocks(message.get("content")),
+                ]
+                joined[newest] = {**begun, "message": {**begun["message"], "content": content}}
+                continue
+            newest = len(joined)
+        elif any(block.get("type") != "tool_result" for block in blocks_of(item)):
+            newest = None
+        joined.append(item)
+    return joined
 
 
 def _pi_path(job: Handoff) -> Path:
@@ -743,6 +757,8 @@ def handoff(
         items, compacted = _smaller(session, target_tokens, limit, model)
     form = FORMS[to]
     items = tidied(items)
+    if to in ("pi", "opencode"):
+        items = whole_responses(items)
     clean, losses = clean_entries(items) if to != "codex" else (items, ())
     view = replace(session, items=clean, messages=resume(clean).messages, boundaries=())
     sent = view.request(provider=form.provider, model=model or None)

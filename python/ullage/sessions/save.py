@@ -29,7 +29,7 @@ from ullage.counting.calibration import Weights, weights_for
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError, TranscriptChanged
 from ullage.facts.sections import newest_item
 from ullage.facts.words import blocks_of
-from ullage.messages import BOUNDARY, Block, Item, as_blocks, is_summary
+from ullage.messages import BOUNDARY, SOURCE_ROLE, Block, Item, as_blocks, is_summary
 from ullage.policy.whole import refuse_unknown
 from ullage.providers.anthropic import clean_entries
 from ullage.providers.openai_responses import _ResponsesWriter as ResponsesWriter
@@ -259,18 +259,37 @@ def _codex(source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]
     ]
 
 
-def replaced_history(source: OpenedFile, messages: Sequence[Item], **more: str) -> list[Line]:
-    """The lines after which Codex goes on from these messages, whatever stands before them.
+def replaced_history(source: OpenedFile, entries: Sequence[Item], **more: str) -> list[Line]:
+    """The lines after which Codex goes on from these entries, whatever stands before them.
 
     Args:
         source: The file as it is now.
-        messages: The context that is to hold.
+        entries: The context that is to hold, each as it stood, also where several of one role follow each other.
         **more: Further keys of the line, which Codex passes over.
     """
     stamp = iso(time.time_ns() // 1_000_000)
     window = _window(source, str(uuid.uuid4()))
-    payload: Line = {"message": "", "replacement_history": _items(messages), **window, **more}
+    history = [
+        {**item, "role": entry[SOURCE_ROLE]}
+        if item.get("role") == "user" and SOURCE_ROLE in entry
+        else item
+        for entry, item in codex_items(entries)
+    ]
+    payload: Line = {"message": "", "replacement_history": history, **window, **more}
     return [{"timestamp": stamp, "type": "compacted", "payload": payload}]
+
+
+def codex_items(entries: Sequence[Item]) -> Iterator[tuple[Item, Line]]:
+    """Items of the API, each with the entry that it was made of: written at once, so that ids agree."""
+    everything = _items(entries)
+    at = 0
+    for entry in entries:
+        own = len(_items([entry]))
+        for item in everything[at : at + own]:
+            yield entry, item
+        at += own
+    for item in everything[at:]:
+        yield entries[-1], item
 
 
 def _items(messages: Sequence[Item]) -> list[Line]:
@@ -1199,7 +1218,7 @@ def append_view(session: Session, items: Sequence[Item], **about: str) -> Sessio
 
 def _bare(items: Sequence[Item]) -> list[Item]:
     """The messages without their links, which name entries that are not among them."""
-    keys = ("type", "uuid", "message", "isMeta", "isCompactSummary")
+    keys = ("type", "uuid", "message", "isMeta", "isCompactSummary", SOURCE_ROLE)
     return [{key: item[key] for key in keys if key in item} for item in items]
 
 
@@ -1218,7 +1237,7 @@ def _write(
             log.write([*lines, *session_lines(history, lines)])
         return
     source = OpenedFile(draft)
-    lines = replaced_history(source, messages, **about)
+    lines = replaced_history(source, _bare(items), **about)
     lines = continued(session.format, source, lines, str(session.path))
     with closing(LogFile(str(draft), create=False)) as file:
         file.append(b"".join(line_of(line, at) for at, line in enumerate(lines)))

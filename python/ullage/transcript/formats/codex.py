@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from ullage.messages import Block, as_blocks, is_summary
+from ullage.messages import SOURCE_ROLE, Block, as_blocks, is_summary
 from ullage.providers._common import FOREIGN, Loss, foreign
 from ullage.providers.openai_responses import (
     SHAPE,
@@ -176,7 +176,9 @@ class _Rollout:
             self.list.add(message, line=number, timestamp=stamp, isCompactSummary=True)
             return
         meta = flags.get("isMeta") is True or _is_injected(item, message)
-        self.list.add(message, line=number, timestamp=stamp, isMeta=meta)
+        role = item.get("role")
+        other = {SOURCE_ROLE: role} if isinstance(role, str) and role != "user" else {}
+        self.list.add(message, line=number, timestamp=stamp, isMeta=meta, **other)
 
     def close(self) -> None:
         """Ends the response that is being written."""
