@@ -1,4 +1,4 @@
-"""Where a request goes, and what of a long answer is read (no server is needed for either)."""
+"""Where a request goes, and which part of a long answer is read (no server is needed for either)."""
 
 from __future__ import annotations
 

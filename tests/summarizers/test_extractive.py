@@ -371,7 +371,7 @@ def test_checks_in_two_folders_are_two():
     [
         ("python - <<'EOF'\nimport x\nEOF", "cat > notes.md <<'EOF'\nhello\nEOF"),
         ("for f in a b; do pytest $f; done", "for f in *.py; do wc -l $f; done"),
-        ("pytest >" + "a" * 199 + '"q"5"x"', "pytest"),
+        ("pytest >" + "a" * 199 + '"q"5"x"', "echo done"),
     ],
 )
 def test_a_failure_is_cured_by_the_same_command_only(failed: str, after: str):
@@ -902,3 +902,42 @@ def test_a_notification_of_an_older_form_is_read_too():
     told = '<agent-notification>\n<agent-id>a1</agent-id>\n<status>completed</status>\n<summary>Agent "Review" completed.</summary>\nRead the output file.\n</agent-notification>'
     text = state_of(said("I wait."), user(told))
     assert '- Background task: `Agent "Review" completed.`' in text
+
+
+def test_a_failed_check_stands_with_what_passed_of_its_kind_since():
+    failed = run(1, "go test ./parser -run TestTabs -v", "Exit code 1\n--- FAIL: TestTabs", error=True)  # fmt: skip
+    assert "since then `mise run test` → ok" in state_of(*failed, *run(2, "mise run test"))
+    for other in ("mise run lint", "go test ./lexer -run TestOther -v -count 1"):
+        assert "not seen to succeed since" in state_of(*failed, *run(2, other))
+
+
+def test_what_a_script_printed_is_said_of_none_of_its_calls():
+    code = 'await tools.exec_command({cmd:"git status -sb"}); await tools.exec_command({cmd:"cargo test"}); text(r.output)'
+    text = state_of(call("exec", 1, code=code), answer(1, "Process exited with code 0\nOutput:\ndiffSide: RIGHT"))  # fmt: skip
+    assert "- `exec_command git status -sb` → ok\n- `exec_command cargo test` → ok\n" in text
+    assert "- Checks: `cargo test` → ok" in text
+
+
+def test_a_command_that_was_asked_for_before_another_ran_has_ended():
+    launched = call("exec_command", 1, cmd="make all"), answer(1, "Process running with session ID 7\nOutput:")  # fmt: skip
+    poll = call("write_stdin", 2, session_id=7, chars=""), answer(2, "[12/12] linked")
+    assert "Not seen to end" in state_of(*launched, *poll)
+    text = state_of(*launched, *poll, *run(3, "ls out"))
+    assert "Not seen to end" not in text
+    assert "`exec_command make all` → its end was not read" in text
+
+
+def test_a_commit_of_a_repository_that_was_made_to_try_something_is_none():
+    tried = run(2, "cd /tmp/try && git init && git commit --allow-empty -m x", "[main (root-commit) 5dffb3a] x")  # fmt: skip
+    assert (
+        "5dffb3a" not in state_of(*EDITED, *tried).partition("## 8.")[2].partition("Repository")[2]
+    )
+    assert "Committed" not in state_of(*EDITED, *tried)
+
+
+def test_a_mark_on_a_long_message_names_the_value_that_was_replaced():
+    plan = "Set the limit of the queue to 40 items, write the page about it, and keep the tests of the old limit as they are for now please."
+    items = [user(plan), said("Done."), user("Actually, set the limit of the queue to 60 items."), said("Done.")]  # fmt: skip
+    text = render(collect(items), tokens=3_000)
+    assert "(“40” replaced by message 2)" in text
+    assert read_user_messages(parse_sections(text)[6])[0].startswith("Set the limit")

@@ -64,6 +64,7 @@ from ullage.facts.tallies import (
     Tried,
     acts,
     home_of,
+    is_scratch,
     read_outcome,
     running_id,
 )
@@ -246,8 +247,11 @@ def findings(text: str) -> tuple[list[str], list[str]]:
 
 _TAKES_BACK = re.compile(r"\W*(?:actually|wait|hmm|on second thought|no[,.])\b", re.I)
 """What follows a sentence that no longer holds."""
-_BEGINS = re.compile(r"\W*(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b", re.I)
-"""What the assistant is about to do is not what it leaves open."""
+_BEGINS = re.compile(
+    r"[\s>*-]{0,8}(?:[✅✓✔☑]|\[x\]|~~)|\W*(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b",
+    re.I,
+)
+"""What the assistant is about to do is not what it leaves open, nor what it ticks off."""
 
 MOST_DECIDED, MOST_OPEN = 3, 8
 
@@ -652,7 +656,8 @@ class Collector:
             self._shown.showed(text, index, read=read)
         if opened is not None:
             if opened.calls[0].action in (Action.COMMAND, Action.POLL):
-                for branch, digest, subject in commits_in(_ends(text)):
+                scratch = is_scratch(opened.calls[0].target, text)
+                for branch, digest, subject in () if scratch else commits_in(_ends(text)):
                     self._commits[digest] = Commit(index, branch, digest, subject)
             if opened.calls[0].action is Action.AGENT and is_launch(text):
                 self._launched[launched_as(text) or opened.id] = opened.calls[0].target[:2000]

@@ -57,6 +57,7 @@ class UserInput:
         0  # among all messages of the user, from 1, also over earlier compactions; 0: not numbered
     )
     corrected_by: int = 0  # number of the message that does; 0: none, or not numbered
+    corrected_value: str = ""  # the value
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,14 +70,16 @@ def command_heads(command: str) -> list[str]:
     heads: dict[str, None] = {}
     for head in _HEAD.findall(_TYPED.sub(" ", command[: 2 * MAX_COMMAND])[:MAX_COMMAND]):
         words = head.split(" ")
-        if words[0] not in _NO_SUBCOMMAND and "." not in words[1]:
+        if words[0] not in _NO_PROGRAM and "." not in words[1]:
             heads[" ".join(words[: 3 if words[1] in _RUNNERS else 2])] = None
     return list(heads)
 
 
-_NO_SUBCOMMAND = frozenset(
+_NO_PROGRAM = frozenset(
     "cd cat ls echo printf head tail grep rg find wc sed awk rm cp mv mkdir touch sort which test then do if "
-    "else for while export source sleep kill jq diff tee chmod ln file du stat tree true false read".split()
+    "else for while export source sleep kill jq diff tee chmod ln file du stat tree true false read "
+    # what a search for code looks for, between the bars of its pattern
+    "func fn pub def class type const let var struct impl async import return interface enum trait static public private".split()
 )
 
 

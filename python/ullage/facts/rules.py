@@ -910,7 +910,7 @@ def superseded(
 
 
 def _corrected(entry: UserInput, by: ReplacedValue) -> UserInput:
-    return replace(entry, corrected=by.sentence, corrected_by=by.number)
+    return replace(entry, corrected=by.sentence, corrected_by=by.number, corrected_value=by.old)
 
 
 def _marked_rule(

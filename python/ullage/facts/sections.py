@@ -261,7 +261,7 @@ def _kept_by_code(text: str) -> tuple[tuple[tuple[int, str], ...], str]:
 
 _RUN = pattern(r"`{3,}|~{3,}")
 _ITEM = pattern(
-    r"^(\d{1,6})\. ?(?:\((?:(?:asked|proposed): “[^”\n]*”|replaced by (?:message \d{1,6}|a later message)(?:: “[^”\n]*”)?|refusing a tool call|\d{1,6} times)\) ?){0,3}(.*)$"
+    r"^(\d{1,6})\. ?(?:\((?:(?:asked|proposed): “[^”\n]*”|(?:“[^”\n]{1,60}” )?replaced by (?:message \d{1,6}|a later message)(?:: “[^”\n]*”)?|refusing a tool call|\d{1,6} times)\) ?){0,3}(.*)$"
 )
 
 

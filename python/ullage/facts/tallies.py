@@ -101,7 +101,7 @@ _GIT_FAILED = re.compile(
     re.MULTILINE,
 )
 _FAILED_RUN = re.compile(
-    r"FAIL(?:ED)?(?:[\s:]|$)|(?:\[[\w:.-]+\] )?ERROR task failed|npm (?:ERR!|error)|BUILD FAILED|make(?:\[\d+\])?: \*\*\*|error(?:\[E\d+\])?: |"
+    r"(?:--- )?FAIL(?:ED)?(?:[\s:]|$)|(?:\[[\w:.-]+\] )?ERROR task failed|npm (?:ERR!|error)|BUILD FAILED|make(?:\[\d+\])?: \*\*\*|error(?:\[E\d+\])?: |"
     r"(?i:exit(?: status| code)?)\s?[:=]?\s?[1-9]|test result: FAILED|(?:=+ )?[1-9]\d* fail(?:ed|ing)\b|Tests?\b.*\b[1-9]\d* failed\b|Found [1-9]\d* errors?\b|✖ \d+ problems? \([1-9]|"
     # a compiler's place; in a table or a search the line would not begin with it, or the command only looks
     r"[\w./-]{1,200}\.\w{1,5}(?:\(\d+,\d+\)|:\d+:\d+): (?!warning|note|info)"
@@ -566,6 +566,14 @@ def folder_of(command: str) -> str:
     return match[1].rstrip("/") if match else ""
 
 
+def is_scratch(command: str, text: str) -> bool:
+    """Whether a commit is of a repository that a command made to try something out."""
+    return "git init" in command or ("(root-commit)" in text and bool(_PASSING.search(command)))
+
+
+_PASSING = re.compile(r"\bmktemp\b|\btmp/")
+
+
 def place_of(call: CallEffect) -> str:
     """The folder in which a command ran, as far as it says; empty: where the one before did."""
     folder = folder_of(call.target)
@@ -733,6 +741,9 @@ NEWEST_OUTPUTS = 20
 _NAMED_AT_ONCE = ("bashoutput", "taskoutput")
 """Tools that ask for what a command has printed whose own result names it in any case, where others may word it as they like."""
 
+END_UNREAD = "its end was not read"
+"""How a command ended that was left running and asked for, where no result says it."""
+
 STOPPED = "stopped"
 """How a command ended that was left running and then stopped."""
 
@@ -785,24 +796,30 @@ class CallLog:
         if outcome.ok and "Successfully rebased" in text:
             self.failures.rebased(at)
         if first.action is Action.COMMAND and outcome != LEFT_RUNNING:
-            if commits_in(text):
+            if commits_in(text) and not is_scratch(first.target, text):
                 self._committed = at
                 self.failures.committed(at)
             if outcome.ok and "No local changes" not in text:
                 self.files.undone(first, self._committed)
+        # Of what a script printed nobody knows which of its calls returned it.
+        line = outcome.line if len(calls) == 1 or not outcome.ok else ""
         for call in calls[:MAX_CALLS]:
-            step = ToolStep(at, call.action, describe(call), outcome.ok, outcome.line)
-            self.steps.append(step)
+            self.steps.append(ToolStep(at, call.action, describe(call), outcome.ok, line))
         if first.action is not Action.POLL:
-            self._outputs.append((len(self.steps) - 1, text))
+            if len(calls) == 1 or not outcome.ok:
+                self._outputs.append((len(self.steps) - 1, text))
         elif goes_on and first.target in self._running:
             # What asks for more may go on itself.
             self._running[goes_on] = self._running[first.target]
-        if first.action is Action.COMMAND:
-            ending = (outcome.ok, outcome.exit_code, outcome.line)
+        commands = [call for call in calls[:MAX_CALLS] if call.action is Action.COMMAND]
+        if commands:
+            self._went_on()
+        for call in commands:
+            ending = (outcome.ok, outcome.exit_code, line)
             self.commands.append(
-                Command(at, first.target, *ending, _spent(text), folder=place_of(first))
+                Command(at, call.target, *ending, _spent(text), folder=place_of(call))
             )
+        if first.action is Action.COMMAND:
             if goes_on:
                 self._running[goes_on] = len(self.commands) - 1, len(self.steps) - 1
         elif first.action is Action.AGENT and not is_launch(text):
@@ -828,6 +845,14 @@ class CallLog:
                 self.files.add(call, at)
         else:
             self.failures.failed(call, outcome, at)
+
+    def _went_on(self) -> None:
+        """Another command is run: who has asked before for the output of one that was left running has seen its end."""
+        for command, step in self._running.values():
+            run = self.commands[command]
+            if run.asked >= 0 and run.ok is None and run.line != END_UNREAD:
+                self.commands[command] = replace(run, line=END_UNREAD)
+                self.steps[step] = replace(self.steps[step], result=END_UNREAD)
 
     def stopped(self, name: str) -> None:
         """Somebody stopped a command that was left running under this name: that it has failed says nothing."""
@@ -873,11 +898,16 @@ class CallLog:
 _ENDS_BY_ITSELF = re.compile(
     r"\b(?:tests?|build|lint|check|clippy|nextest|pytest|tsc|mypy|compile|vet)\b"
 )
+_PUSH_LINE = re.compile(
+    r"^[ *+]+(?:[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40}|\[new branch\]) +\S+ -> \S", re.MULTILINE
+)
 _GOES_ON_RUNNING = re.compile(r"--watch|\b(?:watch|dev|serve|start)\b|<status>running</status>")
 
 
 def _read_end(command: str, outcome: CallOutcome, text: str) -> tuple[bool, CallOutcome]:
     """Whether a poll of a command that names no exit code printed last how a run of tests or a build ends, and how it ended."""
+    if "git push" in command and _PUSH_LINE.search(text):
+        return True, outcome
     if not _ENDS_BY_ITSELF.search(command) or _GOES_ON_RUNNING.search(f"{command}\n{text[:200]}"):
         return False, outcome
     last = [line.strip() for line in text[-LAST_CHARS:].splitlines() if line.strip()][-LAST_LINES:]

@@ -775,17 +775,16 @@ class View:
         self.sent = sent
         return first, spans(source for source in removed if isinstance(source, int))
 
-    def _settle(self, made: Iterable[Item]) -> None:
+    def _settle(self, messages: Iterable[Item]) -> None:
         """Results in what a level made stand as they are: an older decision about one, such as a longer excerpt, is laid over it no more."""
-        kept = [
+        ids = {
             str(block.get("tool_use_id"))
-            for message in made
+            for message in messages
             for block in as_blocks((message_of(message) or {}).get("content"))
             if block.get("type") == "tool_result"
-        ]
-        if not self.decisions.keys().isdisjoint(kept):
-            names = set(kept)
-            self.decisions = {key: d for key, d in self.decisions.items() if key not in names}
+        }
+        if not self.decisions.keys().isdisjoint(ids):
+            self.decisions = {key: d for key, d in self.decisions.items() if key not in ids}
 
     @staticmethod
     def _part(items: Sequence[Item], part: int | Made) -> Item:

@@ -36,6 +36,7 @@ from ullage.facts.tallies import (
     PIPED,
     command_parts,
     command_steps,
+    folder_of,
     is_framing,
     only_looks,
     same_folder,
@@ -253,7 +254,8 @@ def errors(facts: Facts) -> list[Unit]:
     """Section 4: what failed, the telling line, what followed."""
     telling = [f for f in facts.failures if f.line or f.feedback]
     count = len(telling)
-    newest = {failure_line(failure): at for at, failure in enumerate(telling)}
+    passed = [run for run in facts.state.commands if run.ok and _CHECKS.search(run.text)]
+    newest = {failure_line(failure, passed=passed): at for at, failure in enumerate(telling)}
     units = []
     for line, at in sorted(newest.items(), key=lambda row: row[1]):
         # What a tool for files objected to, the next call put right.
@@ -265,15 +267,22 @@ def errors(facts: Facts) -> list[Unit]:
         settled = telling[at].feedback and telling[at].fixed_index >= 0
         if is_open_failure(line) and not settled:
             rank = count - at - ESSENTIAL
-        units.append(Unit(line, rank, short=failure_line(telling[at], SHORT_FAILURE)))
+        short = failure_line(telling[at], SHORT_FAILURE, passed)
+        units.append(Unit(line, rank, short=short))
     return units
 
 
 SHORT_FAILURE = 80
 
 
-def failure_line(failure: FailedCall, chars: int = 200) -> str:
-    """A failure, so many characters of the telling line, and what followed."""
+def failure_line(failure: FailedCall, chars: int = 200, passed: Sequence[Command] = ()) -> str:
+    """A failure, so many characters of the telling line, and what followed.
+
+    Args:
+        failure: The call that failed.
+        chars: Of the line that says how.
+        passed: Tests, linters and builds that ran without a failure, oldest first.
+    """
     paths = ", ".join(map(short_path, filter(None, failure.fixed_by.split(", "))))
     ended = failure.fixed_index >= 0
     head = f"- {call_line(failure.what, ENDED_LINE if ended else LINE)}"
@@ -285,12 +294,35 @@ def failure_line(failure: FailedCall, chars: int = 200) -> str:
         return f"{head} failed: {inline(failure.line, chars)}"
     else:
         edited = f"edited since: {paths}; " if paths else ""
-        after = f"{edited}not seen to succeed since"
+        since = _passed_since(failure, passed)
+        after = f"{edited}{since or 'not seen to succeed since'}"
     return f"{head} failed: {inline(failure.line, chars)}; {after}"
 
 
 SHORT_LINE = 100
 """Characters of a call where it only stands there to say what was done last."""
+
+_KINDS = re.compile(
+    r"\b(?:(?P<test>tests?|specs?|pytest|jest|vitest|nextest|e2e)|(?P<lint>lint|clippy|vet|ruff|eslint)|(?P<build>check|build|compile|typecheck|tsc|mypy|pyright))\b"
+)
+
+
+def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
+    """The newest check of the same kind that went through after a failed one in other words, such as all tests after one; empty: none did."""
+    kinds = {match.lastgroup for match in _KINDS.finditer(failure.what)}
+    # Where tests pass, it builds.
+    kinds |= {"test"} if "build" in kinds else set()
+    command = failure.what.partition(" ")[2]
+    for run in reversed(passed):
+        if run.index <= failure.index:
+            return ""
+        ran = {match.lastgroup for match in _KINDS.finditer(run.text)}
+        # What has more words runs less.
+        wider = len(run.text.split()) <= len(command.split())
+        if kinds & ran and wider and same_folder(folder_of(command), run.folder):
+            return f"since then {inline(run.text, 60)} → ok"
+    return ""
+
 
 STEPS = 12
 """Newest calls that section 8 has at least, also of earlier turns."""
@@ -343,7 +375,7 @@ def current_work(facts: Facts) -> list[Unit]:
         if not again or (steps and steps[-1].index > remark.index):
             line = f"{REMARK} {one_line(remark.text, 80 if again else 300)}"
             dated.append((remark.index, 0, Unit(line, 3 + 2 * age)))
-    newest = {unit.text: (index, kind, unit) for index, kind, unit in sorted(dated, key=lambda row: row[:2])}  # fmt: skip
+    newest = {unit.text: (index, kind, unit) for index, kind, unit in sorted(reversed(dated), key=lambda row: row[:2])}  # fmt: skip
     units = [unit for _, _, unit in sorted(newest.values(), key=lambda row: row[:2])]
     states = filter(None, (running(facts.state), checks(facts.state), repository(facts.state)))
     return [*units, *(Unit(f"- {state}", -STEPS) for state in states)]
@@ -365,12 +397,9 @@ def running(facts: Facts) -> str:
         if run.ok is not None
         for part in command_parts(run.text)
     }
-    newest = max((run.index for run in facts.commands), default=-1)
     left = [
         f"{inline(run.text, 80)} ({run.line})"
         for run in going_on
-        # Who asked for its output and then went on to something else has seen its end.
-        if (run.asked < 0 or run.asked > newest)
         if any(ended.get(part, -1) < run.index for part in command_parts(run.text))
     ]
     return f"Not seen to end: {', '.join(left[-2:])}" if left else ""

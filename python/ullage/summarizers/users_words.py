@@ -304,6 +304,10 @@ QUESTION_CHARS, LIST_CHARS = 200, 320
 """Of a question that stands with its answer, and of one with a list of what is meant."""
 
 
+SAYS_ONE_THING = 100
+"""Characters of a message which, if a value in it is replaced, is replaced as a whole."""
+
+
 @dataclass(eq=False)
 class _Row:
     number: int
@@ -330,7 +334,10 @@ class _Row:
         by = self.entry.corrected_by
         words = one_line(self.entry.corrected, 160).replace("”", "'")
         quote = f": “{words}”" if self.quoted or not by else ""
-        return f"(replaced by {f'message {by}' if by else 'a later message'}{quote})"
+        value = one_line(self.entry.corrected_value, 40).replace("”", "'")
+        # Of a long message the rest still holds.
+        what = f"“{value}” " if value and len(self.entry.text) > SAYS_ONE_THING else ""
+        return f"({what}replaced by {f'message {by}' if by else 'a later message'}{quote})"
 
     def _context(self) -> str:
         if self.entry.kind is Kind.FEEDBACK:
