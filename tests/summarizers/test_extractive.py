@@ -468,9 +468,7 @@ def test_a_plan_in_a_script_is_the_list_of_tasks():
 
 
 def test_names_of_hooks_and_headings_are_no_open_work():
-    words = (
-        "These exist:\n- `on-save` / `after-todo` - called by the editor\n\nStill need to:\n"
-    )
+    words = "These exist:\n- `on-save` / `after-todo` - called by the editor\n\nStill need to:\n"
     assert "Said to be open" not in state_of(said(words), user("Go on."))
     assert "Said to be open: TODO: name the flag" in state_of(said("TODO: name the flag"))
 
