@@ -375,7 +375,8 @@ def current_work(facts: Facts) -> list[Unit]:
         if not again or (steps and steps[-1].index > remark.index):
             line = f"{REMARK} {one_line(remark.text, 80 if again else 300)}"
             dated.append((remark.index, 0, Unit(line, 3 + 2 * age)))
-    newest = {unit.text: (index, kind, unit) for index, kind, unit in sorted(reversed(dated), key=lambda row: row[:2])}  # fmt: skip
+    dated.reverse()  # of one message in the order of its calls
+    newest = {unit.text: (index, kind, unit) for index, kind, unit in sorted(dated, key=lambda row: row[:2])}  # fmt: skip
     units = [unit for _, _, unit in sorted(newest.values(), key=lambda row: row[:2])]
     states = filter(None, (running(facts.state), checks(facts.state), repository(facts.state)))
     return [*units, *(Unit(f"- {state}", -STEPS) for state in states)]
