@@ -894,6 +894,10 @@ def test_a_poll_of_what_still_runs_is_not_its_end():
     last = call("BashOutput", 3, bash_id="b1"), answer(3, "<status>failed</status>\n\n<exit_code>1</exit_code>\n\nFAIL\tx.com/b")  # fmt: skip
     assert "`go test ./...` → left running as b1" in state_of(launched, running, *first)
     assert "Checks: `go test ./...` → failed" in state_of(launched, running, *first, *last)
+    server = call("Bash", 1, command="npm run dev", run_in_background=True)
+    listens = call("BashOutput", 2, bash_id="b1"), answer(2, "listening on 3000")
+    text = state_of(server, running, *listens, *run(3, "curl localhost:3000"))
+    assert "Not seen to end: `npm run dev` (left running as b1)" in text
 
 
 def test_a_notification_of_an_older_form_is_read_too():

@@ -787,11 +787,14 @@ class CallLog:
             if first.action is Action.POLL and not ended and not goes_on:
                 place, _ = self._running.get(first.target, (-1, -1))
                 polled = self.commands[place].text if place >= 0 else ""
-                ended, outcome = _read_end(polled, outcome, text)
-            for call in calls:
-                if call.action is Action.POLL:
-                    self._polled(call, at, outcome, ended=ended)
+                if _GOES_ON_RUNNING.search(f"{polled}\n{text[:200]}"):
+                    goes_on = first.target  # a server, or a host that says so
                 else:
+                    ended, outcome = _read_end(polled, outcome, text)
+            for call in calls:
+                if call.action is Action.POLL and (ended or not goes_on):
+                    self._polled(call, at, outcome, ended=ended)
+                elif call.action is not Action.POLL:
                     self._effect(call, at, outcome)
         if outcome.ok and "Successfully rebased" in text:
             self.failures.rebased(at)
@@ -908,7 +911,7 @@ def _read_end(command: str, outcome: CallOutcome, text: str) -> tuple[bool, Call
     """Whether a poll of a command that names no exit code printed last how a run of tests or a build ends, and how it ended."""
     if "git push" in command and _PUSH_LINE.search(text):
         return True, outcome
-    if not _ENDS_BY_ITSELF.search(command) or _GOES_ON_RUNNING.search(f"{command}\n{text[:200]}"):
+    if not _ENDS_BY_ITSELF.search(command):
         return False, outcome
     last = [line.strip() for line in text[-LAST_CHARS:].splitlines() if line.strip()][-LAST_LINES:]
     if any(map(_FAILED_RUN.match, last)):
