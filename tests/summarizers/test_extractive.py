@@ -943,3 +943,12 @@ def test_a_mark_on_a_long_message_names_the_value_that_was_replaced():
     text = render(collect(items), tokens=3_000)
     assert "(“40” replaced by message 2)" in text
     assert read_user_messages(parse_sections(text)[6])[0].startswith("Set the limit")
+
+
+@pytest.mark.parametrize(
+    ("first", "opened"),
+    [("hi", "Fix the lexer."), ("/model", "Fix the lexer."), ("/review-the-branch", "/review-the-branch"), ("请修复登录页面", "请修复登录页面")],
+)  # fmt: skip
+def test_what_opened_the_conversation(first: str, opened: str):
+    items = [user(first), said("Yes?"), user("Fix the lexer."), said("Done."), user("And its page.")]  # fmt: skip
+    assert f"- Opened with: “{opened}”" in render(collect(items), tokens=2_000)

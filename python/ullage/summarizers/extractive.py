@@ -119,9 +119,13 @@ OPENED, NEWEST = "- Opened with:", "- Newest request:"
 
 def _prompts(facts: Facts) -> list[UserInput]:
     prompts = [entry for entry in facts.inputs if entry.kind in (Kind.PROMPT, Kind.COMMAND)]
-    while len(prompts) > 1 and len(prompts[0].text.split()) == 1:
-        prompts.pop(0)  # a bare `/mode` or `hi` opens nothing
+    while len(prompts) > 1 and _OPENS_NOTHING.fullmatch(prompts[0].text.strip()):
+        prompts.pop(0)
     return prompts
+
+
+_OPENS_NOTHING = re.compile(r"/?[a-zA-Z]{1,16}\W{0,3}")
+"""A bare `/mode` or `hi`; a sentence in a script without blanks is more, and so is the name of a skill."""
 
 
 def opening(facts: Facts) -> UserInput | None:
