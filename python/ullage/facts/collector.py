@@ -247,10 +247,10 @@ def findings(text: str) -> tuple[list[str], list[str]]:
 
 _TAKES_BACK = re.compile(r"\W*(?:actually|wait|hmm|on second thought|no[,.])\b", re.I)
 """What follows a sentence that no longer holds."""
-_BEGINS = re.compile(
-    r"[\s>*-]{0,8}(?:[✅✓✔☑]|\[x\]|~~)|\W*(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b",
-    re.I,
-)
+WILL = r"(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b"
+"""How a sentence begins that says what the assistant does next, in small letters; part of a pattern."""
+
+_BEGINS = re.compile(rf"[\s>*-]{{0,8}}(?:[✅✓✔☑]|\[x\]|~~)|\W*{WILL}", re.I)
 """What the assistant is about to do is not what it leaves open, nor what it ticks off."""
 
 MOST_DECIDED, MOST_OPEN = 3, 8

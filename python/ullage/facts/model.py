@@ -274,9 +274,8 @@ class Facts:
     previous: Previous | None = None
     open_question: str = ""  # the assistant asked, and no answer followed
     interrupted: bool = False  # the user stopped the assistant, and nothing followed
-    offered: tuple[
-        str, ...
-    ] = ()  # titles of the list that the newest message of the user follows, where it is short
+    # Titles of the list of the assistant that the user's newest message, a short one, follows.
+    offered: tuple[str, ...] = ()
     later_inputs: int = 0  # the user's messages after these, which stay verbatim
     # With the messages that stay after these, unranked; `None`: none stay.
     now: Facts | None = field(default=None, compare=False)

@@ -548,9 +548,8 @@ def command_steps(command: str) -> tuple[str, ...]:
     """All that a command does, in order, each with `''` in place of texts and of quotations of more than a word."""
     text, hidden = _without_texts(command)
     if "<<" in text:  # a text that is longer than what is read
-        text = text[
-            : text.find("\n", text.index("<<")) if "\n" in text[text.index("<<") :] else None
-        ]
+        before, mark, after = text.partition("<<")
+        text = before + mark + after.partition("\n")[0]
 
     def shown(match: re.Match[str]) -> str:
         quoted = hidden[int(match[1])]

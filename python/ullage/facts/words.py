@@ -573,10 +573,9 @@ def pointed_at(reply: str, question: str, text: str, *, answers: bool) -> str:
     points = len(reply) <= _LONGEST_POINTER and _POINTS_AT_ALL.search(reply)
     if not points and not (answers and _POINTS_BACK.search(question)):
         return ""
-    lines = [line for line in unfenced(text[-8000:]).splitlines() if line.strip()]
     named = _HOW_MANY.search(points[0]) if points else None
     count = _COUNTS.get(named[0].lower(), 0) or int(named[0]) if named else 0
-    lists = [rows for end, rows in _lists(lines) if points or end >= len(lines) - _MOST_AFTER]
+    lists = [rows for after, rows in _lists(text) if points or after <= _MOST_AFTER]
     fitting = [rows for rows in lists if (len(rows) == count if count else len(rows) > 1)]
     return "\n".join(fitting[-1][:_MOST_LISTED]) if fitting else ""
 
@@ -590,11 +589,10 @@ def listed_before(reply: str, text: str) -> tuple[str, ...]:
     """
     if len(reply) > _SHORT_REPLY:
         return ()
-    lines = [line for line in unfenced(text[-8000:]).splitlines() if line.strip()]
     lists = [
         rows
-        for end, rows in _lists(lines)
-        if len(rows) >= _LEAST_LISTED and (rows[0][0] != "-" or end >= len(lines) - _MOST_AFTER)
+        for after, rows in _lists(text)
+        if len(rows) >= _LEAST_LISTED and (rows[0][0] != "-" or after <= _MOST_AFTER)
     ]
     numbered = [rows for rows in lists if rows[0][0] != "-"]
     return tuple((numbered or lists or [[]])[-1][:_MOST_LISTED])
@@ -603,8 +601,9 @@ def listed_before(reply: str, text: str) -> tuple[str, ...]:
 _SHORT_REPLY, _LEAST_LISTED = 80, 3
 
 
-def _lists(lines: Sequence[str]) -> list[tuple[int, list[str]]]:
-    """The lists in a text, with the number of lines up to their ends; a numbered one may have other lines between its items."""
+def _lists(text: str) -> list[tuple[int, list[str]]]:
+    """The lists at the end of a text, in their order, each with the number of lines after it; a numbered one may have other lines between its items."""
+    lines = [line for line in unfenced(text[-8000:]).splitlines() if line.strip()]
     lists: dict[bool, tuple[int, list[str]]] = {}
     ended: list[tuple[int, list[str]]] = []
     bulleted = False
@@ -621,7 +620,8 @@ def _lists(lines: Sequence[str]) -> list[tuple[int, list[str]]]:
                 sign = f"{number}." if number else "-"
                 lists[number > 0] = at, [*rows, f"{sign} {_cut(item[2])}"]
         bulleted = item is not None and not number
-    return sorted([*ended, *lists.values()], key=lambda row: row[0])
+    ended += lists.values()
+    return [(len(lines) - at, rows) for at, rows in sorted(ended, key=lambda row: row[0])]
 
 
 _MOST_AFTER = 2

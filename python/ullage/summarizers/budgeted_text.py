@@ -25,9 +25,7 @@ class Unit(NamedTuple):
     of: int = 0  # number of that text
     fenced: bool = False  # the pieces of that text are lines of code or a document, below the lead
     place: int = 0  # among the pieces of that text
-    short: str = (
-        ""  # instead of the text, where that does not fit; empty: nothing stands in its place
-    )
+    short: str = ""  # in place of a text that does not fit; empty: nothing
 
 
 def cost(text: str) -> int:

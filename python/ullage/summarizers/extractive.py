@@ -306,21 +306,17 @@ def failure_line(failure: FailedCall, chars: int = 200, passed: Sequence[Command
 SHORT_LINE = 100
 """Characters of a call where it only stands there to say what was done last."""
 
-_KINDS = re.compile(
-    r"\b(?:(?P<test>tests?|specs?|pytest|jest|vitest|nextest|e2e)|(?P<lint>lint|clippy|vet|ruff|eslint)|(?P<build>check|build|compile|typecheck|tsc|mypy|pyright))\b"
-)
-
 
 def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
     """The newest check of the same kind that went through after a failed one in other words, such as all tests after one; empty: none did."""
-    kinds = {match.lastgroup for match in _KINDS.finditer(failure.what)}
+    kinds = {match.lastgroup for match in _CHECKS.finditer(failure.what)}
     # Where tests pass, it builds.
     kinds |= {"test"} if "build" in kinds else set()
     command = failure.what.partition(" ")[2]
     for run in reversed(passed):
         if run.index <= failure.index:
             return ""
-        ran = {match.lastgroup for match in _KINDS.finditer(run.text)}
+        ran = {match.lastgroup for match in _CHECKS.finditer(run.text)}
         # What has more words runs less.
         wider = len(run.text.split()) <= len(command.split())
         if kinds & ran and wider and same_folder(folder_of(command), run.folder):
@@ -411,7 +407,7 @@ def running(facts: Facts) -> str:
 
 
 _CHECKS = re.compile(
-    r"\b(?:tests?|specs?|lint|check|build|compile|vet|clippy|typecheck|tsc|mypy|pyright|ruff|eslint|pytest|jest|vitest|nextest|e2e)\b"
+    r"\b(?:(?P<test>tests?|specs?|pytest|jest|vitest|nextest|e2e)|(?P<lint>lint|clippy|vet|ruff|eslint)|(?P<build>check|build|compile|typecheck|tsc|mypy|pyright))\b"
 )
 MOST_CHECKS, RECENT = 3, 100
 """How many are named, and the newest commands among which they are looked for."""

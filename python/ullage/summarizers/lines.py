@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 from ullage._engine import core
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.calls import Action, family_of
-from ullage.facts.collector import figures
+from ullage.facts.collector import WILL, figures
 from ullage.facts.model import (
     Command,
     Facts,
@@ -566,7 +566,7 @@ def _said_lines(remarks: Sequence[Statement], after: int) -> list[Dated]:
     ]
 
 
-_WILL = re.compile(r"\W*(?:(?:now|next|first|so),? )?(?:i['’]ll|i will|let me|let['’]s)\b", re.I)
+_WILL = re.compile(rf"\W*{WILL}", re.I)
 
 _QUOTED = re.compile(r"- The assistant said: “(.+)”")
 
@@ -780,7 +780,7 @@ _PREPARES = re.compile(
 
 
 ANNOUNCES = re.compile(
-    r"(?:^|(?<=[.!?:])[ \t]|\n)(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b(?:[^.!?\n`]|`[^`\n]{0,100}`|[.!?](?=\w)){0,200}[:.]?\s{0,9}$",
+    rf"(?:^|(?<=[.!?:])[ \t]|\n){WILL}(?:[^.!?\n`]|`[^`\n]{{0,100}}`|[.!?](?=\w)){{0,200}}[:.]?\s{{0,9}}$",
     re.I,
 )
 """The end of a remark that says which call follows: the call says it too."""
