@@ -116,7 +116,7 @@ def _app() -> App:
         help=HELP,
         version=ullage.__version__,
         help_format="markdown",
-        default_parameter=Parameter(show_default=_default),
+        default_parameter=Parameter(show_default=_default, negative_bool=()),  # no `--no-json`
     )
     for name, text in _COMMANDS.items():
         place = f"ullage.cli.{_SHARED.get(name, name)}:{name}_command"

@@ -32,7 +32,7 @@ from ullage.batch import (
 )
 from ullage.batch.places import check_place, is_remote
 from ullage.batch.run import arrow_schema
-from ullage.cli.output import Output, counted, share, tokens
+from ullage.cli.output import Json, Output, PolicyOption, counted, share, tokens
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import Policy
 from ullage.recall.store import write_whole
@@ -85,12 +85,10 @@ def batch_command(
         int | None, Parameter(help="compact: tokens of the newest messages to keep")
     ] = None,
     model: Annotated[str | None, Parameter(help="default: the one in each file")] = None,
-    policy: Annotated[
-        Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
-    ] = None,
-    force: Annotated[bool, Parameter(negative="", help="replace existing output files")] = False,
-    retry: Annotated[bool, Parameter(negative="", help="retry files that failed")] = False,
-    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+    policy: PolicyOption = None,
+    force: Annotated[bool, Parameter(help="replace existing output files")] = False,
+    retry: Annotated[bool, Parameter(help="retry files that failed")] = False,
+    json: Json = False,
 ) -> int:
     """Inspect, compact, validate, count or replay many transcripts. Exit code 1: some files failed."""
     if not paths:

@@ -12,10 +12,16 @@ from cyclopts import Parameter
 from ullage.cli.memory import memory_of
 from ullage.cli.output import (
     STDOUT,
+    BaseUrl,
+    DryRun,
+    Force,
+    Json,
     Output,
+    PolicyOption,
     PricesOption,
     SessionArgument,
     WhichConversation,
+    WindowModel,
     WindowOption,
     bar,
     held_back,
@@ -81,13 +87,12 @@ def compact_command(
         ),
     ] = None,
     in_place: Annotated[
-        bool, Parameter(negative="", help="append to the file itself (Claude Code, Codex, pi)")
+        bool, Parameter(help="append to the file itself (Claude Code, Codex, pi)")
     ] = False,
     new_session: Annotated[
         bool,
         Parameter(
-            negative="",
-            help="write a new session with its own id next to the old one, and print the command that resumes it",
+            help="write a new session with its own id next to the old one, and print the command that resumes it"
         ),
     ] = False,
     format: Annotated[
@@ -97,7 +102,7 @@ def compact_command(
             "default: the input's own where it can express a compaction"
         ),
     ] = None,
-    force: Annotated[bool, Parameter(negative="", help="replace an existing output file")] = False,
+    force: Force = False,
     instructions: Annotated[
         str, Parameter(alias="-i", help="what the summary should focus on")
     ] = "",
@@ -121,10 +126,7 @@ def compact_command(
     up_to: Annotated[
         str | None, Parameter(help="uuid of an entry: summarise only what comes before it")
     ] = None,
-    model: Annotated[
-        str | None,
-        Parameter(help="model whose window and tokenizer apply; default: the one in the file"),
-    ] = None,
+    model: WindowModel = None,
     window: WindowOption = None,
     summarizer: Annotated[
         str,
@@ -134,41 +136,31 @@ def compact_command(
             "openai-responses:MODEL or any:PROVIDER:MODEL; the key comes from the environment",
         ),
     ] = "extractive",
-    base_url: Annotated[str, Parameter(help="URL of a compatible server, for the summarizer")] = "",
+    base_url: BaseUrl = "",
     template: Annotated[
         Path | None, Parameter(help="a file whose text replaces the summarizer's prompt")
     ] = None,
     session_memory: Annotated[
-        bool,
-        Parameter(negative="", help="use session notes when they suffice (no model call)"),
+        bool, Parameter(help="use session notes when they suffice (no model call)")
     ] = False,
     memory_folder: Annotated[
         Path | None, Parameter(help="folder that holds them; default: see `ullage session-memory`")
     ] = None,
     redact: Annotated[
-        bool,
-        Parameter(negative="", help="remove keys, tokens and passwords from what is summarised"),
+        bool, Parameter(help="remove keys, tokens and passwords from what is summarised")
     ] = False,
     conversation: WhichConversation = 0,
-    policy: Annotated[
-        Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
-    ] = None,
+    policy: PolicyOption = None,
     prices: PricesOption = None,
     record: Annotated[
-        bool,
-        Parameter(
-            negative="",
-            help="also write NAME.record.jsonl next to the output, for `ullage-check`",
-        ),
+        bool, Parameter(help="also write NAME.record.jsonl next to the output, for `ullage-check`")
     ] = False,
-    dry_run: Annotated[
-        bool, Parameter(alias="-n", negative="", help="write nothing, show what would happen")
-    ] = False,
-    summary: Annotated[bool, Parameter(negative="", help="print the summary too")] = False,
+    dry_run: DryRun = False,
+    summary: Annotated[bool, Parameter(help="print the summary too")] = False,
     diff: Annotated[
-        bool, Parameter(negative="", help="also show what left the context and what was added")
+        bool, Parameter(help="also show what left the context and what was added")
     ] = False,
-    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+    json: Json = False,
 ) -> int:
     """Compact a transcript into one that can be resumed. Exit code 1: nothing to gain; 2: error."""
     out = Output(as_json=json)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ullage.cli import compact as compact_cli, inspect as inspect_cli
-from ullage.cli.output import Output
+from ullage.cli.output import Json, Output
 from ullage.cli.resume import dump
 from ullage.counting.window import WindowSettings
 from ullage.sessions import Session, compact_session, open_session
@@ -36,7 +36,7 @@ def demo_command(
     directory: Annotated[
         Path | None, Parameter(help="where to write; default: a new temporary folder")
     ] = None,
-    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+    json: Json = False,
 ) -> int:
     """Generate an example session, compact it without a model, show before and after."""
     out = Output(as_json=json)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args
 from cyclopts import Parameter
 
 from ullage.cli.output import (
+    DryRun,
+    Json,
     Output,
     SessionArgument,
     counted,
@@ -36,13 +38,9 @@ def edit_command(
             help="names from the list, such as t3 r7, to hide from the model; the file keeps them",
         ),
     ] = None,
-    results: Annotated[
-        bool, Parameter(negative="", help="list tool results only, the largest first")
-    ] = False,
-    dry_run: Annotated[
-        bool, Parameter(alias="-n", negative="", help="write nothing, show what would happen")
-    ] = False,
-    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+    results: Annotated[bool, Parameter(help="list tool results only, the largest first")] = False,
+    dry_run: DryRun = False,
+    json: Json = False,
 ) -> int:
     """List the turns and tool results in the context with their sizes; with --remove, remove some of them.
 
@@ -107,10 +105,8 @@ def _estimated(session: Session) -> int:
 def undo_command(
     file: SessionArgument,
     *,
-    dry_run: Annotated[
-        bool, Parameter(alias="-n", negative="", help="write nothing, show what would happen")
-    ] = False,
-    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+    dry_run: DryRun = False,
+    json: Json = False,
 ) -> int:
     """Undo the newest compaction: the model sees again what it removed, and what was said since.
 
@@ -174,10 +170,8 @@ def handoff_command(
         ),
     ] = None,
     cwd: Annotated[str, Parameter(help="folder of the new session; default: the old one's")] = "",
-    dry_run: Annotated[
-        bool, Parameter(alias="-n", negative="", help="write nothing, show what would happen")
-    ] = False,
-    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+    dry_run: DryRun = False,
+    json: Json = False,
 ) -> int:
     """Write a session in another tool's format, compacted if it does not fit that tool's window, and print how to continue.
 

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import App, Parameter
 
 from ullage.cli.compact import DIFF_STYLES
-from ullage.cli.output import Output
+from ullage.cli.output import Json, Output
 from ullage.clients.claude_code import (
     Check,
     Scope,
@@ -45,26 +45,22 @@ ClaudeScope = Annotated[
         help="user: all projects; project: this one, for everyone; local: this one, for you",
     ),
 ]
-Yes = Annotated[bool, Parameter(name=["--yes", "-y"], negative="", help="do not ask")]
-DryRun = Annotated[
-    bool, Parameter(name=["--dry-run", "-n"], negative="", help="show the change, write nothing")
-]
-Json = Annotated[bool, Parameter(negative="", help="print JSON")]
+Yes = Annotated[bool, Parameter(name=["--yes", "-y"], help="do not ask")]
+DryRun = Annotated[bool, Parameter(name=["--dry-run", "-n"], help="show the change, write nothing")]
 
 
 @claude_app.command(name="install")
 def claude_install(
     *,
     scope: ClaudeScope = "user",
-    mcp: Annotated[
-        bool, Parameter(negative="", help="add the MCP server too (`ullage mcp`)")
-    ] = False,
-    statusline: Annotated[bool, Parameter(help="set the status line, unless there is one")] = True,
+    mcp: Annotated[bool, Parameter(help="add the MCP server too (`ullage mcp`)")] = False,
+    statusline: Annotated[
+        bool, Parameter(negative="--no-statusline", help="set the status line, unless there is one")
+    ] = True,
     idle: Annotated[
         bool,
         Parameter(
-            negative="",
-            help="compact a session that you left, in its file, once the provider's cache has expired",
+            help="compact a session that you left, in its file, once the provider's cache has expired"
         ),
     ] = False,
     yes: Yes = False,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from ullage.cli.output import (
+    Json,
     Output,
+    PolicyOption,
     PricesOption,
     SessionArgument,
     WhichConversation,
+    WindowModel,
     WindowOption,
     bar,
     read_window,
@@ -34,20 +36,13 @@ _NAMES = 9
 def inspect_command(
     file: SessionArgument,
     *,
-    model: Annotated[
-        str | None,
-        Parameter(help="model whose window and tokenizer apply; default: the one in the file"),
-    ] = None,
+    model: WindowModel = None,
     window: WindowOption = None,
     prices: PricesOption = None,
     conversation: WhichConversation = 0,
-    policy: Annotated[
-        Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
-    ] = None,
-    all: Annotated[
-        bool, Parameter(negative="", help="show every tool and file, not only the largest")
-    ] = False,
-    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+    policy: PolicyOption = None,
+    all: Annotated[bool, Parameter(help="show every tool and file, not only the largest")] = False,
+    json: Json = False,
 ) -> int:
     """Show what fills the window, and how much each level would free."""
     out = Output(as_json=json)

@@ -7,7 +7,17 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from ullage.cli.output import Output, SessionArgument, WhichConversation, counted, share, tokens
+from ullage.cli.output import (
+    BaseUrl,
+    Json,
+    Output,
+    PolicyOption,
+    SessionArgument,
+    WhichConversation,
+    counted,
+    share,
+    tokens,
+)
 from ullage.counting.calibration import weights_for
 from ullage.counting.models import ModelTable
 from ullage.memory.notes import MemoryFolder, Note, NoteRecall
@@ -23,7 +33,6 @@ memory_app = App(
 Folder = Annotated[
     Path, Parameter(name="--folder", help="the memory folder", env_var="ULLAGE_MEMORY")
 ]
-Json = Annotated[bool, Parameter(negative="", help="print JSON")]
 
 DEFAULT = Path("memory")
 
@@ -102,9 +111,7 @@ def add_command(
     type: Annotated[
         Literal["user", "feedback", "project", "reference"], Parameter(help="what it is about")
     ] = "project",
-    team: Annotated[
-        bool, Parameter(negative="", help="for everyone who shares the folder")
-    ] = False,
+    team: Annotated[bool, Parameter(help="for everyone who shares the folder")] = False,
     folder: Folder = DEFAULT,
     json: Json = False,
 ) -> int:
@@ -201,11 +208,9 @@ def update_command(
     summarizer: Annotated[
         str, Parameter(alias="-s", help="what writes the notes; extractive: code, without a model")
     ] = "extractive",
-    base_url: Annotated[str, Parameter(help="URL of a compatible server, for the summarizer")] = "",
+    base_url: BaseUrl = "",
     conversation: WhichConversation = 0,
-    policy: Annotated[
-        Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
-    ] = None,
+    policy: PolicyOption = None,
     json: Json = False,
 ) -> int:
     """Update the notes of a session. Exit code 1: the update failed."""

@@ -460,6 +460,27 @@ PricesOption: TypeAlias = Annotated[
     Parameter(name="--prices", help="a TOML file of models and prices, in the form of models.toml"),
 ]
 
+# Options of several commands, in the words that each of them prints.
+
+Json: TypeAlias = Annotated[bool, Parameter(help="print JSON")]
+Force: TypeAlias = Annotated[bool, Parameter(help="replace an existing output file")]
+DryRun: TypeAlias = Annotated[
+    bool, Parameter(alias="-n", help="write nothing, show what would happen")
+]
+WindowModel: TypeAlias = Annotated[
+    str | None,
+    Parameter(help="model whose window and tokenizer apply; default: the one in the file"),
+]
+PolicyOption: TypeAlias = Annotated[
+    Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
+]
+Ladder: TypeAlias = Annotated[
+    bool, Parameter(help="use the preset whose thresholds are shares of the window")
+]
+BaseUrl: TypeAlias = Annotated[
+    str, Parameter(help="URL of a compatible server, for the summarizer")
+]
+
 
 def read_window(value: str | None) -> WindowSettings:
     """The settings of the environment with the window of `--window`; `None` without the option.

@@ -12,7 +12,7 @@ import orjson
 from cyclopts import Parameter
 
 from ullage import _env
-from ullage.cli.output import JSON_VERSION, Output, counted
+from ullage.cli.output import JSON_VERSION, Json, Ladder, Output, counted
 from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.exceptions import InvalidPolicy
 from ullage.policy import EffectiveValue, Policy
@@ -27,14 +27,11 @@ def policy_command(
         Path | None,
         Parameter(name=("--policy", "--file"), help="a TOML file that overrides the preset"),
     ] = None,
-    ladder: Annotated[
-        bool,
-        Parameter(negative="", help="use the preset whose thresholds are shares of the window"),
-    ] = False,
+    ladder: Ladder = False,
     model: Annotated[
         str | None, Parameter(help="also show the thresholds for this model's window")
     ] = None,
-    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+    json: Json = False,
 ) -> int:
     """Print every setting with its value, unit and reason, and the window settings of the environment."""
     policy = Policy.load(file) if file or not ladder else Policy.ladder()

@@ -35,7 +35,10 @@ def proxy_command(
         ),
     ] = "extractive",
     levels: Annotated[
-        bool, Parameter(help="make room in requests; without it they pass unchanged")
+        bool,
+        Parameter(
+            negative="--no-levels", help="make room in requests; without it they pass unchanged"
+        ),
     ] = True,
     policy: Annotated[Path | None, Parameter(help="thresholds of the levels (TOML)")] = None,
     state: Annotated[
@@ -45,8 +48,7 @@ def proxy_command(
     keep_text: Annotated[
         bool,
         Parameter(
-            negative="",
-            help="also keep the levels' decisions there, with excerpts and summaries of conversations in plain text",
+            help="also keep the levels' decisions there, with excerpts and summaries of conversations in plain text"
         ),
     ] = False,
     keep_days: Annotated[
@@ -59,7 +61,7 @@ def proxy_command(
         ),
     ] = None,
     forget: Annotated[
-        bool, Parameter(negative="", help="remove the state of all conversations, and exit")
+        bool, Parameter(help="remove the state of all conversations, and exit")
     ] = False,
     allow_origin: Annotated[
         tuple[str, ...],

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from ullage.cli.output import (
+    Json,
+    Ladder,
     Output,
+    PolicyOption,
     PricesOption,
     SessionArgument,
     WhichConversation,
@@ -62,22 +64,16 @@ def replay_command(
     ] = None,
     window: WindowOption = None,
     prices: PricesOption = None,
-    ladder: Annotated[
-        bool,
-        Parameter(negative="", help="use the preset whose thresholds are shares of the window"),
-    ] = False,
-    policy: Annotated[
-        Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
-    ] = None,
+    ladder: Ladder = False,
+    policy: PolicyOption = None,
     frontier: Annotated[
-        bool,
-        Parameter(negative="", help="show cost and lost names at several working sizes"),
+        bool, Parameter(help="show cost and lost names at several working sizes")
     ] = False,
     conversation: WhichConversation = 0,
     all: Annotated[
-        bool, Parameter(negative="", help="show every request, not only those where a level acted")
+        bool, Parameter(help="show every request, not only those where a level acted")
     ] = False,
-    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+    json: Json = False,
 ) -> int:
     """Run a session through every level, request by request, and compare. Writes nothing and calls no model."""
     out = Output(as_json=json)

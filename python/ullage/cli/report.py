@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from ullage.cli.output import Output, PricesOption, SessionArgument, WindowOption, read_window
+from ullage.cli.output import (
+    Force,
+    Json,
+    Output,
+    PolicyOption,
+    PricesOption,
+    SessionArgument,
+    WindowOption,
+    read_window,
+)
 from ullage.cli.replay import show_sizes
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy, UllageError
@@ -27,25 +36,21 @@ DEFAULT = Path("ullage-report.html")
 
 def report_command(
     *files: SessionArgument,
-    all: Annotated[
-        bool, Parameter(negative="", help="the newest sessions of this machine (--number)")
-    ] = False,
+    all: Annotated[bool, Parameter(help="the newest sessions of this machine (--number)")] = False,
     number: Annotated[int, Parameter(alias="-n", help="with --all: how many; 0: all of them")] = 20,
     output: Annotated[Path, Parameter(alias="-o", help="the file to write")] = DEFAULT,
-    force: Annotated[bool, Parameter(negative="", help="replace an existing output file")] = False,
+    force: Force = False,
     model: Annotated[
         str | None,
         Parameter(help="model whose window and prices apply; default: the one in each file"),
     ] = None,
     window: WindowOption = None,
     prices: PricesOption = None,
-    policy: Annotated[
-        Path | None, Parameter(help="a TOML file with settings, or a preset: ladder")
-    ] = None,
+    policy: PolicyOption = None,
     redact: Annotated[
-        bool, Parameter(negative="", help="remove keys, tokens and passwords from the texts")
+        bool, Parameter(help="remove keys, tokens and passwords from the texts")
     ] = False,
-    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+    json: Json = False,
 ) -> int:
     """Write a report about sessions as one HTML file: what filled the window, what left it and why, what it cost.
 

@@ -11,7 +11,14 @@ from typing import Annotated, Any
 import orjson
 from cyclopts import Parameter
 
-from ullage.cli.output import Output, SessionArgument, WhichConversation, counted, json_printable
+from ullage.cli.output import (
+    Json,
+    Output,
+    SessionArgument,
+    WhichConversation,
+    counted,
+    json_printable,
+)
 from ullage.exceptions import InvalidPolicy
 from ullage.legality import describe
 from ullage.requests.to_request import Outgoing
@@ -42,14 +49,11 @@ def resume_command(
         Parameter(help="show only the newest N messages of the list; same as `--last N`"),
     ] = None,
     json: Annotated[
-        bool, Parameter(negative="", help="print the messages and what was repaired as JSON")
+        bool, Parameter(help="print the messages and what was repaired as JSON")
     ] = False,
-    lines: Annotated[
-        bool, Parameter(negative="", help="print the messages, one JSON object per line")
-    ] = False,
+    lines: Annotated[bool, Parameter(help="print the messages, one JSON object per line")] = False,
     body: Annotated[
-        bool,
-        Parameter(negative="", help="print the request (messages, system prompt, tools) as JSON"),
+        bool, Parameter(help="print the request (messages, system prompt, tools) as JSON")
     ] = False,
 ) -> int:
     """Print exactly what would be sent to the model: a readable list; with --json, --lines or --body the messages themselves.
@@ -170,12 +174,9 @@ def validate_command(
     model: RulesModel = None,
     conversation: WhichConversation = 0,
     warnings: Annotated[
-        bool,
-        Parameter(
-            negative="", help="also show warnings: what only costs money, or is refused elsewhere"
-        ),
+        bool, Parameter(help="also show warnings: what only costs money, or is refused elsewhere")
     ] = False,
-    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+    json: Json = False,
 ) -> int:
     """Check a log against the rules of a provider's API, and show what `ullage resume` would repair.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from ullage.cli.output import BAR_CELLS, Output, SessionArgument, bar, counted, share, tokens
+from ullage.cli.output import BAR_CELLS, Json, Output, SessionArgument, bar, counted, share, tokens
 from ullage.facts.words import blocks_of, text_of
 from ullage.messages import Item, role_of
 from ullage.recall.text import call_title
@@ -40,22 +40,23 @@ _ALL_COLUMNS = 100
 """On a narrower terminal only the fill shows a session's size, to leave room for its title."""
 
 
+OnlyTool: TypeAlias = Annotated[
+    Literal["claude-code", "codex", "pi", "gemini", "copilot", "opencode"] | None,
+    Parameter(help="only sessions of this tool"),
+]
+
+
 def list_command(
     *words: Annotated[
         str, Parameter(help="only sessions with all of these words in title or project")
     ],
-    tool: Annotated[
-        Literal["claude-code", "codex", "pi", "gemini", "copilot", "opencode"] | None,
-        Parameter(help="only sessions of this tool"),
-    ] = None,
-    here: Annotated[
-        bool, Parameter(negative="", help="only sessions of the current folder")
-    ] = False,
+    tool: OnlyTool = None,
+    here: Annotated[bool, Parameter(help="only sessions of the current folder")] = False,
     sort: Annotated[
         Sorting, Parameter(help="age: newest first; tokens, cost: largest first")
     ] = "age",
     number: Annotated[int, Parameter(alias="-n", help="how many; 0: all of them")] = 20,
-    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+    json: Json = False,
 ) -> int:
     """List the sessions of this machine, newest first, with their sum. Exit code 1: there are none.
 
@@ -160,14 +161,11 @@ def _short_id(name: str) -> str:
 
 def search_command(
     *words: Annotated[str, Parameter(help="words, or phrases in double quotes")],
-    tool: Annotated[
-        Literal["claude-code", "codex", "pi", "gemini", "copilot", "opencode"] | None,
-        Parameter(help="only sessions of this tool"),
-    ] = None,
+    tool: OnlyTool = None,
     project: Annotated[str, Parameter(help="only sessions that ran in this folder")] = "",
     number: Annotated[int, Parameter(alias="-n", help="maximum number of sessions")] = 10,
     hits: Annotated[int, Parameter(help="maximum number of places in each")] = 3,
-    json: Annotated[bool, Parameter(negative="", help="print JSON")] = False,
+    json: Json = False,
 ) -> int:
     """Find words in all sessions of this machine, best matches first. Exit code 1: no match.
 
@@ -221,9 +219,9 @@ def watch_command(
     file: SessionArgument,
     *,
     interval: Annotated[float, Parameter(help="seconds between checks of the file")] = 1.0,
-    once: Annotated[bool, Parameter(negative="", help="show it once, and exit")] = False,
+    once: Annotated[bool, Parameter(help="show it once, and exit")] = False,
     json: Annotated[
-        bool, Parameter(negative="", help="print one JSON object per change, each on a line")
+        bool, Parameter(help="print one JSON object per change, each on a line")
     ] = False,
 ) -> int:
     """Follow a live session: how full its window is, what it cost, its newest messages. Ctrl-C ends it.
