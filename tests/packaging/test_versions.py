@@ -12,7 +12,7 @@ import pytest
 
 from ullage import _lazy
 from ullage.exceptions import InvalidPolicy, MissingExtra
-from ullage.integrations.conversations import TESTED, HeldConversations, NativeItems, absent, check
+from ullage.integrations.conversations import TESTED, HeldConversations, NativeItems, framework
 from ullage.summarizers.anthropic import AnthropicSummarizer
 
 ROOT = Path(__file__).parents[2]
@@ -65,18 +65,24 @@ def test_the_page_says_which_releases_are_tested(extra):
 
 def test_an_older_release_is_refused_by_name(monkeypatch):
     monkeypatch.setattr(metadata, "version", lambda package: "1.3.0")
-    with pytest.raises(MissingExtra) as caught:
-        check("langchain")
+    with pytest.raises(MissingExtra) as caught, framework("langchain"):
+        pytest.fail("its imports are reached")
     assert "'langchain' 1.4.0 or newer; 1.3.0 is installed" in str(caught.value)
     assert (caught.value.found, caught.value.needed) == ("1.3.0", "1.4.0")
     assert caught.value.hint == "pip install 'ullage[langchain]'"
-    assert "1.3.0 is installed" in str(absent("langchain"))
+
+
+def test_a_release_that_lacks_what_is_imported_is_named(monkeypatch):
+    monkeypatch.setattr(metadata, "version", lambda package: "1.4.0")
+    with pytest.raises(MissingExtra, match=r"1\.4\.0 is installed"), framework("langchain"):
+        raise ImportError("cannot import name")
 
 
 @pytest.mark.parametrize("found", ["1.4.0", "1.10", "2", "1.4.7.dev1", "1.4.0+local"])
 def test_a_newer_one_is_taken(monkeypatch, found):
     monkeypatch.setattr(metadata, "version", lambda package: found)
-    check("langchain")
+    with framework("langchain"):
+        pass
 
 
 def test_without_any_the_extra_is_named(monkeypatch):
@@ -84,9 +90,10 @@ def test_without_any_the_extra_is_named(monkeypatch):
         raise metadata.PackageNotFoundError(package)
 
     monkeypatch.setattr(metadata, "version", missing)
-    check("langchain")
-    assert re.fullmatch(r"this needs the package 'langchain'.*", str(absent("langchain")), re.DOTALL)  # fmt: skip
-    assert not absent("langchain").found
+    with pytest.raises(MissingExtra) as caught, framework("langchain"):
+        raise ImportError("No module named 'langchain'")
+    assert re.fullmatch(r"this needs the package 'langchain'.*", str(caught.value), re.DOTALL)
+    assert not caught.value.found
 
 
 OURS = ("anthropic>=2.0.0; extra == 'anthropic'", "psycopg[binary,pool]>=3.2.1; extra == \"postgres\"")  # fmt: skip

@@ -22,15 +22,10 @@ SUFFIXES = (".jsonl", ".json", ".traj")
 
 @dataclass(frozen=True, slots=True, order=True)
 class TranscriptFile:
-    """A file and the folder it was found in, so that output keeps the same relative path.
-
-    Attributes:
-        path: The file.
-        root: The folder that was searched; the file's own folder if the file itself was named.
-    """
+    """A file and the folder it was found in, so that output keeps the same relative path."""
 
     path: Path
-    root: Path
+    root: Path  # the folder that was searched; the file's own folder if the file itself was named
 
     @property
     def relative(self) -> Path:
@@ -43,10 +38,8 @@ def find_transcripts(
 ) -> list[TranscriptFile]:
     """Files that may be transcripts, sorted, without hidden files and folders and the notes of sessions.
 
-    Args:
-        paths: Folders, searched to any depth, and files with any name.
-        pattern: Only files in folders whose name or path below the folder matches, such as `*.jsonl`
-            or `2026-*/*.jsonl`. Empty: `.jsonl`, `.json` and `.traj`.
+    `paths`: folders, searched to any depth, and files with any name. `pattern`: only files in folders whose name or path below the
+    folder matches, such as `*.jsonl` or `2026-*/*.jsonl`. Empty: `.jsonl`, `.json` and `.traj`.
 
     Returns:
         Each file once, even if named several times.
@@ -95,19 +88,12 @@ _MAGIC = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True, order=True)
 class RemoteFile:
-    """An object.
-
-    Attributes:
-        path: Its address.
-        relative: Its path below the requested address.
-        size: Bytes.
-        changed: Modification time, in nanoseconds since the epoch.
-    """
+    """An object."""
 
     path: str
-    relative: str
+    relative: str  # its path below the requested address
     size: int
-    changed: int
+    changed: int  # modification time, in nanoseconds since the epoch
 
 
 def is_remote(path: str) -> bool:
@@ -118,8 +104,7 @@ def is_remote(path: str) -> bool:
 def find_remote(address: str) -> list[RemoteFile]:
     """Objects that may be transcripts, sorted.
 
-    Args:
-        address: `s3://bucket/folder`, searched to any depth, or with `*`, `**`, `?` in its path; one object by its full name.
+    `address`: `s3://bucket/folder`, searched to any depth, or with `*`, `**`, `?` in its path; one object by its full name.
 
     Raises:
         InvalidPolicy: It is not an address.

@@ -53,10 +53,8 @@ def inspect_file(
 ) -> dict[str, Any]:
     """Summarise a session in a few numbers.
 
-    Args:
-        file: The file.
-        model: Model whose window and tokenizer apply; `None`: the one in the file.
-        policy: Decides what each level would free; `None`: `Policy.buffered()`.
+    `model`: model whose window and tokenizer apply; `None`: the one in the file. `policy`: decides what each level would free; `None`:
+    `Policy.buffered()`.
 
     Returns:
         Format, bytes, messages, tokens (calibrated, or by the provider's newest usage where there is
@@ -93,12 +91,9 @@ def compact_file(
 ) -> dict[str, Any]:
     """Compact a session into a folder.
 
-    Args:
-        file: The file.
-        output: A folder; the file is written at its relative path below it. `None`: nothing is written.
-        overwrite: Whether an existing file may be replaced.
-        options: Arguments of `ullage.compact`, such as `keep`.
-        record: Called with the return value before a new file is put in place; see `run_batch`.
+    `output`: a folder; the file is written at its relative path below it. `None`: nothing is written. `overwrite`: whether an existing
+    file may be replaced. `options`: arguments of `ullage.compact`, such as `keep`. `record`: called with the return value before a new
+    file is put in place; see `run_batch`.
 
     Returns:
         Outcome, tokens before and after, and the path written; the outcome `nothing_to_do` is not an error.
@@ -393,11 +388,7 @@ class Manifest:
     def find(self, task: str, path: str, *, size: int, changed: int) -> Mapping[str, Any] | None:
         """The record of a file, if it has not changed since.
 
-        Args:
-            task: Name and options of the task, as passed to `add`.
-            path: The file.
-            size: Its bytes now.
-            changed: Its current modification time, in nanoseconds.
+        `task`: name and options of the task, as passed to `add`. `changed`: its current modification time, in nanoseconds.
         """
         record = self._records.get((task, path))
         if record is None or (record["size"], record["changed"]) != (size, changed):
@@ -493,17 +484,11 @@ class Status(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Done:
-    """One file of a batch.
+    """One file of a batch."""
 
-    Attributes:
-        path: The file, or an object's address.
-        status: How it ended.
-        report: What the task returned; for a failure `code`, `error` and `hint`.
-    """
-
-    path: Path | str
+    path: Path | str  # the file, or an object's address
     status: Status
-    report: Mapping[str, Any]
+    report: Mapping[str, Any]  # what the task returned; for a failure `code`, `error` and `hint`
 
     def __repr__(self) -> str:
         return f"Done({Path(self.path).name}, {self.status})"
@@ -952,9 +937,8 @@ def _library(name: str, extra: str) -> Any:
 def find_places(paths: Iterable[str], *, pattern: str = "") -> list[RemoteFile]:
     """Files and objects that may be transcripts, sorted, each once.
 
-    Args:
-        paths: Folders and files, see `find_transcripts`; addresses, see `find_remote`.
-        pattern: See `find_transcripts`; for addresses put it into them.
+    `paths`: folders and files, see `find_transcripts`; addresses, see `find_remote`. `pattern`: see `find_transcripts`; for addresses
+    put it into them.
 
     Raises:
         InvalidPolicy, MissingExtra, StoreError: See both.

@@ -274,13 +274,9 @@ def report_of(
 ) -> dict[str, Any]:
     """Everything that `compact` prints, as plain data.
 
-    Args:
-        opened: The session before the compaction.
-        done: The result.
-        target_tokens: The requested limit; `None`: no limit was requested.
-        with_summary: Whether to include the text of the summary.
-        prices: A price file in the form of models.toml; `None`: the built-in prices.
-        model: Whose prices; empty: the session's.
+    `opened`: the session before the compaction. `target_tokens`: the requested limit; `None`: no limit was requested. `with_summary`:
+    whether to include the text of the summary. `prices`: a price file in the form of models.toml; `None`: the built-in prices. `model`:
+    whose prices; empty: the session's.
     """
     result, counts = done.result, done.result.report
     before = len(opened.messages)

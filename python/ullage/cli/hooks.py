@@ -116,11 +116,7 @@ def print_checks(results: Sequence[Check], *, as_json: bool) -> int:
 def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: str) -> int:
     """Show changes, ask, and write them; exit code 1 if nothing was written.
 
-    Args:
-        changes: Of files.
-        yes: Do not ask.
-        dry_run: Write nothing.
-        done: What to print if there is nothing to change.
+    `done`: what to print if there is nothing to change.
     """
     out = Output()
     due = [change for change in changes if change.changed]

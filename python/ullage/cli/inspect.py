@@ -68,11 +68,8 @@ def report_of(
 ) -> dict[str, Any]:
     """Everything that `inspect` prints, as plain data.
 
-    Args:
-        session: The session, inspected.
-        own_window: Whether to use its client's window instead of the model's.
-        settings: Window settings; `None`: those of the environment.
-        table: Windows and prices; `None`: the built-in table.
+    `own_window`: whether to use its client's window instead of the model's. `settings`: window settings; `None`: those of the
+    environment. `table`: windows and prices; `None`: the built-in table.
     """
     table = table or ModelTable.builtin()
     row = table.lookup(session.model)

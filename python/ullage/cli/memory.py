@@ -166,11 +166,8 @@ def memory_of(
 ) -> SessionMemory:
     """The notes of a transcript, in Claude Code's place or in a folder.
 
-    Args:
-        opened: The session.
-        folder: Folder of `summary.md`; `None`: next to the transcript.
-        policy: Limits; `None`: the defaults.
-        summarizer: Writes the notes; `None`: code does, without a model.
+    `folder`: folder of `summary.md`; `None`: next to the transcript. `policy`: limits; `None`: the defaults. `summarizer`: writes the
+    notes; `None`: code does, without a model.
     """
     options: dict[str, Any] = {
         "policy": policy,

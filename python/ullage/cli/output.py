@@ -144,8 +144,7 @@ class Output:
 
     Control characters are printed as escapes, on a terminal and in a pipe.
 
-    Args:
-        as_json: Print reports as JSON, nothing else on standard output.
+    `as_json`: print reports as JSON, nothing else on standard output.
     """
 
     def __init__(self, *, as_json: bool = False) -> None:
@@ -181,11 +180,7 @@ class Output:
     def field(self, name: str, text: str, *, width: int, style: str = "") -> None:
         """A name and its text; on a terminal, a long text wraps under itself.
 
-        Args:
-            name: What it is.
-            text: One line, whatever its length.
-            width: Width of the names.
-            style: Of the text.
+        `text`: one line, whatever its length. `width`: width of the names.
         """
         if self.piped:
             self.line(f"{name:<{width}}{text}")
@@ -212,13 +207,9 @@ class Output:
     ) -> None:
         """A table without rules.
 
-        Args:
-            columns: Headings; empty for a column of bars.
-            rows: Their cells.
-            right: Columns that hold numbers.
-            whole: Columns that never wrap, such as names to copy.
-            cut: Columns cut at the right on a terminal, so that a row is one line; they share what the others leave.
-            paths: Of these, columns cut at the left.
+        `columns`: headings; empty for a column of bars. `right`: columns that hold numbers. `whole`: columns that never wrap, such
+        as names to copy. `cut`: columns cut at the right on a terminal, so that a row is one line; they share what the others
+        leave. `paths`: of these, columns cut at the left.
         """
         numbers, rows = set(right), list(rows)
         if self.piped:
@@ -406,10 +397,8 @@ def part_of(
 ) -> tuple[Literal["full", "from", "up_to"], str | None]:
     """The direction, and the uuid of the entry where it starts or ends; `full` and `None` without either option.
 
-    Args:
-        opened: The session.
-        start: Uuid of an entry, or a prefix of it: summarise that entry and all after it. `None`: not given.
-        end: Likewise, but summarise everything before it. `None`: not given.
+    `start`: uuid of an entry, or a prefix of it: summarise that entry and all after it. `None`: not given. `end`: likewise, but
+    summarise everything before it. `None`: not given.
 
     Raises:
         InvalidPolicy: Both are given, or no entry or several entries have that uuid.
@@ -503,10 +492,8 @@ def read_window(value: str | None) -> WindowSettings:
 def read_target(value: str | None, session: Session, *, model: str | None = None) -> int | None:
     """The maximum number of tokens for the new context; `None` without a target.
 
-    Args:
-        value: Such as `20000`, `20k`, `1.5m` or `10%`; a percentage refers to the size before the compaction, as reported.
-        session: The session to compact.
-        model: Model whose tokenizer counts; `None`: the one in the session.
+    `value`: such as `20000`, `20k`, `1.5m` or `10%`; a percentage refers to the size before the compaction, as reported. `session`: the
+    session to compact. `model`: model whose tokenizer counts; `None`: the one in the session.
 
     Raises:
         InvalidPolicy: It is not such a value, or below one token.

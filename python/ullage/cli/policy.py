@@ -157,8 +157,7 @@ def command_schema(command: str) -> Schema:
 
     For `watch` it describes one line.
 
-    Args:
-        command: Such as `compact` or `memory list`.
+    `command`: such as `compact` or `memory list`.
 
     Raises:
         InvalidPolicy: The command does not exist, or has no `--json`.

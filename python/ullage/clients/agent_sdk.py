@@ -19,13 +19,10 @@ from typing import Any, Final
 from ullage.clients.bounded_output import bounded
 from ullage.clients.claude_code import archive, restored
 from ullage.clients.hook import LIMIT_SECONDS
-from ullage.integrations.conversations import absent, check
+from ullage.integrations.conversations import framework
 
-check("claude-agent-sdk")
-try:
+with framework("claude-agent-sdk"):
     from claude_agent_sdk import HookMatcher
-except ImportError as exc:
-    raise absent("claude-agent-sdk") from exc
 
 Hook = Callable[[Any, str | None, Any], Awaitable[Any]]
 

@@ -22,9 +22,8 @@ _TEXT_KEYS = ("stdout", "output", "content", "text")
 def bounded(event: Mapping[str, Any]) -> Any:
     """The output, shortened, in the shape that the client sent; `None`: leave it unchanged.
 
-    Args:
-        event: A PostToolUse call. `tool_response` is known as a text, as `{"stdout": …}` with further keys, or as a list of
-            content blocks; any other shape stays as it is, since the client ignores what does not match.
+    `event`: a PostToolUse call. `tool_response` is known as a text, as `{"stdout": …}` with further keys, or as a list of content
+    blocks; any other shape stays as it is, since the client ignores what does not match.
 
     Raises:
         StoreError: The full output cannot be stored; then nothing is shortened.

@@ -45,19 +45,12 @@ _SLOW_MS = 500
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One line of a diagnosis.
-
-    Attributes:
-        what: What was checked.
-        ok: Whether it is as it should be.
-        found: What was found.
-        hint: What to do; empty if it is fine.
-    """
+    """One line of a diagnosis."""
 
     what: str
-    ok: bool
+    ok: bool  # whether it is as it should be
     found: str
-    hint: str = ""
+    hint: str = ""  # what to do; empty if it is fine
 
 
 PLUGIN = (
@@ -73,8 +66,7 @@ PLUGIN = (
 def write_plugin(folder: Path) -> Path:
     """Write the plugin, for `claude --plugin-dir` and for marketplaces; its programs must be on the PATH.
 
-    Args:
-        folder: Created if missing; other files in it stay.
+    `folder`: created if missing; other files in it stay.
 
     Raises:
         StoreError: It cannot be written.
@@ -90,9 +82,7 @@ def write_plugin(folder: Path) -> Path:
 def settings_path(scope: Scope, project: Path) -> Path:
     """The settings file of a scope.
 
-    Args:
-        scope: `user`: for all projects. `project`: for everybody who works on this one. `local`: for this user in it.
-        project: The project's folder.
+    `scope`: `user`: for all projects. `project`: for everybody who works on this one. `local`: for this user in it.
     """
     if scope == "user":
         return claude_folder() / "settings.json"
@@ -119,12 +109,8 @@ def install_changes(
 ) -> list[FileChange]:
     """The changes that an installation makes.
 
-    Args:
-        scope: Which settings.
-        project: The project's folder.
-        mcp: Whether the MCP server is added too; a server's tools change the cached prefix of new sessions once.
-        statusline: Whether to set the status line; an existing one stays.
-        idle: Whether to compact abandoned sessions once the provider's cache has expired.
+    `mcp`: whether the MCP server is added too; a server's tools change the cached prefix of new sessions once. `statusline`: whether to
+    set the status line; an existing one stays. `idle`: whether to compact abandoned sessions once the provider's cache has expired.
 
     Raises:
         InvalidPolicy: A settings file is not JSON.
@@ -175,11 +161,7 @@ def _shell_command(name: str) -> str:
 
 
 def checks(project: Path) -> Iterator[Check]:
-    """What is installed, whether it runs, and what the hooks logged.
-
-    Args:
-        project: The project's folder.
-    """
+    """What is installed, whether it runs, and what the hooks logged."""
     scopes: tuple[Scope, ...] = ("user", "project", "local")
     installed_in = [scope for scope in scopes if any(_commands(settings_path(scope, project)))]
     hint = "" if installed_in else "`ullage claude install` adds the hooks to the settings"
@@ -244,10 +226,7 @@ MAX_BYTES = 1 << 30
 def archive(path: str, session: str, trigger: str) -> Path | None:
     """Copy a transcript; several calls for one compaction make one copy.
 
-    Args:
-        path: The transcript.
-        session: Its session's id; empty: the file's name.
-        trigger: `manual` or `auto`; part of the copy's name.
+    `session`: its session's id; empty: the file's name. `trigger`: `manual` or `auto`; part of the copy's name.
 
     Returns:
         The copy; `None` if the newest one holds the same.
@@ -322,12 +301,9 @@ def restored(
 ) -> str:
     """The text for the model; empty if the session was never compacted, or nothing is missing.
 
-    Args:
-        path: The transcript, of any known format.
-        just_compacted: The client says so. It writes late: if the file has no new boundary yet, everything counts as lost that is
-            not in the summary that the gateway just gave to this session.
-        limit: Maximum characters of the text.
-        session: Its id; empty: unknown.
+    `path`: the transcript, of any known format. `just_compacted`: the client says so. It writes late: if the file has no new boundary
+    yet, everything counts as lost that is not in the summary that the gateway just gave to this session. `limit`: maximum characters of
+    the text. `session`: its id; empty: unknown.
 
     Raises:
         InvalidTranscript: The file cannot be read as a session.
@@ -351,9 +327,7 @@ def ledger(path: str | os.PathLike[str], *, limit: int = LEDGER_CHARS) -> str:
 
     Tool output is left out, since the model reads this text as its user's.
 
-    Args:
-        path: The transcript, of any known format.
-        limit: Maximum characters of the text.
+    `path`: the transcript, of any known format. `limit`: maximum characters of the text.
 
     Raises:
         InvalidTranscript: The file cannot be read as a session.

@@ -64,9 +64,7 @@ def main(argv: list[str] | None = None) -> int:
 def answer(event: str, data: bytes) -> str:
     """What a hook prints for the client's JSON; empty: nothing.
 
-    Args:
-        event: One of `EVENTS`.
-        data: The object, as bytes.
+    `event`: one of `EVENTS`. `data`: the object, as bytes.
 
     Raises:
         ValueError: An unknown event, or input that is too long or not a JSON object.

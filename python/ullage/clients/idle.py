@@ -26,9 +26,7 @@ LONG_CACHE_SECONDS = 3600
 def compact_left(path: str, *, sleep: Callable[[float], object] = time.sleep) -> bool:
     """Wait until the cache has expired, then compact the session in its own file, without a model.
 
-    Args:
-        path: The session, whose last lines show when the cache was last used.
-        sleep: Waits so many seconds.
+    `path`: the session, whose last lines show when the cache was last used. `sleep`: waits so many seconds.
 
     Returns:
         Whether it was compacted: not if the session was continued since, or if it does not pay.

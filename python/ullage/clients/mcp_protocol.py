@@ -31,10 +31,7 @@ _PARSE, _REQUEST, _METHOD, _PARAMS, _INTERNAL = -32700, -32600, -32601, -32602, 
 class ToolReply:
     """A tool's answer.
 
-    Attributes:
-        text: For the model.
-        is_error: Whether the call failed; the text tells the model what to do.
-        data: The same as data; `None`: text only.
+    `is_error`: whether the call failed; the text tells the model what to do. `data`: the same as data; `None`: text only.
     """
 
     __slots__ = ("data", "is_error", "text")
@@ -50,13 +47,8 @@ class ToolReply:
 class McpTool:
     """A tool.
 
-    Attributes:
-        name: Its name in calls.
-        title: For users.
-        description: For the model.
-        schema: JSON schema of its input.
-        run: Answers a call; the model reads its exceptions as errors.
-        read_only: Whether it changes nothing.
+    `name`: its name in calls. `schema`: JSON schema of its input. `run`: answers a call; the model reads its exceptions as errors.
+    `read_only`: whether it changes nothing.
     """
 
     __slots__ = ("description", "name", "read_only", "run", "schema", "title")
@@ -99,11 +91,7 @@ class _ProtocolError(Exception):
 class McpServer:
     """Answers one client.
 
-    Args:
-        name: Of the server.
-        version: Of the server.
-        tools: What it offers.
-        instructions: How the model should use them.
+    `instructions`: how the model should use them.
     """
 
     def __init__(

@@ -36,10 +36,8 @@ def other_install(
 ) -> list[FileChange]:
     """The changes that an installation makes.
 
-    Args:
-        client: `codex`: its `hooks.json`. `opencode`: a file in its folder of plugins.
-        scope: `user`: for all projects. `project`: for this one.
-        project: The project's folder.
+    `client`: `codex`: its `hooks.json`. `opencode`: a file in its folder of plugins. `scope`: `user`: for all projects. `project`: for
+    this one.
 
     Raises:
         InvalidPolicy: An existing file is not JSON, or not Ullage's.
@@ -76,11 +74,7 @@ def other_uninstall(
 
 
 def codex_checks(project: Path) -> Iterator[Check]:
-    """Whether Codex has the hooks, and whether it trusts them; otherwise it ignores them.
-
-    Args:
-        project: The project's folder.
-    """
+    """Whether Codex has the hooks, and whether it trusts them; otherwise it ignores them."""
     hooks = [
         key
         for scope in ("user", "project")

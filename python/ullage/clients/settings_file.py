@@ -37,8 +37,7 @@ _DEEPEST = 200
 class _Node:
     """A value in the text, from `start` to `end`.
 
-    Attributes:
-        inner: For an object or list, where each member begins (its key) and its value.
+    `inner`: for an object or list, where each member begins (its key) and its value.
     """
 
     start: int
@@ -51,9 +50,6 @@ class _Node:
 
 class JsonText:
     """A JSON document as text.
-
-    Args:
-        text: The document.
 
     Raises:
         ValueError: It is not JSON, or nested too deeply.
@@ -70,10 +66,8 @@ class JsonText:
     def added(self, path: Sequence[str], item: Any, *, into_list: bool) -> JsonText:
         """The document with a value added; missing objects and lists on the way are created.
 
-        Args:
-            path: Keys from the top.
-            item: What is added.
-            into_list: Whether to append it to the list at `path`; otherwise it becomes the value of that key, which must be missing.
+        `path`: keys from the top. `into_list`: whether to append it to the list at `path`; otherwise it becomes the value of that
+        key, which must be missing.
 
         Raises:
             ValueError: Another kind of value is on the way, or the key exists already.
@@ -191,10 +185,7 @@ class JsonText:
 def paths_to(value: Any, wanted: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
     """Paths of all values for which a function returns true; it does not descend into these.
 
-    Args:
-        value: A parsed document.
-        wanted: Asked for each value.
-        path: Of `value`.
+    `wanted`: asked for each value. `path`: of `value`.
     """
     if wanted(value):
         yield path
@@ -217,35 +208,25 @@ _MADE_FOLDERS = (".claude", ".codex")
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """One value to add.
+    """One value to add."""
 
-    Attributes:
-        path: Keys from the top of the file.
-        value: What is added there.
-        into_list: Whether to append it to the list at `path`; otherwise it is the value of that key, unless the key exists.
-    """
-
-    path: tuple[str, ...]
-    value: Any
+    path: tuple[str, ...]  # keys from the top of the file
+    value: Any  # what is added there
+    # Whether to append it to the list at `path`; otherwise it is the value of that key,
+    # unless the key exists.
     into_list: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """A file before and after.
+    """A file before and after."""
 
-    Attributes:
-        path: The file; a symbolic link's target.
-        before: Its bytes; `None`: it is missing.
-        after: What it becomes; `None`: it is removed.
-        notes: What was left alone, and why.
-        forgets: Whether the copy of the former file, with any keys in it, is useless once this is written.
-    """
-
-    path: Path
-    before: bytes | None
-    after: bytes | None
-    notes: tuple[str, ...] = ()
+    path: Path  # the file; a symbolic link's target
+    before: bytes | None  # its bytes; `None`: it is missing
+    after: bytes | None  # what it becomes; `None`: it is removed
+    notes: tuple[str, ...] = ()  # what was left alone, and why
+    # Whether the copy of the former file, with any keys in it, is useless once this is
+    # written.
     forgets: bool = False
 
     @property
@@ -297,9 +278,7 @@ def _lines(data: bytes | None) -> list[str]:
 def with_additions(path: Path, additions: Sequence[Addition]) -> FileChange:
     """A settings file with additions.
 
-    Args:
-        path: The file; it need not exist.
-        additions: What to add, unless it exists already.
+    `path`: the file; it need not exist. `additions`: what to add, unless it exists already.
 
     Raises:
         InvalidPolicy: The file is not JSON, or holds something else where an object or a list belongs.

@@ -23,8 +23,7 @@ _RESERVE = 20_000
 def status_line(event: Mapping[str, Any]) -> str:
     """The line for Claude Code's JSON; missing values are left out.
 
-    Args:
-        event: Its JSON: `context_window`, `cost`, `model` and more.
+    `event`: its JSON: `context_window`, `cost`, `model` and more.
     """
     window = _mapping(event.get("context_window"))
     fill, due, cost = _fill(window), _next(window), _cost(event)

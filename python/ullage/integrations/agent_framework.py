@@ -16,16 +16,17 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Unpack
 
 from ullage.integrations.conversations import (
+    Fitted,
     HeldConversation,
     HeldConversations,
     ModelFacts,
     Options,
-    absent,
     blocks_of,
-    check,
+    framework,
     in_place,
     result_in,
     text_of,
+    tool_definitions,
     transcript_of,
 )
 from ullage.manager.whole_list import print_of
@@ -33,11 +34,7 @@ from ullage.messages import Item
 from ullage.providers._common import from_url
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-# Agent Framework's messages as messages of the internal view, and what changed there in copies of them.
-
-
-check("agent-framework")
-try:
+with framework("agent-framework"):
     from agent_framework import (
         ChatContext,
         ChatMiddleware,
@@ -46,8 +43,6 @@ try:
         SupportsChatGetResponse,
         included_messages,
     )
-except ImportError as exc:
-    raise absent("agent-framework") from exc
 
 
 class MessageTranslator:
@@ -87,13 +82,9 @@ def _blocks(contents: Sequence[Content]) -> Iterator[dict[str, Any]]:
             sign = content.protected_data or ""
             yield {"type": "thinking", "thinking": content.text or "", "signature": sign}
         elif content.type == "function_call":
+            call, name = content.call_id or "", content.name or ""
             arguments = content.parse_arguments() or {}
-            yield {
-                "type": "tool_use",
-                "id": content.call_id or "",
-                "name": content.name or "",
-                "input": arguments,
-            }
+            yield {"type": "tool_use", "id": call, "name": name, "input": arguments}
         elif content.type == "function_result":
             yield _result(content)
         elif _is_image(content):
@@ -105,11 +96,8 @@ def _blocks(contents: Sequence[Content]) -> Iterator[dict[str, Any]]:
 def _result(content: Content) -> dict[str, Any]:
     inside = list(_blocks(content.items or ()))
     plain = content.result if isinstance(content.result, str) else json.dumps(content.result or "")
-    block = {
-        "type": "tool_result",
-        "tool_use_id": content.call_id or "",
-        "content": inside or plain,
-    }
+    call = content.call_id or ""
+    block = {"type": "tool_result", "tool_use_id": call, "content": inside or plain}
     return {**block, "is_error": True} if content.exception else block
 
 
@@ -187,18 +175,14 @@ class UllageChatMiddleware(ChatMiddleware):
         if not messages or options.get("conversation_id"):
             await call_next()
             return
-        conversation, tools = self._of(context, messages, options), _tools(options.get("tools"))
-        while True:
-            fitted = await conversation.afit(
-                messages, system=str(options.get("instructions") or ""), tools=tools
-            )
+
+        async def call(fitted: Fitted[Message]) -> None:
             context.messages = fitted.messages
-            try:
-                await call_next()
-            except Exception as error:
-                await conversation.arefused(error)
-            else:
-                return
+            await call_next()
+
+        system, tools = str(options.get("instructions") or ""), _tools(options.get("tools"))
+        conversation = self._of(context, messages, options)
+        await conversation.asend(messages, call, system=system, tools=tools)
 
     def _of(
         self, context: ChatContext, messages: Sequence[Message], options: Mapping[str, Any]
@@ -253,12 +237,11 @@ def _begin(messages: Sequence[Message]) -> str:
 
 def _tools(tools: Any) -> list[dict[str, Any]]:
     """Definitions of function tools, as far as they are counted."""
-    definitions = []
-    for tool in tools if isinstance(tools, Sequence) else [tools]:
-        if hasattr(tool, "parameters") and hasattr(tool, "name"):
-            about = {"name": tool.name, "description": getattr(tool, "description", "") or ""}
-            definitions.append({**about, "input_schema": tool.parameters()})
-    return definitions
+    return tool_definitions(
+        (tool.name, getattr(tool, "description", ""), tool.parameters())
+        for tool in (tools if isinstance(tools, Sequence) else [tools])
+        if hasattr(tool, "parameters") and hasattr(tool, "name")
+    )
 
 
 def _host(client: SupportsChatGetResponse) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:

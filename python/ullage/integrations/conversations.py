@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypedDict, TypeVar
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ullage.transcript.record import RecordFile
 
 M = TypeVar("M")
+R = TypeVar("R")
 
 FRAMEWORK: Final = Provider(
     name="framework",
@@ -77,30 +79,19 @@ class NativeItems:
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What a framework says of the model in use.
+    """What a framework says of the model in use."""
 
-    Attributes:
-        name: As its provider calls it.
-        context_window: In tokens; `None`: the model table's.
-        max_output_tokens: Likewise.
-    """
-
-    name: str
-    context_window: int | None = None
+    name: str  # as its provider calls it
+    context_window: int | None = None  # in tokens; `None`: the model table's
     max_output_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Fitted(Generic[M]):
-    """A framework's list, made to fit.
+    """A framework's list, made to fit."""
 
-    Attributes:
-        messages: To send; those that need no change are the framework's own objects.
-        view: What was done, with positions in the given list.
-    """
-
-    messages: list[M]
-    view: ListView
+    messages: list[M]  # to send; those that need no change are the framework's own objects
+    view: ListView  # what was done, with positions in the given list
 
     @property
     def changed(self) -> bool:
@@ -160,6 +151,43 @@ class HeldConversation(Generic[M]):
             return self.translator.new_message(sent)
         message = messages[step.given]
         return message if step.action == "kept" else self.translator.changed(message, sent)
+
+    def send(
+        self,
+        messages: Sequence[M],
+        call: Callable[[Fitted[M]], R],
+        *,
+        overflow: type[Exception] | tuple[()] = (),
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
+    ) -> R:
+        """What `call` returns for the messages that fit; after a refusal as too long it is called again with less.
+
+        `overflow` is the framework's error for such a refusal, if it has one of its own.
+        """
+        while True:
+            fitted = self.fit(messages, system=system, tools=tools)
+            try:
+                return call(fitted)
+            except Exception as error:
+                self.refused(error, overflow=isinstance(error, overflow))
+
+    async def asend(
+        self,
+        messages: Sequence[M],
+        call: Callable[[Fitted[M]], Awaitable[R]],
+        *,
+        overflow: type[Exception] | tuple[()] = (),
+        system: SystemPrompt | None = None,
+        tools: Tools | None = None,
+    ) -> R:
+        """`send`, without blocking the event loop."""
+        while True:
+            fitted = await self.afit(messages, system=system, tools=tools)
+            try:
+                return await call(fitted)
+            except Exception as error:
+                await self.arefused(error, overflow=isinstance(error, overflow))
 
     def refused(self, error: Exception, *, overflow: bool = False) -> None:
         """Make room after an error; the next `fit` of the same list is smaller.
@@ -224,26 +252,19 @@ class HeldConversations(Generic[M]):
 
     What is not held costs nothing but time: the view of a list is the same when it is made from the list alone, unless a model
     writes the summaries.
-
-    Attributes:
-        translator: Of the framework's messages.
-        provider: Their form.
-        policy: This and the others are those of `Options`.
-        has_host: Whether the model in use can write summaries; if not, `host` is refused.
-        host_writes: It is to write them: `of` is passed it.
     """
 
-    translator: Translator[M]
+    translator: Translator[M]  # of the framework's messages
     provider: AnyProvider = FRAMEWORK
-    policy: Policy | str | None = None
+    policy: Policy | str | None = None  # this and the others are those of `Options`
     summarizer: WriterLike | None = None
     context_window: int | None = None
     max_output_tokens: int | None = None
     store: OffloadStore | None = None
     listeners: Iterable[Listener] = ()
     record: str | PathLike[str] | None = None
-    has_host: bool = True
-    host_writes: bool = field(default=False, init=False)
+    has_host: bool = True  # whether the model in use can write summaries; if not, `host` is refused
+    host_writes: bool = field(default=False, init=False)  # it is to write them: `of` is passed it
     _held: OrderedDict[tuple[str, ModelFacts], HeldConversation[M]] = field(
         default_factory=OrderedDict
     )
@@ -278,10 +299,7 @@ class HeldConversations(Generic[M]):
     ) -> HeldConversation[M]:
         """The conversation of that name with a model.
 
-        Args:
-            name: Such as the id of a thread.
-            model: In use.
-            summarizer: The host's; `None`: the one of these conversations.
+        `name`: such as the id of a thread. `summarizer`: the host's; `None`: the one of these conversations.
         """
         with self._lock:
             conversation = self._held.pop((name, model), None) or self._begun(
@@ -345,10 +363,8 @@ def in_place(
 
     By its place, as ids may repeat, or may have been changed. Where some went, the ids tell which.
 
-    Args:
-        before: The blocks of the message's reading.
-        now: The blocks that stand in their place.
-        kind: Of the blocks that are looked at.
+    `before`: the blocks of the message's reading. `now`: the blocks that stand in their place. `kind`: of the blocks that are looked
+    at.
     """
     key = "id" if kind == "tool_use" else "tool_use_id"
     earlier = [block for block in before if block.get("type") == kind]
@@ -384,21 +400,25 @@ def transcript_of(items: Iterable[Item], prompt: str) -> str:
     return "\n\n".join([*lines, prompt])
 
 
+def tool_definitions(
+    tools: Iterable[tuple[str, str | None, Mapping[str, Any]]],
+) -> list[dict[str, Any]]:
+    """Definitions of tools, as far as they are counted, from the name, description and schema of each."""
+    return [
+        {"name": name, "description": about or "", "input_schema": schema}
+        for name, about, schema in tools
+    ]
+
+
 # Which releases of the frameworks the integrations are tested with: each extra of `pyproject.toml` begins with the oldest.
 
 
 class Tested(NamedTuple):
-    """A framework's releases.
+    """A framework's releases."""
 
-    Attributes:
-        package: As the package index names it.
-        oldest: `make integration-frameworks-oldest` tests it; an older one is refused.
-        newest: `make integration-frameworks` tests it.
-    """
-
-    package: str
-    oldest: str
-    newest: str
+    package: str  # as the package index names it
+    oldest: str  # `make integration-frameworks-oldest` tests it; an older one is refused
+    newest: str  # `make integration-frameworks` tests it
 
 
 TESTED: Final = {
@@ -417,19 +437,16 @@ TESTED: Final = {
 """By extra."""
 
 
-def check(extra: str) -> None:
-    """Refuse a release that is older than those that are tested.
+@contextmanager
+def framework(extra: str) -> Iterator[None]:
+    """Around the imports of a framework.
 
     Raises:
-        MissingExtra: It is installed and too old; names both versions.
+        MissingExtra: It is older than the releases that are tested, is not installed, or lacks what is imported; names both versions.
     """
-    tested = TESTED[extra]
-    refuse_older(tested.package, tested.oldest, extra)
-
-
-def absent(extra: str) -> MissingExtra:
-    """The error for a framework that cannot be imported: it is not installed, or a release of which the integration knows nothing."""
-    tested = TESTED[extra]
-    return MissingExtra(
-        tested.package, extra, found=installed(tested.package), needed=tested.oldest
-    )
+    package, oldest, _ = TESTED[extra]
+    refuse_older(package, oldest, extra)
+    try:
+        yield
+    except ImportError as exc:
+        raise MissingExtra(package, extra, found=installed(package), needed=oldest) from exc

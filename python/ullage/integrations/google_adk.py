@@ -10,29 +10,27 @@ app = App(name="cellar", root_agent=agent, plugins=[UllagePlugin()])
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from typing import Any, Unpack
 
 from ullage.integrations.conversations import (
+    Fitted,
     HeldConversation,
     HeldConversations,
     ModelFacts,
     Options,
-    absent,
-    check,
+    framework,
+    tool_definitions,
     transcript_of,
 )
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-check("google-adk")
-try:
+with framework("google-adk"):
     from google.adk.agents.callback_context import CallbackContext
     from google.adk.models import LLMRegistry, LlmRequest, LlmResponse
     from google.adk.plugins import BasePlugin
     from google.genai.types import Content, GenerateContentConfig, Part
-except ImportError as exc:
-    raise absent("google-adk") from exc
 
 
 class ContentTranslator:
@@ -64,22 +62,20 @@ class UllagePlugin(BasePlugin):
 
     def __init__(self, **options: Unpack[Options]) -> None:
         super().__init__(name="ullage")
-        self._originals: dict[
-            int, tuple[LlmRequest, list[Content]]
-        ] = {}  # by id() of requests under way
-        self._conversations = HeldConversations[Content](
-            ContentTranslator(),
-            provider="gemini",
-            **options,
-        )
+        # By id() of requests under way.
+        self._originals: dict[int, tuple[LlmRequest, list[Content]]] = {}
+        self._conversations = HeldConversations[Content](ContentTranslator(), "gemini", **options)
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
         """Send what fits."""
         if llm_request.contents:
-            self._originals[id(llm_request)] = llm_request, list(llm_request.contents)
-            await self._fit(callback_context, llm_request, llm_request.contents)
+            contents = list(llm_request.contents)
+            self._originals[id(llm_request)] = llm_request, contents
+            conversation = self._of(callback_context, llm_request)
+            fitted = await conversation.afit(contents, **_head(llm_request.config))
+            llm_request.contents = fitted.messages
         return None
 
     async def after_model_callback(
@@ -96,22 +92,14 @@ class UllagePlugin(BasePlugin):
     ) -> LlmResponse | None:
         """After a refusal as too long, send less."""
         _, contents = self._originals.pop(id(llm_request), (None, list(llm_request.contents)))
-        while True:
-            await self._of(callback_context, llm_request).arefused(error)
-            await self._fit(callback_context, llm_request, contents)
-            try:
-                return await _asked(llm_request)
-            except Exception as again:
-                error = again
+        conversation = self._of(callback_context, llm_request)
 
-    async def _fit(
-        self, context: CallbackContext, request: LlmRequest, contents: Iterable[Content]
-    ) -> None:
-        config = request.config
-        fitted = await self._of(context, request).afit(
-            list(contents), system=_text(config.system_instruction), tools=_tools(config)
-        )
-        request.contents = fitted.messages
+        async def ask(fitted: Fitted[Content]) -> LlmResponse:
+            llm_request.contents = fitted.messages
+            return await _asked(llm_request)
+
+        await conversation.arefused(error)
+        return await conversation.asend(contents, ask, **_head(llm_request.config))
 
     def _of(self, context: CallbackContext, request: LlmRequest) -> HeldConversation[Content]:
         host = _host(request.model) if self._conversations.host_writes and request.model else None
@@ -121,25 +109,15 @@ class UllagePlugin(BasePlugin):
         return self._conversations.of(name, facts, host)
 
 
-def _text(instruction: Any) -> str:
-    return instruction if isinstance(instruction, str) else str(instruction or "")
-
-
-def _tools(config: GenerateContentConfig) -> list[dict[str, Any]]:
-    """Definitions of functions, as far as they are counted."""
-    definitions = []
+def _head(config: GenerateContentConfig) -> dict[str, Any]:
+    """System prompt and functions."""
+    functions = []
     for tool in config.tools or ():
         for function in getattr(tool, "function_declarations", None) or ():
             about = function.model_dump(mode="json", exclude_none=True)
             schema = about.get("parameters") or about.get("parameters_json_schema") or {}
-            definitions.append(
-                {
-                    "name": function.name,
-                    "description": function.description or "",
-                    "input_schema": schema,
-                }
-            )
-    return definitions
+            functions.append((function.name, function.description, schema))
+    return {"system": str(config.system_instruction or ""), "tools": tool_definitions(functions)}
 
 
 async def _asked(request: LlmRequest) -> LlmResponse:

@@ -11,34 +11,29 @@ agent = react(tools=[bash()], compaction=UllageCompaction())
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Unpack
 
-from ullage import ContextManager
 from ullage.exceptions import ContextTooLarge
 from ullage.integrations.conversations import (
     HeldConversation,
     HeldConversations,
     ModelFacts,
     Options,
-    absent,
     blocks_of,
-    check,
+    framework,
     in_place,
     result_in,
     text_of,
+    tool_definitions,
     transcript_of,
 )
 from ullage.messages import Item
 from ullage.providers._common import from_url
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-# Inspect's chat messages as messages of the internal view, and what changed there in Inspect's messages.
-
-
-check("inspect-ai")
-try:
+with framework("inspect-ai"):
     from inspect_ai.model import (
         ChatMessage,
         ChatMessageAssistant,
@@ -51,8 +46,6 @@ try:
         get_model_info,
     )
     from inspect_ai.tool import ToolInfo
-except ImportError as exc:
-    raise absent("inspect-ai") from exc
 
 _OWN = {"written_by": "ullage"}
 
@@ -88,9 +81,8 @@ class InspectTranslator:
         if result is not None:
             call = str(result.get("tool_use_id"))
             return ChatMessageTool(content=text, tool_call_id=call, metadata=_OWN)
-        if item.get("role") == "assistant":
-            return ChatMessageAssistant(content=text, metadata=_OWN)
-        return ChatMessageUser(content=text, metadata=_OWN)
+        spoken = item.get("role") == "assistant"
+        return (ChatMessageAssistant if spoken else ChatMessageUser)(content=text, metadata=_OWN)
 
 
 # ---- in ---------------------------------------------------------------------------------------
@@ -151,11 +143,8 @@ def _response_now(
         for call, block in zip(message.tool_calls or (), blocks, strict=True)
         if block is not None
     ]
-    content = _content_now(
-        message, [block_now for block_now in now if block_now.get("type") != "tool_use"]
-    )
-    update = {"content": content, "tool_calls": calls or None}
-    return message.model_copy(update=update)
+    content = _content_now(message, [block for block in now if block.get("type") != "tool_use"])
+    return message.model_copy(update={"content": content, "tool_calls": calls or None})
 
 
 def _content_now(message: ChatMessage, now: Any) -> str | list[Any]:
@@ -163,12 +152,10 @@ def _content_now(message: ChatMessage, now: Any) -> str | list[Any]:
     if isinstance(now, str):
         return now
     blocks = blocks_of({"content": now})
-    if isinstance(message.content, str):
-        if all(block.get("type") == "text" for block in blocks):
-            return "\n\n".join(str(block["text"]) for block in blocks)
-        parts: list[Any] = []
-    else:
-        parts = list(message.content)
+    is_text = isinstance(message.content, str)
+    if is_text and all(block.get("type") == "text" for block in blocks):
+        return "\n\n".join(str(block["text"]) for block in blocks)
+    parts: list[Any] = [] if is_text else list(message.content)
     contents = []
     for block in blocks:
         same = next((part for part in parts if _block(part) == block), None)
@@ -194,11 +181,7 @@ class UllageCompaction(CompactionStrategy):
     """
 
     def __init__(
-        self,
-        *,
-        threshold: float = 0.9,
-        memory: bool = True,
-        **options: Unpack[Options],
+        self, *, threshold: float = 0.9, memory: bool = True, **options: Unpack[Options]
     ) -> None:
         super().__init__(type="summary", threshold=threshold, memory=memory)
         self._window = options.pop("context_window", None)
@@ -208,27 +191,28 @@ class UllageCompaction(CompactionStrategy):
         self, model: Model, messages: list[ChatMessage], tools: list[ToolInfo]
     ) -> tuple[list[ChatMessage], ChatMessageUser | None]:
         """The messages made smaller, whether the window is full or not; nothing is added to the record."""
-        others = [
-            chat_message
-            for chat_message in messages
-            if not isinstance(chat_message, ChatMessageSystem)
-        ]
+        standing = [message for message in messages if isinstance(message, ChatMessageSystem)]
+        others = [message for message in messages if not isinstance(message, ChatMessageSystem)]
         if not others:
             return messages, None
-        standing = [
-            chat_message for chat_message in messages if isinstance(chat_message, ChatMessageSystem)
-        ]
+        schemas = (tool.parameters.model_dump(mode="json", exclude_none=True) for tool in tools)
         head: dict[str, Any] = {
-            "system": "\n\n".join(chat_message.text for chat_message in standing),
-            "tools": _tools(tools),
+            "system": "\n\n".join(message.text for message in standing),
+            "tools": tool_definitions(
+                (tool.name, tool.description, schema)
+                for tool, schema in zip(tools, schemas, strict=True)
+            ),
         }
         conversation = self._of(model, others)
         fitted = await conversation.afit(others, **head)
         if not any(step.action == "inserted" for step in fitted.view.plan):
             count = await model.count_tokens(messages)
             # Inspect names no reason: what is below the threshold was refused by the model.
-            refused = count <= self._room(model)
-            await _compacted(conversation.manager, count // 2 if refused else None)
+            target = count // 2 if count <= self._room(model) else None
+            try:
+                await conversation.manager.acompact(target_tokens=target)
+            except ContextTooLarge as error:  # over which Inspect would end the run
+                await conversation.manager.acompact(target_tokens=error.floor_tokens)
             fitted = await conversation.afit(others, **head)
         read = [conversation.translator.read(message) for message in fitted.messages]
         conversation.manager.view_kept(replace(fitted.view, messages=read))
@@ -242,46 +226,22 @@ class UllageCompaction(CompactionStrategy):
 
     def _room(self, model: Model) -> int:
         """The tokens above which Inspect asks for a compaction."""
-        window = self._window or _window(model)
+        window = self._window
+        if not window:
+            about = get_model_info(model)
+            tokens = about and (about.input_tokens or about.context_length)
+            window = int(tokens or _UNKNOWN_WINDOW)
         whole = isinstance(self.threshold, int) or self.threshold > 1
         return min(int(self.threshold if whole else self.threshold * window), window)
-
-
-async def _compacted(manager: ContextManager, target: int | None) -> None:
-    """A compaction to a target, or to the smallest that can be met: Inspect would end the run over an error."""
-    try:
-        await manager.acompact(target_tokens=target)
-    except ContextTooLarge as error:
-        await manager.acompact(target_tokens=error.floor_tokens)
-
-
-def _window(model: Model) -> int:
-    about = get_model_info(model)
-    tokens = about and (about.input_tokens or about.context_length)
-    return int(tokens or _UNKNOWN_WINDOW)
-
-
-def _tools(tools: Iterable[ToolInfo]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": tool.name,
-            "description": tool.description,
-            "input_schema": tool.parameters.model_dump(mode="json", exclude_none=True),
-        }
-        for tool in tools
-    ]
 
 
 def _host(model: Model) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:
     """The model in use as the writer of summaries."""
 
     async def write(request: SummaryRequest) -> SummaryReply:
-        asked: list[ChatMessage] = [
-            ChatMessageUser(content=transcript_of(request.messages, request.prompt))
-        ]
-        if request.system:
-            asked.insert(0, ChatMessageSystem(content=request.system))
-        answer = await model.generate(asked)
+        text = transcript_of(request.messages, request.prompt)
+        system = [ChatMessageSystem(content=request.system)] if request.system else []
+        answer = await model.generate([*system, ChatMessageUser(content=text)])
         return SummaryReply(text=answer.completion, finish_reason=str(answer.stop_reason))
 
     return write

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import is_not
 from typing import Any, Unpack
 
 from ullage.integrations.conversations import (
@@ -21,9 +22,8 @@ from ullage.integrations.conversations import (
     HeldConversations,
     ModelFacts,
     Options,
-    absent,
     blocks_of,
-    check,
+    framework,
     in_place,
     result_in,
     text_of,
@@ -34,11 +34,7 @@ from ullage.messages import THINKING, Item
 from ullage.providers._common import from_url
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-# LangChain's messages as messages of the internal view, and what changed there in LangChain's messages.
-
-
-check("langchain")
-try:
+with framework("langchain"):
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
     from langchain.agents.middleware.internal_call_transformer import (
         InternalCallTransformer,
@@ -61,8 +57,6 @@ try:
     from langgraph.config import get_config
     from langgraph.graph.message import REMOVE_ALL_MESSAGES
     from langgraph.runtime import Runtime
-except ImportError as exc:
-    raise absent("langchain") from exc
 
 _CALLS = frozenset(("tool_use", "tool_call", "function_call", "tool_call_chunk", "input_json_delta", "invalid_tool_call"))  # fmt: skip
 _REASONING = frozenset((*THINKING, "reasoning", "reasoning_content"))
@@ -86,14 +80,19 @@ class LangChainTranslator:
         """A copy of the message that says what its reading says now."""
         if isinstance(message, ToolMessage):
             result = in_place([_result(message)], blocks_of(now), "tool_result")[0]
-            return self.new_message(now) if result is None else _result_now(message, result)
+            if result is None:
+                return self.new_message(now)
+            content, call = _plain(result.get("content")), str(result["tool_use_id"])
+            return message.model_copy(update={"content": content, "tool_call_id": call})
         if isinstance(message, AIMessage):
             return _response_now(message, blocks_of(now))
         if isinstance(message, FunctionMessage):
             return message.model_copy(update={"content": text_of(now)})
-        before = blocks_of(self.read(message))
+        before, content = blocks_of(self.read(message)), message.content
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}] if content else []
         more = [dict(block) for block in blocks_of(now)[len(before) :]]
-        return message.model_copy(update={"content": [*_as_list(message.content), *more]})
+        return message.model_copy(update={"content": [*content, *more]})
 
     def new_message(self, item: Item) -> AnyMessage:
         """A message that Ullage wrote: the user's, or an answer or a result that was missing."""
@@ -105,11 +104,8 @@ class LangChainTranslator:
         own = {"additional_kwargs": {"lc_source": "ullage"}}
         if item.get("role") == "assistant":
             return AIMessage(text, **own)
-        return (
-            SystemMessage(text, **own)
-            if item.get("role") == "system"
-            else HumanMessage(text, **own)
-        )
+        kind = SystemMessage if item.get("role") == "system" else HumanMessage
+        return kind(text, **own)
 
 
 # ---- in ---------------------------------------------------------------------------------------
@@ -153,11 +149,8 @@ def _calls(message: AIMessage) -> Iterator[dict[str, Any]]:
 
 
 def _result(message: ToolMessage) -> dict[str, Any]:
-    block = {
-        "type": "tool_result",
-        "tool_use_id": message.tool_call_id,
-        "content": _content(message.content),
-    }
+    block: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.tool_call_id}
+    block["content"] = _content(message.content)
     return {**block, "is_error": True} if message.status == "error" else block
 
 
@@ -168,17 +161,6 @@ def _plain(content: Any) -> Any:
     if isinstance(content, str):
         return content
     return [dict(block) for block in content or () if isinstance(block, Mapping)] or ""
-
-
-def _as_list(content: str | list[Any]) -> list[Any]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return list(content)
-
-
-def _result_now(message: ToolMessage, result: Mapping[str, Any]) -> ToolMessage:
-    named = {"content": _plain(result.get("content")), "tool_call_id": str(result["tool_use_id"])}
-    return message.model_copy(update=named)
 
 
 def _response_now(message: AIMessage, now: list[Mapping[str, Any]]) -> AIMessage:
@@ -235,8 +217,7 @@ def _content_now(
 class ChatSummarizer:
     """Writes summaries with the agent's own model; its tokens are kept out of the agent's stream.
 
-    Args:
-        model: Called with one text, without tools.
+    `model`: called with one text, without tools.
     """
 
     def __init__(self, model: BaseChatModel) -> None:
@@ -247,20 +228,18 @@ class ChatSummarizer:
 
     def summarize(self, request: SummaryRequest) -> SummaryReply:
         """Writes the summary that `request` asks for."""
-        return _reply(self._model.invoke(_messages(request), config=_config()))
+        return _reply(self._model.invoke(*_asked(request)))
 
     async def asummarize(self, request: SummaryRequest) -> SummaryReply:
         """`summarize`, without blocking the event loop."""
-        return _reply(await self._model.ainvoke(_messages(request), config=_config()))
+        return _reply(await self._model.ainvoke(*_asked(request)))
 
 
-def _config() -> RunnableConfig:
-    return {"metadata": {"lc_source": "summarization", **internal_call_metadata()}}
-
-
-def _messages(request: SummaryRequest) -> list[BaseMessage]:
+def _asked(request: SummaryRequest) -> tuple[list[BaseMessage], RunnableConfig]:
+    """The messages, and the marks by which streams leave the answer out."""
     system = [SystemMessage(request.system)] if request.system else []
-    return [*system, HumanMessage(transcript_of(request.messages, request.prompt))]
+    text = HumanMessage(transcript_of(request.messages, request.prompt))
+    return [*system, text], {"metadata": {"lc_source": "summarization", **internal_call_metadata()}}
 
 
 def _reply(answer: AIMessage) -> SummaryReply:
@@ -275,6 +254,10 @@ def _reply(answer: AIMessage) -> SummaryReply:
 
 Handler = Callable[[ModelRequest[Any]], ModelResponse[Any]]
 AsyncHandler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+
+
+def _sending(request: ModelRequest[Any], fitted: Fitted[AnyMessage]) -> ModelRequest[Any]:
+    return request.override(messages=fitted.messages) if fitted.changed else request
 
 
 class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
@@ -294,11 +277,7 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     transformers = (InternalCallTransformer,)
 
     def __init__(
-        self,
-        *,
-        persist: bool = False,
-        name: str = "UllageMiddleware",
-        **options: Unpack[Options],
+        self, *, persist: bool = False, name: str = "UllageMiddleware", **options: Unpack[Options]
     ) -> None:
         super().__init__()
         self._persist, self._name = persist, name
@@ -316,37 +295,32 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self, request: ModelRequest[Any], handler: Handler
     ) -> ModelResponse[Any] | AIMessage:
         """Send what fits; after a refusal as too long, less."""
-        conversation = self._of(request)
-        while True:
-            fitted = conversation.fit(request.messages, **self._head(request))
-            try:
-                return handler(_sending(request, fitted))
-            except Exception as error:
-                conversation.refused(error, overflow=isinstance(error, ContextOverflowError))
+        return self._of(request).send(
+            request.messages,
+            lambda fitted: handler(_sending(request, fitted)),
+            overflow=ContextOverflowError,
+            **self._head(request),
+        )
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: AsyncHandler
     ) -> ModelResponse[Any] | AIMessage:
         """`wrap_model_call`, without blocking the event loop."""
-        conversation = self._of(request)
-        while True:
-            fitted = await conversation.afit(request.messages, **self._head(request))
-            try:
-                return await handler(_sending(request, fitted))
-            except Exception as error:
-                is_overflow = isinstance(error, ContextOverflowError)
-                await conversation.arefused(error, overflow=is_overflow)
+        return await self._of(request).asend(
+            request.messages,
+            lambda fitted: handler(_sending(request, fitted)),
+            overflow=ContextOverflowError,
+            **self._head(request),
+        )
 
     # ---- the state ---------------------------------------------------------------------------
 
     def before_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
         """With `persist`, put the smaller list into the state."""
         conversation = self._persisted(state["messages"])
-        return (
-            None
-            if conversation is None
-            else _written(conversation, conversation.fit(state["messages"]))
-        )
+        if conversation is None:
+            return None
+        return _written(conversation, conversation.fit(state["messages"]))
 
     async def abefore_model(
         self, state: AgentState[Any], runtime: Runtime[Any]
@@ -364,28 +338,27 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     # ---- inside ------------------------------------------------------------------------------
 
     def _of(self, request: ModelRequest[Any]) -> HeldConversation[AnyMessage]:
-        host = ChatSummarizer(request.model) if self.conversations.host_writes else None
-        return self.conversations.of(_thread(request.messages), _facts(request.model), host)
+        model: Any = request.model
+        host = ChatSummarizer(model) if self.conversations.host_writes else None
+        profile = getattr(model, "profile", None) or {}
+        names = (getattr(model, name, None) for name in ("model_name", "model", "model_id"))
+        name = next(
+            (text for text in names if isinstance(text, str) and text), type(model).__name__
+        )
+        limits = profile.get("max_input_tokens"), profile.get("max_output_tokens")
+        facts = ModelFacts(name.removeprefix("models/"), *limits)
+        return self.conversations.of(_thread(request.messages), facts, host)
 
     def _head(self, request: ModelRequest[Any]) -> dict[str, Any]:
+        """System prompt and tools; these are converted once for as long as they are the same objects."""
         system = request.system_message
-        return {"system": "" if system is None else system.content, "tools": self._defined(request)}
-
-    def _defined(self, request: ModelRequest[Any]) -> list[dict[str, Any]]:
-        """Definitions of the tools, made once for as long as they are the same objects."""
         earlier, definitions = self._tools
         tools = list(request.tools)
         # Converting 50 tools takes milliseconds, and an agent passes the same objects in each turn.
-        if len(earlier) != len(tools) or any(
-            a is not b for a, b in zip(earlier, tools, strict=True)
-        ):
+        if len(earlier) != len(tools) or any(map(is_not, earlier, tools)):
             definitions = [convert_to_openai_tool(tool) for tool in tools]
             self._tools = tools, definitions
-        return definitions
-
-
-def _sending(request: ModelRequest[Any], fitted: Fitted[AnyMessage]) -> ModelRequest[Any]:
-    return request.override(messages=fitted.messages) if fitted.changed else request
+        return {"system": "" if system is None else system.content, "tools": definitions}
 
 
 def _written(
@@ -396,17 +369,6 @@ def _written(
     read = [conversation.translator.read(message) for message in fitted.messages]
     conversation.manager.view_kept(replace(fitted.view, messages=read))
     return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *fitted.messages]}
-
-
-def _facts(model: Any) -> ModelFacts:
-    profile = getattr(model, "profile", None) or {}
-    names = (getattr(model, name, None) for name in ("model_name", "model", "model_id"))
-    name = next((name for name in names if isinstance(name, str) and name), type(model).__name__)
-    return ModelFacts(
-        name.removeprefix("models/"),
-        profile.get("max_input_tokens"),
-        profile.get("max_output_tokens"),
-    )
 
 
 def _thread(messages: Sequence[AnyMessage]) -> str:

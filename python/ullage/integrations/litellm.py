@@ -27,22 +27,18 @@ from ullage.integrations.conversations import (
     ModelFacts,
     NativeItems,
     Options,
-    absent,
-    check,
+    framework,
     transcript_of,
 )
 from ullage.manager.whole_list import print_of
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-check("litellm")
-try:
+with framework("litellm"):
     import litellm
     from litellm import ContextWindowExceededError
     from litellm.integrations.custom_logger import CustomLogger
     from litellm.types.utils import CallTypes
-except ImportError as exc:
-    raise absent("litellm") from exc
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -93,11 +89,7 @@ class UllageLogger(CustomLogger):
         options["listeners"] = tuple(options.get("listeners", ()))  # for three of them
         self._warned = False
         self._conversations = {
-            form.provider: HeldConversations[Item](
-                _Items(),
-                provider=form.provider,
-                **options,
-            )
+            form.provider: HeldConversations[Item](_Items(), form.provider, **options)
             for form in (_CHAT, _ANTHROPIC, _RESPONSES)
         }
 
@@ -132,7 +124,8 @@ class UllageLogger(CustomLogger):
         if owner is self and conversation is not None and not _own_call.get():
             _under_way.set(None)
             with suppress(type(exception)):
-                await conversation.arefused(exception, overflow=_is_overflow(exception))
+                is_overflow = isinstance(exception, ContextWindowExceededError)
+                await conversation.arefused(exception, overflow=is_overflow)
 
     def log_pre_api_call(self, model: str, messages: Any, kwargs: Mapping[str, Any]) -> None:
         """Say once that a synchronous call passes as it is, since litellm lets callbacks only look at it."""
@@ -159,29 +152,31 @@ class UllageLogger(CustomLogger):
             request = _Request.of_call(call, shape, args, kwargs)
             if request is None:
                 return call(*args, **kwargs)
+
+            def send(fitted: Fitted[Item]) -> R:
+                with _passing():
+                    return cast("Any", call)(**{**request.options, **request.now(fitted)})
+
             conversation = self._of(request, call)
-            while True:
-                fitted = conversation.fit(request.items, **request.head)
-                try:
-                    with _passing():
-                        return request.repeat(call, fitted)
-                except Exception as error:
-                    conversation.refused(error, overflow=_is_overflow(error))
+            return conversation.send(
+                request.items, send, overflow=ContextWindowExceededError, **request.head
+            )
 
         @functools.wraps(call)
         async def awaited(*args: P.args, **kwargs: P.kwargs) -> Any:
-            acall = cast("Callable[P, Awaitable[Any]]", call)
+            acall: Callable[..., Awaitable[Any]] = cast("Any", call)
             request = _Request.of_call(call, shape, args, kwargs)
             if request is None:
                 return await acall(*args, **kwargs)
+
+            async def send(fitted: Fitted[Item]) -> Any:
+                with _passing():
+                    return await acall(**{**request.options, **request.now(fitted)})
+
             conversation = self._of(request, call)
-            while True:
-                fitted = await conversation.afit(request.items, **request.head)
-                try:
-                    with _passing():
-                        return await request.repeat(acall, fitted)
-                except Exception as error:
-                    await conversation.arefused(error, overflow=_is_overflow(error))
+            return await conversation.asend(
+                request.items, send, overflow=ContextWindowExceededError, **request.head
+            )
 
         return cast("Callable[P, R]", awaited) if inspect.iscoroutinefunction(call) else asked
 
@@ -229,10 +224,6 @@ class _Request:
         """The argument that holds the conversation."""
         return {self.form.messages: [*self._standing, *fitted.messages]}
 
-    def repeat(self, call: Callable[..., R], fitted: Fitted[Item]) -> R:
-        """Call with what fits."""
-        return call(**{**self.options, **self.now(fitted)})
-
     @classmethod
     def read(cls, form: _Form, options: Mapping[str, Any]) -> _Request | None:
         """The call; `None`: it is none of a conversation that the caller keeps."""
@@ -261,9 +252,7 @@ class _Request:
 class _HostSummarizer:
     """The model in use as the writer of summaries, with the request's own access.
 
-    Args:
-        request: Its model and access are used.
-        call: What `around` was given; `None`: a callback asks litellm itself.
+    `request`: its model and access are used. `call`: what `around` was given; `None`: a callback asks litellm itself.
     """
 
     def __init__(self, request: _Request, call: Callable[..., Any] | None) -> None:
@@ -311,10 +300,6 @@ def _reply(answer: Any) -> SummaryReply:
 def _is_system(item: Any) -> bool:
     role = item.get("role") if isinstance(item, Mapping) else getattr(item, "role", None)
     return role in ("system", "developer")
-
-
-def _is_overflow(error: Exception) -> bool:
-    return isinstance(error, ContextWindowExceededError)
 
 
 def _facts(options: Mapping[str, Any]) -> ModelFacts:

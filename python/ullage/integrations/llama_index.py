@@ -22,9 +22,8 @@ from ullage.integrations.conversations import (
     HeldConversations,
     ModelFacts,
     Options,
-    absent,
     blocks_of,
-    check,
+    framework,
     in_place,
     result_in,
     text_of,
@@ -38,11 +37,7 @@ from ullage.providers._common import from_url
 from ullage.recall.store import OffloadStore
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 
-# LlamaIndex's messages as messages of the internal view, and what changed there in copies of them.
-
-
-check("llama-index")
-try:
+with framework("llama-index"):
     from llama_index.core.base.llms.types import (
         ChatMessage,
         ChatResponse,
@@ -59,8 +54,6 @@ try:
     from llama_index.core.llms.function_calling import FunctionCallingLLM
     from llama_index.core.llms.llm import LLM
     from llama_index.core.memory.memory import BaseMemoryBlock
-except ImportError as exc:
-    raise absent("llama-index") from exc
 
 _ROLES = {"developer": "system", "chatbot": "assistant", "model": "assistant", "tool": "user", "function": "user"}  # fmt: skip
 _BYTES = {"audio", "video", "data", "image"}
@@ -153,12 +146,8 @@ def _older_calls(message: ChatMessage) -> Iterator[dict[str, Any]]:
         plain = call if isinstance(call, Mapping) else call.model_dump()
         about = plain.get("function") or {}
         arguments, name = _arguments(about.get("arguments") or {}), str(about.get("name"))
-        yield {
-            "type": "tool_use",
-            "id": str(plain.get("id") or name),
-            "name": name,
-            "input": arguments,
-        }
+        call_id = str(plain.get("id") or name)
+        yield {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
 
 
 def _arguments(arguments: Any) -> dict[str, Any]:
@@ -176,11 +165,7 @@ def _arguments(arguments: Any) -> dict[str, Any]:
 def _now(blocks: Sequence[Any], now: Sequence[Mapping[str, Any]]) -> Iterator[Any]:
     """The blocks that are still there, those that say something else, and what is new."""
     before = _blocks(blocks)
-    fresh = [
-        block_now
-        for block_now in now
-        if block_now.get("type") == "text" and block_now not in before
-    ]
+    fresh = [part for part in now if part.get("type") == "text" and part not in before]
     calls = iter(in_place(before, now, "tool_use"))
     for block in blocks:
         read = _read(block)
@@ -190,7 +175,7 @@ def _now(blocks: Sequence[Any], now: Sequence[Mapping[str, Any]]) -> Iterator[An
             yield block
         elif not isinstance(block, ThinkingBlock) and fresh:
             yield TextBlock(text=fresh.pop(0)["text"])
-    yield from (TextBlock(text=block_now["text"]) for block_now in fresh)
+    yield from (TextBlock(text=part["text"]) for part in fresh)
 
 
 def _call_now(
@@ -223,11 +208,7 @@ class UllageLLM(FunctionCallingLLM):
     llm: LLM = Field(description="The model that is asked.")
     _conversations: HeldConversations[ChatMessage] = PrivateAttr()
 
-    def __init__(
-        self,
-        llm: LLM,
-        **options: Unpack[Options],
-    ) -> None:
+    def __init__(self, llm: LLM, **options: Unpack[Options]) -> None:
         super().__init__(llm=llm, callback_manager=llm.callback_manager)
         self._conversations = HeldConversations[ChatMessage](ChatMessageTranslator(), **options)
 
@@ -246,24 +227,20 @@ class UllageLLM(FunctionCallingLLM):
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """The model's response to what fits."""
         request = _Request(messages, kwargs)
-        conversation = self._of(request)
-        while True:
-            fitted = conversation.fit(request.messages, **request.head)
-            try:
-                return self.llm.chat(request.sent(fitted), **kwargs)
-            except Exception as error:
-                conversation.refused(error)
+        return self._of(request).send(
+            request.messages,
+            lambda fitted: self.llm.chat(request.sent(fitted), **kwargs),
+            **request.head,
+        )
 
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """`chat`, without blocking the event loop."""
         request = _Request(messages, kwargs)
-        conversation = self._of(request)
-        while True:
-            fitted = await conversation.afit(request.messages, **request.head)
-            try:
-                return await self.llm.achat(request.sent(fitted), **kwargs)
-            except Exception as error:
-                await conversation.arefused(error)
+        return await self._of(request).asend(
+            request.messages,
+            lambda fitted: self.llm.achat(request.sent(fitted), **kwargs),
+            **request.head,
+        )
 
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> Iterator[ChatResponse]:
         """`chat`, piece by piece."""
@@ -483,9 +460,8 @@ def _tools(tools: Any) -> list[dict[str, Any]]:
     """Definitions of tools, as far as they are counted."""
     definitions = []
     for tool in tools or ():
-        about = getattr(tool, "metadata", None)
         if isinstance(tool, Mapping):
             definitions.append(dict(tool))
-        elif about is not None:
+        elif (about := getattr(tool, "metadata", None)) is not None:
             definitions.append(about.to_openai_tool(skip_length_check=True))
     return definitions

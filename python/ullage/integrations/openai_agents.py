@@ -23,23 +23,19 @@ from ullage.integrations.conversations import (
     ModelFacts,
     NativeItems,
     Options,
-    absent,
-    check,
+    framework,
     transcript_of,
 )
 from ullage.manager.whole_list import print_of
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-check("openai-agents")
-try:
-    from agents import Agent, ItemHelpers, Model, ModelSettings, ModelTracing
+with framework("openai-agents"):
+    from agents import ItemHelpers, Model, ModelSettings, ModelTracing
     from agents.memory import Session
     from agents.models.fake_id import FAKE_RESPONSES_ID
     from agents.models.multi_provider import MultiProvider
     from agents.run_config import CallModelData, ModelInputData
-except ImportError as exc:
-    raise absent("openai-agents") from exc
 
 _USUAL: Final = "gpt-5.4"
 """Whose window counts where an agent names no model."""
@@ -65,25 +61,22 @@ class _Plugged:
     """What the three ways in share: the conversations, and who writes their summaries."""
 
     def __init__(self, **options: Unpack[Options]) -> None:
-        self._conversations = HeldConversations[Item](
-            _Items(),
-            provider="openai_responses",
-            **options,
-        )
+        self._conversations = HeldConversations[Item](_Items(), "openai_responses", **options)
 
     def of(
         self, items: Sequence[Item], model: Model | str | None, name: str = ""
     ) -> HeldConversation[Item]:
         """The conversation that these items are of."""
         host = _host(model) if self._conversations.host_writes else None
-        facts = ModelFacts(_name_of(model))
+        model_name = model if isinstance(model, str) else getattr(model, "model", None)
+        if not isinstance(model_name, str) or not model_name:
+            model_name = _USUAL
+        facts = ModelFacts(model_name.rpartition("/")[2])
         return self._conversations.of(name or (print_of(items[0]) if items else ""), facts, host)
 
 
 def ullage_filter(
-    *,
-    model: str | None = None,
-    **options: Unpack[Options],
+    *, model: str | None = None, **options: Unpack[Options]
 ) -> Callable[[CallModelData[Any]], Awaitable[ModelInputData]]:
     """A `call_model_input_filter` that sends what fits; items that need no change stay the very objects.
 
@@ -95,9 +88,8 @@ def ullage_filter(
 
     async def fit(data: CallModelData[Any]) -> ModelInputData:
         model_input: Any = data.model_data
-        in_use = model or _model_of(data.agent)
-        conversation = plugged.of(model_input.input, in_use)
-        fitted = await conversation.afit(
+        in_use = model or getattr(data.agent, "model", None)
+        fitted = await plugged.of(model_input.input, in_use).afit(
             model_input.input,
             system=model_input.instructions or "",
             tools=_tools(getattr(data.agent, "tools", ())),
@@ -117,11 +109,7 @@ class UllageModel(Model):
         **options: See `ullage.integrations.conversations.Options`.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        **options: Unpack[Options],
-    ) -> None:
+    def __init__(self, model: Model, **options: Unpack[Options]) -> None:
         self.inner = model
         self._plugged = _Plugged(**options)
 
@@ -180,11 +168,9 @@ class UllageModel(Model):
 
     def _of(self, items: Any, named: dict[str, Any]) -> HeldConversation[Item] | None:
         held_elsewhere = named.get("previous_response_id") or named.get("conversation_id")
-        return (
-            None
-            if held_elsewhere or isinstance(items, str)
-            else self._plugged.of(items, self.inner)
-        )
+        if held_elsewhere or isinstance(items, str):
+            return None
+        return self._plugged.of(items, self.inner)
 
 
 class UllageSession:
@@ -200,11 +186,7 @@ class UllageSession:
     """
 
     def __init__(
-        self,
-        session: Session,
-        *,
-        model: str = _USUAL,
-        **options: Unpack[Options],
+        self, session: Session, *, model: str = _USUAL, **options: Unpack[Options]
     ) -> None:
         self.session, self.session_id, self._model = session, session.session_id, model
         self.session_settings = getattr(session, "session_settings", None)
@@ -278,27 +260,18 @@ async def _fit(
     return fitted.messages if fitted.changed else items
 
 
-# ---- what an agent is -------------------------------------------------------------------------
-
-
-def _model_of(agent: Agent[Any]) -> Model | str | None:
-    return getattr(agent, "model", None)
-
-
-def _name_of(model: Model | str | None) -> str:
-    name = model if isinstance(model, str) else getattr(model, "model", None)
-    return str(name).rpartition("/")[2] if isinstance(name, str) and name else _USUAL
-
-
 def _tools(tools: Iterable[Any]) -> list[dict[str, Any]]:
     """Definitions of function tools, as far as they are counted."""
-    definitions = []
-    for tool in tools:
-        schema = getattr(tool, "params_json_schema", None)
-        if schema is not None:
-            about = {"name": tool.name, "description": tool.description, "parameters": schema}
-            definitions.append({"type": "function", **about})
-    return definitions
+    return [
+        {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": schema,
+        }
+        for tool in tools
+        if (schema := getattr(tool, "params_json_schema", None)) is not None
+    ]
 
 
 def _host(model: Model | str | None) -> Callable[[SummaryRequest], Awaitable[SummaryReply]]:

@@ -21,22 +21,18 @@ from ullage.integrations.conversations import (
     HeldConversations,
     ModelFacts,
     Options,
-    absent,
     blocks_of,
-    check,
+    framework,
     in_place,
     text_of,
+    tool_definitions,
     transcript_of,
 )
 from ullage.manager.whole_list import print_of
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-# Pydantic AI's messages as messages of the internal view, and what changed there in copies of them.
-
-
-check("pydantic-ai")
-try:
+with framework("pydantic-ai"):
     from pydantic_ai import RunContext
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.direct import model_request
@@ -57,8 +53,6 @@ try:
         UserPromptPart,
     )
     from pydantic_ai.models import Model, ModelRequestContext
-except ImportError as exc:
-    raise absent("pydantic-ai") from exc
 
 OWN = {"ullage": "summary"}
 """Metadata of the parts that Ullage wrote."""
@@ -80,11 +74,8 @@ class PydanticTranslator:
             "content": [_response_block(part) for part in message.parts] or [_text("[nothing]")],
         }
         usage = message.usage
-        if usage.input_tokens:
-            read["usage"] = {
-                "input_tokens": usage.input_tokens,
-                "output_tokens": usage.output_tokens,
-            }
+        if given := usage.input_tokens:
+            read["usage"] = {"input_tokens": given, "output_tokens": usage.output_tokens}
         return read
 
     def changed(self, message: ModelMessage, now: Item) -> ModelMessage:
@@ -95,9 +86,18 @@ class PydanticTranslator:
 
     def new_message(self, item: Item) -> ModelMessage:
         """A message that Ullage wrote: a summary, or an answer or a result that was missing."""
-        results = [block for block in blocks_of(item) if block.get("type") == "tool_result"]
+        results = [
+            ToolReturnPart(
+                "",
+                text_of({"content": block.get("content")}),
+                str(block.get("tool_use_id")),
+                outcome="interrupted",
+            )
+            for block in blocks_of(item)
+            if block.get("type") == "tool_result"
+        ]
         if results:
-            return ModelRequest(parts=[_missing(block) for block in results])
+            return ModelRequest(parts=results)
         if item.get("role") == "assistant":
             return ModelResponse(parts=[TextPart(text_of(item))])
         return ModelRequest(parts=[CompactionPart(content=text_of(item), metadata=OWN)])
@@ -123,14 +123,10 @@ def _text(text: str) -> dict[str, Any]:
 
 def _request_blocks(part: Any) -> Iterator[dict[str, Any]]:
     if _is_result(part):
-        failed = isinstance(part, RetryPromptPart) or part.outcome in (
-            "failed",
-            "denied",
-            "retried",
-        )
-        is_text = isinstance(part, RetryPromptPart)
-        text = part.model_response() if is_text else part.model_response_str()
+        retry = isinstance(part, RetryPromptPart)
+        text = part.model_response() if retry else part.model_response_str()
         block = {"type": "tool_result", "tool_use_id": part.tool_call_id, "content": text}
+        failed = retry or part.outcome in ("failed", "denied", "retried")
         yield {**block, "is_error": True} if failed else block
     elif isinstance(part, UserPromptPart):
         contents = [part.content] if isinstance(part.content, str) else part.content
@@ -171,10 +167,9 @@ def _response_block(part: Any) -> dict[str, Any]:
         return {"type": "thinking", "thinking": part.content, "signature": part.signature or ""}
     if isinstance(part, TextPart):
         return _text(part.content or "[no text]")
-    args = getattr(part, "args", None)
-    return _text(
-        f"[{getattr(part, 'tool_name', part.part_kind)} {args or ''}]" if args else _words(part)
-    )
+    if args := getattr(part, "args", None):
+        return _text(f"[{getattr(part, 'tool_name', part.part_kind)} {args}]")
+    return _text(_words(part))
 
 
 # ---- back -------------------------------------------------------------------------------------
@@ -220,8 +215,7 @@ def _response_now(message: ModelResponse, now: Sequence[Mapping[str, Any]]) -> M
     parts: list[Any] = []
     for part in message.parts:
         if isinstance(part, ToolCallPart):
-            call = next(calls)
-            if call is not None:
+            if (call := next(calls)) is not None:
                 parts.append(_call_now(part, call))
         elif thinks or not isinstance(part, ThinkingPart):
             parts.append(part)
@@ -233,11 +227,6 @@ def _call_now(part: ToolCallPart, call: Mapping[str, Any]) -> ToolCallPart:
         part = replace(part, tool_call_id=str(call["id"]))
     same = part.args_as_dict() == call["input"]
     return part if same else replace(part, args=dict(call["input"]))
-
-
-def _missing(block: Mapping[str, Any]) -> ToolReturnPart:
-    text, call = text_of({"content": block.get("content")}), str(block.get("tool_use_id"))
-    return ToolReturnPart("", text, call, outcome="interrupted")
 
 
 History = Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]
@@ -254,12 +243,7 @@ class Ullage(AbstractCapability[Any]):
         **options: See `ullage.integrations.conversations.Options`. Of the model its profile is known.
     """
 
-    def __init__(
-        self,
-        *,
-        persist: bool = False,
-        **options: Unpack[Options],
-    ) -> None:
+    def __init__(self, *, persist: bool = False, **options: Unpack[Options]) -> None:
         self._persist = persist
         self.conversations = HeldConversations[ModelMessage](PydanticTranslator(), **options)
 
@@ -267,7 +251,8 @@ class Ullage(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Send what fits."""
-        messages, conversation = request_context.messages, self._of(ctx, request_context)
+        messages = request_context.messages
+        conversation = self.of(ctx, request_context.model, messages)
         fitted = await conversation.afit(messages, **_head(request_context))
         if not fitted.changed:
             return request_context
@@ -281,38 +266,35 @@ class Ullage(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
     ) -> ModelResponse:
         """After a refusal as too long, send less."""
-        conversation = self._of(ctx, request_context)
+        conversation = self.of(ctx, request_context.model, request_context.messages)
         messages = list(ctx.messages)
-        while True:
-            is_overflow = isinstance(error, ModelContextWindowExceededError)
-            await conversation.arefused(error, overflow=is_overflow)
-            fitted = await conversation.afit(messages, **_head(request_context))
-            try:
-                return await model_request(
-                    request_context.model,
-                    _with_system(messages, fitted),
-                    model_settings=request_context.model_settings,
-                    model_request_parameters=request_context.model_request_parameters,
-                )
-            except Exception as again:
-                error = again
-
-    def _of(
-        self, ctx: RunContext[Any], request: ModelRequestContext
-    ) -> HeldConversation[ModelMessage]:
-        return self.of(ctx, request.model, request.messages)
+        is_overflow = isinstance(error, ModelContextWindowExceededError)
+        await conversation.arefused(error, overflow=is_overflow)
+        return await conversation.asend(
+            messages,
+            lambda fitted: model_request(
+                request_context.model,
+                _with_system(messages, fitted),
+                model_settings=request_context.model_settings,
+                model_request_parameters=request_context.model_request_parameters,
+            ),
+            overflow=ModelContextWindowExceededError,
+            **_head(request_context),
+        )
 
     def of(
         self, ctx: RunContext[Any], model: Model, messages: Sequence[ModelMessage]
     ) -> HeldConversation[ModelMessage]:
-        """The conversation of a run."""
+        """The conversation of a run: by Pydantic AI's id of it, else by how it begins."""
         host = _host(model) if self.conversations.host_writes else None
-        return self.conversations.of(_name(ctx, messages), _facts(model), host)
+        name = str(ctx.conversation_id or "")
+        if messages and not name:
+            name = print_of(PydanticTranslator().read(messages[0]))
+        facts = ModelFacts(str(model.model_name), model.context_window)
+        return self.conversations.of(name, facts, host)
 
 
-def ullage_history(
-    **options: Unpack[Options],
-) -> History:
+def ullage_history(**options: Unpack[Options]) -> History:
     """A history processor: `Agent(..., capabilities=[ProcessHistory(ullage_history())])`.
 
     What it returns becomes the run's history. The arguments are those of `Ullage`.
@@ -339,11 +321,9 @@ class UllageStrategy:
     ) -> list[ModelMessage]:
         """The messages made smaller, whether the window is full or not."""
         conversation = self._capability.of(ctx, ctx.model, messages)
-        fitted = await conversation.afit(messages)
-        if not fitted.changed:
+        if not (await conversation.afit(messages)).changed:
             await conversation.manager.acompact()
-            fitted = await conversation.afit(messages)
-        return _history(conversation, messages, fitted)
+        return _history(conversation, messages, await conversation.afit(messages))
 
     async def fitted(
         self, messages: list[ModelMessage], ctx: RunContext[Any]
@@ -353,20 +333,6 @@ class UllageStrategy:
         return _history(conversation, messages, await conversation.afit(messages))
 
 
-# ---- what a run is ----------------------------------------------------------------------------
-
-
-def _name(ctx: RunContext[Any], messages: Sequence[ModelMessage]) -> str:
-    """What names a conversation: Pydantic AI's id of it, else how it begins."""
-    if ctx.conversation_id:
-        return str(ctx.conversation_id)
-    return print_of(PydanticTranslator().read(messages[0])) if messages else ""
-
-
-def _facts(model: Model) -> ModelFacts:
-    return ModelFacts(str(model.model_name), model.context_window)
-
-
 def _head(request: ModelRequestContext) -> dict[str, Any]:
     parameters = request.model_request_parameters
     tools = [*parameters.function_tools, *parameters.output_tools]
@@ -374,14 +340,9 @@ def _head(request: ModelRequestContext) -> dict[str, Any]:
     prompts = [str(part.content) for part in standing(request.messages)]
     return {
         "system": "\n\n".join([*prompts, (newest.instructions if newest else None) or ""]),
-        "tools": [
-            {
-                "name": tool.name,
-                "description": tool.description or "",
-                "input_schema": tool.parameters_json_schema,
-            }
-            for tool in tools
-        ],
+        "tools": tool_definitions(
+            (tool.name, tool.description, tool.parameters_json_schema) for tool in tools
+        ),
     }
 
 

@@ -10,7 +10,7 @@ agent = CodeAgent(tools=[], model=model, step_callbacks=[UllageCallback()])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
@@ -20,40 +20,31 @@ from ullage.integrations.conversations import (
     HeldConversations,
     ModelFacts,
     Options,
-    absent,
     blocks_of,
-    check,
+    framework,
     in_place,
     text_of,
+    tool_definitions,
     transcript_of,
 )
 from ullage.messages import Item
 from ullage.providers import classify
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-check("smolagents")
-try:
+with framework("smolagents"):
     from smolagents import ActionStep, FinalAnswerStep, MemoryStep, Model, MultiStepAgent
     from smolagents.models import ChatMessage, MessageRole, get_tool_json_schema
     from smolagents.utils import encode_image_base64
-except ImportError as exc:
-    raise absent("smolagents") from exc
 
 _SPOKEN = frozenset((MessageRole.ASSISTANT, MessageRole.TOOL_CALL))
 
 
 @dataclass(frozen=True, slots=True)
 class StepPart:
-    """What the model said in a step of the memory, or what it was given after that.
+    """What the model said in a step of the memory, or what it was given after that."""
 
-    Attributes:
-        step: Of the memory; `None`: Ullage wrote the messages.
-        messages: What the model is sent.
-        spoken: By the model.
-    """
-
-    step: MemoryStep | None
-    messages: list[ChatMessage]
+    step: MemoryStep | None  # of the memory; `None`: Ullage wrote the messages
+    messages: list[ChatMessage]  # what the model is sent
     spoken: bool
 
 
@@ -82,10 +73,8 @@ class StepTranslator:
         step, role = message.step, "assistant" if message.spoken else "user"
         if not isinstance(step, ActionStep) or not _answered(step):
             return {"role": role, "content": list(_blocks(message.messages))}
-        return {
-            "role": role,
-            "content": _call_blocks(step) if message.spoken else _result_blocks(step),
-        }
+        blocks = _call_blocks(step) if message.spoken else _result_blocks(step)
+        return {"role": role, "content": blocks}
 
     def changed(self, message: StepPart, now: Item) -> StepPart:
         """The part with what its reading says now; the step stays as it is."""
@@ -178,14 +167,11 @@ def _show(steps: list[MemoryStep], parts: list[StepPart], fitted: Fitted[StepPar
         waiting = []
     sent[id(steps[-1])].after = waiting
     for step in steps:
-        _let_say(step, sent[id(step)])
-
-
-def _let_say(step: MemoryStep, sent: _Sent) -> None:
-    if not sent.before and not sent.after and sent.own == type(step).to_messages(step):
-        vars(step).pop("to_messages", None)
-    else:
-        step.to_messages = sent
+        view = sent[id(step)]
+        if view.before or view.after or view.own != type(step).to_messages(step):
+            step.to_messages = view
+        else:
+            vars(step).pop("to_messages", None)
 
 
 # ---- action steps -----------------------------------------------------------------------------
@@ -231,9 +217,8 @@ def _results_now(step: ActionStep, now: Item) -> ActionStep:
     results = [block for block in blocks_of(now) if block.get("type") == "tool_result"]
     content = blocks_of({"content": results[-1].get("content")}) if results else []
     images = [image for image in step.observations_images or () if _image(image) in content]
-    return replace(
-        step, observations=text_of({"content": content}), error=None, observations_images=images
-    )
+    text = text_of({"content": content})
+    return replace(step, observations=text, error=None, observations_images=images)
 
 
 # ---- messages ---------------------------------------------------------------------------------
@@ -258,15 +243,12 @@ def _text(role: MessageRole, text: str) -> ChatMessage:
     return ChatMessage(role=role, content=[{"type": "text", "text": text}])
 
 
-def _tools(agent: MultiStepAgent) -> list[Mapping[str, Any]]:
+def _tools(agent: MultiStepAgent) -> list[dict[str, Any]]:
     """Definitions that go along with a request, as far as they are counted; a code agent's are in its system prompt."""
     if hasattr(agent, "python_executor"):
         return []
     functions = (get_tool_json_schema(tool)["function"] for tool in agent.tools.values())
-    return [
-        {"name": f["name"], "description": f["description"], "input_schema": f["parameters"]}
-        for f in functions
-    ]
+    return tool_definitions((f["name"], f["description"], f["parameters"]) for f in functions)
 
 
 def _host(model: Model) -> Callable[[SummaryRequest], SummaryReply]:

@@ -17,27 +17,23 @@ from typing import Any, Unpack
 
 from ullage.exceptions import ContextTooLarge
 from ullage.integrations.conversations import (
-    Fitted,
     HeldConversation,
     HeldConversations,
     ModelFacts,
     NativeItems,
     Options,
-    absent,
-    check,
+    framework,
+    tool_definitions,
     transcript_of,
 )
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 
-check("strands")
-try:
+with framework("strands"):
     from strands import Agent
     from strands.agent.conversation_manager import ConversationManager
     from strands.hooks import BeforeModelCallEvent, HookRegistry
     from strands.models import Model
-except ImportError as exc:
-    raise absent("strands") from exc
 
 
 class _Converse(NativeItems):
@@ -64,11 +60,7 @@ class UllageConversationManager(ConversationManager):
 
     def __init__(self, **options: Unpack[Options]) -> None:
         super().__init__()
-        self._conversations = HeldConversations[Item](
-            _Converse(),
-            provider="bedrock",
-            **options,
-        )
+        self._conversations = HeldConversations[Item](_Converse(), "bedrock", **options)
         self._written: list[Item] = []  # at the head of the agent's messages, not in its session
         self._stored: Mapping[str, Any] | None = None
 
@@ -117,7 +109,12 @@ class UllageConversationManager(ConversationManager):
 
     def _of(self, agent: Agent) -> HeldConversation[Item]:
         host = _host(agent.model) if self._conversations.host_writes else None
-        conversation = self._conversations.of(_ONE, _facts(agent.model), host)
+        config: Any = agent.model.get_config()
+        about = config if isinstance(config, Mapping) else vars(config)
+        name = str(about.get("model_id") or type(agent.model).__name__)
+        # Older releases have no such property.
+        facts = ModelFacts(name, getattr(agent.model, "context_window_limit", None))
+        conversation = self._conversations.of(_ONE, facts, host)
         # Only now: the model, which decides the window, is known with the first request.
         if self._stored is not None and not len(conversation.manager.history):
             conversation.manager.load_view_state(self._stored, list(agent.messages))
@@ -129,42 +126,25 @@ class UllageConversationManager(ConversationManager):
         if not messages:
             return
         conversation = self._of(agent)
-        fitted = conversation.fit(messages, system=agent.system_prompt or "", tools=_tools(agent))
-        if fitted.changed:
-            self._note_removed(fitted, len(messages))
-            agent.messages[:] = fitted.messages
-            conversation.manager.view_kept(fitted.view)
-
-    def _note_removed(self, fitted: Fitted[Item], count: int) -> None:
-        """How many messages of the session are no longer there, and what stands in their place."""
+        tools = tool_definitions(
+            (spec["name"], spec.get("description"), spec["inputSchema"].get("json", {}))
+            for spec in agent.tool_registry.get_all_tool_specs()
+        )
+        fitted = conversation.fit(messages, system=agent.system_prompt or "", tools=tools)
+        if not fitted.changed:
+            return
+        # How many messages of the session are no longer there, and what stands in their place.
         written, origin = len(self._written), fitted.view.origin
-        stored = [(n, at) for n, at in enumerate(origin) if at is not None and at >= written]
-        head, first = stored[0] if stored else (len(origin), count)
+        stored = ((n, at) for n, at in enumerate(origin) if at is not None and at >= written)
+        head, first = next(stored, (len(origin), len(messages)))
         self.removed_message_count += first - written
         self._written = fitted.messages[:head]
+        agent.messages[:] = fitted.messages
+        conversation.manager.view_kept(fitted.view)
 
 
 _ONE = "agent"
 """A conversation manager is of one agent."""
-
-
-def _facts(model: Model) -> ModelFacts:
-    config: Any = model.get_config()
-    about = config if isinstance(config, Mapping) else vars(config)
-    name = str(about.get("model_id") or type(model).__name__)
-    # Older releases have no such property.
-    return ModelFacts(name, getattr(model, "context_window_limit", None))
-
-
-def _tools(agent: Agent) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": spec["name"],
-            "description": spec.get("description", ""),
-            "input_schema": spec["inputSchema"].get("json", {}),
-        }
-        for spec in agent.tool_registry.get_all_tool_specs()
-    ]
 
 
 def _host(model: Model) -> Callable[[SummaryRequest], SummaryReply]:

@@ -29,10 +29,7 @@ _MOST_VALUES = 4_000_000
 class ClientCall:
     """One call.
 
-    Args:
-        endpoint: What it is for.
-        incoming: The request, for its headers.
-        raw: Its body, exactly as it came.
+    `endpoint`: what it is for. `incoming`: the request, for its headers. `raw`: its body, exactly as it came.
     """
 
     def __init__(self, endpoint: Endpoint, incoming: Incoming, raw: bytes) -> None:
@@ -83,9 +80,8 @@ class ClientCall:
     def with_items(self, items: list[Any], **others: object) -> bytes:
         """The body with another conversation; everything else byte for byte, in the same order.
 
-        Args:
-            items: Those that are the same objects as in `items` keep their bytes, and so do the blocks of a changed message.
-            others: Other keys of the body to replace or add.
+        `items`: those that are the same objects as in `items` keep their bytes, and so do the blocks of a changed message.
+        `others`: other keys of the body to replace or add.
         """
         body = self.body or {}
         raw, lists = self.raw, {self.list_key: list[Place]()}
@@ -121,11 +117,7 @@ def _members(
 ) -> dict[str, Place]:
     """Positions of the values of an object's keys; of a repeated key the last, as every parser takes it.
 
-    Args:
-        raw: The body.
-        at: Where the object begins.
-        value: The object.
-        lists: Keys whose values are lists, and to each where its elements stand, which is filled in.
+    `at`: where the object begins. `lists`: keys whose values are lists, and to each where its elements stand, which is filled in.
     """
     members = {}
     at = _start(raw, at + 1)

@@ -32,15 +32,9 @@ _HELD_ELSEWHERE = ("previous_response_id", "conversation", "thread", "compaction
 class ClientList:
     """The list of one call.
 
-    Args:
-        head: Messages before the conversation, such as the system prompt.
-        given: The other messages, as they came.
-        system: The system prompt, to be counted.
-        tools: Tool definitions, to be counted.
-
-    Attributes:
-        bare: The messages without cache marks; a single text is a string, which clients write as a block to mark it. Other
-            messages are the same objects.
+    `head`: messages before the conversation, such as the system prompt. `given`: the other messages, as they came. `system`: the system
+    prompt, to be counted. `tools`: tool definitions, to be counted. `bare`: the messages without cache marks; a single text is a
+    string, which clients write as a block to mark it. Other messages are the same objects.
     """
 
     def __init__(
@@ -204,29 +198,18 @@ def _leading_text(body: dict[str, Any], items: Sequence[Any]) -> str:
 
 @dataclass(slots=True, eq=False)
 class ClientLine:
-    """One branch of a conversation: the main one, a side query, an edited one.
-
-    Attributes:
-        name: Of its conversation.
-        number: Among the lines of its conversation, from 1.
-        manager: Follows it.
-        bare: The list as it was last seen.
-        seen: How many of its messages the manager has.
-        size: Bytes of the call with which it took the newest.
-        thinking: The parameter of that name in its calls.
-        lock: Held while a call is made to fit, so that calls of one line run one after the other.
-        records: Of its calls; `None`: there are none, or none yet.
-    """
+    """One branch of a conversation: the main one, a side query, an edited one."""
 
     name: str
-    number: int
+    number: int  # among the lines of its conversation, from 1
     manager: ContextManager
-    thinking: object
-    bare: list[Any] = field(default_factory=list)
-    seen: int = 0
-    size: int = 0
+    thinking: object  # the parameter of that name in its calls
+    bare: list[Any] = field(default_factory=list)  # the list as it was last seen
+    seen: int = 0  # how many of its messages the manager has
+    size: int = 0  # bytes of the call with which it took the newest
+    # Held while a call is made to fit, so that calls of one line run one after the other.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    records: RecordFile | None = None
+    records: RecordFile | None = None  # of its calls; `None`: there are none, or none yet
 
 
 class ClientLines:
@@ -298,16 +281,12 @@ Client = Literal["claude_code", "codex_compact", "codex_trigger", "codex_prompt"
 
 @dataclass(frozen=True, slots=True)
 class AskedCompaction:
-    """A client's request for a compaction.
+    """A client's request for a compaction."""
 
-    Attributes:
-        client: Who asks, and the expected form of the answer.
-        items: The conversation, without the request for the summary.
-        instructions: What the user wants the summary to focus on, without the ledger that Ullage's own hook added; empty: nothing.
-    """
-
-    client: Client
-    items: Sequence[Mapping[str, Any]]
+    client: Client  # who asks, and the expected form of the answer
+    items: Sequence[Mapping[str, Any]]  # the conversation, without the request for the summary
+    # What the user wants the summary to focus on, without the ledger that Ullage's own hook
+    # added; empty: nothing.
     instructions: str = ""
 
 
@@ -384,9 +363,7 @@ def compacted_messages(asked: AskedCompaction, model: str) -> list[dict[str, Any
 def extractive_text(asked: AskedCompaction, *, max_tokens: int | None = None) -> str | None:
     """A summary as text, for Claude Code between its tags; `None`: the messages cannot be read.
 
-    Args:
-        asked: The conversation.
-        max_tokens: The client's output limit; `None`: only the summarizer's own.
+    `max_tokens`: the client's output limit; `None`: only the summarizer's own.
     """
     try:
         facts = collect(asked.items)

@@ -67,9 +67,8 @@ class _Budget:
 class HandedOut:
     """Makes and opens items.
 
-    Args:
-        store: Keeps the key, so that items can be read after a restart and by every gateway with this store; `None`: only by this
-            process.
+    `store`: keeps the key, so that items can be read after a restart and by every gateway with this store; `None`: only by this
+    process.
     """
 
     def __init__(self, store: DocumentStore | None = None) -> None:
@@ -291,11 +290,7 @@ def response_answer(
 ) -> LocalAnswer:
     """A response with these items, as Codex reads it.
 
-    Args:
-        output: The items.
-        model: The requested name.
-        compaction: Whether it answers `/responses/compact`.
-        stream: Whether to answer with events.
+    `compaction`: whether it answers `/responses/compact`. `stream`: whether to answer with events.
     """
     response = {
         "id": f"resp_{_name(model)}",
@@ -349,11 +344,9 @@ def _text_events(at: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[dic
 class ClientCompactions:
     """Answers a client's compactions.
 
-    Args:
-        mode: `pass`: the provider answers. `extractive`: code answers, without a model. `repair`: the provider answers, and code
-            completes its summary; a sealed one passes unchanged.
-        handed_out: Makes items for Codex, and opens those that it sends.
-        hand_over: Whether a summary for Claude Code is kept for its hook, which then restores only what the summary lacks.
+    `mode`: `pass`: the provider answers. `extractive`: code answers, without a model. `repair`: the provider answers, and code
+    completes its summary; a sealed one passes unchanged. `handed_out`: makes items for Codex, and opens those that it sends.
+    `hand_over`: whether a summary for Claude Code is kept for its hook, which then restores only what the summary lacks.
     """
 
     def __init__(
@@ -457,8 +450,7 @@ _MOST_NOTED, _LAST_NOTED = 2 * 1024 * 1024, 64 * 1024
 class ClientAnswer:
     """What goes back to the client.
 
-    Attributes:
-        begun: Whether anything was sent.
+    `begun`: whether anything was sent.
     """
 
     def __init__(self, send: Send) -> None:
@@ -471,9 +463,7 @@ class ClientAnswer:
 
         A response that breaks off is left incomplete, so that the client notices.
 
-        Args:
-            response: Of the upstream.
-            held: The part already read.
+        `held`: the part already read.
         """
         await self._start(response.status, end_to_end(response.raw_headers))
         try:

@@ -50,11 +50,9 @@ _SWEEP_SECONDS = 3600
 class LineStates:
     """States of lines by the name of their conversation.
 
-    Args:
-        store: Any store of `ullage.stores`; `None`: no state outlives the process.
-        days: After how many days a state in a folder is removed; 0: never. Other stores have their own limits.
-        most_bytes: Maximum size of all states in a folder; the oldest are removed first; 0: no limit.
-        swept: Where old states are removed, even if none are kept now; `None`: in `store`.
+    `store`: any store of `ullage.stores`; `None`: no state outlives the process. `days`: after how many days a state in a folder is
+    removed; 0: never. Other stores have their own limits. `most_bytes`: maximum size of all states in a folder; the oldest are removed
+    first; 0: no limit. `swept`: where old states are removed, even if none are kept now; `None`: in `store`.
     """
 
     def __init__(
@@ -149,11 +147,8 @@ def forget_old(
 ) -> None:
     """Remove states by age, then the oldest until the remainder fits.
 
-    Args:
-        store: The store; other contents stay.
-        days: Age since the last change; 0: any.
-        most_bytes: Maximum size of what stays; 0: no limit.
-        now: Seconds since the epoch; `None`: the clock's.
+    `store`: the store; other contents stay. `days`: age since the last change; 0: any. `most_bytes`: maximum size of what stays; 0: no
+    limit. `now`: seconds since the epoch; `None`: the clock's.
 
     Raises:
         StoreError: The folder cannot be read or written.
@@ -200,8 +195,7 @@ _MOST_REFUSED = 10_000
 def gateway_policy(policy: Policy | None = None) -> Policy:
     """A policy without what needs the client's help: tools for the model, stores to recall from, the provider's own edits.
 
-    Args:
-        policy: `None`: the default, where clearing waits until it pays for the cache that it breaks.
+    `policy`: `None`: the default, where clearing waits until it pays for the cache that it breaks.
     """
     own = policy or Policy.buffered()
     off = ("tool_budget.enabled", "snip.turns", "micro.by_provider", "micro.by_cache_edit")
@@ -228,28 +222,18 @@ def _least_size(policy: Policy) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FittedCall:
-    """A call after the levels ran.
-
-    Attributes:
-        line: Its conversation.
-        client_list: Its list.
-        reports: Of the levels that acted in this call.
-        raw: The body to send: the client's own bytes until a level acts.
-    """
+    """A call after the levels ran."""
 
     line: ClientLine
     client_list: ClientList
-    reports: tuple[StageReport, ...]
-    raw: bytes
+    reports: tuple[StageReport, ...]  # of the levels that acted in this call
+    raw: bytes  # the body to send: the client's own bytes until a level acts
 
 
 class Fitter:
     """Runs the levels on calls.
 
-    Args:
-        policy: Of the levels.
-        states: Where lines are kept over a restart.
-        record: Folder for records; `None`: there are none.
+    `states`: where lines are kept over a restart. `record`: folder for records; `None`: there are none.
     """
 
     def __init__(self, policy: Policy, states: LineStates, record: Path | None = None) -> None:

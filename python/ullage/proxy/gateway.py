@@ -53,11 +53,7 @@ from ullage.proxy.upstream import (
 
 
 class Gateway:
-    """Relays each request to the provider and its response to the client.
-
-    Args:
-        settings: Of the gateway.
-    """
+    """Relays each request to the provider and its response to the client."""
 
     def __init__(self, settings: ProxySettings) -> None:
         self.settings = settings
@@ -141,14 +137,11 @@ def protocol_of(settings: ProxySettings) -> type[asyncio.Protocol]:
 
 
 class _BoundedHeads(HttpToolsProtocol):
-    """One connection of a client.
+    """One connection of a client."""
 
-    Attributes:
-        most_bytes: Maximum size of a request's head; more gets 431 at once.
-        seconds: Time for a complete head, from its first byte or from the start of the connection; then 408.
-    """
-
-    most_bytes: int
+    most_bytes: int  # maximum size of a request's head; more gets 431 at once
+    # Time for a complete head, from its first byte or from the start of the connection; then
+    # 408.
     seconds: float
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override, unused-ignore]
@@ -381,14 +374,7 @@ _LONGEST_ERROR = 256 * 1024
 class KnownCalls:
     """Answers calls of the known APIs.
 
-    Args:
-        settings: Of the gateway.
-        upstream: Where calls go.
-
-    Attributes:
-        fitter: Runs the levels; `None`: they are off.
-        accounts: What the page shows.
-        states: Where lines are kept over a restart.
+    `fitter`: runs the levels; `None`: they are off. `accounts`: what the page shows. `states`: where lines are kept over a restart.
     """
 
     def __init__(self, settings: ProxySettings, upstream: Upstream) -> None:

@@ -48,69 +48,43 @@ _BYTES_PER_TOKEN = 4
 
 @dataclass(slots=True)
 class CallTotals:
-    """Sums over calls; tokens are the provider's figures.
+    """Sums over calls; tokens are the provider's figures."""
 
-    Attributes:
-        calls: Calls of the known APIs.
-        answered: Of these, answered here without a model.
-        changed: Of these, shortened by the levels.
-        recovered: Of these, sent again after a refusal as too large.
-        prompt: Tokens of prompts, cached parts included.
-        cache_read: Of these, read from the cache; `cache_write`: written to it.
-        output: Tokens of answers.
-        predicted_read: Tokens that should have been read, over the calls for which that was predicted.
-        compared_read: Tokens that were read in the same calls.
-        saved_tokens: Tokens that were not sent, by their bytes.
-        saved_nanodollars: Their price as cache reads, the least that they would have cost.
-    """
-
-    calls: int = 0
-    answered: int = 0
-    changed: int = 0
-    recovered: int = 0
-    prompt: int = 0
-    cache_read: int = 0
+    calls: int = 0  # calls of the known APIs
+    answered: int = 0  # of these, answered here without a model
+    changed: int = 0  # of these, shortened by the levels
+    recovered: int = 0  # of these, sent again after a refusal as too large
+    prompt: int = 0  # tokens of prompts, cached parts included
+    cache_read: int = 0  # of these, read from the cache; `cache_write`: written to it
     cache_write: int = 0
     output: int = 0
+    # Tokens that should have been read, over the calls for which that was predicted.
     predicted_read: int = 0
-    compared_read: int = 0
-    saved_tokens: int = 0
-    saved_nanodollars: int = 0
+    compared_read: int = 0  # tokens that were read in the same calls
+    saved_tokens: int = 0  # tokens that were not sent, by their bytes
+    saved_nanodollars: int = 0  # their price as cache reads, the least that they would have cost
 
 
 @dataclass(slots=True)
 class ConversationAccount:
-    """One conversation.
-
-    Attributes:
-        name: Its recognised name.
-        provider: Whose API.
-        model: Of the newest call.
-        totals: Over its calls.
-        fill_tokens: Prompt of the newest call, by the provider; 0: unknown.
-        window_tokens: The model's window.
-        compacts_at: Tokens from which the levels compact; 0: unknown.
-        title: How the user's first words begin; empty: none were read.
-        has_tools: Whether the title is of a call with tools, not of a side query.
-        fills: Prompt of each of the newest calls, and whether a level acted in it.
-        acts: What levels did: level, freed tokens by estimate, why.
-        lines: Number of each line that levels look at, newest last.
-        used_at: Time of the newest call, in seconds since the epoch.
-    """
+    """One conversation."""
 
     name: str
     provider: str
-    model: str = ""
+    model: str = ""  # of the newest call
     totals: CallTotals = field(default_factory=CallTotals)
-    fill_tokens: int = 0
+    fill_tokens: int = 0  # prompt of the newest call, by the provider; 0: unknown
     window_tokens: int = 0
-    compacts_at: int = 0
-    title: str = ""
-    has_tools: bool = False
+    compacts_at: int = 0  # tokens from which the levels compact; 0: unknown
+    title: str = ""  # how the user's first words begin; empty: none were read
+    has_tools: bool = False  # whether the title is of a call with tools, not of a side query
+    # Prompt of each of the newest calls, and whether a level acted in it.
     fills: deque[tuple[int, bool]] = field(default_factory=lambda: deque(maxlen=MOST_FILLS))
+    # What levels did: level, freed tokens by estimate, why.
     acts: deque[tuple[str, int, str]] = field(default_factory=lambda: deque(maxlen=MOST_ACTS))
+    # Number of each line that levels look at, newest last.
     lines: list[int] = field(default_factory=list)
-    used_at: float = 0.0
+    used_at: float = 0.0  # time of the newest call, in seconds since the epoch
     cached: dict[int, int] = field(default_factory=dict)  # by line: tokens that lie in the cache
 
     @property
@@ -149,13 +123,8 @@ class CallAccounts:
     ) -> None:
         """Note a call that has ended.
 
-        Args:
-            name: Of its conversation.
-            call: As the client sent it.
-            fitted: What was sent in its place; `None`: it was not looked at.
-            reported: What the provider counted; `None`: unknown.
-            answered: It was answered here.
-            recovered: It was sent again after a refusal.
+        `call`: as the client sent it. `fitted`: what was sent in its place; `None`: it was not looked at. `reported`: what the
+        provider counted; `None`: unknown. `answered`: it was answered here. `recovered`: it was sent again after a refusal.
         """
         account = self._account(name, call)
         _name_it(account, call)
@@ -245,10 +214,7 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -> list[Route]:
     """The routes of the page, the metrics, and what left.
 
-    Args:
-        accounts: What is shown.
-        lines: Conversations in memory; `None`: levels are off.
-        token: See `ProxySettings.page_token`.
+    `lines`: conversations in memory; `None`: levels are off. `token`: see `ProxySettings.page_token`.
     """
     page = Environment(autoescape=True).from_string(
         (Path(__file__).parent / "page.html").read_text(encoding="utf-8")

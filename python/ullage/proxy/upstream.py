@@ -34,15 +34,10 @@ Kind = Literal["messages", "count", "chat", "responses", "compact", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The meaning of a path.
+    """The meaning of a path."""
 
-    Attributes:
-        kind: Which call of the API; `other`: relayed unread.
-        provider: Whose API: `anthropic`, `openai_chat`, `openai_responses`.
-    """
-
-    kind: Kind
-    provider: str
+    kind: Kind  # which call of the API; `other`: relayed unread
+    provider: str  # whose API: `anthropic`, `openai_chat`, `openai_responses`
 
 
 _ENDPOINTS = {
@@ -57,10 +52,7 @@ _ENDPOINTS = {
 def endpoint_of(method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Endpoint:
     """What a request asks for, by the end of its path, since a base URL may add a prefix.
 
-    Args:
-        method: Of HTTP.
-        path: Without the query.
-        headers: Names in lower case; Anthropic's clients send their API's version in one.
+    `headers`: names in lower case; Anthropic's clients send their API's version in one.
     """
     ending = path.rstrip("/")
     anthropic = any(name.startswith(b"anthropic-") for name, _ in headers)
@@ -113,8 +105,7 @@ def end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byte
 class Upstream:
     """A pool of connections to the provider.
 
-    Args:
-        settings: With the URL, the certificates and the time limits.
+    `settings`: with the URL, the certificates and the time limits.
 
     Raises:
         InvalidPolicy: The certificates cannot be read.
@@ -217,16 +208,8 @@ class ClientLeft(Exception):
 class Incoming:
     """One request of a client.
 
-    Args:
-        scope: Of ASGI.
-        receive: Of ASGI.
-        settings: For the limits.
-
-    Attributes:
-        method: Of HTTP.
-        target: Path and query exactly as they were sent.
-        headers: Names in lower case, values as they were sent, in order.
-        failure: Why the remaining body will not come; `None`: it came, or still may.
+    `target`: path and query exactly as they were sent. `headers`: names in lower case, values as they were sent, in order. `failure`:
+    why the remaining body will not come; `None`: it came, or still may.
 
     Raises:
         GatewayError: Its headers are too large, or say that the body will be.
@@ -322,18 +305,11 @@ class Incoming:
 
 @dataclass(frozen=True, slots=True)
 class ReportedTokens:
-    """What a provider counted for one request.
+    """What a provider counted for one request."""
 
-    Attributes:
-        prompt: The whole prompt, cached parts included.
-        cache_read: Of the prompt, read from the cache.
-        cache_write: Of the prompt, written to it.
-        output: The answer.
-    """
-
-    prompt: int
-    cache_read: int
-    cache_write: int
+    prompt: int  # the whole prompt, cached parts included
+    cache_read: int  # of the prompt, read from the cache
+    cache_write: int  # of the prompt, written to it
     output: int
 
 
@@ -425,9 +401,7 @@ _MOST_BYTES = 64 * 1024 * 1024
 def decoded(encoding: str, data: bytes) -> bytes | None:
     """The content of a body, up to where it was cut off; `None` for an unknown compression.
 
-    Args:
-        encoding: Of the header `Content-Encoding`: one name, or empty.
-        data: The compressed bytes.
+    `encoding`: of the header `Content-Encoding`: one name, or empty.
     """
     name = encoding.strip().lower()
     if name in ("", "identity"):

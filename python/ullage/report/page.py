@@ -65,36 +65,25 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FillChart:
-    """How full the window was, request by request.
+    """How full the window was, request by request."""
 
-    Attributes:
-        width: Of the drawing; `height`: likewise. `left`, `right`, `top`, `bottom`: edges of the plot in it.
-        areas: Stacked categories of the managed run.
-        unmanaged: The other run as a path; it ends where the plot does.
-        levels: The marks.
-        acted: Requests before which a level acted.
-        own: Requests at which the session compacted itself.
-        ticks: Request numbers under the axis, with their positions.
-        clipped: Whether the unmanaged run grows beyond the plot.
-        grid: Heights with their tokens.
-        clear: Where the lines of the marks begin, to the right of their labels.
-    """
-
+    # Of the drawing; `height`: likewise. `left`, `right`, `top`, `bottom`: edges of the plot
+    # in it.
     width: int
     height: int
     left: int
     right: int
     top: int
     bottom: int
-    areas: tuple[Area, ...]
-    unmanaged: str
+    areas: tuple[Area, ...]  # stacked categories of the managed run
+    unmanaged: str  # the other run as a path; it ends where the plot does
     levels: tuple[MarkLine, ...]
-    acted: tuple[Acted, ...]
-    own: tuple[float, ...]
-    ticks: tuple[tuple[float, int], ...]
-    clipped: bool
-    grid: tuple[tuple[float, int], ...]
-    clear: float
+    acted: tuple[Acted, ...]  # requests before which a level acted
+    own: tuple[float, ...]  # requests at which the session compacted itself
+    ticks: tuple[tuple[float, int], ...]  # request numbers under the axis, with their positions
+    clipped: bool  # whether the unmanaged run grows beyond the plot
+    grid: tuple[tuple[float, int], ...]  # heights with their tokens
+    clear: float  # where the lines of the marks begin, to the right of their labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +121,8 @@ def fill_chart(
 ) -> FillChart:
     """Draw the fill of the window.
 
-    Args:
-        figures: Of a session with at least one request.
-        points: Requests to draw, see `sampled`.
-        width: Of the drawing, in its own units.
-        height: Likewise.
+    `figures`: of a session with at least one request. `points`: requests to draw, see `sampled`. `width`: of the drawing, in its own
+    units.
     """
     left, right, top, bottom = 44, width - 8, 26, height - 24
     turns, plain = figures.managed.turns, figures.unmanaged.turns
@@ -232,11 +218,7 @@ def _ticks(count: int, x: Callable[[float], float]) -> tuple[tuple[float, int], 
 def cache_chart(turns: Sequence[ReplayedTurn], *, width: int, height: int, most: int) -> CacheChart:
     """Draw what the prompts read from the cache and wrote to it.
 
-    Args:
-        turns: Of the managed run; at least one.
-        width: Of the drawing.
-        height: Likewise.
-        most: Maximum number of bars; with more requests, a bar is the mean of several.
+    `turns`: of the managed run; at least one. `most`: maximum number of bars; with more requests, a bar is the mean of several.
     """
     left, right, top, bottom = 44, width - 8, 12, height - 24
     size = -(-len(turns) // most)
@@ -303,10 +285,7 @@ class Tile(NamedTuple):
 def treemap(sizes: Mapping[str, int], *, width: int, height: int) -> list[Tile]:
     """Lay out parts by size, the largest at the upper left.
 
-    Args:
-        sizes: By name; those that are 0 are left out.
-        width: Of the drawing.
-        height: Likewise.
+    `sizes`: by name; those that are 0 are left out.
     """
     parts = _treemap_largest(sizes)
     whole = sum(size for _, size in parts)

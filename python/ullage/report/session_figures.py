@@ -41,59 +41,38 @@ MOST_TEXTS = 24
 
 @dataclass(frozen=True, slots=True)
 class RemovedText:
-    """A tool result or a message that left.
+    """A tool result or a message that left."""
 
-    Attributes:
-        title: The call or the message, one line.
-        handle: The name under which `recall` returns it.
-        text: Its beginning; empty if the page has no room left.
-        omitted_chars: Characters of it that are not shown.
-    """
-
-    title: str
-    handle: str
-    text: str
-    omitted_chars: int
+    title: str  # the call or the message, one line
+    handle: str  # the name under which `recall` returns it
+    text: str  # its beginning; empty if the page has no room left
+    omitted_chars: int  # characters of it that are not shown
 
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """One report of a level.
+    """One report of a level."""
 
-    Attributes:
-        request: Number of the request, from 1.
-        time_ms: When its newest message was said, since the epoch; 0: unknown.
-        level: Which level acted.
-        why: What triggered it.
-        freed_tokens: By estimate.
-        results: Tool results that it shortened or cleared.
-        messages: Messages that it removed altogether.
-        rewrite_dollars: What writing to the cache again cost; 0: nothing that was cached changed.
-        pays_after: Requests after which the rewrite has paid; 0: at once; `None`: never, or there was no rewrite.
-        texts: What left, the largest first.
-        more: How many further ones are not listed.
-    """
-
-    request: int
-    time_ms: int
+    request: int  # number of the request, from 1
+    time_ms: int  # when its newest message was said, since the epoch; 0: unknown
     level: str
     why: str
     freed_tokens: int
-    results: int
-    messages: int
+    results: int  # tool results that it shortened or cleared
+    messages: int  # messages that it removed altogether
+    # What writing to the cache again cost; 0: nothing that was cached changed.
     rewrite_dollars: float
+    # Requests after which the rewrite has paid; 0: at once; `None`: never, or there was no
+    # rewrite.
     pays_after: int | None
-    texts: tuple[RemovedText, ...]
-    more: int
+    texts: tuple[RemovedText, ...]  # what left, the largest first
+    more: int  # how many further ones are not listed
 
 
 class TextBudget:
     """How many characters of removed text a page may still hold.
 
-    Args:
-        chars: For the whole page.
-        each_chars: For one text.
-        redact: Applied to each text and title before it is cut; `None`: no redaction.
+    `chars`: for the whole page. `redact`: applied to each text and title before it is cut; `None`: no redaction.
     """
 
     def __init__(
@@ -123,11 +102,8 @@ def removal_of(
 ) -> Removal:
     """Describe what one report removed.
 
-    Args:
-        report: Of a level that acted.
-        archive: The conversation's history, which still has the texts.
-        budget: What the page may still hold.
-        time_ms: Of the request, since the epoch; 0: unknown.
+    `report`: of a level that acted. `archive`: the conversation's history, which still has the texts. `budget`: what the page may still
+    hold. `time_ms`: of the request, since the epoch; 0: unknown.
     """
     cost = report.cost
     handles = [*report.tool_use_ids, *_positions(report.removed)]
@@ -183,21 +159,13 @@ MOST_LISTED = 40
 
 @dataclass(frozen=True, slots=True)
 class FactCount:
-    """The facts of one kind.
+    """The facts of one kind."""
 
-    Attributes:
-        kind: Such as `URLs`.
-        kept: How many the new context holds, character for character.
-        total: How many there were.
-        lost: The others, the first of them; `more` are not listed.
-        more: See `lost`.
-    """
-
-    kind: str
-    kept: int
-    total: int
-    lost: tuple[str, ...]
-    more: int
+    kind: str  # such as `URLs`
+    kept: int  # how many the new context holds, character for character
+    total: int  # how many there were
+    lost: tuple[str, ...]  # the others, the first of them; `more` are not listed
+    more: int  # see `lost`
 
 
 def facts_in(facts: Facts) -> dict[str, list[str]]:
@@ -221,9 +189,7 @@ def facts_in(facts: Facts) -> dict[str, list[str]]:
 def kept_facts(wanted: Mapping[str, Sequence[str]], context: Sequence[Item]) -> list[FactCount]:
     """Look for facts in a context.
 
-    Args:
-        wanted: Texts by kind, see `facts_in`.
-        context: Messages or entries of the new context.
+    `wanted`: texts by kind, see `facts_in`. `context`: messages or entries of the new context.
     """
     # As JSON, to find a text anywhere in a message; escapes are the same on both sides.
     whole = json.dumps(list(context), default=str, ensure_ascii=False)
@@ -259,25 +225,15 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CompactionFigures:
-    """A compaction before and after.
+    """A compaction before and after."""
 
-    Attributes:
-        where: Which one, in words.
-        tokens_before: Of the context.
-        tokens_after: Of the new context.
-        messages_before: In the context.
-        messages_after: In the new one.
-        summary: Its text.
-        facts: What it kept and lost, by kind.
-    """
-
-    where: str
+    where: str  # which one, in words
     tokens_before: int
-    tokens_after: int
+    tokens_after: int  # of the new context
     messages_before: int
-    messages_after: int
+    messages_after: int  # in the new one
     summary: str
-    facts: tuple[FactCount, ...]
+    facts: tuple[FactCount, ...]  # what it kept and lost, by kind
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -87,10 +87,7 @@ def bar_of(part: int, whole: int, cells: int) -> str:
 def rows_text(rows: Sequence[tuple[str, int]], whole: int, width: int) -> Text:
     """The largest with tokens and a bar, a line each; lists of one width have aligned columns.
 
-    Args:
-        rows: Names and tokens.
-        whole: What a full bar stands for.
-        width: Of a line.
+    `whole`: what a full bar stands for.
     """
     most = max(16, min(_NAME, width - _FIGURES - _LEAST_BAR))
     bars = max(0, min(_MOST_BAR, width - most - _FIGURES))

@@ -93,11 +93,7 @@ _FIRST = {
 
 
 class SessionScreen(Screen[None]):
-    """Shows a session and follows its file.
-
-    Args:
-        path: A transcript.
-    """
+    """Shows a session and follows its file."""
 
     BINDINGS = [  # noqa: RUF012 - as Textual wants it
         Binding("slash", "search", "Search"),
@@ -550,8 +546,7 @@ def _cells(row: ListedSession, names: tuple[str, ...]) -> list[tuple[str, str]]:
 class SessionApp(App[None]):
     """Lists sessions and shows one.
 
-    Args:
-        path: A transcript; `None`: the list.
+    `path`: a transcript; `None`: the list.
     """
 
     TITLE = "Ullage"

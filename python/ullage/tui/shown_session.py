@@ -38,8 +38,7 @@ class RemovalRow:
 class ShownSession:
     """An open session, and the questions about it.
 
-    Args:
-        path: A transcript of any known format.
+    `path`: a transcript of any known format.
 
     Raises:
         InvalidTranscript: It cannot be read.
