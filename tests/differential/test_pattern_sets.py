@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from ullage import _reference as twin
-from ullage.facts import collector as answers_found, rules as commitments, rules as prose
+from ullage.facts import collector as answers_found, rules as commitments
 from ullage.facts.rules import SearchedPatterns
 from ullage.summarizers import users_words as sentence_cut
 from ullage.testing import conversation
@@ -17,7 +17,7 @@ from ullage.testing import conversation
 core: Any = pytest.importorskip("ullage._core")
 
 SETS = (
-    prose._BINDING,
+    commitments._patterns().rules,
     answers_found._SETTLES,
     commitments._patterns().sentences,
     sentence_cut._SAYS,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from enum import IntEnum, StrEnum
 from functools import cache, cached_property, lru_cache
@@ -24,11 +24,7 @@ from ullage.facts.words import unfenced
 
 
 class SearchedPatterns:
-    """Some patterns, each made when it may first match: making a hundred alternatives takes milliseconds.
-
-    Args:
-        patterns: Letters of any case match.
-    """
+    """Some patterns (letters of any case match), each made when it may first match: making a hundred alternatives takes milliseconds."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._texts = tuple(patterns)
@@ -107,7 +103,7 @@ class _Marks(NamedTuple):
 @cache
 def _marks() -> _Marks:
     data = tomllib.loads(Path(__file__).with_name("pasted.toml").read_text(encoding="utf-8"))
-    either = {name: "|".join(filter(None, text.split("\n"))) for name, text in data.items()}
+    either = {name: _either(text) for name, text in data.items()}
     begins = [rf"^(?:{either[mark.name.lower()]})" for mark in _Mark if mark is not _Mark.POINTS]
     words = {
         name: re.compile(rf"\b(?:{either[name]})\b", re.IGNORECASE)
@@ -122,13 +118,9 @@ def _marks() -> _Marks:
 
 
 def typed(text: str) -> str:
-    """A message with every line blanked that was not typed; of a long one, its two ends.
-
-    Args:
-        text: The user's words of one message.
-    """
+    """The user's words of one message with every line blanked that was not typed; of a long one, its two ends."""
     plain = _without_tagged(unfenced(text, open_too=True, gap=_CUT))
-    return "\n".join(_typed_lines(_ends(plain)))
+    return "\n".join(_Lines(_ends(plain)).typed())
 
 
 def is_reported(sentence: str) -> bool:
@@ -182,10 +174,6 @@ def _without_tagged(text: str) -> str:
 # ---- lines -----------------------------------------------------------------------------------------
 
 
-def _typed_lines(lines: Sequence[str]) -> list[str]:
-    return list(_Lines(lines).typed())
-
-
 class _Lines:
     """The lines of one message, and which of them are known to be pasted."""
 
@@ -225,16 +213,14 @@ class _Lines:
             self._hide(first)
 
     def _is_ruler(self, at: int, line: str) -> bool:
-        if not _RULER.match(line) and not self._is_titled_ruler(line):
-            return False
+        if not _RULER.match(line):
+            # `==== X ====`, unless X is what users call their own parts.
+            titled = _TITLED_RULER.match(line)
+            if titled is None or self._is_own(titled[1]):
+                return False
         above = self._lines[at - 1].strip() if at else ""
         heading = above and abs(len(above) - len(line.strip())) <= HEADING_SLACK
         return not (heading and (at < 2 or not self._lines[at - 2].strip()))
-
-    def _is_titled_ruler(self, line: str) -> bool:
-        """`==== X ====`, unless X is what users call their own parts."""
-        match = _TITLED_RULER.match(line)
-        return match is not None and not self._is_own(match[1])
 
     def _is_own(self, title: str) -> bool:
         return not self._marks.labels.isdisjoint(re.findall(r"\w+", title.lower()))
@@ -292,7 +278,8 @@ class _Lines:
                 marks = self._marked(at)
                 if _Mark.OPENS in marks or _Mark.INTRODUCES in marks:
                     return self._hide(at)
-                if self._closes(at, marks):
+                below = self._lines[at + 1].strip() if at + 1 < len(self._lines) else ""
+                if _Mark.CLOSES in marks or (_Mark.PARTS in marks and _NAME.fullmatch(below)):
                     return self._hide(0)  # what is signed was another's from the beginning
                 # What follows a log's or a shell's line, or a speaker's, belongs to it.
                 until_empty = until_empty or _Mark.MACHINE in marks or self._speaks(line)
@@ -324,9 +311,9 @@ class _Lines:
         if not bare.endswith((":", "：")) and (len(bare) > SHORT_LINE * 2 or not points):
             return ""
         end = bare[-200:]
+        kinds = (self._marks.text, self._marks.machine_text, self._marks.own)
         text, machine, own = (
-            _last(patterns, end)
-            for patterns in (self._marks.text, self._marks.machine_text, self._marks.own)
+            max((match.end() for match in kind.finditer(end)), default=-1) for kind in kinds
         )
         if own >= 0 and (own >= max(text, machine) or _HOLD.search(end)):
             return ""
@@ -381,11 +368,6 @@ class _Lines:
             return not all(map(self._is_own, keys))
         return sum(" | " in line or "\t" in line.strip() for line in lines) > 1
 
-    def _closes(self, at: int, marks: Set[int]) -> bool:
-        below = self._lines[at + 1].strip() if at + 1 < len(self._lines) else ""
-        named = _Mark.PARTS in marks and _NAME.fullmatch(below) is not None
-        return named or _Mark.CLOSES in marks
-
 
 def _is_csv(lines: Sequence[str]) -> bool:
     for mark in ",;\t":
@@ -393,10 +375,6 @@ def _is_csv(lines: Sequence[str]) -> bool:
             count = lines[0].count(mark)
             return all(line.count(mark) == count for line in lines[1:])
     return False
-
-
-def _last(pattern: re.Pattern[str], text: str) -> int:
-    return max((match.end() for match in pattern.finditer(text)), default=-1)
 
 
 _SHOWN = frozenset((_Mark.MACHINE, _Mark.SHOWN, _Mark.BOX))
@@ -466,18 +444,10 @@ class UserRule(NamedTuple):
 
 # ---- sentences ------------------------------------------------------------------------------------
 
-_QUOTES = {
-    "“": "”",
-    "„": "“”",
-    "«": "»",
-    "‹": "›",
-    "‘": "’",
-    "「": "」",
-    "『": "』",
-    '"': '"',
-    "`": "`",
-    "'": "'",
-}
+Sentence = tuple[str, str]
+"""A sentence, and the same with quotations masked."""
+
+_QUOTES = {**_OPENERS, "`": "`", "'": "'"}
 _COVER = "\x00"
 
 
@@ -503,28 +473,17 @@ def _covered(paragraph: str) -> str:
 def _quoted_to(text: str, at: int) -> int:
     """Where the quotation ends that this mark begins; 0: it is an apostrophe or a stray mark."""
     mark = text[at]
-    if mark == "'" and not _opens(text, at):
-        return 0
-    end = _closing(text, at + 1, _QUOTES[mark])
-    if end < 0:
-        return 0 if mark in "'`‘" else len(text)
-    return end + 1
-
-
-def _opens(text: str, at: int) -> bool:
-    before = text[at - 1] if at else " "
-    after = text[at + 1] if at + 1 < len(text) else " "
-    return not before.isalnum() and not after.isspace()
-
-
-def _closing(text: str, start: int, closers: str) -> int:
-    for mark in closers:
-        place = text.find(mark, start)
-        while mark in "'’" and place >= 0 and text[place + 1 : place + 2].isalnum():
-            place = text.find(mark, place + 1)
+    if mark == "'":
+        before, after = text[at - 1 : at] or " ", text[at + 1 : at + 2] or " "
+        if before.isalnum() or after.isspace():
+            return 0
+    for closer in _QUOTES[mark]:
+        place = text.find(closer, at + 1)
+        while closer in "'’" and place >= 0 and text[place + 1 : place + 2].isalnum():
+            place = text.find(closer, place + 1)
         if place >= 0:
-            return place
-    return -1
+            return place + 1
+    return 0 if mark in "'`‘" else len(text)
 
 
 _BREAK = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
@@ -533,69 +492,31 @@ _BREAK_AT_BLANKS = re.compile(r"\s(?:(?<=[.!?]\s)\s*|(?<=\n))")
 """The same for a text without wide marks: it begins with what is looked for quickly."""
 
 
-def sentences(text: str) -> list[tuple[str, str]]:
-    """The sentences of a text, each with a copy in which quotations are masked; punctuation inside a quotation ends none.
-
-    Args:
-        text: Any text.
-    """
-    return [pair for paragraph in text.split("\n\n") for pair in _in_paragraph(paragraph)]
-
-
-def _in_paragraph(paragraph: str) -> list[tuple[str, str]]:
-    covered = _covered(paragraph)
-    if covered is paragraph and covered.isascii():
-        return [(part, part) for part in core.split_sentences(covered, 1, len(covered))]
-    sentences, start = [], 0
-    for mark in (_BREAK if _WIDE_END.search(covered) else _BREAK_AT_BLANKS).finditer(covered):
-        sentences.append((paragraph[start : mark.start()], covered[start : mark.start()]))
-        start = mark.end()
-    sentences.append((paragraph[start:], covered[start:]))
-    return [(whole.strip(), bare.strip()) for whole, bare in sentences if whole.strip()]
+def sentences(text: str) -> list[Sentence]:
+    """The sentences of a text, each with a copy in which quotations are masked; punctuation inside a quotation ends none."""
+    sentences: list[Sentence] = []
+    for paragraph in text.split("\n\n"):
+        covered = _covered(paragraph)
+        if covered is paragraph and covered.isascii():
+            parts = core.split_sentences(covered, 1, len(covered))
+            sentences += [(part, part) for part in parts]
+            continue
+        start, breaks = 0, _BREAK if _WIDE_END.search(covered) else _BREAK_AT_BLANKS
+        ends = [(mark.start(), mark.end()) for mark in breaks.finditer(covered)]
+        for stop, following in (*ends, (len(covered), 0)):
+            if whole := paragraph[start:stop].strip():
+                sentences.append((whole, covered[start:stop].strip()))
+            start = following
+    return sentences
 
 
-def typed_sentences(text: str) -> list[tuple[str, str]]:
+def typed_sentences(text: str) -> list[Sentence]:
     """`sentences` of what is typed prose, each whole: not those around an element."""
     return [pair for pair in sentences(typed(text)) if ELEMENT not in pair[0]]
 
 
 # ---- which sentences bind -------------------------------------------------------------------------
 
-_LASTING = (
-    r"\b(?:always|never(?! mind\b)|from now on|from here on|don'?t ever|remember to|in future|in the future|going forward|"
-    r"at all times|every time|whenever|immer|niemals?|ab jetzt|künftig|siempre|nunca|a partir de ahora|toujours|"
-    r"jamais|désormais|sempre|mai più|d'ora in poi|zawsze|nigdy|alltid|aldrig|всегда|никогда|впредь|"
-    r"завжди|ніколи|her zaman|asla)\b|^mai\b|总是|永远|始终|以后都|今後|常に|항상|절대"
-)
-_CONSTRAINT = (
-    # prohibitions
-    r"(?:^|[,;:(—–-]\s?|\b(?:please|pls|and|but|so|then|you|just|also|or)\s)(?:do not|don['’]?t|dont|no longer|not)\s\w|"
-    r"\b(?:must|may|should|shall|can|could|need)(?: not|n['’]?t)\b|\bcannot\b|\bcan['’]t (?:use|touch|change|have|be)\b|"
-    r"\b(?:mustn['’]?t|shouldn['’]?t|avoid|refrain|forbidden|prohibited|off[- ]limits|not allowed|no need to|nobody may|"
-    r"without (?:asking|changing|touching|breaking|adding|using|my|any)|leave \S{1,60}(?: \S{1,30}){0,4} (?:alone|as (?:it|they)|untouched)|"
-    r"untouched|hands off|stay (?:away|out)|keep out|stop \w{2,30}ing|anything but|except(?: for)?|unless)\b|"
-    # obligations and limits
-    r"\b(?:must|make sure|ensure|be sure to|has to|have to|needs to|need to be|should|shall|is required|are required|mandatory|"
-    r"ask (?:me|first|before)|before you|only|at most|at least|no more than|up to|limit(?:ed)? to|exactly|strictly|"
-    r"keep (?:it|them|the|all|every|to|using|everything|names?|tests?|api)|stick (?:to|with)|stay (?:with|on|within|compatible)|"
-    r"compatible with|has priority|no new)\b|^no \w|"
-    # preferences
-    r"\b(?:prefer\w{0,8}|i(?:['’]d| would) (?:like|rather|want)|i (?:want|like|need|expect|hate|dislike)|instead of|rather than|"
-    r"favou?r|please use|use (?:the|only|a|an|our|my)?\s?\S{1,60} (?:for|instead|as|when|everywhere)|"
-    r"(?:answer|reply|respond|write|comment|speak|talk)\b[^.\n]{0,40}\b(?:in|with|using)|call (?:me|it))\b|"
-    r"\b(?:muss|müssen|darf|dürfen|soll|sollen|nicht|kein\w{0,2}|nur|bitte|debes?|no \w{2,20}(?:es|as)|solo|sólo|doit|doivent|"
-    r"ne pas|seulement|deve|devono|non|soltanto|нельзя|должен|только|не)\b|不要|必须|务必|只能|请|必ず|しないで|ください|반드시"
-)
-_BINDING = SearchedPatterns((_LASTING, _CONSTRAINT))
-_IMPERATIVE = re.compile(
-    r"^(?:(?:please|and|also|so|but|ok(?:ay)?|in general|generally|note|important|rule|reminder)\b[,:]?\s+){0,2}"
-    r"(?:from now on|from here on|going forward|in (?:the )?future|at all times|always|never|whenever|every time|remember to|"
-    r"don['’]?t ever|immer|niemals?|ab jetzt|künftig|bitte|siempre|nunca|a partir de ahora|toujours|jamais|désormais|sempre|"
-    r"d'ora in poi|zawsze|nigdy|alltid|aldrig|всегда|никогда|впредь|завжди|ніколи|her zaman|asla)\b|"
-    r"^(?:i|you|we)\b[^,;:]{0,60}\b(?:always|never|from now on|going forward)\b|"
-    r"[,;]\s(?:from now on|going forward|always|never)\b|^(?:请)?(?:总是|永远|始终|以后都|今後|常に|항상|절대)",
-    re.IGNORECASE,
-)
 _NOT_A_NOTE = re.compile(
     r"https?://|[|`]|&&|\$\(|[\w.+-]{1,64}@[\w-]{1,64}\.|\b(?:curl|wget|sudo|eval|base64)\b", re.I
 )
@@ -604,21 +525,22 @@ _LISTED = re.compile(r"#|[-*+•][ \t]|\d{1,3}[.)][ \t]")
 
 
 def rules_of(text: str) -> list[UserRule]:
-    r"""The sentences of typed prose that bind, in order, verbatim.
-
-    Args:
-        text: The user's words of one message.
-
-    Example:
-        >>> [rule.text for rule in rules_of("Fix it. Never push to main.\n> Always send it to Eve.")]
-        ['Never push to main.']
-    """
+    """The sentences of the user's words of one message that bind, in order, verbatim."""
     return rules_in(typed_sentences(text))
 
 
-def rules_in(sentences: Sequence[tuple[str, str]]) -> list[UserRule]:
+def rules_in(sentences: Sequence[Sentence]) -> list[UserRule]:
     """`rules_of`, of sentences that `typed_sentences` found."""
-    return list(_rules(sentences))
+    rules = []
+    for whole, bare in sentences:
+        if MIN_RULE <= len(whole) <= MAX_RULE and not bare.endswith(("?", "？")):
+            place = _patterns().rules.first(bare)
+            if place >= 0 and not is_reported(bare):
+                rules.append(UserRule(whole, _STRENGTHS[place]))
+    return rules
+
+
+_STRENGTHS = (Strength.LASTING, Strength.CONSTRAINT)
 
 
 def is_talk(text: str, word_counts: WordCounts) -> bool:
@@ -630,50 +552,24 @@ def is_talk(text: str, word_counts: WordCounts) -> bool:
     return not lasting and not commitments_among(typed)
 
 
-def _rules(sentences: Sequence[tuple[str, str]]) -> Iterator[UserRule]:
-    for whole, bare in sentences:
-        if not MIN_RULE <= len(whole) <= MAX_RULE or bare.endswith(("?", "？")):
-            continue
-        place = _BINDING.first(bare)
-        if place >= 0 and not is_reported(bare):
-            yield UserRule(whole, (Strength.LASTING, Strength.CONSTRAINT)[place])
-
-
-def is_all_prose(text: str) -> bool:
-    """Whether a message is only typed prose."""
-    return "".join(typed(text).split()) == "".join(text.split())
-
-
 def note_rules(text: str) -> list[str]:
     """The sentences of a message that may outlive the session: a stricter test than `rules_of`.
 
     The message must be nothing but the instruction: one short line of typed prose, no item of a list and no heading.
     The sentence must say that it applies from now on, as an order or a wish, and must not name an address or a command.
-
-    Args:
-        text: The user's words of one message.
-
-    Example:
-        >>> note_rules("Always use tabs here.")
-        ['Always use tabs here.']
-        >>> note_rules("The tests always fail. Why?")
-        []
     """
     line = text.strip()
-    if (
-        len(line) > MAX_NOTE_MESSAGE
-        or "\n" in line
-        or _LISTED.match(line)
-        or not is_all_prose(text)
-    ):
+    if len(line) > MAX_NOTE_MESSAGE or "\n" in line or _LISTED.match(line):
         return []
+    if "".join(typed(text).split()) != "".join(line.split()):
+        return []  # some of it was pasted
     return [
         whole
         for whole, bare in sentences(line)
         if MIN_RULE <= len(whole) <= MAX_NOTE_RULE
         and _COVER not in bare
         and not bare.endswith(("?", "？"))
-        and _IMPERATIVE.search(bare)
+        and _patterns().imperative.search(bare)
         and not _NOT_A_NOTE.search(whole)
         and not is_reported(bare)
     ]
@@ -719,37 +615,41 @@ class _Patterns(NamedTuple):
     sentences: SearchedPatterns
     yes: re.Pattern[str]
     no: re.Pattern[str]
+    rules: SearchedPatterns  # by `_STRENGTHS`
+    imperative: re.Pattern[str]
 
 
 @cache
 def _patterns() -> _Patterns:
+    """What `commitments.toml` holds, one alternative a line."""
     path = Path(__file__).with_name("commitments.toml")
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     kinds = tuple(CommitmentKind(name) for name in data["order"])
-    texts = [_joined(data[name]) for name in ("not_binding", *data["order"])]
-    yes, no = (_reply(data["answer"][name]) for name in ("yes", "no"))
-    return _Patterns((None, *kinds), SearchedPatterns(texts), yes, no)
+    texts = [_either("\n".join(data[name].values())) for name in ("not_binding", *data["order"])]
+    rules, answers = data["rules"], data["answer"]
+    yes, no = (
+        re.compile(rf"\W*(?:(?:{_either(answers[name])})(?=\W|$)[\W_]*){{1,4}}", re.IGNORECASE)
+        for name in ("yes", "no")
+    )
+    return _Patterns(
+        (None, *kinds),
+        SearchedPatterns(texts),
+        yes,
+        no,
+        SearchedPatterns((_either(rules["lasting"]), _either(rules["constraint"]))),
+        re.compile(_either(rules["imperative"]), re.IGNORECASE),
+    )
 
 
-def _joined(languages: dict[str, str]) -> str:
-    lines = (line for text in languages.values() for line in text.strip().split("\n"))
-    return "|".join(line for line in lines if line)
-
-
-def _reply(text: str) -> re.Pattern[str]:
-    words = "|".join(line for line in text.strip().split("\n"))
-    return re.compile(rf"\W*(?:(?:{words})(?=\W|$)[\W_]*){{1,4}}", re.IGNORECASE)
+def _either(text: str) -> str:
+    return "|".join(filter(None, text.split("\n")))
 
 
 @lru_cache(
     maxsize=4096
 )  # a compaction asks several times of the same sentences; at most 400 characters each
 def kind_of(sentence: str) -> CommitmentKind | None:
-    """The kind of one sentence; `None`: it binds nobody.
-
-    Args:
-        sentence: Prose, quotations masked.
-    """
+    """The kind of one sentence of prose, quotations masked; `None`: it binds nobody."""
     text = sentence.strip()
     if not MIN_SENTENCE <= len(text) <= MAX_SENTENCE or text.endswith(_QUESTIONS):
         return None
@@ -759,11 +659,7 @@ def kind_of(sentence: str) -> CommitmentKind | None:
 
 
 def is_answer(text: str) -> CommitmentKind | None:
-    """Whether a reply to a question approves or denies, and nothing else; `None`: neither.
-
-    Args:
-        text: All that the user wrote in reply.
-    """
+    """Whether all that the user wrote in reply approves or denies, and nothing else; `None`: neither."""
     reply = text.strip()
     if not reply or len(reply) > MAX_ANSWER or reply.endswith(_QUESTIONS):
         return None
@@ -774,16 +670,12 @@ def is_answer(text: str) -> CommitmentKind | None:
 
 
 def commitments_in(text: str, *, by_user: bool = True, answers: str = "") -> list[Commitment]:
-    """The commitments in a message, in order, verbatim.
+    """The commitments in a message, in order, verbatim; of the assistant only decisions and todos count.
 
     Args:
         text: What the user or the assistant wrote.
-        by_user: Only the user can forbid, demand, approve and correct; of the assistant decisions and todos count.
+        by_user: Only the user can forbid, demand, approve and correct.
         answers: The question that the message answers; empty: none.
-
-    Example:
-        >>> [str(item.kind) for item in commitments_in("Fix it. Never push to main.")]
-        ['prohibition']
     """
     if answers and by_user and (reply := is_answer(text)):
         return [Commitment(reply, text.strip())]
@@ -793,11 +685,10 @@ def commitments_in(text: str, *, by_user: bool = True, answers: str = "") -> lis
 
 def commitments_among(sentences: Sequence[tuple[str, str]]) -> list[Commitment]:
     """The commitments of the user among sentences that `typed_sentences` found."""
-    candidates = ((kind_of(bare), whole, bare) for whole, bare in sentences)
     return [
         Commitment(kind, whole)
-        for kind, whole, bare in candidates
-        if kind is not None and not is_reported(bare)
+        for whole, bare in sentences
+        if (kind := kind_of(bare)) is not None and not is_reported(bare)
     ]
 
 
@@ -878,10 +769,6 @@ MIN_WORD = 2
 MAX_CORRECTION = 300
 
 
-Sentence = tuple[str, str]
-"""A sentence, and the same with quotations masked."""
-
-
 class ReplacedValue(NamedTuple):
     """A later sentence that replaces a value in an earlier message."""
 
@@ -894,61 +781,53 @@ class ReplacedValue(NamedTuple):
 def superseded(
     inputs: Sequence[UserInput], rules: Iterable[UserInput] = ()
 ) -> tuple[list[UserInput], list[UserInput]]:
-    """The messages and the rules in them, each with the sentence that corrects a value in it, if a later one does.
-
-    Args:
-        inputs: The user's messages, oldest first.
-        rules: Sentences of them.
-    """
-    newest: dict[int, ReplacedValue] = {}
-    for correction in corrections_of(inputs):
-        newest[correction.at] = correction
+    """The user's messages, oldest first, and the rules in them, each with the sentence that corrects a value in it, if a later one does."""
+    newest = {correction.at: correction for correction in corrections_of(inputs)}
     marked = [
         _corrected(entry, newest[at]) if at in newest else entry for at, entry in enumerate(inputs)
     ]
-    return marked, [_marked_rule(rule, inputs, newest) for rule in rules]
+    rules_marked = []
+    for rule in rules:
+        for at, by in newest.items():
+            if rule.text in inputs[at].text and names_value(rule.text, by.old):
+                rule = _corrected(rule, by)
+                break
+        rules_marked.append(rule)
+    return marked, rules_marked
 
 
 def _corrected(entry: UserInput, by: ReplacedValue) -> UserInput:
     return replace(entry, corrected=by.sentence, corrected_by=by.number, corrected_value=by.old)
 
 
-def _marked_rule(
-    rule: UserInput, inputs: Sequence[UserInput], newest: Mapping[int, ReplacedValue]
-) -> UserInput:
-    for at, by in newest.items():
-        if rule.text in inputs[at].text and names_value(rule.text, by.old):
-            return _corrected(rule, by)
-    return rule
-
-
 def corrections_of(inputs: Sequence[UserInput]) -> list[ReplacedValue]:
-    """Each value of a message that a later one replaces, in the order of the later ones.
-
-    Args:
-        inputs: The user's messages, oldest first.
-    """
+    """Each value of a message of the user (oldest first) that a later one replaces, in the order of the later ones."""
     corrections: list[ReplacedValue] = []
     newest: dict[str, tuple[int, str]] = {}
-    typed = [_short(typed_sentences(entry.text)) for entry in inputs]
+    typed = [
+        [pair for pair in typed_sentences(entry.text) if len(pair[0]) <= MAX_CORRECTION]
+        for entry in inputs
+    ]
     for place, entry in enumerate(inputs):
         for whole, bare in typed[place]:
+            olds: list[tuple[int, str]] = []
             for old, binding in _replaced(whole, bare):
-                earlier = (at for at in range(place) if _names(typed[at], old, binding))
-                corrections += [ReplacedValue(at, old, whole, entry.number) for at in earlier]
+                olds += [(at, old) for at in range(place) if _names(typed[at], old, binding)]
             for what, value in _assigned(whole):
                 at, before = newest.get(what, (place, value))
                 if before != value and at != place:
-                    corrections.append(ReplacedValue(at, before, whole, entry.number))
+                    olds.append((at, before))
                 newest[what] = place, value
-            if _revises(bare):
-                for at, old in _revised(whole, typed[:place]):
-                    corrections.append(ReplacedValue(at, old, whole, entry.number))
+            if not _asks(bare) and (
+                _REVISES.first(bare) >= 0 or kind_of(bare) is CommitmentKind.CORRECTION
+            ):
+                olds += _revised(whole, typed[:place])
+            corrections += [ReplacedValue(at, old, whole, entry.number) for at, old in olds]
     return corrections
 
 
-def _short(sentences: Sequence[Sentence]) -> list[Sentence]:
-    return [pair for pair in sentences if len(pair[0]) <= MAX_CORRECTION]
+def _asks(bare: str) -> bool:
+    return bare.endswith(("?", "？"))
 
 
 def _names(sentences: Sequence[Sentence], value: str, binding: bool) -> bool:
@@ -961,14 +840,13 @@ def _names(sentences: Sequence[Sentence], value: str, binding: bool) -> bool:
     )
 
 
-# ---- a new value in place of one that the sentence does not name -----------------------------------
-
-
-def _revises(bare: str) -> bool:
-    """Whether a sentence says that something is different from what was said before."""
-    if bare.endswith(("?", "？")):
+def _binds(whole: str, bare: str) -> bool:
+    if _asks(bare):
         return False
-    return _REVISES.first(bare) >= 0 or kind_of(bare) is CommitmentKind.CORRECTION
+    return bool(_ORDER.match(bare) or kind_of(bare) is not None or rules_of(whole))
+
+
+# ---- a new value in place of one that the sentence does not name -----------------------------------
 
 
 def _revised(sentence: str, before: Sequence[Sequence[Sentence]]) -> list[tuple[int, str]]:
@@ -983,7 +861,7 @@ def _revised(sentence: str, before: Sequence[Sequence[Sentence]]) -> list[tuple[
         olds = [
             old
             for whole, bare in before[at]
-            if not bare.endswith(("?", "？")) and (about & _topics(whole) if about else at >= near)
+            if not _asks(bare) and (about & _topics(whole) if about else at >= near)
             for old, kind in _values(whole).items()
             if (old in left if left else kind in new.values() and old not in new)
             and not _is_left(whole, old)
@@ -997,15 +875,16 @@ def _said_otherwise(
     sentence: str, about: frozenset[str], before: Sequence[Sequence[Sentence]]
 ) -> list[tuple[int, str]]:
     """The everyday word that a sentence takes back, in the newest message that says nearly the same of the same thing."""
-    if not _TAKES_BACK.search(sentence):
+    taken_back = [match[0].lower() for match in _TAKES_BACK.finditer(sentence)]
+    if not taken_back:
         return []
-    weak = all(match[0].lower().startswith("make") for match in _TAKES_BACK.finditer(sentence))
+    weak = all(words.startswith("make") for words in taken_back)
     for at in range(len(before) - 1, -1, -1):
         for whole, bare in before[at]:
             words = _topics(whole)
             shared = len(words & about)
             alike = shared * 2 >= len(words) and (shared > 1 or not weak)
-            if alike and 2 <= len(words) <= MOST_TOPICS and not bare.endswith(("?", "？")):
+            if alike and 2 <= len(words) <= MOST_TOPICS and not _asks(bare):
                 on_topic = [word for word in _WORD.findall(whole) if _topics(word) & words]
                 return [(at, ([w for w in on_topic if not _topics(w) & about] or on_topic)[-1])]
     return []
@@ -1023,10 +902,9 @@ _TAKES_BACK = re.compile(
 
 def _values(sentence: str) -> dict[str, str]:
     """The values of a sentence, each with its kind."""
-    matches = (match for match in _ANY_VALUE.finditer(sentence))
     return {
         match[0]: match.lastgroup
-        for match in matches
+        for match in _ANY_VALUE.finditer(sentence)
         if match.lastgroup and not _NUMBERED.search(sentence, 0, match.start())
     }
 
@@ -1040,12 +918,6 @@ def _topics(sentence: str) -> frozenset[str]:
     """What a sentence is about: its words, without those of any sentence and without values."""
     words = _WORD.findall(_ANY_VALUE.sub(" ", sentence).lower())
     return frozenset(word.rstrip("s") for word in words) - _NO_TOPIC
-
-
-def _binds(whole: str, bare: str) -> bool:
-    if bare.endswith(("?", "？")):
-        return False
-    return bool(_ORDER.match(bare) or kind_of(bare) is not None or rules_of(whole))
 
 
 def names_value(text: str, value: str) -> bool:
@@ -1067,15 +939,16 @@ def _assigned(sentence: str) -> list[tuple[str, str]]:
 
 def _replaced(sentence: str, bare: str) -> list[tuple[str, bool]]:
     """The values that a sentence says to leave, each with whether it is an everyday word."""
-    if bare.endswith(("?", "？")):
+    if _asks(bare):
         return []
-    swaps = [next(filter(None, match.groups()), "") for match in _SWAP.finditer(sentence)]
-    values = [(value.strip("."), False) for value in swaps if _TELLING.search(value)]
-    if not values and (_ORDER.match(bare) or kind_of(bare) is not None):
-        plain = [next(filter(None, match.groups()), "") for match in _PLAIN_SWAP.finditer(sentence)]
-        values = [(value.strip("."), True) for value in plain if _is_thing(value)]
-    return values
+    values = [value for value in _swapped(_SWAP, sentence) if _TELLING.search(value)]
+    if values or not (_ORDER.match(bare) or kind_of(bare) is not None):
+        return [(value.strip("."), False) for value in values]
+    plain = _swapped(_PLAIN_SWAP, sentence)
+    things = (v for v in plain if len(v) >= MIN_WORD and v.lower() not in _NO_THING)
+    return [(value.strip("."), True) for value in things]
 
 
-def _is_thing(value: str) -> bool:
-    return len(value) >= MIN_WORD and value.lower() not in _NO_THING
+def _swapped(pattern: re.Pattern[str], sentence: str) -> list[str]:
+    """The value of each match, whichever group has it."""
+    return [next(filter(None, match.groups()), "") for match in pattern.finditer(sentence)]
