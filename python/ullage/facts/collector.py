@@ -23,6 +23,7 @@ from ullage.facts.model import (
     Origin,
     Previous,
     Statement,
+    Task,
     UserInput,
     WorkItem,
 )
@@ -298,14 +299,7 @@ def collect(items: Iterable[Item], *, first_index: int = 0) -> Facts:
 
 
 def note_inputs(items: Iterable[Item]) -> list[UserInput]:
-    """The sentences that may outlive a session, each once: typed by the user, in short messages of plain prose.
-
-    Args:
-        items: Messages or entries, oldest first.
-
-    Returns:
-        One input for each sentence, with the index and uuid of its message.
-    """
+    """The sentences that may outlive a session, each once, with the index and uuid of its message: typed by the user, in short messages of plain prose."""
     inputs: dict[str, UserInput] = {}
     for entry in collect(items).inputs:
         if entry.kind is Kind.PROMPT and entry.origin is Origin.USER:
@@ -607,11 +601,11 @@ class Collector:
             self._launched[launched_as(text) or opened.id] = first.target[:2000]
         self._log.ended(opened.calls, at, outcome, text)
         if outcome.ok is not None and acts(action, first.target):
-            tasks = self._board.open_subjects()
-            if tasks or self._open.has_open():
+            work = [*self._open.subjects(), *self._board.open_subjects()]
+            if work:
                 error = "" if outcome.ok else outcome.line[:ERROR_CHARS] or "no text"
                 result = Tried(opened.id, outcome.ok, error)
-                self._open.tried(opened.input_text, result, tasks)
+                self._open.calls.tried(work, opened.input_text, result)
         if not outcome.ok:
             return
         if (listed := listed_in(opened.call_input)) is not None:
@@ -790,7 +784,8 @@ def _decided(facts: Facts) -> Iterator[AgreedItem]:
 def _work(facts: Facts) -> Iterator[AgreedItem]:
     tasks = [(task, task.subject) for task in facts.tasks if task.subject]
     open_work = [(work, work.text) for work in (*facts.still_open, *facts.closed_work)]
-    for work, text in (*tasks, *open_work):
+    rows: list[tuple[Task | WorkItem, str]] = [*tasks, *open_work]
+    for work, text in rows:
         state, todo = AgreedState(work.state.value), CommitmentKind.TODO
         yield AgreedItem(
             todo, text, work.origin, work.index, state, call=work.call, error=work.error

@@ -62,11 +62,7 @@ MAX_COMMAND = 2_000
 
 
 def command_heads(command: str) -> list[str]:
-    """The programs of a shell command with their subcommands: `git push`, `npm run build`.
-
-    Args:
-        command: What a shell runs; what follows `cd` and the like is a place, not a subcommand.
-    """
+    """The programs of a shell command with their subcommands: `git push`, `npm run build`; what follows `cd` and the like is a place."""
     heads: dict[str, None] = {}
     for head in _HEAD.findall(_TYPED.sub(" ", command[: 2 * MAX_COMMAND])[:MAX_COMMAND]):
         words = head.split(" ")
@@ -92,7 +88,9 @@ def urls_in(text: str) -> list[str]:
 
 def commits_in(text: str) -> list[tuple[str, str, str]]:
     """What `git commit` reports: branch, hash, subject."""
-    return _COMMIT_LINE.findall(text) if "] " in text else []
+    if "] " not in text or not (text.startswith("[") or "\n[" in text):
+        return []
+    return _COMMIT_LINE.findall(text)
 
 
 # The lines in which a summary lists names, and how the next compaction reads them again.
@@ -126,16 +124,12 @@ _HOME = re.compile(r"^- (?:Names in|Options of) ([^:\n]{1,400}): (.{1,20000})$",
 
 def plain(summary: str) -> str:
     """A summary with its lists of paths written out and without the lists that `homes_in` returns."""
-    text = (
-        _HOME.sub("", summary)
-        if "- Names in " in summary or "- Options of " in summary
-        else summary
-    )
-    return _UNDER.sub(_whole, text) if "- Paths under " in text else text
+    text = _HOME.sub("", summary)
 
+    def whole(line: re.Match[str]) -> str:
+        return "\n".join(f"{line[1]}/{path}" for path in line[2].split(", "))
 
-def _whole(line: re.Match[str]) -> str:
-    return "\n".join(f"{line[1]}/{path}" for path in line[2].split(", "))
+    return _UNDER.sub(whole, text)
 
 
 def homes_in(summary: str) -> list[tuple[str, str]]:
@@ -156,18 +150,12 @@ def _lists() -> dict[str, frozenset[str]]:
 
 
 def is_well_known(name: str, kind: NameKind) -> bool:
-    """Whether a name is general knowledge, as opposed to one of a repository's own.
-
-    Example:
-        >>> is_well_known("fmt.Errorf", NameKind.SYMBOL), is_well_known("cfg.Source", NameKind.SYMBOL)
-        (True, False)
-    """
+    """Whether a name is general knowledge, as opposed to one of a repository's own."""
     lists = _lists()
     if kind is NameKind.SYMBOL:
         if name in lists["names"]:
             return True
-        root = _ROOT_END.search(name) if "." in name or "::" in name else None
-        return root is not None and name[: root.start()] in lists["roots"]
+        return ("." in name or "::" in name) and _ROOT_END.split(name, 1)[0] in lists["roots"]
     if kind is NameKind.COMMAND:
         return name.partition(" ")[0] in lists["programs"]
     if kind is NameKind.OPTION:

@@ -85,7 +85,10 @@ def looks_like_summary(text: str) -> bool:
 
 def strip_draft(text: str) -> str:
     """A model's response without its draft: the contents of `<summary>`, or everything except the draft."""
-    body = _after_draft(_plain_tags(text))
+    for opening, variant in ((_DRAFT, _DRAFT_VARIANT), (_SUMMARY, _SUMMARY_VARIANT)):
+        if opening not in text:  # where tags stand only in capitals or with attributes
+            text = variant.sub(lambda tag: f"<{tag[1]}{tag[2].lower()}>", text)
+    body = _after_draft(text)
     blocks = [
         without for block in _blocks(body) if (without := _INNER_DRAFT.sub("", block).strip())
     ]
@@ -93,14 +96,6 @@ def strip_draft(text: str) -> str:
         return body.strip()
     # A summary of work on HTML may contain the tag itself: the block with the most sections is used.
     return max(reversed(blocks), key=lambda block: len(parse_sections(block)))
-
-
-def _plain_tags(text: str) -> str:
-    """With the tags of a response in their plain form, where it has them only in capitals or with attributes."""
-    for opening, variant in ((_DRAFT, _DRAFT_VARIANT), (_SUMMARY, _SUMMARY_VARIANT)):
-        if opening not in text:
-            text = variant.sub(lambda tag: f"<{tag[1]}{tag[2].lower()}>", text)
-    return text
 
 
 def _after_draft(text: str) -> str:
@@ -147,10 +142,7 @@ def _number_of(line: str) -> tuple[int, str]:
 
 
 def parse_sections(text: str) -> dict[int, str]:
-    """The sections of a summary by number; wording, marks and order of the headings may vary.
-
-    Lines inside code fences are never headings. Text before the first heading is dropped.
-    """
+    """The sections of a summary by number; wording, marks and order of the headings may vary. Text before the first heading is dropped."""
     lines_by_number: dict[int, list[str]] = {}
     current, fence = 0, ""
     for line in text.split("\n"):
@@ -172,7 +164,10 @@ def parse_summary(text: str) -> Previous:
     """The sections of a summary message by Ullage or another tool."""
     from ullage.facts.model import Previous
 
-    body = text.rpartition(f"\n{CLOSING}")[0] or _without_client_words(text)
+    body = text.rpartition(f"\n{CLOSING}")[0]
+    if not body:
+        ends = [place for words in CLIENT_WORDS if (place := text.rfind(words)) >= 0]
+        body = text[: min(ends)] if ends else text
     if not text.lstrip().startswith((OPENING, BRIEF_OPENING)):
         body = strip_draft(body)  # Ullage's has none, and may quote such tags
         body = _DRAFT_IN_WORDS.sub("", body, count=1)
@@ -180,7 +175,7 @@ def parse_summary(text: str) -> Previous:
     parsed = _parse_notes(written) if holds_notes(text) else parse_sections(written)
     inputs, remaining = _kept_by_code(by_code)
     if parsed and remaining:
-        parsed[5] = "\n".join(part for part in (parsed.get(5, ""), remaining) if part)
+        parsed[5] = "\n".join(filter(None, (parsed.get(5, ""), remaining)))
     texts, numbers = tuple(text for _, text in inputs), tuple(number for number, _ in inputs)
     sections = tuple(sorted(parsed.items()))
     return Previous(body, sections, kept_inputs=texts, kept_numbers=numbers)
@@ -193,11 +188,6 @@ CLIENT_WORDS = (
 )
 """How the client's own words begin that follow its summary, one of them on a line of its own. Source: requests of Claude Code 2.1.330;
 the last wording is that of versions before 2.1."""
-
-
-def _without_client_words(text: str) -> str:
-    ends = [place for words in CLIENT_WORDS if (place := text.rfind(words)) >= 0]
-    return text[: min(ends)] if ends else text
 
 
 _OF_NOTES = {
@@ -237,28 +227,29 @@ def _parse_notes(body: str) -> dict[int, str]:
     return {number: "\n".join(lines).strip("\n") for number, lines in lines_by_number.items()}
 
 
-def _kept_by_code(text: str) -> tuple[tuple[tuple[int, str], ...], str]:
+def _kept_by_code(text: str) -> tuple[list[tuple[int, str]], str]:
     """The user messages that code appended to a summary with their numbers, oldest first, and its other lines."""
     rows: list[str] = []
     remaining: list[str] = []
     fence = ""
     for line in text.split("\n"):
-        opened = re.match(r"^(`{3,})text\s*$", line)
-        if fence or (opened and rows and not remaining):
+        opened = _OPENS_TEXT.match(line)
+        if fence:
             rows[-1] += f"\n{line}"
-            fence = (
-                "" if fence and line.strip() == fence else fence or (opened[1] if opened else "")
-            )
+            fence = "" if line.strip() == fence else fence
+        elif opened and rows and not remaining:
+            rows[-1] += f"\n{line}"
+            fence = opened[1]
         elif line.startswith(KEPT_INPUT) and not remaining:
             rows.append(line.removeprefix(KEPT_INPUT))
         elif line.strip():
             remaining.append(line)
-    numbered = sorted(rows, key=lambda row: int(re.match(r"\d*", row)[0] or 0))  # type: ignore[index]
-    return tuple(message for row in numbered for message in read_numbered_messages(row)), "\n".join(
-        remaining
-    )
+    rows.sort(key=lambda row: int(re.match(r"\d*", row)[0] or 0))  # type: ignore[index]
+    messages = [message for row in rows for message in read_numbered_messages(row)]
+    return messages, "\n".join(remaining)
 
 
+_OPENS_TEXT = pattern(r"^(`{3,})text\s*$")
 _RUN = pattern(r"`{3,}|~{3,}")
 _ITEM = pattern(
     r"^(\d{1,6})\. ?(?:\((?:(?:asked|proposed): “[^”\n]*”|(?:“[^”\n]{1,60}” )?replaced by (?:message \d{1,6}|a later message)(?:: “[^”\n]*”)?|refusing a tool call|\d{1,6} times)\) ?){0,3}(.*)$"
@@ -284,10 +275,7 @@ def holds_message(summary: str, text: str) -> bool:
 def user_message(number: int, text: str, about: str = "") -> str:
     """One row of section 6; several lines are fenced, so that they stay verbatim.
 
-    Args:
-        number: From 1.
-        text: The user's words.
-        about: The question that they answer, as `(asked: “…”)`, or what was proposed, as `(proposed: “…”)`; empty if none.
+    `about`: the question that the words answer, as `(asked: “…”)`, or what was proposed, as `(proposed: “…”)`; empty if none.
     """
     lead = f"{number}. {about} " if about else f"{number}. "
     # A bare line would lose leading or trailing white space.
@@ -337,7 +325,7 @@ def read_numbered_messages(section: str) -> list[tuple[int, str]]:
                 block.append(line)
             continue
         item = _ITEM.match(line)
-        opened = re.match(r"^(`{3,})text\s*$", line)
+        opened = _OPENS_TEXT.match(line)
         if item:
             numbers.append(int(item[1]))
             texts.append(item[2])
@@ -418,21 +406,13 @@ def _compaction_items_blocks(item: Item) -> Sequence[Any]:
 def newest_item(
     messages: Sequence[Item], ledger: core.Ledger | None = None
 ) -> CompactionItem | None:
-    """The newest provider's item of a conversation; `None`: there is none.
-
-    Args:
-        messages: Bare messages of the internal view, or entries.
-        ledger: Of exactly these messages; `None`: each is looked into.
-    """
+    """The newest provider's item of a conversation; `None`: there is none. `ledger`: of exactly these messages; `None`: each is looked into."""
     places = range(len(messages)) if ledger is None else ledger.with_kinds(*_KINDS)
     for at in reversed(places):
         item = messages[at]
         # A view is asked several times by a level that acts: bare messages are looked into here.
-        content = (
-            item.get("content")
-            if type(item) is dict and "role" in item
-            else _compaction_items_blocks(item)
-        )
+        bare = type(item) is dict and "role" in item
+        content = item.get("content") if bare else _compaction_items_blocks(item)
         for block in reversed(content) if isinstance(content, list) else ():
             kind = block.get("type") if type(block) is dict else "compaction"
             if (kind == "compaction" or kind == "foreign") and family_of(block):

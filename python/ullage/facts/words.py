@@ -776,7 +776,7 @@ def flat_text(value: Any, depth: int = 0) -> str:
 _NO_WORDS = Words("", Kind.NONE)
 
 
-def is_user_input(item: object) -> bool:
+def is_user_input(item: Any) -> bool:
     """Whether the user wrote (part of) this message."""
     if role_of(item) != "user" or is_hidden(item) or author_of(item):
         return False
@@ -916,11 +916,11 @@ def standing_in(item: Any) -> list[Standing]:
     if role == "assistant" or _is_one_result(item) or is_hidden(item):
         return []  # hidden: of a log, whose client puts such texts in again by itself
     if role == "system":
-        text = text_of(item)
-        pieces = [piece for piece in pieces_of(text) if piece.text.strip()]
+        whole = text_of(item)
+        pieces = [piece for piece in pieces_of(whole) if piece.text.strip()]
         named = [name for piece in pieces for name in piece.about if all(p.about for p in pieces)]
-        about = frozenset(named or standing_parts(text) or [text])
-        return [Standing(about, {"type": "text", "text": text})] if text.strip() else []
+        about = frozenset(named or standing_parts(whole) or [whole])
+        return [Standing(about, {"type": "text", "text": whole})] if whole.strip() else []
     texts: list[Standing] = []
     for block in blocks_of(item) if role == "user" else ():
         text = block.get("text") if block.get("type") in TEXT_TYPES else None

@@ -15,6 +15,7 @@ from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import ClassVar, NamedTuple
 
+from ullage._engine import core
 from ullage._lazy import orjson
 from ullage.effects import Effect, Flow, LetOthersRun, drive
 from ullage.exceptions import InvalidPolicy
@@ -37,7 +38,6 @@ from ullage.facts.tallies import (
     command_parts,
     command_steps,
     folder_of,
-    is_framing,
     only_looks,
     same_folder,
 )
@@ -532,7 +532,7 @@ def _without_frame(text: str) -> str:
     """A result without the lines that a tool writes above each."""
     rows = text.split("\n")
     first = next(
-        (at for at, row in enumerate(rows) if row.strip() and not is_framing(row.strip())),
+        (at for at, row in enumerate(rows) if row.strip() and not core.is_framing(row.strip())),
         len(rows),
     )
     return "\n".join(rows[first:]).rstrip()
@@ -737,7 +737,7 @@ def _rows(step: ToolStep) -> str:
     lines = [
         row
         for row in (line.strip() for line in _both_ends(step.output).split("\n"))
-        if row and not is_framing(row)
+        if row and not core.is_framing(row)
     ]
     telling = list(dict.fromkeys(row[:160] for row in lines if _TELLING.search(row)))
     # What a test asserts, before what the program under test logged.
