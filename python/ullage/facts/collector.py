@@ -31,7 +31,6 @@ from ullage.facts.names import command_heads, commits_in, homes_in, plain, urls_
 from ullage.facts.rules import (
     CommitmentKind,
     ReplacedValue,
-    SearchedPatterns,
     Strength,
     commitments_in,
     corrections_of,
@@ -39,6 +38,7 @@ from ullage.facts.rules import (
     is_talk,
     names_value,
     note_rules,
+    patterns,
     rules_in,
     rules_of,
     superseded,
@@ -196,17 +196,6 @@ def chosen_option(reply: str, offers: Sequence[str]) -> str:
 
 
 SCANNED = 40_000
-_DECIDED = (
-    r"\bdecision(?:\s?:| is| was) |\b(?:(?:we|i)(?:['’]ve| have)? (?:have )?(?:decided|agreed|settled|chosen|chose|opted|went (?:with|for))|decided (?:to|on|against)|"
-    r"(?:we|i)(?:['’]ll| will| shall) (?:use|go with|keep|stick|drop|switch)|going with|settled on|agreed (?:to|on|that)|"
-    r"wir (?:haben|nehmen)|entschieden|beschlossen)\b"
-)
-_OPEN = (
-    r"^[\s>*-]{0,8}(?:\[ \]\s?\S|(?:todo|fixme|open|remaining|left to do|still (?:to do|open)|not yet done|outstanding|follow[- ]ups?|next steps?)\b\s?[:(-])|"
-    r"(?<![\w`/-])(?:TODO|FIXME)\b(?! comment|[`-])|\bstill (?:need|needs|have|has) to\b(?!\W*$)|\bremains to be\b|\bnot yet (?:done|implemented|covered|tested)\b|"
-    r"\bleft (?:open|undone|to do)\b"
-)
-_SETTLES = SearchedPatterns((_DECIDED, _OPEN))
 MIN_SENTENCE, MAX_SENTENCE = 8, 300
 
 
@@ -220,7 +209,7 @@ def findings(text: str) -> tuple[list[str], list[str]]:
     parts = _sentences(text)
     for part, following in zip(parts, [*parts[1:], ""], strict=False):
         if not part.endswith("?") and not _TAKES_BACK.match(following):
-            for place in _SETTLES.matching(part):
+            for place in patterns().findings.matching(part):
                 if " OR " not in part if place == 0 else not _BEGINS.match(part):
                     sentences[place].append(part)
     return sentences[0][:MOST_DECIDED], sentences[1][:MOST_OPEN]

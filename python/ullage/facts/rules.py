@@ -534,7 +534,7 @@ def rules_in(sentences: Sequence[Sentence]) -> list[UserRule]:
     rules = []
     for whole, bare in sentences:
         if MIN_RULE <= len(whole) <= MAX_RULE and not bare.endswith(("?", "？")):
-            place = _patterns().rules.first(bare)
+            place = patterns().rules.first(bare)
             if place >= 0 and not is_reported(bare):
                 rules.append(UserRule(whole, _STRENGTHS[place]))
     return rules
@@ -569,7 +569,7 @@ def note_rules(text: str) -> list[str]:
         if MIN_RULE <= len(whole) <= MAX_NOTE_RULE
         and _COVER not in bare
         and not bare.endswith(("?", "？"))
-        and _patterns().imperative.search(bare)
+        and patterns().imperative.search(bare)
         and not _NOT_A_NOTE.search(whole)
         and not is_reported(bare)
     ]
@@ -610,34 +610,42 @@ _OF_ASSISTANT = frozenset((CommitmentKind.DECISION, CommitmentKind.TODO))
 _QUESTIONS = ("?", "？", "؟")
 
 
-class _Patterns(NamedTuple):
+class Patterns(NamedTuple):
+    """What `commitments.toml` holds, one alternative a line."""
+
     kinds: tuple[CommitmentKind | None, ...]  # `None`: what binds nobody, which is asked first
     sentences: SearchedPatterns
     yes: re.Pattern[str]
     no: re.Pattern[str]
     rules: SearchedPatterns  # by `_STRENGTHS`
     imperative: re.Pattern[str]
+    findings: SearchedPatterns  # of responses: decisions, open work
+    content: SearchedPatterns  # one of these says something
+    nothing: re.Pattern[str]
 
 
 @cache
-def _patterns() -> _Patterns:
-    """What `commitments.toml` holds, one alternative a line."""
+def patterns() -> Patterns:
+    """All of them, made when they are first needed."""
     path = Path(__file__).with_name("commitments.toml")
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     kinds = tuple(CommitmentKind(name) for name in data["order"])
     texts = [_either("\n".join(data[name].values())) for name in ("not_binding", *data["order"])]
-    rules, answers = data["rules"], data["answer"]
+    rules, answers, content = data["rules"], data["answer"], data["content"]
     yes, no = (
         re.compile(rf"\W*(?:(?:{_either(answers[name])})(?=\W|$)[\W_]*){{1,4}}", re.IGNORECASE)
         for name in ("yes", "no")
     )
-    return _Patterns(
+    return Patterns(
         (None, *kinds),
         SearchedPatterns(texts),
         yes,
         no,
-        SearchedPatterns((_either(rules["lasting"]), _either(rules["constraint"]))),
+        SearchedPatterns([_either(rules[name]) for name in ("lasting", "constraint")]),
         re.compile(_either(rules["imperative"]), re.IGNORECASE),
+        SearchedPatterns([_either(data["findings"][name]) for name in ("decided", "open")]),
+        SearchedPatterns([_either(content[name]) for name in ("tells", "requests")]),
+        re.compile(rf"\W*(?:(?:{_either(content['nothing'])})\W*){{1,3}}", re.IGNORECASE),
     )
 
 
@@ -653,9 +661,9 @@ def kind_of(sentence: str) -> CommitmentKind | None:
     text = sentence.strip()
     if not MIN_SENTENCE <= len(text) <= MAX_SENTENCE or text.endswith(_QUESTIONS):
         return None
-    patterns = _patterns()
-    place = patterns.sentences.first(text)
-    return patterns.kinds[place] if place >= 0 else None
+    by_kind = patterns()
+    place = by_kind.sentences.first(text)
+    return by_kind.kinds[place] if place >= 0 else None
 
 
 def is_answer(text: str) -> CommitmentKind | None:
@@ -663,10 +671,10 @@ def is_answer(text: str) -> CommitmentKind | None:
     reply = text.strip()
     if not reply or len(reply) > MAX_ANSWER or reply.endswith(_QUESTIONS):
         return None
-    patterns = _patterns()
-    if patterns.no.fullmatch(reply):
+    by_kind = patterns()
+    if by_kind.no.fullmatch(reply):
         return CommitmentKind.DENIAL
-    return CommitmentKind.APPROVAL if patterns.yes.fullmatch(reply) else None
+    return CommitmentKind.APPROVAL if by_kind.yes.fullmatch(reply) else None
 
 
 def commitments_in(text: str, *, by_user: bool = True, answers: str = "") -> list[Commitment]:
