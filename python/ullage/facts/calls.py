@@ -37,7 +37,6 @@ _BY_WORD = {
     "skills": "skills", "subagent": "agents", "subagents": "agents",
 }  # fmt: skip
 _ASKS = frozenset({"user", "human", "question", "questions"})
-
 _LAST_PART = pattern(r"^.*(?:__|[./:])(?=[^_./:])", re.DOTALL)
 _WORD = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+")
 
@@ -75,7 +74,6 @@ def matches(name: str, wanted: Iterable[str]) -> bool:
 
 
 MAX_CALLS = 40
-
 _STRING = r'"(?P<{0}>(?:[^"\\]|\\.){{0,100000}})"'
 _PATCH = pattern(
     r'"(?P<patch>\*\*\* Begin Patch(?:[^"\\]|\\.){0,400000}+)(?:"|\\?\Z)|`(?P<raw>\*\*\* Begin Patch[^`]{0,400000}+)(?:`|\Z)'
@@ -87,8 +85,8 @@ PLAN_CHARS = 20_000
 _STEP = pattern(
     r"""["']?step["']?\s*:\s*"((?:[^"\\]|\\.){1,2000})"\s*,\s*["']?status["']?\s*:\s*["'](\w{1,40})["']"""
 )
+# The command that a call asks for more, which Codex names first.
 _RUNNING = pattern(r"""\s*\{\s*["']?(?:session|cell|task)_id["']?\s*:\s*["']?(\w{1,80})""")
-"""The command that a call asks for more, which Codex names first."""
 
 
 def calls_in_script(text: str) -> list[tuple[str, Any]]:

@@ -150,21 +150,16 @@ def tool_references(item: Any) -> list[str]:
     return [name for name in names if name]
 
 
-OFFERED = 3
-"""Newest texts of the assistant in which a chosen option is looked for."""
-
+OFFERED = 3  # newest texts of the assistant in which a chosen option is looked for
+# Characters of a message that chooses an option, of one that names only its number or letter, and of the option.
 MAX_CHOICE, MAX_BARE_CHOICE, MAX_OPTION = 400, 60, 600
-"""Characters of a message that chooses an option, of one that names only its number or letter, and of the option."""
-
 _NAMED = re.compile(
     r"\b(?:option|approach|choice|variant|alternative|proposal)s? #?(\d{1,2}|[A-H])\b", re.I
 )
 _BARE = re.compile(
     r"(?:^|\b(?:go with|let['’]?s (?:try|do|go with|take)|try|take|do|pick|choose|prefer|want|think)) ?#?(\d{1,2}|[A-H]|^[a-h])(?=\W|$)"
 )
-_LISTS = re.compile(r"\s*\d{1,2}[.)]\s+\S")
-"""A list of the user's own: "1. it happened twice"."""
-
+_LISTS = re.compile(r"\s*\d{1,2}[.)]\s+\S")  # a list of the user's own: "1. it happened twice".
 _OFFER = r"^[#>*_\s-]{{0,8}}(?:(?:option|approach|choice|variant|alternative|proposal|scenario|design|version|plan) ){}#?[*_(]{{0,3}}{}[*_]{{0,2}}[.):\]—–-]"
 
 
@@ -215,17 +210,13 @@ def findings(text: str) -> tuple[list[str], list[str]]:
     return sentences[0][:MOST_DECIDED], sentences[1][:MOST_OPEN]
 
 
+# What follows a sentence that no longer holds.
 _TAKES_BACK = re.compile(r"\W*(?:actually|wait|hmm|on second thought|no[,.])\b", re.I)
-"""What follows a sentence that no longer holds."""
+# How a sentence begins that says what the assistant does next, in small letters; part of a pattern.
 WILL = r"(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b"
-"""How a sentence begins that says what the assistant does next, in small letters; part of a pattern."""
-
+# What the assistant is about to do is not what it leaves open, nor what it ticks off.
 _BEGINS = re.compile(rf"[\s>*-]{{0,8}}(?:[✅✓✔☑]|\[x\]|~~)|\W*{WILL}", re.I)
-"""What the assistant is about to do is not what it leaves open, nor what it ticks off."""
-
 MOST_DECIDED, MOST_OPEN = 3, 8
-
-
 _FIGURE = re.compile(
     r"(?<![\w.,#:/@~-])[$€£]?(?:\d{1,3}(?:[,_]\d{3})+(?:\.\d{1,9})?|\d{3,12}|\d{1,12}\.\d{1,9}|"
     r"\d{1,12}(?=[ \u00a0]?(?:%|percent|[µmn]?s\b|[kKMGT]i?B\b|seconds?\b|minutes?\b|hours?\b|days?\b|times\b|x\b)))"
@@ -252,23 +243,17 @@ def figures(text: str) -> list[str]:
     ][:4]
 
 
-NAMES_CHARS = 20_000
-"""Characters of one text that are searched for names: half at each end."""
-
+NAMES_CHARS = 20_000  # characters of one text that are searched for names: half at each end
 _SHORT_ANSWER = 300
+# A reply that means what was said just before it, if nothing was asked: "yes, let's do that".
 _POINTS = re.compile(
     r"(?:(?:ok(?:ay)?|yes|yeah|yep|sure|great|cool|nice|perfect)\b[,.!]? )?(?:please |then )?"
     r"(?:(?:let['’]?s|can (?:we|you)|please|just) )?(?:do|add|try|build|fix|implement|change|use|run) (?:that|it|this|both|those|these)\b[^\n]{0,20}",
     re.I,
 )
-"""A reply that means what was said just before it, if nothing was asked: "yes, let's do that"."""
-
-
+# Different ones from which some may be small talk in the form of a rule, which binds nobody; fewer take little room.
 MANY_RULES = 6
-"""Different ones from which some may be small talk in the form of a rule, which binds nobody; fewer take little room."""
-
-ERROR_CHARS = 120
-"""Of the line of an error that stands next to the work that failed."""
+ERROR_CHARS = 120  # of the line of an error that stands next to the work that failed
 
 
 def collect(items: Iterable[Item], *, first_index: int = 0) -> Facts:

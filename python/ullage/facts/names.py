@@ -28,6 +28,7 @@ class NameKind(StrEnum):
     COMMAND = "command"
 
 
+# By the numbers of the core.
 KINDS = (
     NameKind.PATH,
     NameKind.COMMIT,
@@ -36,8 +37,6 @@ KINDS = (
     NameKind.SYMBOL,
     NameKind.OPTION,
 )
-"""By the numbers of the core."""
-
 _COMMIT_LINE = re.compile(r"^\[(\S+)(?: \([\w -]+\))? ([0-9a-f]{7,40})\] (.{1,160})$", re.MULTILINE)
 _URL = re.compile(r"https?://[^\s<>\"'`\\\[\](){}|^]{4,300}")
 
@@ -51,12 +50,11 @@ _HEAD = re.compile(
     r"(?:^|&&|\|\||[;|\n(])[ \t]*(?:[A-Z_]+=\S+ )*(?:sudo |time |exec |xargs )?"
     r"([a-z][\w.+-]{0,40} [a-z][\w:.-]{0,40}(?: [a-z][\w:.-]{0,40})?)"
 )
+# A text inside a command, such as the message of a commit: none of its lines is run.
 _TYPED = re.compile(
     r"<<-?[ \t]{0,4}['\"]?(?P<end>\w{1,40})['\"]?[^\n]*\n(?:.*?\n)??[ \t]*(?P=end)\b|\"(?:[^\"\\\n]|\\.){0,400}\n(?:[^\"\\]|\\.){0,4000}\"|'[^'\n]{0,400}\n[^']{0,4000}'",
     re.DOTALL,
 )
-"""A text inside a command, such as the message of a commit: none of its lines is run."""
-
 _RUNNERS = frozenset({"run", "exec", "tool", "x", "-m"})
 MAX_COMMAND = 2_000
 
@@ -107,9 +105,7 @@ LABELS = {
     NameKind.URL: "- Addresses",
 }
 WELL_KNOWN = "- Well-known names in use"
-LINES = (*LABELS.values(), WELL_KNOWN)
-"""How the lines begin."""
-
+LINES = (*LABELS.values(), WELL_KNOWN)  # how the lines begin
 _JOINS = {NameKind.PATH: "under", NameKind.SYMBOL: "in", NameKind.OPTION: "of"}
 
 

@@ -66,21 +66,14 @@ class SearchedPatterns:
 # a ruler on both sides, a line that announces it. What they are is in `pasted.toml`. In case of doubt a line was pasted.
 
 
+# Characters of a message that are read, half at each end: more is read only in the middle of a paste.
 MOST_CHARS = 200_000
-"""Characters of a message that are read, half at each end: more is read only in the middle of a paste."""
-
-MOST_LINES = 8_000
-"""Lines of it, half at each end, so that a paste of short lines takes no longer."""
-
+MOST_LINES = 8_000  # lines of it, half at each end, so that a paste of short lines takes no longer
+# Characters of a line in which a mark may stand; of a line that announces something, its last ones.
 MOST_IN_LINE = 300
-"""Characters of a line in which a mark may stand; of a line that announces something, its last ones."""
-
-_CUT = "\x00"
-"""A line in place of a fence or an element."""
-
-
+_CUT = "\x00"  # a line in place of a fence or an element
+# Stands for an element amid a line: without it the sentence around it would lose its object.
 ELEMENT = "\x01"
-"""Stands for an element amid a line: without it the sentence around it would lose its object."""
 
 
 class _Mark(IntEnum):
@@ -379,9 +372,7 @@ def _is_csv(lines: Sequence[str]) -> bool:
 
 _SHOWN = frozenset((_Mark.MACHINE, _Mark.SHOWN, _Mark.BOX))
 SHORT_LINE = 90
-HEADING_SLACK = 2
-"""Characters by which the line under a heading may differ from it."""
-
+HEADING_SLACK = 2  # characters by which the line under a heading may differ from it
 _RULER = re.compile(r"[ \t]*(?:([-=_*~#+.─═━])(?:[ ]?\1){2,}|[─═━]{3,})[ \t]*$")
 _TITLED_RULER = re.compile(
     r"[ \t]*[-=_~+]{3,}[ \t]*([^\s\-=_~+][^\n]{0,120}?)[ \t]*[-=_~+]{2,}[ \t]*$"
@@ -396,10 +387,10 @@ _SPEAKER = re.compile(
 )
 _CAPITAL = r"[A-ZÀ-ÖØ-ÞА-ЯЁ](?:[^\W\d_]|[.'’-]){0,20}"
 _NAME = re.compile(rf"{_CAPITAL}(?: {_CAPITAL}){{0,2}}")
+# Somebody's name and a colon.
 _NAMED = re.compile(
     rf"[ \t]*(?:\*\*|\[|@)?({_CAPITAL}(?: {_CAPITAL}){{0,2}})(?:\*\*|\])?[ \t]*(?:\([^)\n]{{1,30}}\))?(?:\*\*)?[ \t]*(?::|：)(?:\*\*)?[ \t]+\S"
 )
-"""Somebody's name and a colon."""
 _HOLD = re.compile(r"\b(?:are|is|apply|applies|hold|gelten|gilt|sind)\b", re.IGNORECASE)
 _WORKS_ON = re.compile(
     r"[ \t]*(?:(?:please|pls|can you|could you|bitte)[ \t,]+)*(?:summari[sz]|translat|proofread|rephras|paraphras|reword|rewrit|transcrib|shorten|polish|tl;?dr|fasse|übersetz|traduis|résum|traduc|resum)",
@@ -418,13 +409,10 @@ _HEADER = {
     )
     for mark in ",;\t"
 }
-
 MAX_RULE = 400
 MIN_RULE = 8
-
+# Maximum characters of a message from which a note is taken: longer ones contain more than a rule.
 MAX_NOTE_MESSAGE = 400
-"""Maximum characters of a message from which a note is taken: longer ones contain more than a rule."""
-
 MAX_NOTE_RULE = 240
 
 
@@ -444,13 +432,9 @@ class UserRule(NamedTuple):
 
 # ---- sentences ------------------------------------------------------------------------------------
 
-Sentence = tuple[str, str]
-"""A sentence, and the same with quotations masked."""
-
+Sentence = tuple[str, str]  # a sentence, and the same with quotations masked
 _QUOTES = {**_OPENERS, "`": "`", "'": "'"}
 _COVER = "\x00"
-
-
 _ASCII_QUOTES = tuple(mark for mark in _QUOTES if mark.isascii())
 _QUOTE = re.compile(f"[{''.join(_QUOTES)}]")
 
@@ -488,8 +472,8 @@ def _quoted_to(text: str, at: int) -> int:
 
 _BREAK = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
 _WIDE_END = re.compile("[。！？]")
+# The same for a text without wide marks: it begins with what is looked for quickly.
 _BREAK_AT_BLANKS = re.compile(r"\s(?:(?<=[.!?]\s)\s*|(?<=\n))")
-"""The same for a text without wide marks: it begins with what is looked for quickly."""
 
 
 def sentences(text: str) -> list[Sentence]:
@@ -517,10 +501,10 @@ def typed_sentences(text: str) -> list[Sentence]:
 
 # ---- which sentences bind -------------------------------------------------------------------------
 
+# A lasting note must not send anything anywhere or run anything.
 _NOT_A_NOTE = re.compile(
     r"https?://|[|`]|&&|\$\(|[\w.+-]{1,64}@[\w-]{1,64}\.|\b(?:curl|wget|sudo|eval|base64)\b", re.I
 )
-"""A lasting note must not send anything anywhere or run anything."""
 _LISTED = re.compile(r"#|[-*+•][ \t]|\d{1,3}[.)][ \t]")
 
 
@@ -603,9 +587,7 @@ class Commitment(NamedTuple):
 
 
 MIN_SENTENCE, MAX_SENTENCE = 3, 400
-MAX_ANSWER = 120
-"""Characters of a reply that may be nothing but an approval or a denial."""
-
+MAX_ANSWER = 120  # characters of a reply that may be nothing but an approval or a denial
 _OF_ASSISTANT = frozenset((CommitmentKind.DECISION, CommitmentKind.TODO))
 _QUESTIONS = ("?", "？", "؟")
 
@@ -716,14 +698,14 @@ _SWAP = re.compile(
     + r"|\b(?:not|n['’]t) (?:\w+ ){0,2}?" + _VALUE.format("old6") + r" any ?more\b",
     re.IGNORECASE,
 )  # fmt: skip
+# Orders to take one thing for another, which also name it by an everyday word.
 _PLAIN_SWAP = re.compile(
     r"\b(?:use|take|choose|pick|go with|switch to|change to|move to|stick to|write|call)\b[^.!?\n]{1,60}? instead of (?:the |an? )?" + _VALUE.format("old1")
     + r"(?:[ .,;!]|$)|\b(?:switch|change|move|migrate)\b[^.!?\n]{0,60}? from (?:the |an? )?" + _VALUE.format("old2") + r" to [\w`\"“]"
     + r"|\breplace (?:the |an? )?" + _VALUE.format("old3") + r" (?:with|by) [\w`\"“]",
     re.IGNORECASE,
 )  # fmt: skip
-"""Orders to take one thing for another, which also name it by an everyday word."""
-
+# Wordings that take back what was said before, without its value.
 _REVISES = SearchedPatterns(
     (
         (
@@ -735,20 +717,17 @@ _REVISES = SearchedPatterns(
         ),
     )
 )
-"""Wordings that take back what was said before, without its value."""
-
+# A value, by the kind that it shares with what replaces it.
 _ANY_VALUE = re.compile(
     r"(?<![\w/@.:-])(?:(?P<option>--?[A-Za-z][\w-]{1,40})|(?P<name>@[\w-]{1,40})|(?P<address>[a-z]{2,8}://\S{1,80}[\w/])|(?P<date>\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4})|"
     r"(?P<path>[~.]{0,2}(?:/[\w.@~-]{1,40}){1,8}/?|[\w.@~-]{1,40}(?:/[\w.@~-]{1,40}){1,8})(?<!\.)|(?P<number>[$€£]?\d{1,12}(?:[.,:]\d{1,9}){0,4}[%a-z]{0,3})|"
     r"(?P<file>[\w-]{1,40}(?:\.[A-Za-z][\w-]{0,20}){1,4})|(?P<id>[A-Za-z][A-Za-z0-9]{0,30}(?:[_-][A-Za-z0-9]{1,30}){1,6}))(?![\w/@-]|[.:]\w)"
 )
-"""A value, by the kind that it shares with what replaces it."""
-
+# Before a number that says which one, not how much.
 _NUMBERED = re.compile(
     r"\b(?:lines?|pr|issues?|bugs?|tickets?|tasks?|parts?|steps?|phases?|chapters?|sections?|pages?|commits?|messages?|cases?)\s?#?$",
     re.IGNORECASE,
 )
-"""Before a number that says which one, not how much."""
 _LEFT = re.compile(
     r"\b(?:no longer|rather than|instead of|not|n['’]t|isn['’]t|aren['’]t|forget(?: about)?|scratch|drop|no longer (?:\w+ ){1,2}) ?(?:at |on |in |to |called |the )?$",
     re.IGNORECASE,
@@ -760,9 +739,7 @@ _NO_TOPIC = frozenset(
     "always only just also still any more longer mind changed second thought scratch forget ignore said wrong mistake meant let our your its "
     "their his her one two new old what when where which who how why correction update lives live called named become moved".split()
 )
-NEAREST = 3
-"""Messages back that a sentence about nothing (“sorry, I meant 3”) can take back."""
-
+NEAREST = 3  # messages back that a sentence about nothing (“sorry, I meant 3”) can take back
 _TELLING = re.compile(r"\d|[/_@]|\w\.\w")
 _ARTICLES = re.compile(
     r"^(?:(?:the|our|my|its|your|a|an|no|sorry|actually|correction) )+", re.IGNORECASE
@@ -898,9 +875,7 @@ def _said_otherwise(
     return []
 
 
-MOST_TOPICS = 6
-"""Of a sentence that says one thing of another."""
-
+MOST_TOPICS = 6  # of a sentence that says one thing of another
 _TAKES_BACK = re.compile(
     r"\b(?:meant|misspoke|wrong|mistake|minds?|second thoughts?|scratch|forget|disregard|instead(?! of)|no longer|any ?more|turns out|"
     r"change of plans?|go with|make (?:it|that|the))\b",

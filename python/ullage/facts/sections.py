@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ullage.facts.model import Previous
 
 
+# In order; the number of a section is its position, from 1.
 HEADINGS = (
     "Primary Request and Intent",
     "Key Technical Concepts",
@@ -26,34 +27,24 @@ HEADINGS = (
     "Current Work",
     "Optional Next Step",
 )
-"""In order; the number of a section is its position, from 1."""
-
 PINS_HEADING = "Pinned"
-
 _CONTINUED = "This session is being continued from a previous conversation"
-
+# How Codex 0.163.0 introduces the summary that a model wrote for it.
 _CODEX_HANDED_OVER = "Another language model started to solve this problem and produced a summary"
-"""How Codex 0.163.0 introduces the summary that a model wrote for it."""
 
 OPENING = f"{_CONTINUED} that ran out of context. Its earlier part was replaced by this summary."
 """First line of Ullage's summary message. Bare messages have no flag and are recognised by this line. Its first sentence is the one
 that readers of Claude Code's logs look for; the second one is only Ullage's."""
 
-BRIEF_OPENING = f"{_CONTINUED}, summarised:"
-"""The same where there is hardly any room."""
-
+BRIEF_OPENING = f"{_CONTINUED}, summarised:"  # the same where there is hardly any room
+# Heading of the part that follows the sections; its lines were copied from the log.
 KEPT_HEADING = "## Kept by code"
-"""Heading of the part that follows the sections; its lines were copied from the log."""
-
+# Prefix of a user message's row there; these rows come first, the newest at the front.
 KEPT_INPUT = "User message "
-"""Prefix of a user message's row there; these rows come first, the newest at the front."""
-
+# Line after the ninth section of Ullage's summary message; notes to the model follow it.
 CLOSING = "[End of the summary]"
-"""Line after the ninth section of Ullage's summary message; notes to the model follow it."""
-
+# First line of a summary made from the session's notes.
 NOTES_OPENING = "[Notes of this session, kept while it went on]"
-"""First line of a summary made from the session's notes."""
-
 _KEYS = tuple(tuple(re.findall(r"[a-z]+", heading.lower())) for heading in HEADINGS)
 _LINE = pattern(
     r"^[ \t]{0,8}(?:#{1,6}[ \t]{0,3})?(?:\*\*|__)?[ \t]{0,3}(?:(?P<number>\d{1,2})[.)][ \t]{0,3})?(?:\*\*|__)?"
@@ -66,15 +57,12 @@ _SUMMARY, _SUMMARY_END = "<summary>", "</summary>"
 _DRAFT_VARIANT = pattern(r"<(/?)(analysis)(?:\s[^<>]{0,200})?>", re.IGNORECASE)
 _SUMMARY_VARIANT = pattern(r"<(/?)(summary)(?:\s[^<>]{0,200})?>", re.IGNORECASE)
 _INNER_DRAFT = pattern(r"^[ \t]{0,40}<analysis>.*?</analysis>", re.MULTILINE | re.DOTALL)
-
+# How older versions of Claude Code stored both parts of a response.
 _DRAFT_IN_WORDS = pattern(
     r"^Analysis:[ \t]*\n(?:(?!Summary:[ \t]*$)[^\n]*\n)*Summary:[ \t]*$", re.MULTILINE
 )
-"""How older versions of Claude Code stored both parts of a response."""
-
+# Maximum blocks of a response that are tried as the summary, in case a draft names the tag often.
 MOST_BLOCKS = 8
-"""Maximum blocks of a response that are tried as the summary, in case a draft names the tag often."""
-
 _FENCE = pattern(r"^\s*(`{3,}|~{3,})")
 
 
@@ -190,6 +178,7 @@ CLIENT_WORDS = (
 the last wording is that of versions before 2.1."""
 
 
+# The section of the nine to which each section of session notes belongs.
 _OF_NOTES = {
     "Session Title": 1,
     "Task specification": 1,
@@ -202,11 +191,8 @@ _OF_NOTES = {
     "Worklog": 5,
     "Current State": 8,
 }
-"""The section of the nine to which each section of session notes belongs."""
-
-
+# A row of session notes that repeats a user message on one line.
 _NOTED_INPUT = pattern(r"- User (\d{1,6})(?: \([^()\n]{0,400}\)){0,2}: “(.*)”$")
-"""A row of session notes that repeats a user message on one line."""
 
 
 def holds_notes(text: str) -> bool:
@@ -287,9 +273,8 @@ def read_user_messages(section: str) -> list[str]:
     return [text for _, text in read_numbered_messages(section)]
 
 
+# What stands above the user's newest message after a summary that has no room for it.
 NEWEST = "The user's newest message, verbatim:"
-"""What stands above the user's newest message after a summary that has no room for it."""
-
 _NEWEST = re.compile(rf"^{re.escape(NEWEST)}\n(`{{3,}})text\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
 
 
@@ -307,8 +292,7 @@ def with_newest(summary: str, listed: Sequence[tuple[int, str]]) -> list[tuple[i
     return [*listed, (last[0] + 1, newest)]
 
 
-_SAME = 40
-"""Characters by which a message that was cut is known again at its beginning or its end."""
+_SAME = 40  # characters by which a message that was cut is known again at its beginning or its end
 
 
 def read_numbered_messages(section: str) -> list[tuple[int, str]]:
@@ -363,11 +347,10 @@ def read_rules(summary: str) -> list[tuple[str, bool, str]]:
 # Only the provider can write them, so they are carried unchanged, at the front; the newest one replaces the older ones too.
 
 
+# What an item is to a ledger, among others.
 _KINDS = (int(BlockKind.COMPACTION), int(BlockKind.UNKNOWN))
-"""What an item is to a ledger, among others."""
-
+# The types that OpenAI and the Codex CLI have used.
 ITEM_TYPES = ("compaction", "compaction_summary", "context_compaction")
-"""The types that OpenAI and the Codex CLI have used."""
 
 
 class CompactionItem(NamedTuple):

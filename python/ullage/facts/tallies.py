@@ -52,17 +52,14 @@ _NOT_RUN = (
     "<tool_use_error>Sibling tool call errored"  # Claude Code's, of calls next to one that failed
 )
 HEAD_CHARS = 600
-
-
+# A command that went on when its call returned; a later call may report its end.
 LEFT_RUNNING = CallOutcome(None, None, "left running", "")
-"""A command that went on when its call returned; a later call may report its end."""
-
+# In the words of Codex (above all output, or in its last line) and of Claude Code (below it).
 _GOES_ON = re.compile(
     r"^(?:Process running with session ID|Script running with cell ID|Command [^\n]{0,160}\bbackground(?:ed by user)?(?: with ID:| \(ID:)) ?(\w+)|"
     r"^SESSION_ID=(\d+)\s*\Z",
     re.M,
 )
-"""In the words of Codex (above all output, or in its last line) and of Claude Code (below it)."""
 
 
 def running_id(text: str) -> str:
@@ -85,9 +82,8 @@ def read_outcome(text: str, *, is_error: bool) -> CallOutcome:
     return CallOutcome(not failed, code, line, "")
 
 
+# A command's end that only picks lines of its output; its exit code is that of the picking.
 PIPED = re.compile(r"\|\s*(?:head|tail|grep|rg|sed|awk|cat|less|sort|uniq|tee|wc)\b[^|;&]*$")
-"""A command's end that only picks lines of its output; its exit code is that of the picking."""
-
 _HIDES_CODE = re.compile(
     rf"{PIPED.pattern.removesuffix('$')}(?:&&\s*echo\b[^;|&]*)?$|\|\|\s*(?:true|:|echo\b[^;|&]*)\s*$|[;\n]\s*(?:true|echo\b[^;|&]*)$"
 )
@@ -95,21 +91,19 @@ _GIT_FAILED = re.compile(
     r"^(?:fatal: |error: failed to push| ! \[(?:remote )?rejected\]|hint: Updates were rejected)",
     re.MULTILINE,
 )
+# How test runners and compilers end their output when something failed.
 _FAILED_RUN = re.compile(
     r"(?:--- )?FAIL(?:ED)?(?:[\s:]|$)|(?:\[[\w:.-]+\] )?ERROR task failed|npm (?:ERR!|error)|BUILD FAILED|make(?:\[\d+\])?: \*\*\*|error(?:\[E\d+\])?: |"
     r"(?i:exit(?: status| code)?)\s?[:=]?\s?[1-9]|test result: FAILED|(?:=+ )?[1-9]\d* fail(?:ed|ing)\b|Tests?\b.*\b[1-9]\d* failed\b|Found [1-9]\d* errors?\b|✖ \d+ problems? \([1-9]|"
     # a compiler's place; in a table or a search the line would not begin with it, or the command only looks
     r"[\w./-]{1,200}\.\w{1,5}(?:\(\d+,\d+\)|:\d+:\d+): (?!warning|note|info)"
 )
-"""How test runners and compilers end their output when something failed."""
-
 _PASSED_RUN = re.compile(
     r"test result: ok|(?:=+ )?\d+ pass(?:ed|ing)\b(?!.*\d failed)|Tests?\b.*\b\d+ passed\b|ok\s+\S+\s+(?:\d|\(cached)|Finished\b|All checks passed|BUILD SUCCESS|Done in \d|no issues found",
     re.I,
 )
+# Of an output, in which such an end is looked for: what is printed after a test run is short.
 LAST_CHARS, LAST_LINES = 1_000, 4
-"""Of an output, in which such an end is looked for: what is printed after a test run is short."""
-
 _FINDS = re.compile(r"(?:git )?(?:rg|[ef]?grep|diff)\b[^;&|]*(?:\|\s*(?:rg|grep)\b[^;&|]*)?$")
 _QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*\"""")
 _NO_OUTPUT = "Command: "  # what Codex writes above all output
@@ -133,26 +127,15 @@ def ran(command: str, outcome: CallOutcome, text: str) -> CallOutcome:
     return CallOutcome(False, outcome.exit_code, core.read_result(text, True)[2], "")
 
 
+# Lines of one result that are kept; the response that follows states what matters in a long table.
 MOST_OF_ONE = 4
-"""Lines of one result that are kept; the response that follows states what matters in a long table."""
-
-MOST_URLS = 3
-"""Addresses of one result; a page of links is data."""
-
-MOST = 400
-"""Newest facts that are ranked."""
-
-NEWEST_RESULTS = 3
-"""Results whose facts come before those of older ones."""
-
+MOST_URLS = 3  # addresses of one result; a page of links is data
+MOST = 400  # newest facts that are ranked
+NEWEST_RESULTS = 3  # results whose facts come before those of older ones
 SCANNED = 40_000
-
-_ALIKE = 2
-"""Lines of one pattern that are findings; more are a table."""
-
+_ALIKE = 2  # lines of one pattern that are findings; more are a table
+# What the engine says of a line: it may tell a value by its key, it may name a port.
 KEYED, PORT = 1, 2
-"""What the engine says of a line: it may tell a value by its key, it may name a port."""
-
 _FACT = re.compile(
     r"^(?:"
     # a number with its key
@@ -252,16 +235,12 @@ def _line_key(line: str) -> str:
     return _DIGITS.sub("0", match[1].strip().lower()) if match else line
 
 
-MAX_NAMES = 2000
-"""Names that are ranked at most."""
-
+MAX_NAMES = 2000  # names that are ranked at most
+# Of one result; more are a listing of objects, of which nothing but the program knows which one matters.
 MAX_HASHES = 12
-"""Of one result; more are a listing of objects, of which nothing but the program knows which one matters."""
-
 MAX_RANGES = 24
-
+# Of one file: how many of the newest texts that were written to it are kept, and how much of each.
 MAX_WRITTEN, MAX_CODE = 8, 20_000
-"""Of one file: how many of the newest texts that were written to it are kept, and how much of each."""
 
 WEIGHTS = {
     "user": 8,
@@ -275,13 +254,13 @@ WEIGHTS = {
 names of the next 20 tool calls best in recorded sessions (see `benches/fidelity`)."""
 
 _NUMBERS = {author: number for number, author in enumerate(WEIGHTS)}
+# By the numbers of the authors.
 _ORIGINS = [
     {"user": Origin.USER, "summary": Origin.SUMMARY, "result": Origin.TOOL}.get(
         author, Origin.ASSISTANT
     )
     for author in WEIGHTS
 ]
-"""By the numbers of the authors."""
 
 
 class NameTally:
@@ -377,11 +356,11 @@ class FileTally:
         return tuple([use.of(path) for path, use in self._files.items()])
 
 
+# What takes back what was written to files since the newest commit; `git stash` all of it, until it is popped.
 _UNDOES = re.compile(
     r"(?P<back>git stash (?:pop|apply)\b)|(?P<all>git reset --hard\b|(?P<stash>git stash(?: push| save)?(?: -\S+)*$))|"
     r"git (?:checkout(?: \S+)? --|restore)(?= )|(?P<rm>(?:git )?rm )"
 )
-"""What takes back what was written to files since the newest commit; `git stash` all of it, until it is popped."""
 
 
 @dataclass(slots=True)
@@ -462,12 +441,10 @@ def merge_ranges(ranges: _Ranges) -> _Ranges:
     return tuple(merged)
 
 
-COMMAND_CHARS = 2_000
-"""Of a command that are read: what follows is a text or a program inside it."""
-
+COMMAND_CHARS = 2_000  # of a command that are read: what follows is a text or a program inside it
 _CD = re.compile(r"^\(?cd (\S+) ?(?:&&|;) ?")
+# For commands with single spaces only: the pattern would try every split of a longer run.
 _TAIL = re.compile(r" ?(?:2>&1 ?)?\| ?(?:head|tail|grep|rg|less|cat|wc)\b.*$| ?2>&1$")
-"""For commands with single spaces only: the pattern would try every split of a longer run."""
 
 
 def command_key(command: str) -> str:
@@ -577,9 +554,8 @@ def _core(part: str) -> str:
 
 
 _CONTINUED = re.compile(r"(?:\\|(&&|\|\|?))[ \t]*\n\s*")
+# A script of which each command has to succeed.
 _STOPS_AT_ONCE = re.compile(r"^set -\w*e\w*", re.MULTILINE)
-"""A script of which each command has to succeed."""
-
 _HIDDEN = re.compile("\0(\\d+)\1")
 _WORD_ALONE = re.compile(r"(['\"])[\w./#@:+-]+\1")
 _BLOCK = re.compile(r"[ \t]{0,40}(?:for|while|until|if|case)\b")
@@ -599,8 +575,7 @@ def _keys(call: CallEffect) -> list[tuple[str, str]]:
     return [(call.name, call.target[:500])]
 
 
-MOST_CHANGES = 100
-"""Newest changes of files among which those after a failure are looked for."""
+MOST_CHANGES = 100  # newest changes of files among which those after a failure are looked for
 
 
 class FailureTally:
@@ -683,26 +658,15 @@ class FailureTally:
 # What calls did: files, commands, failures, agents, and a line for each call.
 
 
-MAX_STEPS = 400
-"""Newest calls that are kept as lines; the tallies count all."""
-
-MAX_CALLS = 12
-"""Effects of one call that are listed line by line."""
-
-NEWEST_OUTPUTS = 20
-"""Newest calls, without waiting ones, of which the result is kept."""
-
+MAX_STEPS = 400  # newest calls that are kept as lines; the tallies count all
+MAX_CALLS = 12  # effects of one call that are listed line by line
+NEWEST_OUTPUTS = 20  # newest calls, without waiting ones, of which the result is kept
+# Tools that ask for what a command has printed whose own result names it in any case, where others may word it as they like.
 _NAMED_AT_ONCE = ("bashoutput", "taskoutput")
-"""Tools that ask for what a command has printed whose own result names it in any case, where others may word it as they like."""
-
+# How a command ended that was left running and asked for, where no result says it.
 END_UNREAD = "its end was not read"
-"""How a command ended that was left running and asked for, where no result says it."""
-
-STOPPED = "stopped"
-"""How a command ended that was left running and then stopped."""
-
+STOPPED = "stopped"  # how a command ended that was left running and then stopped
 _TIME = re.compile(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
-
 _ON_FILES = (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE)
 
 
@@ -882,34 +846,25 @@ def _spent(text: str) -> int:
 # Which tool call did a piece of work, or failed at it: the newest one that names all that the work names.
 
 
+# Of a call's input that are compared, and of one that writes to a file.
 CALL_CHARS, FILE_CHARS = 4000, 400
-"""Of a call's input that are compared, and of one that writes to a file."""
-
-LEAST_STEMS = 2
-"""Of work that names nothing: fewer words could be of anything."""
-
-SAME_PERCENT = 70
-"""Of the words of work that names nothing, which another text about it must hold."""
-
+LEAST_STEMS = 2  # of work that names nothing: fewer words could be of anything
+SAME_PERCENT = 70  # of the words of work that names nothing, which another text about it must hold
+# The same where the work names something: all of its names must be there too.
 SAME_WORDS_PERCENT = 40
-"""The same where the work names something: all of its names must be there too."""
-
-STEM = 5
-"""Characters of a word that count: `archive` is done by `archived`."""
-
+STEM = 5  # characters of a word that count: `archive` is done by `archived`
 _WORD = re.compile(r"[\w./-]{4,}")
 _NAME = re.compile(r"[\d_./]")
 _COMMON = frozenset(
     "todo fixme still need needs have open remains later before after with that this there from done left next"
     " step steps then afterwards todo: also will must should could into over only when what which been were your them they".split()
 )
+# Commands that only look: what was done next shows what they revealed.
 _LOOKS = re.compile(
     r"^(?:ls|cat|head|tail|grep|rg|find|wc|sed -n|awk|echo|pwd|which|file|tree|nl|jq|stat|du|"
     r"git (?:status|log|diff|show|branch|remote|rev-parse|blame|fetch|ls-remote|ls-files)|"
     r"gh (?:api|search \w+|(?:pr|issue|run|repo|release) (?:view|list|diff|checks|status|watch)))\b"
 )
-"""Commands that only look: what was done next shows what they revealed."""
-
 _ACTS = (Action.COMMAND, Action.EDIT, Action.WRITE, Action.DELETE, Action.AGENT, Action.OTHER)
 
 

@@ -173,8 +173,8 @@ def words_of(text: str) -> Words:
     return Words("\n\n".join(standing), Kind.HOST) if standing else Words("", Kind.NONE)
 
 
+# Texts of hosts begin so; most texts of users do not, and are not looked into.
 OPENERS = ("<", "#", "[", "Base")
-"""Texts of hosts begin so; most texts of users do not, and are not looked into."""
 
 
 def _typed(own: str) -> Words:
@@ -190,10 +190,10 @@ def _typed(own: str) -> Words:
     return Words(f"{done.text}\n\n{words}".strip(), Kind.PROMPT) if words else done
 
 
+# What clients write for a command: elements that begin a line, or follow one another.
 _FRAME = pattern(
     r"(?:^[ \t]*|(?<=>))<(command-name|command-args|bash-input)>.*?</\1>", re.DOTALL | re.MULTILINE
 )
-"""What clients write for a command: elements that begin a line, or follow one another."""
 
 
 def is_command(text: str) -> bool:
@@ -353,11 +353,11 @@ def _element(text: str, tag: str) -> str | None:
     return text[start + len(tag) + 2 : end].strip() if end >= 0 else None
 
 
+# Elements in which hosts pass on what other agents, sessions and channels said.
 _OTHERS = pattern(
     r"<((?:teammate|agent|sub[-_]?agent|peer|worker|team|task|session|cross[-_]session|inter[-_]agent|channel|bot|a2a)[-_]"
     r"(?:message|notification)(?=[\s>])|(?:channel|peer|teammate)(?=\s))(\s[^<>]{0,400})?>"
 )
-"""Elements in which hosts pass on what other agents, sessions and channels said."""
 _WHO = pattern(
     r"""\b(?:[a-z]{1,20}[-_]?id|from|name|sender|agent|source)=["']([^"'<>\n]{1,80})["']"""
 )
@@ -402,9 +402,8 @@ def notified(other: Other) -> Other:
     return Other(who, answer, _element(other.text, "tool-use-id") or "")
 
 
+# Claude Code's; the second until version 2.1, without the answer, which a file holds.
 _NOTIFICATIONS = ("task-notification", "agent-notification")
-"""Claude Code's; the second until version 2.1, without the answer, which a file holds."""
-
 _ENDED_WITH = pattern(r"\bexit code (\d{1,9})\)?$")
 
 
@@ -434,10 +433,10 @@ def _codex_notified(other: Other) -> Other:
     return Other(f"agent {agent}", answer.strip(), agent)
 
 
+# All that Codex answers when a sub-agent has begun; with anything more it is an answer.
 _AGENT_ID = pattern(
     r'\{"agent_id": ?"([^"\n]{1,80})"(?:, ?"nickname": ?(?:"[^"\n]{0,80}"|null))?\}\s*'
 )
-"""All that Codex answers when a sub-agent has begun; with anything more it is an answer."""
 
 
 def launched_as(result: str) -> str:
@@ -510,8 +509,6 @@ def asks(text: str) -> str:
 
 _LEAST_OFFER, _LONGEST_OFFER = 20, 300
 _SENTENCE_END = pattern(r"(?<=[.!。！:])[*_)”\"']{0,3}\s+")
-
-
 _PROPOSES = pattern(
     r"\b(?:next step|if you(?:['’]d)? (?:want|like|prefer|agree)|(?:i|we|you)(?:['’]d| (?:can|could|would|should|might))|could|should|would|suggest|recommend|propose|options?)\b",
     re.I,
@@ -594,8 +591,7 @@ def _lists(text: str) -> list[tuple[int, list[str]]]:
     return [(len(lines) - at, rows) for at, rows in sorted(ended, key=lambda row: row[0])]
 
 
-_MOST_AFTER = 2
-"""Lines after a list to which "yes" answers, with the question."""
+_MOST_AFTER = 2  # lines after a list to which "yes" answers, with the question
 
 
 def _cut(title: str) -> str:
@@ -609,14 +605,10 @@ def _cut(title: str) -> str:
 # messages are tool results. Nothing is copied but text.
 
 
-MAX_DEPTH = 40
-"""Deeper nesting is not read: only hostile tool inputs nest deeper."""
-
+MAX_DEPTH = 40  # deeper nesting is not read: only hostile tool inputs nest deeper
+# Characters read at the two ends of one text; the middle holds no fact that a summary would keep.
 MAX_TEXT = 400_000
-"""Characters read at the two ends of one text; the middle holds no fact that a summary would keep."""
-
-MAX_NUMBER_BITS = 256
-"""Larger integers are not written out: Python refuses to beyond 4300 digits."""
+MAX_NUMBER_BITS = 256  # larger integers are not written out: Python refuses to beyond 4300 digits
 
 
 def blocks_of(item: Any) -> list[BlockView]:
@@ -695,8 +687,8 @@ def _texts_in(blocks: Sequence[BlockView]) -> list[str]:
     return [text for text in texts if text and not text.isspace()]
 
 
+# A tuple: a type that is not a string can be compared, but may have no hash.
 TEXT_TYPES = ("text", "input_text", "output_text")
-"""A tuple: a type that is not a string can be compared, but may have no hash."""
 
 
 def result_text(block: BlockView) -> str:
@@ -720,8 +712,7 @@ def result_text(block: BlockView) -> str:
 
 
 _RAN = '"wall_time_seconds":'
-MOST_RUNS = 40
-"""Lines of one result that are looked at for what a script printed of its commands."""
+MOST_RUNS = 40  # lines of one result that are looked at for what a script printed of its commands
 
 
 def run_text(text: str) -> str:
@@ -815,8 +806,8 @@ def _texts(item: Any) -> list[str]:
     return [clean(content)] if type(content) is str else _texts_in(blocks_of(item))
 
 
+# How the texts begin that name media which a summary message carries on.
 CARRIED_MEDIA = "Images and documents of the user's newest message"
-"""How the texts begin that name media which a summary message carries on."""
 
 
 def own_words(item: Any) -> Words:

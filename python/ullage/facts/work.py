@@ -175,7 +175,6 @@ def _rows(pattern: re.Pattern[str], section: str) -> list[re.Match[str]]:
 
 
 MAX_TASKS = 500
-
 _ID = re.compile(r"#(\w{1,20})")
 _SUBJECT_KEYS = ("content", "step", "subject", "title", "description", "text", "task")
 

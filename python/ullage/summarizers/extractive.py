@@ -90,15 +90,11 @@ from ullage.summarizers.users_words import (
 # What each of the nine sections can say, from facts alone. Every line is a copy or a count, never a guess.
 
 
+# Characters of a call in a line, and of one that failed and has succeeded since.
 LINE, ENDED_LINE = 160, 80
-"""Characters of a call in a line, and of one that failed and has succeeded since."""
-
+# Addresses that are listed, the newest; and how many of them are essential.
 URLS, FIRST_URLS = 20, 10
-"""Addresses that are listed, the newest; and how many of them are essential."""
-
-
-AGAIN_CHARS = 120
-"""Of what stands whole in section 6, where section 1 names it."""
+AGAIN_CHARS = 120  # of what stands whole in section 6, where section 1 names it
 
 
 def _quote(text: str, tokens: int, words: str = "") -> str:
@@ -122,8 +118,8 @@ def _prompts(facts: Facts) -> list[UserInput]:
     return prompts
 
 
+# A bare `/mode` or `hi`; a sentence in a script without blanks is more, and so is the name of a skill.
 _OPENS_NOTHING = re.compile(r"/?[a-zA-Z]{1,16}\W{0,3}")
-"""A bare `/mode` or `hi`; a sentence in a script without blanks is more, and so is the name of a skill."""
 
 
 def opening(facts: Facts) -> UserInput | None:
@@ -170,8 +166,7 @@ def rule_line(rule: UserInput) -> str:
     return f"- {kind} (user): “{one_line(rule.text, RULE_CHARS)}”{_since(rule)}"
 
 
-RULE_CHARS = 400
-"""Most of a rule that its line quotes."""
+RULE_CHARS = 400  # most of a rule that its line quotes
 
 
 def holds_rule(words: str, rule: UserInput) -> bool:
@@ -291,20 +286,12 @@ def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
     return ""
 
 
-SHORT_LINE = 100
-"""Characters of a call where it only stands there to say what was done last."""
-
-
-STEPS = 12
-"""Newest calls that section 8 has at least, also of earlier turns."""
-
+SHORT_LINE = 100  # characters of a call where it only stands there to say what was done last
+STEPS = 12  # newest calls that section 8 has at least, also of earlier turns
+# Of the newest call that did something: after the states, and before all commands.
 NEWEST_RANK = -STEPS // 2 - 1
-"""Of the newest call that did something: after the states, and before all commands."""
-
+# Newest calls of which more than one line of the result is given, or what they inserted.
 LONG_RESULTS = 3
-"""Newest calls of which more than one line of the result is given, or what they inserted."""
-
-
 REMARK = "- Said:"
 
 
@@ -379,8 +366,8 @@ def running(facts: Facts) -> str:
 _CHECKS = re.compile(
     r"\b(?:(?P<test>tests?|specs?|pytest|jest|vitest|nextest|e2e)|(?P<lint>lint|clippy|vet|ruff|eslint)|(?P<build>check|build|compile|typecheck|tsc|mypy|pyright))\b"
 )
+# How many are named, and the newest commands among which they are looked for.
 MOST_CHECKS, RECENT = 3, 100
-"""How many are named, and the newest commands among which they are looked for."""
 
 
 def checks(facts: Facts) -> str:
@@ -418,13 +405,11 @@ def checks(facts: Facts) -> str:
     return f"Checks: {'; '.join(texts)}" if texts else ""
 
 
-MOST_EDITED = 4
-"""Files that are named of those that were edited since."""
-
+MOST_EDITED = 4  # files that are named of those that were edited since
+# Commands that keep books or move files, whatever these are called.
 _NO_CHECK = re.compile(
     rf"{BOOKS.pattern}|(?:tar|zip|unzip|gzip|cp|mv|rm|mkdir|touch|chmod|ln|curl|wget|rsync|scp) "
 )
-"""Commands that keep books or move files, whatever these are called."""
 
 
 class _Check(NamedTuple):
@@ -452,8 +437,8 @@ _GIT = re.compile(
     r"\bgit (?:-C \S+ )?(?:status|diff|add|commit|push|pull|checkout|switch|log|branch|merge|rebase)\b"
 )
 _PUSHES = re.compile(r"git (?:-[cC] \S+ )*push\b(?!.* --dry-run)")
+# What `git push` prints.
 _PUSHED = re.compile(r"\b[0-9a-f]{7,40}\.\.[0-9a-f]{7,40} +(?:HEAD -> [^/\s]|(\S+) -> \1(?:\s|$))")
-"""What `git push` prints."""
 _COMMITS = re.compile(r"git (?:-[cC] \S+ )*commit\b")
 _RESETS = re.compile(r"git (?:-[cC] \S+ )*reset --hard\b.*")
 _SWITCHES = re.compile(
@@ -500,8 +485,7 @@ def _without_frame(text: str) -> str:
 
 
 _RETURNED = " → ok:\n"
-LEAST_EXCERPT, FENCED_TOKENS = 60, 6
-"""Tokens of a result, if it has as many; less says little."""
+LEAST_EXCERPT, FENCED_TOKENS = 60, 6  # tokens of a result, if it has as many; less says little
 
 
 def repository(facts: Facts) -> str:
@@ -580,6 +564,7 @@ def _stopped_at_conflicts(facts: Facts, committed: int) -> str:
     return ""
 
 
+# Section 7 lists the tasks; the others do no work.
 _SAID_ELSEWHERE = (
     Action.POLL,
     Action.STOP,
@@ -588,13 +573,11 @@ _SAID_ELSEWHERE = (
     Action.TASK_UPDATE,
     Action.FIND_TOOL,
 )
-"""Section 7 lists the tasks; the others do no work."""
-
+# Lines of a failed call's result that say what failed.
 _TELLING = re.compile(
     r"^(?:--- FAIL|FAILED\b|E {2,}|fatal:|panic:|✗|✖|×|not ok\b|\S+:\d+(?::\d+)?:)|\w(?:Error|Exception)\b|\berror(?:\[\w+\])?:|\berror\b.*:|\b(?:undefined|cannot use)\b",
     re.I,
 )
-"""Lines of a failed call's result that say what failed."""
 
 
 def _ended_as(step: ToolStep) -> str:
@@ -630,17 +613,11 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
     return f"{ended}{f': {inline(shown, chars)}' if shown else ''}"
 
 
+# Characters of what an object says in words: comments of a review, an error of a server.
 OBJECT_SHOWN = 600
-"""Characters of what an object says in words: comments of a review, an error of a server."""
-
-
+# A line that begins with a place which is not in a test.
 _PLACE = re.compile(r"(?![^\s:]*(?:test|spec))\S+:\d+(?::\d+)?:", re.I)
-"""A line that begins with a place which is not in a test."""
-
-OUTPUT_CHARS = 4_000
-"""Of a result, half at each end: lines are looked for in them."""
-
-
+OUTPUT_CHARS = 4_000  # of a result, half at each end: lines are looked for in them
 _FIELD = re.compile(
     r'"(?:body|message|title|text|error|detail|description|reason|summary|stderr)"\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){3,2000}")'
 )
@@ -667,10 +644,10 @@ def _unread(facts: Facts) -> bool:
 
 UNREAD_STEPS = 6
 OBJECT_CHARS = 40_000
+# Comments, tags, badges and links in what people write in a forge.
 _MARKUP = re.compile(
     r"<!--.{0,4000}?-->|</?[a-z][^<>]{0,400}>|!?\[[^\]\n]{0,200}\]\([^)\n]{0,400}\)", re.S
 )
-"""Comments, tags, badges and links in what people write in a forge."""
 
 
 def _string(literal: str) -> str:
@@ -696,8 +673,7 @@ def _rows(step: ToolStep) -> str:
     return " / ".join(telling or [row[:160] for row in lines[:ROWS]])
 
 
-ROWS = 3
-"""Of a result without a line that says more than the others."""
+ROWS = 3  # of a result without a line that says more than the others
 
 
 def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
@@ -818,46 +794,28 @@ def _replaced(piece: str, facts: Facts) -> bool:
     return path is not None and any(f"/{file.path}".endswith(f"/{path[1]}") for file in facts.files)
 
 
+# Lines of section 8 that say nothing once it is the past.
 _OF_THEN = (REMARK, "- Not seen to end:", "- Checks:")
-"""Lines of section 8 that say nothing once it is the past."""
-
+# 4 % of a 200 000 window; the model-written summaries of recorded sessions have 3 000 in the median.
 DEFAULT_TOKENS = 8_000
-"""4 % of a 200 000 window; the model-written summaries of recorded sessions have 3 000 in the median."""
-
-MIN_TOKENS = 200
-"""Nine headings need this much: below it nothing useful can be said."""
-
+MIN_TOKENS = 200  # nine headings need this much: below it nothing useful can be said
+# Key of lines of what was written, which belong to section 3 and share the room of section 5.
 WRITTEN = -3
-"""Key of lines of what was written, which belong to section 3 and share the room of section 5."""
-
-NAMES = 0
-"""Key of the list of names, which belongs to section 2 but is filled last."""
-
+NAMES = 0  # key of the list of names, which belongs to section 2 but is filled last
+# Weights of the sections and of the list of names. What one does not use goes to the others.
 SHARES = {NAMES: 20, 1: 8, 2: 4, 3: 3, 4: 4, 5: 120, 6: 60, 7: 6, 8: 8, 9: 10}
-"""Weights of the sections and of the list of names. What one does not use goes to the others."""
-
+# Of the room that the list of names may take, and where the rest leaves some over.
 NAMES_PERCENT, MOST_NAMES_PERCENT = 22, 25
-"""Of the room that the list of names may take, and where the rest leaves some over."""
-
+# Of the room that the assistant's newest words may take before the sections share the rest; and in a small one.
 NEWEST_PERCENT = (28, 12)
-"""Of the room that the assistant's newest words may take before the sections share the rest; and in a small one."""
 
 CURRENT_PERCENT, MOST_CURRENT_PERCENT, UNREAD_PERCENT = 6, 10, 14
 """Of the room that the current work may take before the sections share the rest; with the newest call and the states; and where it ends with what people wrote, which nobody has reacted to."""
 
-FAILED_PERCENT = 5
-"""The same for what failed: what cured it is asked for as often as what is open."""
-
-LEAST_CUT_TOKENS = 40
-"""For less the newest words are not cut: the mark takes a third of it."""
-
-NEWEST_TOKENS = 120
-"""Of the newest user input, where it stands whole elsewhere."""
-
-CARRIED_PERCENT = 40
-"""Most of a section that may be text of the previous summary."""
-
-
+FAILED_PERCENT = 5  # the same for what failed: what cured it is asked for as often as what is open
+LEAST_CUT_TOKENS = 40  # for less the newest words are not cut: the mark takes a third of it
+NEWEST_TOKENS = 120  # of the newest user input, where it stands whole elsewhere
+CARRIED_PERCENT = 40  # most of a section that may be text of the previous summary
 _OPEN = ("- [ ]", "- Said to be open")
 
 
@@ -1071,19 +1029,14 @@ def _rendered(
     return frame.assemble(body, {n for n in frame.sections if new.get(n) or old.get(n)}), left_out
 
 
+# Of section 1 in any case, for what was asked first and last; and for the list that the latter follows.
 REQUEST_TOKENS, OFFERED_TOKENS = 40, 120
-"""Of section 1 in any case, for what was asked first and last; and for the list that the latter follows."""
-
-LEAST_TOKENS = 20
-"""What one section with a line in it needs."""
-
+LEAST_TOKENS = 20  # what one section with a line in it needs
+# Below it sections with nothing to say are left out, and those worth least are not begun.
 SMALL_TOKENS = 600
-"""Below it sections with nothing to say are left out, and those worth least are not begun."""
-
+# Below it a conversation without work is only what the user said, where that does not fit.
 ONLY_WORDS_TOKENS = 300
-"""Below it a conversation without work is only what the user said, where that does not fit."""
 _SPOKEN = frozenset({1, 5, 6, 9})
-
 BY_WORTH = (6, 3, 7, 4, 5, 1, 9, 8, 2)
 _SECTION_TOKENS = 60
 
@@ -1135,8 +1088,8 @@ def _demands(
     return demands
 
 
+# Weights of what comes next after the user's words.
 ESSENTIAL_SHARES = {2: 10, 3: 25, 4: 25, 5: 30, 7: 17}
-"""Weights of what comes next after the user's words."""
 
 
 def _essential(
@@ -1163,12 +1116,8 @@ def needed_tokens(facts: Facts) -> int:
     return max(words * 100 // WORDS_PERCENT, words + others) + _FRAME
 
 
-WORDS_PERCENT = 60
-"""Of the room that the user's words may take before anything else is thought of."""
-
-
-RULES_PERCENT = 20
-"""Further, for rules of the user that do not stand among those words."""
+WORDS_PERCENT = 60  # of the room that the user's words may take before anything else is thought of
+RULES_PERCENT = 20  # further, for rules of the user that do not stand among those words
 
 
 def _first(
@@ -1220,15 +1169,11 @@ def _spent(text: str) -> int:
     return cost(text) if text else 0
 
 
+# Of the room, for what results say in a line, where all else would take the whole of it.
 SEEN_PERCENT = 5
-"""Of the room, for what results say in a line, where all else would take the whole of it."""
-
-
+# Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`.
 ESSENTIAL_PERCENT = 30
-"""Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`."""
-
-MOST_ESSENTIAL_PERCENT = 25
-"""Of the whole room, in that case."""
+MOST_ESSENTIAL_PERCENT = 25  # of the whole room, in that case
 
 
 def _allotted(
@@ -1254,8 +1199,7 @@ def _allotted(
 
 
 _WORD = re.compile(r"[\w./-]{4,}")
-_FOCUS = 16
-"""How much further forward a line moves that the instructions ask for."""
+_FOCUS = 16  # how much further forward a line moves that the instructions ask for
 
 
 def _words(instructions: str) -> tuple[str, ...]:
@@ -1353,20 +1297,16 @@ def _section(
 
 
 _OF_EARLIER = "(From the previous summary"
+# Stands above what a section keeps of an earlier summary, which was the state of things then.
 EARLIER = {
     1: f"{_OF_EARLIER}; newer words follow)",
     4: f"{_OF_EARLIER}; may be solved since)",
     5: f"{_OF_EARLIER}; what follows it is newer)",
     7: f"{_OF_EARLIER}; may be done since)",
 }
-"""Stands above what a section keeps of an earlier summary, which was the state of things then."""
-
+# Of a section; in less the label would take the place of what it is about.
 LEAST_LABELLED_TOKENS = 40
-"""Of a section; in less the label would take the place of what it is about."""
-
-
-LEAST_STEP_TOKENS = 30
-"""Of section 9; less would only be its fences."""
+LEAST_STEP_TOKENS = 30  # of section 9; less would only be its fences
 
 
 def _heading(number: int) -> str:
@@ -1375,8 +1315,8 @@ def _heading(number: int) -> str:
 
 _ALL = 1 << 40
 _NOTE_TOKENS = 12
+# Tokens of headings, of `(nothing)` under some of them, and of the note.
 _FRAME = sum(cost(_heading(n)) + 4 for n in range(1, 10)) + cost(_DATA_NOTE)
-"""Tokens of headings, of `(nothing)` under some of them, and of the note."""
 
 
 def model_asked(writer: object) -> str:

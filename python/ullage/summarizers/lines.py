@@ -43,16 +43,13 @@ if TYPE_CHECKING:
 # The list of names in a summary: as many as fit, best first, each with the file or command that it belongs to.
 
 
+# The names that the next 20 calls use are nearly always among them; more would only be noise.
 MOST_NAMES = 500
-"""The names that the next 20 calls use are nearly always among them; more would only be noise."""
-
+# Names of one file, or in one folder, from which a line of their own is worth its beginning.
 _GROUPED = 2
-"""Names of one file, or in one folder, from which a line of their own is worth its beginning."""
-
 _GENERAL = ""
-
+# A kind of name and what its names have in common: a folder, a file, a command; `_GENERAL` has no kind.
 _Group = tuple[str, str]
-"""A kind of name and what its names have in common: a folder, a file, a command; `_GENERAL` has no kind."""
 
 
 def candidates(facts: Facts) -> list[Name]:
@@ -78,11 +75,8 @@ def _is_passing(name: Name) -> bool:
     return "@" in name.text and _PINNED.search(name.text) is not None
 
 
-_FORGES = ("gh ", "git ", "curl ")
-"""Commands whose results have the fields of a listing."""
-_PINNED = re.compile(r"@[0-9a-f]{40}")
-"""What a log of a build names with its whole hash."""
-
+_FORGES = ("gh ", "git ", "curl ")  # commands whose results have the fields of a listing
+_PINNED = re.compile(r"@[0-9a-f]{40}")  # what a log of a build names with its whole hash
 _TWO_WORDS = re.compile(r"[A-Za-z]+/[A-Za-z]+")
 
 
@@ -118,8 +112,8 @@ def names(listed: Sequence[Name], present: str, tokens: int) -> tuple[str, bool]
     return joined(_lines(groups)), every
 
 
+# Names that differ only in their digits, from which they are rows of a listing; and how many of these are named.
 SERIES, SERIES_SHOWN = 10, 3
-"""Names that differ only in their digits, from which they are rows of a listing; and how many of these are named."""
 
 
 def _without_series(listed: Sequence[Name]) -> list[Name]:
@@ -182,6 +176,7 @@ def _lines(groups: dict[_Group, list[str]]) -> Iterator[str]:
 # A summarizer from a string, as used on a command line or in a settings file.
 
 
+# What `summarizer_of` understands.
 KINDS = (
     "extractive",
     "anthropic:MODEL",
@@ -189,7 +184,6 @@ KINDS = (
     "openai-responses:MODEL",
     "any:PROVIDER:MODEL",
 )
-"""What `summarizer_of` understands."""
 
 
 def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) -> Summarizer:
@@ -273,9 +267,7 @@ def _extractive() -> ExtractiveSummarizer:
 # The lines that come before everything except the user's words: changed files, open failures, decisions, open work.
 
 
-ESSENTIAL = 1 << 30
-"""Subtracted from the rank of a unit that comes first."""
-
+ESSENTIAL = 1 << 30  # subtracted from the rank of a unit that comes first
 _UNSOLVED = re.compile(r"not seen to succeed since$|was refused; the user said")
 _MISSED = re.compile(
     r"^- `[^`\n]*?(?P<name>[^\s`]{3,})` failed: `(?=[^`]*(?:does not exist|no such file|not found|ENOENT))[^`]*(?P=name)",
@@ -305,15 +297,13 @@ def is_missing(call: str, line: str) -> bool:
 
 
 _NOT_THERE = re.compile(r"does not exist|no such file|not found|ENOENT", re.I)
-
-
+# Lines of an earlier summary that are essential, by section.
 _FIRST: dict[int, Callable[[str], object]] = {
     2: re.compile(r"^- https?://").match,
     4: is_open_failure,
     5: re.compile(r"^- (?:Decided:|The assistant said:|Committed |Seen: )").match,
     7: re.compile(r"^- (?:\[ \]|Said to be open:|Done:|Withdrawn:|Waiting for)").match,
 }
-"""Lines of an earlier summary that are essential, by section."""
 
 
 def ranked_old(number: int, pieces: Sequence[str]) -> list[Unit]:
@@ -423,24 +413,15 @@ def _fitting(head: str, paths: Sequence[str], tokens: int) -> str:
 
 
 LINE = 160
-
+# Characters from which words in the middle of a turn count as a finding, not as a remark.
 WEIGHTY = 240
-"""Characters from which words in the middle of a turn count as a finding, not as a remark."""
-
-RAN = 1_000
-"""Rank from which commands follow what was said."""
-
+RAN = 1_000  # rank from which commands follow what was said
 SEEN, FEW_SEEN = 48, 8
 SETTLED = 12
-FIGURES = 8
-"""How many of the newest of each are listed."""
-
-NEWEST_SAID = 8
-"""Remarks since the newest request that section 8 repeats."""
-
-
+FIGURES = 8  # how many of the newest of each are listed
+NEWEST_SAID = 8  # remarks since the newest request that section 8 repeats
+# A line and the index of the message that it is about: the section is in order of time.
 Dated = tuple[int, Unit]
-"""A line and the index of the message that it is about: the section is in order of time."""
 
 
 def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
@@ -467,8 +448,8 @@ def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
     return [unit for _, unit in sorted(dated, key=itemgetter(0))]
 
 
+# How much further back the line of each older turn stands among what the assistant said.
 TURN_RANK = 40
-"""How much further back the line of each older turn stands among what the assistant said."""
 
 
 def _turns(facts: Facts) -> list[Dated]:
@@ -540,7 +521,6 @@ def _settled(facts: Facts) -> list[Dated]:
 
 
 _WILL = re.compile(rf"\W*{WILL}", re.I)
-
 _QUOTED = re.compile(r"- The assistant said: “(.+)”")
 
 
@@ -592,13 +572,12 @@ def asides(facts: Facts, *, every: bool) -> list[Unit]:
     return [Unit(f"- Seen: {_as_data(fact.line)}", rank) for rank, fact in ranked]
 
 
+# What nobody named later and is a field of a structure, a line of code or an address says nothing alone.
 _ALONE = re.compile(
     r"""["'{\[<]|https?://|(?:const|let|var|final|static|export|return) |\S{1,200}:\d{1,6}:"""
 )
-"""What nobody named later and is a field of a structure, a line of code or an address says nothing alone."""
+# What is printed before anything has happened.
 _STARTED = re.compile(r"\brunning \d+ tests?\b", re.I)
-"""What is printed before anything has happened."""
-
 FEW_ADDRESSES = 2
 
 
@@ -702,12 +681,10 @@ def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
     return f"- Reported (message {asked[at - 1][1]}):" if at and len(asked) > 1 else "- Reported:"
 
 
+# Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing.
 LEAST_PAIRS = 3
-"""Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing."""
-
 LEAST_LINE, LONGEST_LINE = 16, 300
-MOST_LINES = 400
-"""Of one file, the newest."""
+MOST_LINES = 400  # of one file, the newest
 
 
 def _written_lines(file: FileUse) -> list[str]:
@@ -729,23 +706,20 @@ def _written_lines(file: FileUse) -> list[str]:
 
 
 _HAS_WORD = re.compile(r"[^\W\d_]{3}")
-
 LEAST_PART, LONGEST_PART = 100, 500
+# A line that Codex's application shows as a button; calls and commits say what it stands for.
 _BUTTON = re.compile(r"^::(?:git-[a-z-]+|created-thread)\{[^\n]*\}[ \t]*$", re.M)
-"""A line that Codex's application shows as a button; calls and commits say what it stands for."""
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+(?=\S)|(?<=[。！？])|\n+")
 _PREPARES = re.compile(
     r"^(?:now|let me|let's|i'll|i will|next|first|good|great|perfect|ok(?:ay)?|i need to|looking)\b",
     re.I,
 )
-
-
+# The end of a remark that says which call follows: the call says it too.
 ANNOUNCES = re.compile(
     rf"(?:^|(?<=[.!?:])[ \t]|\n){WILL}(?:[^.!?\n`]|`[^`\n]{{0,100}}`|[.!?](?=\w)){{0,200}}[:.]?\s{{0,9}}$",
     re.I,
 )
-"""The end of a remark that says which call follows: the call says it too."""
 
 
 def _parts_of(text: str) -> Iterator[str]:
@@ -778,8 +752,8 @@ DECLARED_WEIGHT, HEADING_WEIGHT, TEST_BODY_WEIGHT = 3.0, 2.0, 0.4
 """Of written lines. The summaries that models wrote in 30 recorded sessions repeat three times as much of a line that declares something as of any
 other, for its length, twice as much of a document's headings, and less than half as much of what a test does."""
 
+# Of the messages: the words of an earlier summary weigh as if they had been said there.
 EARLIER_PERCENT = 70
-"""Of the messages: the words of an earlier summary weigh as if they had been said there."""
 
 
 def _only_prepares(remark: Statement) -> bool:
@@ -808,12 +782,10 @@ _DECLARES = re.compile(
 )
 _REMARK = re.compile(r"//|/?\*|#|--|\"\"\"")
 _TESTS = re.compile(r"test|spec", re.I)
-
+# A word; in scripts that put no blanks between words, a sign.
 _TOLD_WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{2,}")  # fmt: skip
-"""A word; in scripts that put no blanks between words, a sign."""
+# The same where there is nothing else: looking for other scripts in each text cost a tenth of a compaction.
 _ASCII_WORD = re.compile(r"[a-z0-9]{2,}")
-"""The same where there is nothing else: looking for other scripts in each text cost a tenth of a compaction."""
-
 WordPair = tuple[str, str]
 
 
@@ -827,9 +799,7 @@ _SMALL_WORDS = frozenset(
     "the and for from with that this these those are was were been has have had not but you your its it is in on of to at by as an or if be do we my me so no"
     " will can into than then there their they them what when where which who all also any only i'll let now".split()
 )
-
-CLOSED_WITH, REMARKED, WROTE, CALLED = range(4)
-"""Where two words stand side by side."""
+CLOSED_WITH, REMARKED, WROTE, CALLED = range(4)  # where two words stand side by side
 
 
 class PairWorth:
@@ -859,19 +829,12 @@ class PairWorth:
         return used * (OLD + recent) * letters
 
 
+# How fast a pair of words loses worth with its age, and what an old one keeps.
 AGES, OLD = 4, 1 / 15
-"""How fast a pair of words loses worth with its age, and what an old one keeps."""
-
-
-MOST_COUNTED = 20_000
-"""Characters of one text whose words are counted."""
-
+MOST_COUNTED = 20_000  # characters of one text whose words are counted
+# Letters from which a word says as much as any: what is said often is short; and of a sign that stands for part of a word.
 LONG_WORD, SIGN = 12, 3
-"""Letters from which a word says as much as any: what is said often is short; and of a sign that stands for part of a word."""
-
-
-Weighed = tuple[str, float, list[WordPair]]
-"""A text, its weight and its words side by side."""
+Weighed = tuple[str, float, list[WordPair]]  # a text, its weight and its words side by side
 
 
 def told_first(
@@ -914,13 +877,13 @@ def _once(remarks: list[Statement]) -> list[Statement]:
     return sorted(unique, key=_index)
 
 
+# How a model begins a report before it says anything.
 _PREAMBLE = re.compile(
     r"^(?:\W{0,9}(?:(?:excellent|perfect|great|good)(?: [\w ]{1,40})?[.!,]|(?:now )?(?:let me|i['’]ll)\b[^.!:\n]{0,200}(?:[.!:](?=\s)|\n)|"
     r"(?:now )?i (?:now )?have (?:all|enough|everything|a (?:complete|clear|full|good|comprehensive))\b[^.!:\n]{0,200}(?:[.!:](?=\s)|\n)|"
     r"(?:here['’]?s|here is|here are|based on)\b[^.!:\n]{0,200}:(?=\s))\s{0,9}){1,4}",
     re.I,
 )
-"""How a model begins a report before it says anything."""
 
 
 def _agents(facts: Facts) -> list[Dated]:
@@ -952,14 +915,11 @@ def _commands(facts: Facts) -> list[Dated]:
     return dated
 
 
+# `git commit` said this: the commit has a line of its own.
 _COMMITTED = re.compile(r"^\[\S+(?: \([\w -]+\))? [0-9a-f]{7,40}\] ")
-"""`git commit` said this: the commit has a line of its own."""
-
 _FAILED_LINE = re.compile(
     r"^(?:FAIL|--- FAIL|E {2,}|error\b|fatal:)|\b[1-9]\d* (?:failed|errors?)\b", re.I
 )
-
-
 NOT_RUN = "refused or stopped"
 
 
@@ -979,8 +939,8 @@ def _end(command: Command) -> str:
 
 
 STILL_OPEN = 40
+# How many of the newest of each are listed. What the user said to do is read from the user's words again: all of it that is closed must be.
 CLOSED = 12
-"""How many of the newest of each are listed. What the user said to do is read from the user's words again: all of it that is closed must be."""
 
 
 def pending(facts: Facts) -> list[Unit]:
@@ -1021,8 +981,8 @@ def _in_progress(facts: Facts) -> str:
     return f"{IN_PROGRESS} message {request.number}, no report that it is done"
 
 
+# Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off.
 STALE_CHANGES = 3
-"""Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off."""
 
 
 def _older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:

@@ -20,8 +20,8 @@ from ullage.summarizers.streams import (
     extended,
 )
 
+# Of the main loop's answers: none of what the provider caches by.
 _LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
-"""Of the main loop's answers: none of what the provider caches by."""
 
 
 class OpenAISummarizer(StreamingSummarizer):

@@ -18,15 +18,12 @@ from ullage.exceptions import InvalidPolicy, UllageError
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Watch
 
+# Finish reason of a stream that ended without naming one: whatever came is cut off.
 CUT_STREAM = "incomplete"
-"""Finish reason of a stream that ended without naming one: whatever came is cut off."""
-
+# After our own stall time-out, the client's: it frees a thread that nobody waits for any more.
 SDK_MARGIN_SECONDS = 5.0
-"""After our own stall time-out, the client's: it frees a thread that nobody waits for any more."""
-
+# Keyword arguments of the main loop's newest call of the SDK, or a function that returns them (or `None`).
 LastRequest: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any] | None] | None
-"""Keyword arguments of the main loop's newest call of the SDK, or a function that returns them (or `None`)."""
-
 Mode: TypeAlias = Literal["shared", "plain", "native"]
 
 

@@ -34,8 +34,7 @@ from ullage.summarizers.budgeted_text import cost, one_line, shorten
 # Shortens a user's message at the ends of sentences, and says which messages have no content of their own.
 
 
-LOW_CONTENT_CHARS = 160
-"""Longer messages have something to say; they are shortened instead."""
+LOW_CONTENT_CHARS = 160  # longer messages have something to say; they are shortened instead
 
 
 def says_nothing(text: str) -> bool:
@@ -68,14 +67,11 @@ def is_low_content(text: str, rules: Sequence[str] | None = None) -> bool:
 # ---- shortening ----------------------------------------------------------------------------------
 
 _END = re.compile(r"(?<=[.!?])[ \t]+|(?<=[。！？])|\n+")
+# The same for ASCII: it begins with what is looked for quickly.
 _END_AT_BLANKS = re.compile(r"[ \t\n](?:(?<=\n)\n*|(?<=[.!?][ \t])[ \t]*)")
-"""The same for ASCII: it begins with what is looked for quickly."""
-MAX_UNITS = 4_000
-"""Of a text, half at each end; what is between them is one."""
-
+MAX_UNITS = 4_000  # of a text, half at each end; what is between them is one
+# Tokens of a sentence up to which it is kept or left out whole; a longer one is mostly no sentence.
 LONGEST_WHOLE = 80
-"""Tokens of a sentence up to which it is kept or left out whole; a longer one is mostly no sentence."""
-
 Span = tuple[int, int]
 
 
@@ -157,8 +153,7 @@ class ReadTexts(dict[str, Sentences]):
         return sentences
 
 
-LEAST_TRIMMED = 40
-"""Tokens of a text that is not worth cutting."""
+LEAST_TRIMMED = 40  # tokens of a text that is not worth cutting
 
 
 def _units(text: str, rules: Sequence[str]) -> list[Span]:
@@ -178,8 +173,8 @@ def _units(text: str, rules: Sequence[str]) -> list[Span]:
     return [span for span in spans if _LEFT_OUT.sub("", text[slice(*span)]).strip()]
 
 
+# A mark of an earlier compaction; the next one adds to it.
 _LEFT_OUT = re.compile(r"\[… (\d{1,9}) characters left out …\]")
-"""A mark of an earlier compaction; the next one adds to it."""
 
 
 def _ranks(text: str, spans: Sequence[Span], rules: Sequence[str]) -> list[int]:
@@ -223,8 +218,7 @@ def _chosen(costs: Sequence[int], ranks: Sequence[int], tokens: int) -> set[int]
     return chosen
 
 
-_MARK = 9
-"""Tokens of a mark for what is missing."""
+_MARK = 9  # tokens of a mark for what is missing
 
 
 def _joined(text: str, spans: Sequence[Span]) -> str:
@@ -240,22 +234,15 @@ def _joined(text: str, spans: Sequence[Span]) -> str:
     return ("\n" if "\n" in text else " ").join(part for part in parts if part)
 
 
+# Tokens of one message that belong to what is set aside for the user; the rest competes with the other sections.
 ESSENTIAL_TOKENS = 300
-"""Tokens of one message that belong to what is set aside for the user; the rest competes with the other sections."""
-
-LEAST_TOKENS = 15
-"""Of a message that is shortened; its rules may need more."""
-
+LEAST_TOKENS = 15  # of a message that is shortened; its rules may need more
+# So short a message gives way after longer ones were shortened: little is won by it.
 SHORT_TOKENS = 8
-"""So short a message gives way after longer ones were shortened: little is won by it."""
-
-
+# Of a question that stands with its answer, and of one with a list of what is meant.
 QUESTION_CHARS, LIST_CHARS = 200, 320
-"""Of a question that stands with its answer, and of one with a list of what is meant."""
-
-
+# Characters of a message which, if a value in it is replaced, is replaced as a whole.
 SAYS_ONE_THING = 100
-"""Characters of a message which, if a value in it is replaced, is replaced as a whole."""
 
 
 @dataclass(eq=False)
@@ -400,8 +387,8 @@ def _missing(shown: Sequence[_Row], last: int) -> list[Span]:
     return [(before + 1, number - 1) for before, number in gaps if number - before > 1]
 
 
+# Runs of numbers that are named; the newest, where there are more, or where the room is too small.
 MOST_NAMED, TOKENS_FOR_A_SPAN, NAMED_PART = 6, 40, 10
-"""Runs of numbers that are named; the newest, where there are more, or where the room is too small."""
 
 
 def _named(spans: list[Span], tokens: int) -> str:
@@ -444,8 +431,8 @@ def newest_tokens(inputs: Sequence[UserInput]) -> int:
     return words_need(inputs[-1:]).newest + 1 + _NOTE * (len(inputs) > 1)
 
 
+# Tokens of the line that names the messages that are missing, and where it only counts them.
 _NOTE, SHORT_NOTE = 16, 8
-"""Tokens of the line that names the messages that are missing, and where it only counts them."""
 
 
 class _Fit:
@@ -643,14 +630,7 @@ class _Fit:
 
 
 TRIES = 5
-
-KEPT_TOKENS = 60
-"""To which messages are shortened before whole ones give way."""
-
-
-ROW_TOKENS = 4
-"""Of the number before a message."""
-NEWEST = 0.25
-"""How much more the newest message is worth than the oldest."""
-RULE_WEIGHT = 1.5
-"""Of a message that may be meant as a rule."""
+KEPT_TOKENS = 60  # to which messages are shortened before whole ones give way
+ROW_TOKENS = 4  # of the number before a message
+NEWEST = 0.25  # how much more the newest message is worth than the oldest
+RULE_WEIGHT = 1.5  # of a message that may be meant as a rule
