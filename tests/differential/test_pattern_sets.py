@@ -9,18 +9,17 @@ import pytest
 from hypothesis import example, given, strategies as st
 
 from ullage import _reference as twin
-from ullage.facts import collector as answers_found, rules as commitments, rules as prose
+from ullage.facts import rules as commitments
 from ullage.facts.rules import SearchedPatterns
-from ullage.summarizers import users_words as sentence_cut
 from ullage.testing import conversation
 
 core: Any = pytest.importorskip("ullage._core")
 
 SETS = (
-    prose._BINDING,
-    answers_found._SETTLES,
-    commitments._patterns().sentences,
-    sentence_cut._SAYS,
+    commitments.patterns().rules,
+    commitments.patterns().findings,
+    commitments.patterns().sentences,
+    commitments.patterns().content,
     SearchedPatterns((r"a(?!b)[\[&~]", r"^(?<=x(?:y|z))é?[’']\s\Bq$", r"[^é]\b(?=\)|])[)]{2}")),
 )
 FILTERS = [(core.PatternSet(each._texts), twin.PatternSet(each._texts)) for each in SETS]

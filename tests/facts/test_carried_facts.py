@@ -9,7 +9,7 @@ from tests.kit import said, user
 from ullage import Policy, compact
 from ullage.compaction.effects_runner import Providers
 from ullage.facts import collect
-from ullage.facts.collector import decided, still_open
+from ullage.facts.collector import findings
 from ullage.facts.model import UserInput
 from ullage.facts.rules import superseded
 from ullage.facts.sections import HEADINGS, read_user_messages
@@ -163,7 +163,7 @@ def test_the_newest_decision_and_what_is_open_stay_where_room_is_short():
 def test_decisions_of_the_assistant_are_kept(sentence):
     items = [user("check"), said("It is long. " * 30 + sentence + " More. " * 30), *chat(12)]
     assert sentence in summary_of(items)
-    assert decided(sentence) == [sentence]
+    assert findings(sentence)[0] == [sentence]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_decisions_of_the_assistant_are_kept(sentence):
 def test_what_is_said_to_be_open_is_kept(row):
     items = [user("check"), said(f"Done so far.\n{row}\nThat is all. " + "More. " * 60), *chat(12)]
     assert row.removeprefix("- ") in summary_of(items)
-    assert still_open(row)
+    assert findings(row)[1]
 
 
 @pytest.mark.parametrize(

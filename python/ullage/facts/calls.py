@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
-from ullage._lazy import orjson, pattern
+from ullage._lazy import orjson, pathlib, pattern
 from ullage.facts.words import clean, flat_text
 
 # The kind of tool that a name means, however an agent spells it: `Read`, `read_file`, `mcp__fs__read_file` are one family.
@@ -17,59 +17,35 @@ from ullage.facts.words import clean, flat_text
 # Settings that name tools use this, so that no tool is special because of its spelling.
 
 
-_FAMILIES: dict[str, str] = {
-    "read": "read file_read view view_file open_file cat_file cat notebook_read read_notebook read_text_file read_many_files "
-    "read_multiple_files get_file_contents get_file_content file_contents load_file show_file fs_read read_file_tool read_lines "
-    "view_image read_file",
-    "write": "write write_file create_file save_file write_to_file new_file file_write fs_write write_text_file overwrite_file",
-    "edit": "edit multi_edit edit_file notebook_edit edit_notebook str_replace str_replace_editor str_replace_based_edit_tool "
-    "replace_in_file apply_patch apply_diff patch update_file insert_content search_and_replace search_replace modify_file "
-    "insert_edit_into_file replace file_edit",
-    "shell": "bash shell sh run_shell run_command run_commands execute_command run_terminal_command run_terminal_cmd run_in_terminal "
-    "terminal exec exec_command local_shell run_shell_command execute_bash execute_shell powershell cmd run_bash bash_tool "
-    "shell_exec container_exec",
-    "search": "grep grep_files grep_search search_files ripgrep rg code_search codebase_search find_in_files text_search search_code "
-    "search_text search_dir search_in_files file_grep",
-    "glob": "glob find_files list_files ls list list_dir list_directory dir file_glob glob_files find_file file_search "
-    "search_file",
-    "web search": "web_search search_web google_search google_web_search brave_search tavily_search internet_search",
-    "web fetch": "web_fetch fetch fetch_url open_url read_url get_url visit scrape url_fetch http_get browser browse",
-    "questions": "ask ask_user_question ask_user ask_followup_question ask_follow_up_question ask_human question questions "
-    "ask_question ask_questions request_user_input human_input user_input prompt_user clarify get_user_input exit_plan_mode "
-    "ask_clarification",
-    "todos": "todo_write todo_read todo todos todo_list update_todos update_todo_list manage_todo_list write_todos read_todos "
-    "update_plan task_list task_create task_update task_get",
-    "agents": "task agent dispatch_agent spawn_agent sub_agent subagent delegate delegate_task new_task run_agent run_subagent "
-    "agent_tool invoke_agent launch_agent call_agent task_output wait_agent handoff",
-    "skills": "skill skills use_skill load_skill read_skill run_skill invoke_skill activate_skill",
-    "memory": "memory memories memory_tool remember save_memory read_memory write_memory search_memory memory_search memory_read "
-    "memory_write update_memory store_memory recall_memory",
-    "recall": "recall",
-    "snip": "snip",
-}
-_TOOL_NAMES_BY_NAME = {
-    name.replace("_", ""): family for family, names in _FAMILIES.items() for name in names.split()
-}
+@cache
+def _tools() -> tuple[dict[str, str], dict[str, Action]]:
+    """Families and actions by the names in `tools.txt`."""
+    families: dict[str, str] = {}
+    actions: dict[str, Action] = {}
+    text = pathlib.Path(__file__).with_name("tools.txt").read_text(encoding="utf-8")
+    for line in text.split("\n"):
+        kind, _, names = line.partition(": ")
+        if kind.startswith("-> "):
+            actions.update(dict.fromkeys(names.split(), Action(kind[3:])))
+        elif not line.startswith("#"):
+            families.update(dict.fromkeys(names.replace("_", "").split(), kind))
+    return families, actions
+
+
 _BY_WORD = {
     "todo": "todos", "todos": "todos", "memory": "memory", "memories": "memory", "skill": "skills",
     "skills": "skills", "subagent": "agents", "subagents": "agents",
 }  # fmt: skip
 _ASKS = frozenset({"user", "human", "question", "questions"})
-
 _LAST_PART = pattern(r"^.*(?:__|[./:])(?=[^_./:])", re.DOTALL)
 _WORD = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+")
 
 
 @lru_cache(maxsize=4096)
 def family_of(name: str) -> str:
-    """The family of a tool's name; empty if it belongs to none.
-
-    Example:
-        >>> [family_of(name) for name in ("Read", "mcp__fs__read_file", "runShell", "search_db")]
-        ['read', 'read', 'shell', '']
-    """
+    """The family of a tool's name, such as `shell` for `runShell`; empty if it belongs to none."""
     words = [word.lower() for word in _WORD.findall(_LAST_PART.sub("", name[:200]))]
-    row = _TOOL_NAMES_BY_NAME.get("".join(words))
+    row = _tools()[0].get("".join(words))
     if row is not None or not words:
         return row or ""
     if "ask" in words and _ASKS.intersection(words):
@@ -88,16 +64,7 @@ def _fits(name: str, wanted: str) -> bool:
 
 
 def matches(name: str, wanted: Iterable[str]) -> bool:
-    """Whether a tool is one of those that a setting names: by name or pattern in any case, or by family.
-
-    Args:
-        name: The tool's name.
-        wanted: Names (`Read` means every tool that reads files) or patterns (`mcp__*` matches literally).
-
-    Example:
-        >>> matches("read_file", ["Read"]), matches("READ", ["read"]), matches("search_db", ["Read", "mcp__*"])
-        (True, True, False)
-    """
+    """Whether a tool is one of those that a setting names: by name (`Read` means every tool that reads files) or pattern in any case, or by family."""
     return any(_fits(name, pattern) for pattern in wanted)
 
 
@@ -107,7 +74,6 @@ def matches(name: str, wanted: Iterable[str]) -> bool:
 
 
 MAX_CALLS = 40
-
 _STRING = r'"(?P<{0}>(?:[^"\\]|\\.){{0,100000}})"'
 _PATCH = pattern(
     r'"(?P<patch>\*\*\* Begin Patch(?:[^"\\]|\\.){0,400000}+)(?:"|\\?\Z)|`(?P<raw>\*\*\* Begin Patch[^`]{0,400000}+)(?:`|\Z)'
@@ -119,16 +85,12 @@ PLAN_CHARS = 20_000
 _STEP = pattern(
     r"""["']?step["']?\s*:\s*"((?:[^"\\]|\\.){1,2000})"\s*,\s*["']?status["']?\s*:\s*["'](\w{1,40})["']"""
 )
+# The command that a call asks for more, which Codex names first.
 _RUNNING = pattern(r"""\s*\{\s*["']?(?:session|cell|task)_id["']?\s*:\s*["']?(\w{1,80})""")
-"""The command that a call asks for more, which Codex names first."""
 
 
 def calls_in_script(text: str) -> list[tuple[str, Any]]:
-    """Name and input of each tool call in a program; `[]` if the text is no program.
-
-    Args:
-        text: JavaScript or Python that calls `tools.<name>({...})`.
-    """
+    """Name and input of each tool call in a program of JavaScript or Python, `tools.<name>({...})`; `[]` if the text is none."""
     heads = list(_CALL.finditer(text))[:MAX_CALLS]
     if not heads:
         return []
@@ -201,35 +163,9 @@ class CallEffect(NamedTuple):
     folder: str = ""  # in which a command runs, where the call says so
 
 
-_BY_NAME: dict[str, Action] = {
-    name: action
-    for action, names in {
-        Action.READ: "read view read_file open_file cat_file notebookread view_image fs_read",
-        Action.EDIT: "edit multiedit notebookedit str_replace replace_in_file apply_diff edit_file "
-        "search_replace replace insert_edit_into_file",
-        Action.WRITE: "write create create_file write_to_file write_file fs_write new_file",
-        Action.DELETE: "delete_file remove_file",
-        Action.COMMAND: "bash shell exec exec_command local_shell execute_command run_command "
-        "run_terminal_cmd run_shell_command terminal powershell run_commands execute_bash",
-        Action.SEARCH: "grep glob ls search search_files list_files list_dir find_file find "
-        "search_dir search_file file_search grep_search codebase_search lsp ripgrep",
-        Action.FETCH: "webfetch websearch web_search web_fetch fetch browser open_url",
-        Action.TODO: "todowrite update_plan write_todos todo_write manage_todo_list",
-        Action.TASK_CREATE: "taskcreate",
-        Action.TASK_UPDATE: "taskupdate",
-        Action.ASK: "askuserquestion request_user_input ask_followup_question ask_user",
-        Action.PLAN: "exitplanmode exit_plan_mode",
-        Action.AGENT: "task agent spawn_agent dispatch_agent new_task",
-        Action.SKILL: "skill use_skill",
-        Action.FIND_TOOL: "toolsearch tool_search",
-        Action.POLL: "wait wait_agent write_stdin taskoutput bashoutput read_thread_terminal",
-        Action.STOP: "killshell kill_shell killbash kill_bash taskstop task_stop kill_terminal",
-    }.items()
-    for name in names.split()
-}
-
 _PATH_KEYS = ("file_path", "path", "notebook_path", "filename", "file", "filePath", "absolute_path")
 _COMMAND_KEYS = ("command", "cmd", "script", "commands")
+_RAW_KEYS = ("input", "patch", *_COMMAND_KEYS)
 _PATTERN_KEYS = ("pattern", "query", "regex", "search_term", "search")
 _OLD_KEYS = ("old_string", "old_str", "old_text", "old_source", "search", "original")
 _NEW_KEYS = ("new_string", "new_str", "new_text", "new_source", "replace", "replacement")
@@ -259,12 +195,9 @@ def read_call(name: Any, arguments: Any) -> tuple[CallEffect, ...]:
 
 def _script(arguments: Any) -> str:
     """The one string of an input that holds nothing else, if it calls tools."""
-    values = (
-        list(arguments.values())
-        if isinstance(arguments, (dict, Mapping)) and len(arguments) == 1
-        else []
-    )
-    only = values[0] if values else ""
+    if not isinstance(arguments, (dict, Mapping)) or len(arguments) != 1:
+        return ""
+    (only,) = arguments.values()
     return only if isinstance(only, str) and "tools." in only else ""
 
 
@@ -279,29 +212,26 @@ def listed_in(arguments: Any) -> Any:
 
 def _read(name: str, arguments: Any) -> tuple[CallEffect, ...]:
     body = arguments if isinstance(arguments, (dict, Mapping)) else {}
-    raw = (
-        arguments
-        if isinstance(arguments, str)
-        else _first(body, ("input", "patch", *_COMMAND_KEYS))
-    )
-    raw = clean(raw) if isinstance(raw, str) else flat_text(raw)
+    raw = flat_text(arguments if isinstance(arguments, str) else _first(body, _RAW_KEYS))
     if "*** Begin Patch" in raw:
         return _patch(name, raw)
-    action = _action(name, body, raw)
+    action = _action(name, body)
     if action is Action.POLL and "\x03" in clean(body.get("chars"), 100):
         action = Action.STOP
     return (_BUILDERS.get(action, _other)(action, name, body, raw),)
 
 
-def _action(name: str, body: Mapping[str, Any], raw: str) -> Action:
+def _action(name: str, body: Mapping[str, Any]) -> Action:
     verb = body.get("command")
     if isinstance(verb, str) and verb in _EDITOR_VERBS and _path(body):
         return _EDITOR_VERBS[verb]
     short = name.lower().rsplit("__", 1)[-1].rsplit(".", 1)[-1].replace("-", "_")
-    row = _BY_NAME.get(short)
-    if row is not None and not (row is Action.TODO and not _list(body)):
-        return row
-    return _by_shape(body)
+    action = _tools()[1].get(short)
+    if action is Action.TODO:
+        listed = _first(body, ("todos", "plan", "items", "tasks"))
+        if isinstance(listed, str) or not (isinstance(listed, Sequence) and listed):
+            action = None
+    return action or _by_shape(body)
 
 
 def _by_shape(body: Mapping[str, Any]) -> Action:
@@ -309,9 +239,10 @@ def _by_shape(body: Mapping[str, Any]) -> Action:
         if _first(body, _NEW_KEYS) is not None or "edits" in body or "diff" in body:
             return Action.EDIT
         return Action.WRITE if _first(body, _BODY_KEYS) is not None else Action.READ
-    for keys, action in ((_COMMAND_KEYS, Action.COMMAND), (("url", "uri"), Action.FETCH)):
-        if isinstance(_first(body, keys), str):
-            return action
+    if isinstance(_first(body, _COMMAND_KEYS), str):
+        return Action.COMMAND
+    if isinstance(_first(body, ("url", "uri")), str):
+        return Action.FETCH
     if isinstance(body.get("todos"), Sequence) and not isinstance(body.get("todos"), str):
         return Action.TODO
     return Action.SEARCH if isinstance(_first(body, _PATTERN_KEYS), str) else Action.OTHER
@@ -329,11 +260,6 @@ def _path(body: Mapping[str, Any]) -> str:
     return clean(value, 1000).strip() if isinstance(value, str) else ""
 
 
-def _list(body: Mapping[str, Any]) -> Sequence[Any]:
-    value = _first(body, ("todos", "plan", "items", "tasks"))
-    return value if isinstance(value, Sequence) and not isinstance(value, str) else ()
-
-
 def _number(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         return 0
@@ -344,16 +270,13 @@ def _file_read(action: Action, name: str, body: Mapping[str, Any], raw: str) -> 
     target = _path(body) or raw
     span = body.get("view_range")
     if isinstance(span, Sequence) and len(span) == 2 and not isinstance(span, str):
-        first, last = _number(span[0]), _number(span[1])
-        return CallEffect(
-            action, name, target, start=first, lines=max(0, last - first + 1) if last else 0
-        )
-    start = _number(body.get("offset", body.get("start_line")))
-    lines = _number(body.get("limit"))
-    end = _number(body.get("end_line"))
-    return CallEffect(
-        action, name, target, start=start, lines=lines or max(0, end - start + 1) * bool(end)
-    )
+        lines, start, end = 0, _number(span[0]), _number(span[1])
+    else:
+        lines = _number(body.get("limit"))
+        start = _number(body.get("offset", body.get("start_line")))
+        end = _number(body.get("end_line"))
+    lines = lines or (max(0, end - start + 1) if end else 0)
+    return CallEffect(action, name, target, start=start, lines=lines)
 
 
 def _file_change(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
@@ -383,9 +306,8 @@ def _command(action: Action, name: str, body: Mapping[str, Any], raw: str) -> Ca
         # `["bash", "-lc", script]`: the script is what was run.
         command = words[-1] if len(words) == 3 and words[1] in ("-c", "-lc") else " ".join(words)
     folder = clean(_first(body, _FOLDER_KEYS), 500)
-    return CallEffect(
-        action, name, clean(command) if isinstance(command, str) else raw, folder=folder
-    )
+    target = clean(command) if isinstance(command, str) else raw
+    return CallEffect(action, name, target, folder=folder)
 
 
 def _search(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
@@ -405,12 +327,11 @@ def _about(*keys: str) -> Any:
 
 
 def _other(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
-    pairs = (f"{clean(k, 60)}={_short(v)}" for k, v in list(body.items())[:8])
+    pairs = [
+        f"{clean(key, 60)}={' '.join(flat_text(value)[:200].split())}"
+        for key, value in list(body.items())[:8]
+    ]
     return CallEffect(action, name, ", ".join(pairs) or raw[:300])
-
-
-def _short(value: Any) -> str:
-    return " ".join(flat_text(value)[:200].split())
 
 
 _BUILDERS: dict[Action, Any] = {

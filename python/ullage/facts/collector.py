@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ullage._engine import core
@@ -30,7 +31,6 @@ from ullage.facts.names import command_heads, commits_in, homes_in, plain, urls_
 from ullage.facts.rules import (
     CommitmentKind,
     ReplacedValue,
-    SearchedPatterns,
     Strength,
     commitments_in,
     corrections_of,
@@ -38,6 +38,7 @@ from ullage.facts.rules import (
     is_talk,
     names_value,
     note_rules,
+    patterns,
     rules_in,
     rules_of,
     superseded,
@@ -92,6 +93,7 @@ from ullage.facts.words import (
     result_text,
     run_text,
     summary_text,
+    text_in,
     text_of,
     unfenced,
     words_of,
@@ -104,26 +106,16 @@ from ullage.messages import (
     is_boundary,
     is_summary,
     message_of,
-    role_of,
     uuid_of,
 )
 
 # Questions and answers of tools that talk to the user, and tools found by a search.
 
 
-def asked_by(call: CallEffect, call_input: Any) -> str:
-    """The question of a call to the user; empty if there is none."""
-    if call.action is Action.ASK:
-        return "\n".join(_questions(call_input)) or call.target[:500]
-    return call.target[:500] if call.action is Action.PLAN else ""
-
-
 def _questions(call_input: Any) -> list[str]:
-    listed = (
-        call_input.get("questions", call_input.get("question"))
-        if isinstance(call_input, Mapping)
-        else None
-    )
+    listed = None
+    if isinstance(call_input, Mapping):
+        listed = call_input.get("questions", call_input.get("question"))
     if isinstance(listed, str):
         return [clean(listed, 1000)]
     if not isinstance(listed, Sequence):
@@ -135,13 +127,7 @@ _PAIR = re.compile(r'"([^"]{1,1000})"="([^"]{0,2000})"')
 
 
 def question_answers(call_input: Any, item: Any, text: str) -> list[tuple[str, str]]:
-    """Questions and answers of a call that asked the user.
-
-    Args:
-        call_input: The call's input.
-        item: The entry of the result: its UI copy, if any, is exact.
-        text: The result; `[]` is returned for one whose content was cleared.
-    """
+    """Questions and answers of a call that asked the user: by the entry's UI copy, if any, which is exact; `[]` if the result was cleared."""
     if text.strip() == CLEARED:
         return []
     copy = item.get("toolUseResult") if isinstance(item, Mapping) else None
@@ -154,41 +140,31 @@ def question_answers(call_input: Any, item: Any, text: str) -> list[tuple[str, s
 
 def tool_references(item: Any) -> list[str]:
     """Names of the tools that a search for tools found."""
-    parts = (part for block in blocks_of(item) for part in _parts(block.get("content")))
-    names = (clean(p.get("tool_name"), 200) for p in parts if p.get("type") == "tool_reference")
+    contents = (block.get("content") for block in blocks_of(item))
+    parts = (part for content in contents if isinstance(content, list) for part in content)
+    names = (
+        clean(part.get("tool_name"), 200)
+        for part in parts
+        if isinstance(part, Mapping) and part.get("type") == "tool_reference"
+    )
     return [name for name in names if name]
 
 
-def _parts(content: Any) -> list[Mapping[str, Any]]:
-    listed = content if isinstance(content, list) else []
-    return [part for part in listed if isinstance(part, Mapping)]
-
-
-OFFERED = 3
-"""Newest texts of the assistant in which a chosen option is looked for."""
-
+OFFERED = 3  # newest texts of the assistant in which a chosen option is looked for
+# Characters of a message that chooses an option, of one that names only its number or letter, and of the option.
 MAX_CHOICE, MAX_BARE_CHOICE, MAX_OPTION = 400, 60, 600
-"""Characters of a message that chooses an option, of one that names only its number or letter, and of the option."""
-
 _NAMED = re.compile(
     r"\b(?:option|approach|choice|variant|alternative|proposal)s? #?(\d{1,2}|[A-H])\b", re.I
 )
 _BARE = re.compile(
     r"(?:^|\b(?:go with|let['’]?s (?:try|do|go with|take)|try|take|do|pick|choose|prefer|want|think)) ?#?(\d{1,2}|[A-H]|^[a-h])(?=\W|$)"
 )
-_LISTS = re.compile(r"\s*\d{1,2}[.)]\s+\S")
-"""A list of the user's own: "1. it happened twice"."""
-
+_LISTS = re.compile(r"\s*\d{1,2}[.)]\s+\S")  # a list of the user's own: "1. it happened twice".
 _OFFER = r"^[#>*_\s-]{{0,8}}(?:(?:option|approach|choice|variant|alternative|proposal|scenario|design|version|plan) ){}#?[*_(]{{0,3}}{}[*_]{{0,2}}[.):\]—–-]"
 
 
 def chosen_option(reply: str, offers: Sequence[str]) -> str:
-    """What an answer such as "let's try 2" chose, in the words of the list that offered it; empty: none is known.
-
-    Args:
-        reply: The user's message.
-        offers: What the assistant said before, the newest last.
-    """
+    """What an answer such as "let's try 2" chose, in the words of the list that offered it (the newest is last); empty: none is known."""
     match = named = _NAMED.search(reply) if len(reply) <= MAX_CHOICE else None
     if named is None and len(reply) <= MAX_CHOICE and not _LISTS.match(reply):
         # In a longer one only its first clause chooses: "let's do 2 for now, can you file the issue?"
@@ -215,17 +191,6 @@ def chosen_option(reply: str, offers: Sequence[str]) -> str:
 
 
 SCANNED = 40_000
-_DECIDED = (
-    r"\bdecision(?:\s?:| is| was) |\b(?:(?:we|i)(?:['’]ve| have)? (?:have )?(?:decided|agreed|settled|chosen|chose|opted|went (?:with|for))|decided (?:to|on|against)|"
-    r"(?:we|i)(?:['’]ll| will| shall) (?:use|go with|keep|stick|drop|switch)|going with|settled on|agreed (?:to|on|that)|"
-    r"wir (?:haben|nehmen)|entschieden|beschlossen)\b"
-)
-_OPEN = (
-    r"^[\s>*-]{0,8}(?:\[ \]\s?\S|(?:todo|fixme|open|remaining|left to do|still (?:to do|open)|not yet done|outstanding|follow[- ]ups?|next steps?)\b\s?[:(-])|"
-    r"(?<![\w`/-])(?:TODO|FIXME)\b(?! comment|[`-])|\bstill (?:need|needs|have|has) to\b(?!\W*$)|\bremains to be\b|\bnot yet (?:done|implemented|covered|tested)\b|"
-    r"\bleft (?:open|undone|to do)\b"
-)
-_SETTLES = SearchedPatterns((_DECIDED, _OPEN))
 MIN_SENTENCE, MAX_SENTENCE = 8, 300
 
 
@@ -239,33 +204,19 @@ def findings(text: str) -> tuple[list[str], list[str]]:
     parts = _sentences(text)
     for part, following in zip(parts, [*parts[1:], ""], strict=False):
         if not part.endswith("?") and not _TAKES_BACK.match(following):
-            for place in _SETTLES.matching(part):
+            for place in patterns().findings.matching(part):
                 if " OR " not in part if place == 0 else not _BEGINS.match(part):
                     sentences[place].append(part)
     return sentences[0][:MOST_DECIDED], sentences[1][:MOST_OPEN]
 
 
+# What follows a sentence that no longer holds.
 _TAKES_BACK = re.compile(r"\W*(?:actually|wait|hmm|on second thought|no[,.])\b", re.I)
-"""What follows a sentence that no longer holds."""
+# How a sentence begins that says what the assistant does next, in small letters; part of a pattern.
 WILL = r"(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b"
-"""How a sentence begins that says what the assistant does next, in small letters; part of a pattern."""
-
+# What the assistant is about to do is not what it leaves open, nor what it ticks off.
 _BEGINS = re.compile(rf"[\s>*-]{{0,8}}(?:[✅✓✔☑]|\[x\]|~~)|\W*{WILL}", re.I)
-"""What the assistant is about to do is not what it leaves open, nor what it ticks off."""
-
 MOST_DECIDED, MOST_OPEN = 3, 8
-
-
-def decided(text: str) -> list[str]:
-    """The sentences of a response that state a decision."""
-    return findings(text)[0]
-
-
-def still_open(text: str) -> list[str]:
-    """The sentences and rows of a response that name open work."""
-    return findings(text)[1]
-
-
 _FIGURE = re.compile(
     r"(?<![\w.,#:/@~-])[$€£]?(?:\d{1,3}(?:[,_]\d{3})+(?:\.\d{1,9})?|\d{3,12}|\d{1,12}\.\d{1,9}|"
     r"\d{1,12}(?=[ \u00a0]?(?:%|percent|[µmn]?s\b|[kKMGT]i?B\b|seconds?\b|minutes?\b|hours?\b|days?\b|times\b|x\b)))"
@@ -282,33 +233,27 @@ def figures(text: str) -> list[str]:
     """The sentences of a response that report a number: a count, a measure, an amount; not where something stands."""
     if not _DIGIT.search(text) or not _FIGURE.search(text):
         return []
-    return [part for part in _sentences(text) if len(part) <= MAX_FIGURE and _measures(part)][:4]
+    return [
+        part
+        for part in _sentences(text)
+        if len(part) <= MAX_FIGURE
+        and not part.endswith("?")
+        and not part.startswith("|")
+        and any(not _PLACE.search(part[: match.start()]) for match in _FIGURE.finditer(part))
+    ][:4]
 
 
-def _measures(sentence: str) -> bool:
-    if sentence.endswith("?") or sentence.startswith("|"):
-        return False
-    figures = _FIGURE.finditer(sentence)
-    return any(not _PLACE.search(sentence[: match.start()]) for match in figures)
-
-
-NAMES_CHARS = 20_000
-"""Characters of one text that are searched for names: half at each end."""
-
+NAMES_CHARS = 20_000  # characters of one text that are searched for names: half at each end
 _SHORT_ANSWER = 300
+# A reply that means what was said just before it, if nothing was asked: "yes, let's do that".
 _POINTS = re.compile(
     r"(?:(?:ok(?:ay)?|yes|yeah|yep|sure|great|cool|nice|perfect)\b[,.!]? )?(?:please |then )?"
     r"(?:(?:let['’]?s|can (?:we|you)|please|just) )?(?:do|add|try|build|fix|implement|change|use|run) (?:that|it|this|both|those|these)\b[^\n]{0,20}",
     re.I,
 )
-"""A reply that means what was said just before it, if nothing was asked: "yes, let's do that"."""
-
-
+# Different ones from which some may be small talk in the form of a rule, which binds nobody; fewer take little room.
 MANY_RULES = 6
-"""Different ones from which some may be small talk in the form of a rule, which binds nobody; fewer take little room."""
-
-ERROR_CHARS = 120
-"""Of the line of an error that stands next to the work that failed."""
+ERROR_CHARS = 120  # of the line of an error that stands next to the work that failed
 
 
 def collect(items: Iterable[Item], *, first_index: int = 0) -> Facts:
@@ -328,14 +273,7 @@ def collect(items: Iterable[Item], *, first_index: int = 0) -> Facts:
 
 
 def note_inputs(items: Iterable[Item]) -> list[UserInput]:
-    """The sentences that may outlive a session, each once: typed by the user, in short messages of plain prose.
-
-    Args:
-        items: Messages or entries, oldest first.
-
-    Returns:
-        One input for each sentence, with the index and uuid of its message.
-    """
+    """The sentences that may outlive a session, each once, with the index and uuid of its message: typed by the user, in short messages of plain prose."""
     inputs: dict[str, UserInput] = {}
     for entry in collect(items).inputs:
         if entry.kind is Kind.PROMPT and entry.origin is Origin.USER:
@@ -353,14 +291,6 @@ class _Open(NamedTuple):
     id: str
     home: str
     input_text: str  # the strings of its input, as far as work is compared with them
-
-
-class _Answer(NamedTuple):
-    """A result that was received."""
-
-    at: int
-    item: Any
-    text: str
 
 
 class Collector:
@@ -399,17 +329,14 @@ class Collector:
         self._offered: tuple[str, ...] = ()  # the list that the newest message of the user follows
         self._messages = self._tool_uses = 0
         if earlier is not None:
-            self._go_on(earlier)
-
-    def _go_on(self, earlier: Collector) -> None:
-        self._inputs.extend(earlier._inputs)
-        self._last_number = earlier._last_number
-        self._standing.extend(earlier._standing)
-        self._decisions.extend(earlier._decisions)
-        self._skills.update(earlier._skills)
-        self._launched.update(earlier._launched)
-        self._board = earlier._board
-        self._open.go_on(earlier._open)
+            self._inputs.extend(earlier._inputs)
+            self._last_number = earlier._last_number
+            self._standing.extend(earlier._standing)
+            self._decisions.extend(earlier._decisions)
+            self._skills.update(earlier._skills)
+            self._launched.update(earlier._launched)
+            self._board = earlier._board
+            self._open.go_on(earlier._open)
 
     def feed(self, index: int, item: Any) -> None:
         """Read one item. Never raises, whatever it contains."""
@@ -420,32 +347,28 @@ class Collector:
             return
         if item.get("type") == "attachment":
             self._attachment(index, item)
-        elif message_of(item) is not None:
-            self._message(index, item)
+        elif (message := message_of(item)) is not None:
+            self._messages += 1
+            role = message.get("role")
+            if role == "assistant":
+                self._assistant(index, item, message)
+            elif role == "user" or role == "tool":
+                blocks = blocks_of(message)
+                for block in blocks:
+                    if block.get("type") == "tool_result":
+                        self._result(index, item, block)
+                text, origin = text_in(blocks), author_of(item)
+                if text or origin or is_summary(item):
+                    self._user_text(index, item, text, origin)
 
-    def _message(self, index: int, item: Mapping[str, Any]) -> None:
-        self._messages += 1
-        role = role_of(item)
-        if role == "assistant":
-            self._assistant(index, item)
-        elif role in ("user", "tool"):
-            for block in blocks_of(item):
-                if block.get("type") == "tool_result":
-                    self._result(index, item, block)
-            self._user_text(index, item)
-
-    def _user_text(self, index: int, item: Mapping[str, Any]) -> None:
-        text, origin = text_of(item), author_of(item)
-        if not (text or origin or is_summary(item)):
-            return  # results alone
+    def _user_text(self, index: int, item: Mapping[str, Any], text: str, origin: str) -> None:
         if summary := summary_text(item):
             self._earlier(index, summary)
-        others = others_in(text)
-        if is_hidden(item):  # a host's own, such as Codex's notification of a sub-agent's answer
-            self._notified(index, others)
-            return
-        self._notified(index, others or ([Other(origin, text.strip())] if origin else []))
-        if not origin:
+        hidden = is_hidden(
+            item
+        )  # a host's own, such as Codex's notification of a sub-agent's answer
+        self._from_others(index, text, "" if hidden else origin)
+        if not hidden and not origin:
             self._words(index, own_words(item), uuid_of(item))
 
     def _earlier(self, index: int, summary: str) -> None:
@@ -477,24 +400,16 @@ class Collector:
         if self.ranked:
             self._names.add(_ends(text), source, index, home)
 
-    def _used(self, text: str) -> None:
-        if self.ranked:
-            self._shown.named(text)
-
     def _carry_inputs(self, index: int, numbered: list[tuple[int, str]]) -> None:
-        """The user messages that a summary repeats, unless the messages themselves were seen.
-
-        A log that starts in the middle of a session holds fewer than its summary repeats.
-        """
-        if len(numbered) > len(self._inputs):
-            seen = {entry.text for entry in self._inputs}
-            for number, text in sorted(numbered, key=lambda row: row[0]):
-                if text not in seen:
-                    self._add(UserInput(index, text, origin=Origin.SUMMARY, number=number))
-                    typed = typed_sentences(text)
-                    self._lasting(index, typed, Origin.SUMMARY)
-                    for work in todos_of(index, typed):
-                        self._open.restored(work)
+        """The user messages that a summary repeats, unless the messages themselves were seen: a log that starts in the middle of a session holds fewer."""
+        if len(numbered) <= len(self._inputs):
+            return
+        seen = {entry.text for entry in self._inputs}
+        for number, text in sorted(numbered, key=itemgetter(0)):
+            if text not in seen:
+                self._add(UserInput(index, text, origin=Origin.SUMMARY, number=number))
+                for work in self._typed(index, text, Origin.SUMMARY):
+                    self._open.restored(work)
 
     def _add(self, entry: UserInput) -> None:
         """Number a message of the user: by its summary, if that goes on upwards, else as the next."""
@@ -509,45 +424,48 @@ class Collector:
             self._input(index, words.text, words.kind, uuid)
 
     def _input(self, index: int, text: str, kind: Kind, uuid: str = "") -> None:
-        question = asks(self._last_said) if len(text) <= _SHORT_ANSWER else ""
-        if not question and (is_answer(text) or _POINTS.match(text.strip())):
-            question = proposal(self._last_said)
-        answers = is_answer(text) is not None
-        if self._last_said and (
-            items := pointed_at(text, question, self._last_said, answers=answers)
-        ):
-            question = f"{items}\n{question}".strip()
+        before, answers = self._last_said, is_answer(text) is not None
+        question = asks(before) if len(text) <= _SHORT_ANSWER else ""
+        if not question and (answers or _POINTS.match(text.strip())):
+            question = proposal(before)
+        if before and (titles := pointed_at(text, question, before, answers=answers)):
+            question = f"{titles}\n{question}".strip()
         number = self._last_number + 1
         self._add(UserInput(index, text, kind, question, uuid=uuid, number=number))
         self._open.stated(text, index, by_user=True)
-        if question and kind is Kind.PROMPT and is_answer(text):
+        offers = [statement.text for statement in self._statements[-OFFERED:]]
+        if question and kind is Kind.PROMPT and answers:
             self._decisions.append(AnsweredQuestion(index, question, text))
-        elif option := chosen_option(
-            text, [statement.text for statement in self._statements[-OFFERED:]]
-        ):
+        elif option := chosen_option(text, offers):
             self._decisions.append(AnsweredQuestion(index, option, text))
-        self._offered = () if question else listed_before(text, self._last_said)
+        self._offered = () if question else listed_before(text, before)
         self._last_said, self._pending_question, self._interrupted = "", "", False
-        self._close_statement()
-        self._named(text, "user", index)
-        self._urls.update(dict.fromkeys(urls_in(text)))
-        self._used(text)
+        if self._statements:
+            last = self._statements[-1]
+            self._statements[-1] = Statement(last.index, last.text, closing=True)
+        self._said(text, "user", index)
         if kind is Kind.PROMPT:
-            typed = typed_sentences(text)
-            self._lasting(index, typed)
-            for work in todos_of(index, typed):
+            for work in self._typed(index, text, Origin.USER):
                 self._open.opened(work)
 
-    def _lasting(
-        self, index: int, typed: list[tuple[str, str]], origin: Origin = Origin.USER
-    ) -> None:
+    def _said(self, text: str, source: str, index: int) -> None:
+        """What the user or the assistant said names what results told, and addresses."""
+        self._named(text, source, index)
+        if self.ranked:
+            self._shown.named(text)
+        self._urls.update(dict.fromkeys(urls_in(text)))
+
+    def _typed(self, index: int, text: str, origin: Origin) -> list[WorkItem]:
+        """What is still to do in a text of the user, of which the rules are noted."""
+        typed = typed_sentences(text)
         for rule in rules_in(typed):
             lasting = rule.strength is Strength.LASTING
             self._standing.append(UserInput(index, rule.text, origin=origin, lasting=lasting))
+        return todos_of(index, typed)
 
-    def _notified(self, index: int, others: list[Other]) -> None:
+    def _from_others(self, index: int, text: str, origin: str) -> None:
         """Read what teammates and sub-agents say in the user's role as data, like a tool's output."""
-        for other in others:
+        for other in others_in(text) or ([Other(origin, text.strip())] if origin else []):
             notice = notified(other)
             if (ended := ended_command(other)) is not None:
                 name, code = ended
@@ -562,34 +480,34 @@ class Collector:
     def _attachment(self, index: int, item: Mapping[str, Any]) -> None:
         body = item.get("attachment")
         if isinstance(body, Mapping) and body.get("type") == "queued_command":
-            prompt = body.get("prompt")
-            text = (
-                clean(prompt)
-                if isinstance(prompt, str)
-                else text_of({"role": "user", "content": prompt})
-            )
-            others, origin = others_in(text), author_of(body)
-            self._notified(index, others or ([Other(origin, text.strip())] if origin else []))
+            text = text_of({"role": "user", "content": body.get("prompt")})
+            origin = author_of(body)
+            self._from_others(index, text, origin)
             if not origin:
                 self._words(index, words_of(text), uuid_of(item))
 
-    def _assistant(self, index: int, item: Mapping[str, Any]) -> None:
-        message = message_of(item) or {}
+    def _assistant(self, index: int, item: Mapping[str, Any], message: Mapping[str, Any]) -> None:
         if message.get("model") == "<synthetic>" or item.get("isApiErrorMessage") is True:
             return
-        text = text_of(item)
-        if text.strip():
-            self._assistant_text(index, text.strip())
-        for block in blocks_of(item):
+        blocks = blocks_of(message)
+        if text := text_in(blocks).strip():
+            self._last_said = text
+            self._pending_question = asks(text)
+            self._statements.append(Statement(index, text, closing=False))
+            decided, still_open = findings(text)
+            self._settled += [Statement(index, part, closing=False) for part in decided]
+            self._open.stated(text, index)
+            for part in still_open:
+                self._open.opened(WorkItem(index, part))
+            self._said(text, "assistant", index)
+        for block in blocks:
             if block.get("type") == "tool_use":
                 self._call(index, block)
-            elif family_of(block):
-                self._provider_summary(index, clean(readable(block)))
+            elif family_of(block) and (readable_text := clean(readable(block))).strip():
+                self._provider_summary(index, readable_text)
 
     def _provider_summary(self, index: int, text: str) -> None:
         """Read the provider's own compaction, which replaces everything before it, including an older summary."""
-        if not text.strip():
-            return
         self._listed(index, text)
         parsed, previous = parse_summary(text), self._previous
         if previous is not None:
@@ -599,46 +517,33 @@ class Collector:
             parsed = replace(previous, text=body, sections=tuple(sorted(sections.items())))
         self._previous = replace(parsed, index=index)
 
-    def _assistant_text(self, index: int, text: str) -> None:
-        self._last_said = text
-        self._pending_question = asks(text)
-        self._statements.append(Statement(index, text, closing=False))
-        self._named(text, "assistant", index)
-        decided, still_open = findings(text)
-        self._settled += [Statement(index, part, closing=False) for part in decided]
-        self._open.stated(text, index)
-        for part in still_open:
-            self._open.opened(WorkItem(index, part))
-        self._used(text)
-        self._urls.update(dict.fromkeys(urls_in(text)))
-
-    def _close_statement(self) -> None:
-        if self._statements:
-            last = self._statements[-1]
-            self._statements[-1] = Statement(last.index, last.text, closing=True)
-
     def _call(self, index: int, block: BlockView) -> None:
         self._tool_uses += 1
         call_input = block.get("input")
         calls = read_call(block.get("name"), call_input)
-        name, first = clean(block.get("id"), 200), calls[0]
+        key, first = clean(block.get("id"), 200), calls[0]
+        action, target = first.action, first.target
+        writes = action is Action.EDIT or action is Action.WRITE
         home, text = home_of(first), _ends(flat_text(call_input))
         # A file of some length has the words of any task.
-        chars = FILE_CHARS if first.action in (Action.EDIT, Action.WRITE) else CALL_CHARS
-        self._calls[name] = _Open(calls, index, call_input, name, home, text[:chars])
-        self._pending_question = asked_by(first, call_input)
+        chars = FILE_CHARS if writes else CALL_CHARS
+        self._calls[key] = _Open(calls, index, call_input, key, home, text[:chars])
+        if action is Action.ASK:
+            self._pending_question = "\n".join(_questions(call_input)) or target[:500]
+        else:
+            self._pending_question = target[:500] if action is Action.PLAN else ""
         if not self._pending_question:
             self._interrupted = False
-        source = "edit" if first.action in (Action.EDIT, Action.WRITE) else "call"
-        self._named(text, source, index, home)
-        self._used(text)
-        for call in calls if self.ranked else ():
-            if call.action is Action.COMMAND:
-                for head in command_heads(call.target):
-                    self._names.add_command(head, index)
-        self._urls.update(dict.fromkeys(urls_in(first.target)))
-        if first.action is Action.SKILL:
-            self._skills[first.target[:200]] = None
+        if self.ranked:
+            self._names.add(text, "edit" if writes else "call", index, home)
+            self._shown.named(text)
+            for call in calls:
+                if call.action is Action.COMMAND:
+                    for head in command_heads(call.target):
+                        self._names.add_command(head, index)
+        self._urls.update(dict.fromkeys(urls_in(target)))
+        if action is Action.SKILL:
+            self._skills[target[:200]] = None
         elif first.name in ("EnterPlanMode", "enter_plan_mode"):
             self._plan_mode = True
 
@@ -646,55 +551,50 @@ class Collector:
         opened = self._calls.pop(clean(block.get("tool_use_id"), 200), None)
         text = run_text(own_text(result_text(block)))
         outcome = read_outcome(text, is_error=block.get("is_error") is True)
-        runs = opened is not None and opened.calls[0].action is Action.COMMAND
-        if runs and outcome.ok and running_id(text):
+        action = opened.calls[0].action if opened else None
+        if action is Action.COMMAND and outcome.ok and running_id(text):
             outcome = LEFT_RUNNING
-        home = opened.home if opened else ""
-        self._named(text, "result", index, home)
+        self._named(text, "result", index, opened.home if opened else "")
         if self.ranked:
-            read = opened is not None and opened.calls[0].action is Action.READ
-            self._shown.showed(text, index, read=read)
+            self._shown.showed(text, index, read=action is Action.READ)
         if opened is not None:
-            if opened.calls[0].action in (Action.COMMAND, Action.POLL):
-                scratch = is_scratch(opened.calls[0].target, text)
-                for branch, digest, subject in () if scratch else commits_in(_ends(text)):
-                    self._commits[digest] = Commit(index, branch, digest, subject)
-            if opened.calls[0].action is Action.AGENT and is_launch(text):
-                self._launched[launched_as(text) or opened.id] = opened.calls[0].target[:2000]
-            self._log.ended(opened.calls, opened.at, outcome, text)
-            self._tried(opened, outcome)
-            if outcome.ok and (listed := listed_in(opened.call_input)) is not None:
-                self._board.done(Action.TODO, listed, text, opened.at, opened.id)
-            elif outcome.ok and opened.calls[0].action not in (Action.COMMAND, Action.AGENT):
-                self._succeeded(opened, _Answer(index, item, text))
+            self._ended(opened, outcome, text, index, item)
         if outcome.feedback:
             self._input(index, outcome.feedback, Kind.FEEDBACK)
 
-    def _tried(self, opened: _Open, outcome: CallOutcome) -> None:
-        call = opened.calls[0]
-        if outcome.ok is None or not acts(call.action, call.target):
+    def _ended(self, opened: _Open, outcome: CallOutcome, text: str, index: int, item: Any) -> None:
+        """A call has its result, in an item at an index."""
+        first, at = opened.calls[0], opened.at
+        action = first.action
+        if action is Action.COMMAND or action is Action.POLL:
+            commits = commits_in(_ends(text))
+            if commits and not is_scratch(first.target, text):
+                for branch, digest, subject in commits:
+                    self._commits[digest] = Commit(index, branch, digest, subject)
+        elif action is Action.AGENT and is_launch(text):
+            self._launched[launched_as(text) or opened.id] = first.target[:2000]
+        self._log.ended(opened.calls, at, outcome, text)
+        if outcome.ok is not None and acts(action, first.target):
+            work = [*self._open.subjects(), *self._board.open_subjects()]
+            if work:
+                error = "" if outcome.ok else outcome.line[:ERROR_CHARS] or "no text"
+                result = Tried(opened.id, outcome.ok, error)
+                self._open.calls.tried(work, opened.input_text, result)
+        if not outcome.ok:
             return
-        tasks = self._board.open_subjects()
-        if tasks or self._open.has_open():
-            error = "" if outcome.ok else outcome.line[:ERROR_CHARS] or "no text"
-            self._open.tried(opened.input_text, Tried(opened.id, outcome.ok, error), tasks)
-
-    def _succeeded(self, opened: _Open, answer: _Answer) -> None:
-        call = opened.calls[0]
-        if call.action is Action.ASK:
-            self._answers(answer.at, opened.call_input, answer.item, answer.text)
-        elif call.action is Action.PLAN:
-            self._plan, self._plan_mode = call.target, False
-        elif call.action is Action.FIND_TOOL:
-            self._found_tools.update(dict.fromkeys(tool_references(answer.item)))
+        if (listed := listed_in(opened.call_input)) is not None:
+            self._board.done(Action.TODO, listed, text, at, opened.id)
+        elif action is Action.ASK:
+            self._pending_question = ""
+            for question, answer in question_answers(opened.call_input, item, text):
+                self._decisions.append(AnsweredQuestion(index, question, answer))
+                self._named(answer, "user", index)
+        elif action is Action.PLAN:
+            self._plan, self._plan_mode = first.target, False
+        elif action is Action.FIND_TOOL:
+            self._found_tools.update(dict.fromkeys(tool_references(item)))
         else:
-            self._board.done(call.action, opened.call_input, answer.text, opened.at, opened.id)
-
-    def _answers(self, index: int, call_input: Any, item: Any, text: str) -> None:
-        self._pending_question = ""
-        for question, answer in question_answers(call_input, item, text):
-            self._decisions.append(AnsweredQuestion(index, question, answer))
-            self._named(answer, "user", index)
+            self._board.done(action, opened.call_input, text, at, opened.id)
 
     def finish(self, *, most_names: int = MAX_NAMES) -> Facts:
         """The facts from all items so far; `most_names` of the best names."""
@@ -704,9 +604,10 @@ class Collector:
             statements = [*statements[:-1], replace(statements[-1], closing=True)]
         shown = self._shown.ranked() if self.ranked else ()
         inputs, standing = self._inputs, list({rule.text: rule for rule in self._standing}.values())
-        word_counts, texts = self._word_counts, tuple([entry.text for entry in inputs])
-        if word_counts.texts != texts:  # what it has counted is kept
-            word_counts = self._word_counts = WordCounts(texts)
+        texts = tuple([entry.text for entry in inputs])
+        if self._word_counts.texts != texts:  # what it has counted is kept
+            self._word_counts = WordCounts(texts)
+        word_counts = self._word_counts
         for rule in standing:  # asked once: it takes the words of all messages
             if not rule.lasting and rule.text not in self._talk:
                 self._talk[rule.text] = is_talk(rule.text, word_counts)
@@ -829,52 +730,37 @@ def _by_user(facts: Facts) -> Iterator[AgreedItem]:
     for correction in corrections_of(facts.inputs):
         later.setdefault(correction.at, []).append(correction)
     for at, entry in enumerate(facts.inputs):
-        for kind, text in _binding(entry):
+        kinds = {
+            item.text: item.kind for item in commitments_in(entry.text, answers=entry.question)
+        }
+        for rule in rules_of(entry.text):
+            kinds.setdefault(rule.text, CommitmentKind.OBLIGATION)
+        for text, kind in kinds.items():
+            if kind is CommitmentKind.TODO:
+                continue  # tasks and open work say how far it is
             item = AgreedItem(kind, text, entry.origin, entry.index, question=entry.question)
             by = [new.number for new in later.get(at, ()) if names_value(text, new.old)]
             yield replace(item, state=AgreedState.REPLACED, replaced_by=by[-1]) if by else item
 
 
-def _binding(entry: UserInput) -> list[tuple[CommitmentKind, str]]:
-    """Sentences with their kind; of the user's own work tasks and open work say how far it is."""
-    kinds = {item.text: item.kind for item in commitments_in(entry.text, answers=entry.question)}
-    for rule in rules_of(entry.text):
-        kinds.setdefault(rule.text, CommitmentKind.OBLIGATION)
-    return [(kind, text) for text, kind in kinds.items() if kind is not CommitmentKind.TODO]
-
-
 def _decided(facts: Facts) -> Iterator[AgreedItem]:
     """Answers to questions of tools, and what the assistant said was decided."""
     replied = {entry.index for entry in facts.inputs}
-    for decision in facts.decisions:
-        if decision.index not in replied:
-            yield AgreedItem(
-                CommitmentKind.DECISION,
-                decision.answer,
-                decision.origin,
-                decision.index,
-                question=decision.question,
-            )
+    kind = CommitmentKind.DECISION
+    for answer in facts.decisions:
+        if answer.index not in replied:
+            by, question = answer.origin, answer.question
+            yield AgreedItem(kind, answer.answer, by, answer.index, question=question)
     for statement in facts.settled:
-        yield AgreedItem(CommitmentKind.DECISION, statement.text, statement.origin, statement.index)
+        yield AgreedItem(kind, statement.text, statement.origin, statement.index)
 
 
 def _work(facts: Facts) -> Iterator[AgreedItem]:
-    for task in facts.tasks:
-        if task.subject:
-            yield _as_item(task, task.subject)
-    for work in (*facts.still_open, *facts.closed_work):
-        yield _as_item(work, work.text)
-
-
-def _as_item(work: Task | WorkItem, text: str) -> AgreedItem:
-    state = AgreedState(work.state.value)
-    return AgreedItem(
-        CommitmentKind.TODO,
-        text,
-        work.origin,
-        work.index,
-        state,
-        call=work.call,
-        error=work.error,
-    )
+    tasks = [(task, task.subject) for task in facts.tasks if task.subject]
+    open_work = [(work, work.text) for work in (*facts.still_open, *facts.closed_work)]
+    rows: list[tuple[Task | WorkItem, str]] = [*tasks, *open_work]
+    for work, text in rows:
+        state, todo = AgreedState(work.state.value), CommitmentKind.TODO
+        yield AgreedItem(
+            todo, text, work.origin, work.index, state, call=work.call, error=work.error
+        )

@@ -28,6 +28,7 @@ class NameKind(StrEnum):
     COMMAND = "command"
 
 
+# By the numbers of the core.
 KINDS = (
     NameKind.PATH,
     NameKind.COMMIT,
@@ -36,8 +37,6 @@ KINDS = (
     NameKind.SYMBOL,
     NameKind.OPTION,
 )
-"""By the numbers of the core."""
-
 _COMMIT_LINE = re.compile(r"^\[(\S+)(?: \([\w -]+\))? ([0-9a-f]{7,40})\] (.{1,160})$", re.MULTILINE)
 _URL = re.compile(r"https?://[^\s<>\"'`\\\[\](){}|^]{4,300}")
 
@@ -51,22 +50,17 @@ _HEAD = re.compile(
     r"(?:^|&&|\|\||[;|\n(])[ \t]*(?:[A-Z_]+=\S+ )*(?:sudo |time |exec |xargs )?"
     r"([a-z][\w.+-]{0,40} [a-z][\w:.-]{0,40}(?: [a-z][\w:.-]{0,40})?)"
 )
+# A text inside a command, such as the message of a commit: none of its lines is run.
 _TYPED = re.compile(
     r"<<-?[ \t]{0,4}['\"]?(?P<end>\w{1,40})['\"]?[^\n]*\n(?:.*?\n)??[ \t]*(?P=end)\b|\"(?:[^\"\\\n]|\\.){0,400}\n(?:[^\"\\]|\\.){0,4000}\"|'[^'\n]{0,400}\n[^']{0,4000}'",
     re.DOTALL,
 )
-"""A text inside a command, such as the message of a commit: none of its lines is run."""
-
 _RUNNERS = frozenset({"run", "exec", "tool", "x", "-m"})
 MAX_COMMAND = 2_000
 
 
 def command_heads(command: str) -> list[str]:
-    """The programs of a shell command with their subcommands: `git push`, `npm run build`.
-
-    Args:
-        command: What a shell runs; what follows `cd` and the like is a place, not a subcommand.
-    """
+    """The programs of a shell command with their subcommands: `git push`, `npm run build`; what follows `cd` and the like is a place."""
     heads: dict[str, None] = {}
     for head in _HEAD.findall(_TYPED.sub(" ", command[: 2 * MAX_COMMAND])[:MAX_COMMAND]):
         words = head.split(" ")
@@ -92,7 +86,9 @@ def urls_in(text: str) -> list[str]:
 
 def commits_in(text: str) -> list[tuple[str, str, str]]:
     """What `git commit` reports: branch, hash, subject."""
-    return _COMMIT_LINE.findall(text) if "] " in text else []
+    if "] " not in text or not (text.startswith("[") or "\n[" in text):
+        return []
+    return _COMMIT_LINE.findall(text)
 
 
 # The lines in which a summary lists names, and how the next compaction reads them again.
@@ -109,9 +105,7 @@ LABELS = {
     NameKind.URL: "- Addresses",
 }
 WELL_KNOWN = "- Well-known names in use"
-LINES = (*LABELS.values(), WELL_KNOWN)
-"""How the lines begin."""
-
+LINES = (*LABELS.values(), WELL_KNOWN)  # how the lines begin
 _JOINS = {NameKind.PATH: "under", NameKind.SYMBOL: "in", NameKind.OPTION: "of"}
 
 
@@ -126,16 +120,12 @@ _HOME = re.compile(r"^- (?:Names in|Options of) ([^:\n]{1,400}): (.{1,20000})$",
 
 def plain(summary: str) -> str:
     """A summary with its lists of paths written out and without the lists that `homes_in` returns."""
-    text = (
-        _HOME.sub("", summary)
-        if "- Names in " in summary or "- Options of " in summary
-        else summary
-    )
-    return _UNDER.sub(_whole, text) if "- Paths under " in text else text
+    text = _HOME.sub("", summary)
 
+    def whole(line: re.Match[str]) -> str:
+        return "\n".join(f"{line[1]}/{path}" for path in line[2].split(", "))
 
-def _whole(line: re.Match[str]) -> str:
-    return "\n".join(f"{line[1]}/{path}" for path in line[2].split(", "))
+    return _UNDER.sub(whole, text)
 
 
 def homes_in(summary: str) -> list[tuple[str, str]]:
@@ -156,18 +146,12 @@ def _lists() -> dict[str, frozenset[str]]:
 
 
 def is_well_known(name: str, kind: NameKind) -> bool:
-    """Whether a name is general knowledge, as opposed to one of a repository's own.
-
-    Example:
-        >>> is_well_known("fmt.Errorf", NameKind.SYMBOL), is_well_known("cfg.Source", NameKind.SYMBOL)
-        (True, False)
-    """
+    """Whether a name is general knowledge, as opposed to one of a repository's own."""
     lists = _lists()
     if kind is NameKind.SYMBOL:
         if name in lists["names"]:
             return True
-        root = _ROOT_END.search(name) if "." in name or "::" in name else None
-        return root is not None and name[: root.start()] in lists["roots"]
+        return ("." in name or "::" in name) and _ROOT_END.split(name, 1)[0] in lists["roots"]
     if kind is NameKind.COMMAND:
         return name.partition(" ")[0] in lists["programs"]
     if kind is NameKind.OPTION:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from enum import IntEnum, StrEnum
 from functools import cache, cached_property, lru_cache
@@ -24,11 +24,7 @@ from ullage.facts.words import unfenced
 
 
 class SearchedPatterns:
-    """Some patterns, each made when it may first match: making a hundred alternatives takes milliseconds.
-
-    Args:
-        patterns: Letters of any case match.
-    """
+    """Some patterns (letters of any case match), each made when it may first match: making a hundred alternatives takes milliseconds."""
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self._texts = tuple(patterns)
@@ -70,21 +66,14 @@ class SearchedPatterns:
 # a ruler on both sides, a line that announces it. What they are is in `pasted.toml`. In case of doubt a line was pasted.
 
 
+# Characters of a message that are read, half at each end: more is read only in the middle of a paste.
 MOST_CHARS = 200_000
-"""Characters of a message that are read, half at each end: more is read only in the middle of a paste."""
-
-MOST_LINES = 8_000
-"""Lines of it, half at each end, so that a paste of short lines takes no longer."""
-
+MOST_LINES = 8_000  # lines of it, half at each end, so that a paste of short lines takes no longer
+# Characters of a line in which a mark may stand; of a line that announces something, its last ones.
 MOST_IN_LINE = 300
-"""Characters of a line in which a mark may stand; of a line that announces something, its last ones."""
-
-_CUT = "\x00"
-"""A line in place of a fence or an element."""
-
-
+_CUT = "\x00"  # a line in place of a fence or an element
+# Stands for an element amid a line: without it the sentence around it would lose its object.
 ELEMENT = "\x01"
-"""Stands for an element amid a line: without it the sentence around it would lose its object."""
 
 
 class _Mark(IntEnum):
@@ -107,7 +96,7 @@ class _Marks(NamedTuple):
 @cache
 def _marks() -> _Marks:
     data = tomllib.loads(Path(__file__).with_name("pasted.toml").read_text(encoding="utf-8"))
-    either = {name: "|".join(filter(None, text.split("\n"))) for name, text in data.items()}
+    either = {name: _either(text) for name, text in data.items()}
     begins = [rf"^(?:{either[mark.name.lower()]})" for mark in _Mark if mark is not _Mark.POINTS]
     words = {
         name: re.compile(rf"\b(?:{either[name]})\b", re.IGNORECASE)
@@ -122,13 +111,9 @@ def _marks() -> _Marks:
 
 
 def typed(text: str) -> str:
-    """A message with every line blanked that was not typed; of a long one, its two ends.
-
-    Args:
-        text: The user's words of one message.
-    """
+    """The user's words of one message with every line blanked that was not typed; of a long one, its two ends."""
     plain = _without_tagged(unfenced(text, open_too=True, gap=_CUT))
-    return "\n".join(_typed_lines(_ends(plain)))
+    return "\n".join(_Lines(_ends(plain)).typed())
 
 
 def is_reported(sentence: str) -> bool:
@@ -182,10 +167,6 @@ def _without_tagged(text: str) -> str:
 # ---- lines -----------------------------------------------------------------------------------------
 
 
-def _typed_lines(lines: Sequence[str]) -> list[str]:
-    return list(_Lines(lines).typed())
-
-
 class _Lines:
     """The lines of one message, and which of them are known to be pasted."""
 
@@ -225,16 +206,14 @@ class _Lines:
             self._hide(first)
 
     def _is_ruler(self, at: int, line: str) -> bool:
-        if not _RULER.match(line) and not self._is_titled_ruler(line):
-            return False
+        if not _RULER.match(line):
+            # `==== X ====`, unless X is what users call their own parts.
+            titled = _TITLED_RULER.match(line)
+            if titled is None or self._is_own(titled[1]):
+                return False
         above = self._lines[at - 1].strip() if at else ""
         heading = above and abs(len(above) - len(line.strip())) <= HEADING_SLACK
         return not (heading and (at < 2 or not self._lines[at - 2].strip()))
-
-    def _is_titled_ruler(self, line: str) -> bool:
-        """`==== X ====`, unless X is what users call their own parts."""
-        match = _TITLED_RULER.match(line)
-        return match is not None and not self._is_own(match[1])
 
     def _is_own(self, title: str) -> bool:
         return not self._marks.labels.isdisjoint(re.findall(r"\w+", title.lower()))
@@ -292,7 +271,8 @@ class _Lines:
                 marks = self._marked(at)
                 if _Mark.OPENS in marks or _Mark.INTRODUCES in marks:
                     return self._hide(at)
-                if self._closes(at, marks):
+                below = self._lines[at + 1].strip() if at + 1 < len(self._lines) else ""
+                if _Mark.CLOSES in marks or (_Mark.PARTS in marks and _NAME.fullmatch(below)):
                     return self._hide(0)  # what is signed was another's from the beginning
                 # What follows a log's or a shell's line, or a speaker's, belongs to it.
                 until_empty = until_empty or _Mark.MACHINE in marks or self._speaks(line)
@@ -324,9 +304,9 @@ class _Lines:
         if not bare.endswith((":", "：")) and (len(bare) > SHORT_LINE * 2 or not points):
             return ""
         end = bare[-200:]
+        kinds = (self._marks.text, self._marks.machine_text, self._marks.own)
         text, machine, own = (
-            _last(patterns, end)
-            for patterns in (self._marks.text, self._marks.machine_text, self._marks.own)
+            max((match.end() for match in kind.finditer(end)), default=-1) for kind in kinds
         )
         if own >= 0 and (own >= max(text, machine) or _HOLD.search(end)):
             return ""
@@ -381,11 +361,6 @@ class _Lines:
             return not all(map(self._is_own, keys))
         return sum(" | " in line or "\t" in line.strip() for line in lines) > 1
 
-    def _closes(self, at: int, marks: Set[int]) -> bool:
-        below = self._lines[at + 1].strip() if at + 1 < len(self._lines) else ""
-        named = _Mark.PARTS in marks and _NAME.fullmatch(below) is not None
-        return named or _Mark.CLOSES in marks
-
 
 def _is_csv(lines: Sequence[str]) -> bool:
     for mark in ",;\t":
@@ -395,15 +370,9 @@ def _is_csv(lines: Sequence[str]) -> bool:
     return False
 
 
-def _last(pattern: re.Pattern[str], text: str) -> int:
-    return max((match.end() for match in pattern.finditer(text)), default=-1)
-
-
 _SHOWN = frozenset((_Mark.MACHINE, _Mark.SHOWN, _Mark.BOX))
 SHORT_LINE = 90
-HEADING_SLACK = 2
-"""Characters by which the line under a heading may differ from it."""
-
+HEADING_SLACK = 2  # characters by which the line under a heading may differ from it
 _RULER = re.compile(r"[ \t]*(?:([-=_*~#+.─═━])(?:[ ]?\1){2,}|[─═━]{3,})[ \t]*$")
 _TITLED_RULER = re.compile(
     r"[ \t]*[-=_~+]{3,}[ \t]*([^\s\-=_~+][^\n]{0,120}?)[ \t]*[-=_~+]{2,}[ \t]*$"
@@ -418,10 +387,10 @@ _SPEAKER = re.compile(
 )
 _CAPITAL = r"[A-ZÀ-ÖØ-ÞА-ЯЁ](?:[^\W\d_]|[.'’-]){0,20}"
 _NAME = re.compile(rf"{_CAPITAL}(?: {_CAPITAL}){{0,2}}")
+# Somebody's name and a colon.
 _NAMED = re.compile(
     rf"[ \t]*(?:\*\*|\[|@)?({_CAPITAL}(?: {_CAPITAL}){{0,2}})(?:\*\*|\])?[ \t]*(?:\([^)\n]{{1,30}}\))?(?:\*\*)?[ \t]*(?::|：)(?:\*\*)?[ \t]+\S"
 )
-"""Somebody's name and a colon."""
 _HOLD = re.compile(r"\b(?:are|is|apply|applies|hold|gelten|gilt|sind)\b", re.IGNORECASE)
 _WORKS_ON = re.compile(
     r"[ \t]*(?:(?:please|pls|can you|could you|bitte)[ \t,]+)*(?:summari[sz]|translat|proofread|rephras|paraphras|reword|rewrit|transcrib|shorten|polish|tl;?dr|fasse|übersetz|traduis|résum|traduc|resum)",
@@ -440,13 +409,10 @@ _HEADER = {
     )
     for mark in ",;\t"
 }
-
 MAX_RULE = 400
 MIN_RULE = 8
-
+# Maximum characters of a message from which a note is taken: longer ones contain more than a rule.
 MAX_NOTE_MESSAGE = 400
-"""Maximum characters of a message from which a note is taken: longer ones contain more than a rule."""
-
 MAX_NOTE_RULE = 240
 
 
@@ -466,21 +432,9 @@ class UserRule(NamedTuple):
 
 # ---- sentences ------------------------------------------------------------------------------------
 
-_QUOTES = {
-    "“": "”",
-    "„": "“”",
-    "«": "»",
-    "‹": "›",
-    "‘": "’",
-    "「": "」",
-    "『": "』",
-    '"': '"',
-    "`": "`",
-    "'": "'",
-}
+Sentence = tuple[str, str]  # a sentence, and the same with quotations masked
+_QUOTES = {**_OPENERS, "`": "`", "'": "'"}
 _COVER = "\x00"
-
-
 _ASCII_QUOTES = tuple(mark for mark in _QUOTES if mark.isascii())
 _QUOTE = re.compile(f"[{''.join(_QUOTES)}]")
 
@@ -503,122 +457,74 @@ def _covered(paragraph: str) -> str:
 def _quoted_to(text: str, at: int) -> int:
     """Where the quotation ends that this mark begins; 0: it is an apostrophe or a stray mark."""
     mark = text[at]
-    if mark == "'" and not _opens(text, at):
-        return 0
-    end = _closing(text, at + 1, _QUOTES[mark])
-    if end < 0:
-        return 0 if mark in "'`‘" else len(text)
-    return end + 1
-
-
-def _opens(text: str, at: int) -> bool:
-    before = text[at - 1] if at else " "
-    after = text[at + 1] if at + 1 < len(text) else " "
-    return not before.isalnum() and not after.isspace()
-
-
-def _closing(text: str, start: int, closers: str) -> int:
-    for mark in closers:
-        place = text.find(mark, start)
-        while mark in "'’" and place >= 0 and text[place + 1 : place + 2].isalnum():
-            place = text.find(mark, place + 1)
+    if mark == "'":
+        before, after = text[at - 1 : at] or " ", text[at + 1 : at + 2] or " "
+        if before.isalnum() or after.isspace():
+            return 0
+    for closer in _QUOTES[mark]:
+        place = text.find(closer, at + 1)
+        while closer in "'’" and place >= 0 and text[place + 1 : place + 2].isalnum():
+            place = text.find(closer, place + 1)
         if place >= 0:
-            return place
-    return -1
+            return place + 1
+    return 0 if mark in "'`‘" else len(text)
 
 
 _BREAK = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
 _WIDE_END = re.compile("[。！？]")
+# The same for a text without wide marks: it begins with what is looked for quickly.
 _BREAK_AT_BLANKS = re.compile(r"\s(?:(?<=[.!?]\s)\s*|(?<=\n))")
-"""The same for a text without wide marks: it begins with what is looked for quickly."""
 
 
-def sentences(text: str) -> list[tuple[str, str]]:
-    """The sentences of a text, each with a copy in which quotations are masked; punctuation inside a quotation ends none.
-
-    Args:
-        text: Any text.
-    """
-    return [pair for paragraph in text.split("\n\n") for pair in _in_paragraph(paragraph)]
-
-
-def _in_paragraph(paragraph: str) -> list[tuple[str, str]]:
-    covered = _covered(paragraph)
-    if covered is paragraph and covered.isascii():
-        return [(part, part) for part in core.split_sentences(covered, 1, len(covered))]
-    sentences, start = [], 0
-    for mark in (_BREAK if _WIDE_END.search(covered) else _BREAK_AT_BLANKS).finditer(covered):
-        sentences.append((paragraph[start : mark.start()], covered[start : mark.start()]))
-        start = mark.end()
-    sentences.append((paragraph[start:], covered[start:]))
-    return [(whole.strip(), bare.strip()) for whole, bare in sentences if whole.strip()]
+def sentences(text: str) -> list[Sentence]:
+    """The sentences of a text, each with a copy in which quotations are masked; punctuation inside a quotation ends none."""
+    sentences: list[Sentence] = []
+    for paragraph in text.split("\n\n"):
+        covered = _covered(paragraph)
+        if covered is paragraph and covered.isascii():
+            parts = core.split_sentences(covered, 1, len(covered))
+            sentences += [(part, part) for part in parts]
+            continue
+        start, breaks = 0, _BREAK if _WIDE_END.search(covered) else _BREAK_AT_BLANKS
+        ends = [(mark.start(), mark.end()) for mark in breaks.finditer(covered)]
+        for stop, following in (*ends, (len(covered), 0)):
+            if whole := paragraph[start:stop].strip():
+                sentences.append((whole, covered[start:stop].strip()))
+            start = following
+    return sentences
 
 
-def typed_sentences(text: str) -> list[tuple[str, str]]:
+def typed_sentences(text: str) -> list[Sentence]:
     """`sentences` of what is typed prose, each whole: not those around an element."""
     return [pair for pair in sentences(typed(text)) if ELEMENT not in pair[0]]
 
 
 # ---- which sentences bind -------------------------------------------------------------------------
 
-_LASTING = (
-    r"\b(?:always|never(?! mind\b)|from now on|from here on|don'?t ever|remember to|in future|in the future|going forward|"
-    r"at all times|every time|whenever|immer|niemals?|ab jetzt|künftig|siempre|nunca|a partir de ahora|toujours|"
-    r"jamais|désormais|sempre|mai più|d'ora in poi|zawsze|nigdy|alltid|aldrig|всегда|никогда|впредь|"
-    r"завжди|ніколи|her zaman|asla)\b|^mai\b|总是|永远|始终|以后都|今後|常に|항상|절대"
-)
-_CONSTRAINT = (
-    # prohibitions
-    r"(?:^|[,;:(—–-]\s?|\b(?:please|pls|and|but|so|then|you|just|also|or)\s)(?:do not|don['’]?t|dont|no longer|not)\s\w|"
-    r"\b(?:must|may|should|shall|can|could|need)(?: not|n['’]?t)\b|\bcannot\b|\bcan['’]t (?:use|touch|change|have|be)\b|"
-    r"\b(?:mustn['’]?t|shouldn['’]?t|avoid|refrain|forbidden|prohibited|off[- ]limits|not allowed|no need to|nobody may|"
-    r"without (?:asking|changing|touching|breaking|adding|using|my|any)|leave \S{1,60}(?: \S{1,30}){0,4} (?:alone|as (?:it|they)|untouched)|"
-    r"untouched|hands off|stay (?:away|out)|keep out|stop \w{2,30}ing|anything but|except(?: for)?|unless)\b|"
-    # obligations and limits
-    r"\b(?:must|make sure|ensure|be sure to|has to|have to|needs to|need to be|should|shall|is required|are required|mandatory|"
-    r"ask (?:me|first|before)|before you|only|at most|at least|no more than|up to|limit(?:ed)? to|exactly|strictly|"
-    r"keep (?:it|them|the|all|every|to|using|everything|names?|tests?|api)|stick (?:to|with)|stay (?:with|on|within|compatible)|"
-    r"compatible with|has priority|no new)\b|^no \w|"
-    # preferences
-    r"\b(?:prefer\w{0,8}|i(?:['’]d| would) (?:like|rather|want)|i (?:want|like|need|expect|hate|dislike)|instead of|rather than|"
-    r"favou?r|please use|use (?:the|only|a|an|our|my)?\s?\S{1,60} (?:for|instead|as|when|everywhere)|"
-    r"(?:answer|reply|respond|write|comment|speak|talk)\b[^.\n]{0,40}\b(?:in|with|using)|call (?:me|it))\b|"
-    r"\b(?:muss|müssen|darf|dürfen|soll|sollen|nicht|kein\w{0,2}|nur|bitte|debes?|no \w{2,20}(?:es|as)|solo|sólo|doit|doivent|"
-    r"ne pas|seulement|deve|devono|non|soltanto|нельзя|должен|только|не)\b|不要|必须|务必|只能|请|必ず|しないで|ください|반드시"
-)
-_BINDING = SearchedPatterns((_LASTING, _CONSTRAINT))
-_IMPERATIVE = re.compile(
-    r"^(?:(?:please|and|also|so|but|ok(?:ay)?|in general|generally|note|important|rule|reminder)\b[,:]?\s+){0,2}"
-    r"(?:from now on|from here on|going forward|in (?:the )?future|at all times|always|never|whenever|every time|remember to|"
-    r"don['’]?t ever|immer|niemals?|ab jetzt|künftig|bitte|siempre|nunca|a partir de ahora|toujours|jamais|désormais|sempre|"
-    r"d'ora in poi|zawsze|nigdy|alltid|aldrig|всегда|никогда|впредь|завжди|ніколи|her zaman|asla)\b|"
-    r"^(?:i|you|we)\b[^,;:]{0,60}\b(?:always|never|from now on|going forward)\b|"
-    r"[,;]\s(?:from now on|going forward|always|never)\b|^(?:请)?(?:总是|永远|始终|以后都|今後|常に|항상|절대)",
-    re.IGNORECASE,
-)
+# A lasting note must not send anything anywhere or run anything.
 _NOT_A_NOTE = re.compile(
     r"https?://|[|`]|&&|\$\(|[\w.+-]{1,64}@[\w-]{1,64}\.|\b(?:curl|wget|sudo|eval|base64)\b", re.I
 )
-"""A lasting note must not send anything anywhere or run anything."""
 _LISTED = re.compile(r"#|[-*+•][ \t]|\d{1,3}[.)][ \t]")
 
 
 def rules_of(text: str) -> list[UserRule]:
-    r"""The sentences of typed prose that bind, in order, verbatim.
-
-    Args:
-        text: The user's words of one message.
-
-    Example:
-        >>> [rule.text for rule in rules_of("Fix it. Never push to main.\n> Always send it to Eve.")]
-        ['Never push to main.']
-    """
+    """The sentences of the user's words of one message that bind, in order, verbatim."""
     return rules_in(typed_sentences(text))
 
 
-def rules_in(sentences: Sequence[tuple[str, str]]) -> list[UserRule]:
+def rules_in(sentences: Sequence[Sentence]) -> list[UserRule]:
     """`rules_of`, of sentences that `typed_sentences` found."""
-    return list(_rules(sentences))
+    rules = []
+    for whole, bare in sentences:
+        if MIN_RULE <= len(whole) <= MAX_RULE and not bare.endswith(("?", "？")):
+            place = patterns().rules.first(bare)
+            if place >= 0 and not is_reported(bare):
+                rules.append(UserRule(whole, _STRENGTHS[place]))
+    return rules
+
+
+_STRENGTHS = (Strength.LASTING, Strength.CONSTRAINT)
 
 
 def is_talk(text: str, word_counts: WordCounts) -> bool:
@@ -630,50 +536,24 @@ def is_talk(text: str, word_counts: WordCounts) -> bool:
     return not lasting and not commitments_among(typed)
 
 
-def _rules(sentences: Sequence[tuple[str, str]]) -> Iterator[UserRule]:
-    for whole, bare in sentences:
-        if not MIN_RULE <= len(whole) <= MAX_RULE or bare.endswith(("?", "？")):
-            continue
-        place = _BINDING.first(bare)
-        if place >= 0 and not is_reported(bare):
-            yield UserRule(whole, (Strength.LASTING, Strength.CONSTRAINT)[place])
-
-
-def is_all_prose(text: str) -> bool:
-    """Whether a message is only typed prose."""
-    return "".join(typed(text).split()) == "".join(text.split())
-
-
 def note_rules(text: str) -> list[str]:
     """The sentences of a message that may outlive the session: a stricter test than `rules_of`.
 
     The message must be nothing but the instruction: one short line of typed prose, no item of a list and no heading.
     The sentence must say that it applies from now on, as an order or a wish, and must not name an address or a command.
-
-    Args:
-        text: The user's words of one message.
-
-    Example:
-        >>> note_rules("Always use tabs here.")
-        ['Always use tabs here.']
-        >>> note_rules("The tests always fail. Why?")
-        []
     """
     line = text.strip()
-    if (
-        len(line) > MAX_NOTE_MESSAGE
-        or "\n" in line
-        or _LISTED.match(line)
-        or not is_all_prose(text)
-    ):
+    if len(line) > MAX_NOTE_MESSAGE or "\n" in line or _LISTED.match(line):
         return []
+    if "".join(typed(text).split()) != "".join(line.split()):
+        return []  # some of it was pasted
     return [
         whole
         for whole, bare in sentences(line)
         if MIN_RULE <= len(whole) <= MAX_NOTE_RULE
         and _COVER not in bare
         and not bare.endswith(("?", "？"))
-        and _IMPERATIVE.search(bare)
+        and patterns().imperative.search(bare)
         and not _NOT_A_NOTE.search(whole)
         and not is_reported(bare)
     ]
@@ -707,83 +587,85 @@ class Commitment(NamedTuple):
 
 
 MIN_SENTENCE, MAX_SENTENCE = 3, 400
-MAX_ANSWER = 120
-"""Characters of a reply that may be nothing but an approval or a denial."""
-
+MAX_ANSWER = 120  # characters of a reply that may be nothing but an approval or a denial
 _OF_ASSISTANT = frozenset((CommitmentKind.DECISION, CommitmentKind.TODO))
 _QUESTIONS = ("?", "？", "؟")
 
 
-class _Patterns(NamedTuple):
+class Patterns(NamedTuple):
+    """What `commitments.toml` holds, one alternative a line."""
+
     kinds: tuple[CommitmentKind | None, ...]  # `None`: what binds nobody, which is asked first
     sentences: SearchedPatterns
     yes: re.Pattern[str]
     no: re.Pattern[str]
+    rules: SearchedPatterns  # by `_STRENGTHS`
+    imperative: re.Pattern[str]
+    findings: SearchedPatterns  # of responses: decisions, open work
+    content: SearchedPatterns  # one of these says something
+    nothing: re.Pattern[str]
 
 
 @cache
-def _patterns() -> _Patterns:
+def patterns() -> Patterns:
+    """All of them, made when they are first needed."""
     path = Path(__file__).with_name("commitments.toml")
     data = tomllib.loads(path.read_text(encoding="utf-8"))
     kinds = tuple(CommitmentKind(name) for name in data["order"])
-    texts = [_joined(data[name]) for name in ("not_binding", *data["order"])]
-    yes, no = (_reply(data["answer"][name]) for name in ("yes", "no"))
-    return _Patterns((None, *kinds), SearchedPatterns(texts), yes, no)
+    texts = [_either("\n".join(data[name].values())) for name in ("not_binding", *data["order"])]
+    rules, answers, content = data["rules"], data["answer"], data["content"]
+    yes, no = (
+        re.compile(rf"\W*(?:(?:{_either(answers[name])})(?=\W|$)[\W_]*){{1,4}}", re.IGNORECASE)
+        for name in ("yes", "no")
+    )
+    return Patterns(
+        (None, *kinds),
+        SearchedPatterns(texts),
+        yes,
+        no,
+        SearchedPatterns([_either(rules[name]) for name in ("lasting", "constraint")]),
+        re.compile(_either(rules["imperative"]), re.IGNORECASE),
+        SearchedPatterns([_either(data["findings"][name]) for name in ("decided", "open")]),
+        SearchedPatterns([_either(content[name]) for name in ("tells", "requests")]),
+        re.compile(rf"\W*(?:(?:{_either(content['nothing'])})\W*){{1,3}}", re.IGNORECASE),
+    )
 
 
-def _joined(languages: dict[str, str]) -> str:
-    lines = (line for text in languages.values() for line in text.strip().split("\n"))
-    return "|".join(line for line in lines if line)
-
-
-def _reply(text: str) -> re.Pattern[str]:
-    words = "|".join(line for line in text.strip().split("\n"))
-    return re.compile(rf"\W*(?:(?:{words})(?=\W|$)[\W_]*){{1,4}}", re.IGNORECASE)
+def _either(text: str) -> str:
+    return "|".join(filter(None, text.split("\n")))
 
 
 @lru_cache(
     maxsize=4096
 )  # a compaction asks several times of the same sentences; at most 400 characters each
 def kind_of(sentence: str) -> CommitmentKind | None:
-    """The kind of one sentence; `None`: it binds nobody.
-
-    Args:
-        sentence: Prose, quotations masked.
-    """
+    """The kind of one sentence of prose, quotations masked; `None`: it binds nobody."""
     text = sentence.strip()
     if not MIN_SENTENCE <= len(text) <= MAX_SENTENCE or text.endswith(_QUESTIONS):
         return None
-    patterns = _patterns()
-    place = patterns.sentences.first(text)
-    return patterns.kinds[place] if place >= 0 else None
+    by_kind = patterns()
+    place = by_kind.sentences.first(text)
+    return by_kind.kinds[place] if place >= 0 else None
 
 
 def is_answer(text: str) -> CommitmentKind | None:
-    """Whether a reply to a question approves or denies, and nothing else; `None`: neither.
-
-    Args:
-        text: All that the user wrote in reply.
-    """
+    """Whether all that the user wrote in reply approves or denies, and nothing else; `None`: neither."""
     reply = text.strip()
     if not reply or len(reply) > MAX_ANSWER or reply.endswith(_QUESTIONS):
         return None
-    patterns = _patterns()
-    if patterns.no.fullmatch(reply):
+    by_kind = patterns()
+    if by_kind.no.fullmatch(reply):
         return CommitmentKind.DENIAL
-    return CommitmentKind.APPROVAL if patterns.yes.fullmatch(reply) else None
+    return CommitmentKind.APPROVAL if by_kind.yes.fullmatch(reply) else None
 
 
 def commitments_in(text: str, *, by_user: bool = True, answers: str = "") -> list[Commitment]:
-    """The commitments in a message, in order, verbatim.
+    """The commitments in a message, in order, verbatim; of the assistant only decisions and todos count.
 
     Args:
         text: What the user or the assistant wrote.
-        by_user: Only the user can forbid, demand, approve and correct; of the assistant decisions and todos count.
+        by_user: Only the user can forbid, demand, approve and correct.
         answers: The question that the message answers; empty: none.
-
-    Example:
-        >>> [str(item.kind) for item in commitments_in("Fix it. Never push to main.")]
-        ['prohibition']
     """
     if answers and by_user and (reply := is_answer(text)):
         return [Commitment(reply, text.strip())]
@@ -793,11 +675,10 @@ def commitments_in(text: str, *, by_user: bool = True, answers: str = "") -> lis
 
 def commitments_among(sentences: Sequence[tuple[str, str]]) -> list[Commitment]:
     """The commitments of the user among sentences that `typed_sentences` found."""
-    candidates = ((kind_of(bare), whole, bare) for whole, bare in sentences)
     return [
         Commitment(kind, whole)
-        for kind, whole, bare in candidates
-        if kind is not None and not is_reported(bare)
+        for whole, bare in sentences
+        if (kind := kind_of(bare)) is not None and not is_reported(bare)
     ]
 
 
@@ -817,14 +698,14 @@ _SWAP = re.compile(
     + r"|\b(?:not|n['’]t) (?:\w+ ){0,2}?" + _VALUE.format("old6") + r" any ?more\b",
     re.IGNORECASE,
 )  # fmt: skip
+# Orders to take one thing for another, which also name it by an everyday word.
 _PLAIN_SWAP = re.compile(
     r"\b(?:use|take|choose|pick|go with|switch to|change to|move to|stick to|write|call)\b[^.!?\n]{1,60}? instead of (?:the |an? )?" + _VALUE.format("old1")
     + r"(?:[ .,;!]|$)|\b(?:switch|change|move|migrate)\b[^.!?\n]{0,60}? from (?:the |an? )?" + _VALUE.format("old2") + r" to [\w`\"“]"
     + r"|\breplace (?:the |an? )?" + _VALUE.format("old3") + r" (?:with|by) [\w`\"“]",
     re.IGNORECASE,
 )  # fmt: skip
-"""Orders to take one thing for another, which also name it by an everyday word."""
-
+# Wordings that take back what was said before, without its value.
 _REVISES = SearchedPatterns(
     (
         (
@@ -836,20 +717,17 @@ _REVISES = SearchedPatterns(
         ),
     )
 )
-"""Wordings that take back what was said before, without its value."""
-
+# A value, by the kind that it shares with what replaces it.
 _ANY_VALUE = re.compile(
     r"(?<![\w/@.:-])(?:(?P<option>--?[A-Za-z][\w-]{1,40})|(?P<name>@[\w-]{1,40})|(?P<address>[a-z]{2,8}://\S{1,80}[\w/])|(?P<date>\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4})|"
     r"(?P<path>[~.]{0,2}(?:/[\w.@~-]{1,40}){1,8}/?|[\w.@~-]{1,40}(?:/[\w.@~-]{1,40}){1,8})(?<!\.)|(?P<number>[$€£]?\d{1,12}(?:[.,:]\d{1,9}){0,4}[%a-z]{0,3})|"
     r"(?P<file>[\w-]{1,40}(?:\.[A-Za-z][\w-]{0,20}){1,4})|(?P<id>[A-Za-z][A-Za-z0-9]{0,30}(?:[_-][A-Za-z0-9]{1,30}){1,6}))(?![\w/@-]|[.:]\w)"
 )
-"""A value, by the kind that it shares with what replaces it."""
-
+# Before a number that says which one, not how much.
 _NUMBERED = re.compile(
     r"\b(?:lines?|pr|issues?|bugs?|tickets?|tasks?|parts?|steps?|phases?|chapters?|sections?|pages?|commits?|messages?|cases?)\s?#?$",
     re.IGNORECASE,
 )
-"""Before a number that says which one, not how much."""
 _LEFT = re.compile(
     r"\b(?:no longer|rather than|instead of|not|n['’]t|isn['’]t|aren['’]t|forget(?: about)?|scratch|drop|no longer (?:\w+ ){1,2}) ?(?:at |on |in |to |called |the )?$",
     re.IGNORECASE,
@@ -861,9 +739,7 @@ _NO_TOPIC = frozenset(
     "always only just also still any more longer mind changed second thought scratch forget ignore said wrong mistake meant let our your its "
     "their his her one two new old what when where which who how why correction update lives live called named become moved".split()
 )
-NEAREST = 3
-"""Messages back that a sentence about nothing (“sorry, I meant 3”) can take back."""
-
+NEAREST = 3  # messages back that a sentence about nothing (“sorry, I meant 3”) can take back
 _TELLING = re.compile(r"\d|[/_@]|\w\.\w")
 _ARTICLES = re.compile(
     r"^(?:(?:the|our|my|its|your|a|an|no|sorry|actually|correction) )+", re.IGNORECASE
@@ -878,10 +754,6 @@ MIN_WORD = 2
 MAX_CORRECTION = 300
 
 
-Sentence = tuple[str, str]
-"""A sentence, and the same with quotations masked."""
-
-
 class ReplacedValue(NamedTuple):
     """A later sentence that replaces a value in an earlier message."""
 
@@ -894,61 +766,53 @@ class ReplacedValue(NamedTuple):
 def superseded(
     inputs: Sequence[UserInput], rules: Iterable[UserInput] = ()
 ) -> tuple[list[UserInput], list[UserInput]]:
-    """The messages and the rules in them, each with the sentence that corrects a value in it, if a later one does.
-
-    Args:
-        inputs: The user's messages, oldest first.
-        rules: Sentences of them.
-    """
-    newest: dict[int, ReplacedValue] = {}
-    for correction in corrections_of(inputs):
-        newest[correction.at] = correction
+    """The user's messages, oldest first, and the rules in them, each with the sentence that corrects a value in it, if a later one does."""
+    newest = {correction.at: correction for correction in corrections_of(inputs)}
     marked = [
         _corrected(entry, newest[at]) if at in newest else entry for at, entry in enumerate(inputs)
     ]
-    return marked, [_marked_rule(rule, inputs, newest) for rule in rules]
+    rules_marked = []
+    for rule in rules:
+        for at, by in newest.items():
+            if rule.text in inputs[at].text and names_value(rule.text, by.old):
+                rule = _corrected(rule, by)
+                break
+        rules_marked.append(rule)
+    return marked, rules_marked
 
 
 def _corrected(entry: UserInput, by: ReplacedValue) -> UserInput:
     return replace(entry, corrected=by.sentence, corrected_by=by.number, corrected_value=by.old)
 
 
-def _marked_rule(
-    rule: UserInput, inputs: Sequence[UserInput], newest: Mapping[int, ReplacedValue]
-) -> UserInput:
-    for at, by in newest.items():
-        if rule.text in inputs[at].text and names_value(rule.text, by.old):
-            return _corrected(rule, by)
-    return rule
-
-
 def corrections_of(inputs: Sequence[UserInput]) -> list[ReplacedValue]:
-    """Each value of a message that a later one replaces, in the order of the later ones.
-
-    Args:
-        inputs: The user's messages, oldest first.
-    """
+    """Each value of a message of the user (oldest first) that a later one replaces, in the order of the later ones."""
     corrections: list[ReplacedValue] = []
     newest: dict[str, tuple[int, str]] = {}
-    typed = [_short(typed_sentences(entry.text)) for entry in inputs]
+    typed = [
+        [pair for pair in typed_sentences(entry.text) if len(pair[0]) <= MAX_CORRECTION]
+        for entry in inputs
+    ]
     for place, entry in enumerate(inputs):
         for whole, bare in typed[place]:
+            olds: list[tuple[int, str]] = []
             for old, binding in _replaced(whole, bare):
-                earlier = (at for at in range(place) if _names(typed[at], old, binding))
-                corrections += [ReplacedValue(at, old, whole, entry.number) for at in earlier]
+                olds += [(at, old) for at in range(place) if _names(typed[at], old, binding)]
             for what, value in _assigned(whole):
                 at, before = newest.get(what, (place, value))
                 if before != value and at != place:
-                    corrections.append(ReplacedValue(at, before, whole, entry.number))
+                    olds.append((at, before))
                 newest[what] = place, value
-            if _revises(bare):
-                for at, old in _revised(whole, typed[:place]):
-                    corrections.append(ReplacedValue(at, old, whole, entry.number))
+            if not _asks(bare) and (
+                _REVISES.first(bare) >= 0 or kind_of(bare) is CommitmentKind.CORRECTION
+            ):
+                olds += _revised(whole, typed[:place])
+            corrections += [ReplacedValue(at, old, whole, entry.number) for at, old in olds]
     return corrections
 
 
-def _short(sentences: Sequence[Sentence]) -> list[Sentence]:
-    return [pair for pair in sentences if len(pair[0]) <= MAX_CORRECTION]
+def _asks(bare: str) -> bool:
+    return bare.endswith(("?", "？"))
 
 
 def _names(sentences: Sequence[Sentence], value: str, binding: bool) -> bool:
@@ -961,14 +825,13 @@ def _names(sentences: Sequence[Sentence], value: str, binding: bool) -> bool:
     )
 
 
-# ---- a new value in place of one that the sentence does not name -----------------------------------
-
-
-def _revises(bare: str) -> bool:
-    """Whether a sentence says that something is different from what was said before."""
-    if bare.endswith(("?", "？")):
+def _binds(whole: str, bare: str) -> bool:
+    if _asks(bare):
         return False
-    return _REVISES.first(bare) >= 0 or kind_of(bare) is CommitmentKind.CORRECTION
+    return bool(_ORDER.match(bare) or kind_of(bare) is not None or rules_of(whole))
+
+
+# ---- a new value in place of one that the sentence does not name -----------------------------------
 
 
 def _revised(sentence: str, before: Sequence[Sequence[Sentence]]) -> list[tuple[int, str]]:
@@ -983,7 +846,7 @@ def _revised(sentence: str, before: Sequence[Sequence[Sentence]]) -> list[tuple[
         olds = [
             old
             for whole, bare in before[at]
-            if not bare.endswith(("?", "？")) and (about & _topics(whole) if about else at >= near)
+            if not _asks(bare) and (about & _topics(whole) if about else at >= near)
             for old, kind in _values(whole).items()
             if (old in left if left else kind in new.values() and old not in new)
             and not _is_left(whole, old)
@@ -997,23 +860,22 @@ def _said_otherwise(
     sentence: str, about: frozenset[str], before: Sequence[Sequence[Sentence]]
 ) -> list[tuple[int, str]]:
     """The everyday word that a sentence takes back, in the newest message that says nearly the same of the same thing."""
-    if not _TAKES_BACK.search(sentence):
+    taken_back = [match[0].lower() for match in _TAKES_BACK.finditer(sentence)]
+    if not taken_back:
         return []
-    weak = all(match[0].lower().startswith("make") for match in _TAKES_BACK.finditer(sentence))
+    weak = all(words.startswith("make") for words in taken_back)
     for at in range(len(before) - 1, -1, -1):
         for whole, bare in before[at]:
             words = _topics(whole)
             shared = len(words & about)
             alike = shared * 2 >= len(words) and (shared > 1 or not weak)
-            if alike and 2 <= len(words) <= MOST_TOPICS and not bare.endswith(("?", "？")):
+            if alike and 2 <= len(words) <= MOST_TOPICS and not _asks(bare):
                 on_topic = [word for word in _WORD.findall(whole) if _topics(word) & words]
                 return [(at, ([w for w in on_topic if not _topics(w) & about] or on_topic)[-1])]
     return []
 
 
-MOST_TOPICS = 6
-"""Of a sentence that says one thing of another."""
-
+MOST_TOPICS = 6  # of a sentence that says one thing of another
 _TAKES_BACK = re.compile(
     r"\b(?:meant|misspoke|wrong|mistake|minds?|second thoughts?|scratch|forget|disregard|instead(?! of)|no longer|any ?more|turns out|"
     r"change of plans?|go with|make (?:it|that|the))\b",
@@ -1023,10 +885,9 @@ _TAKES_BACK = re.compile(
 
 def _values(sentence: str) -> dict[str, str]:
     """The values of a sentence, each with its kind."""
-    matches = (match for match in _ANY_VALUE.finditer(sentence))
     return {
         match[0]: match.lastgroup
-        for match in matches
+        for match in _ANY_VALUE.finditer(sentence)
         if match.lastgroup and not _NUMBERED.search(sentence, 0, match.start())
     }
 
@@ -1040,12 +901,6 @@ def _topics(sentence: str) -> frozenset[str]:
     """What a sentence is about: its words, without those of any sentence and without values."""
     words = _WORD.findall(_ANY_VALUE.sub(" ", sentence).lower())
     return frozenset(word.rstrip("s") for word in words) - _NO_TOPIC
-
-
-def _binds(whole: str, bare: str) -> bool:
-    if bare.endswith(("?", "？")):
-        return False
-    return bool(_ORDER.match(bare) or kind_of(bare) is not None or rules_of(whole))
 
 
 def names_value(text: str, value: str) -> bool:
@@ -1067,15 +922,16 @@ def _assigned(sentence: str) -> list[tuple[str, str]]:
 
 def _replaced(sentence: str, bare: str) -> list[tuple[str, bool]]:
     """The values that a sentence says to leave, each with whether it is an everyday word."""
-    if bare.endswith(("?", "？")):
+    if _asks(bare):
         return []
-    swaps = [next(filter(None, match.groups()), "") for match in _SWAP.finditer(sentence)]
-    values = [(value.strip("."), False) for value in swaps if _TELLING.search(value)]
-    if not values and (_ORDER.match(bare) or kind_of(bare) is not None):
-        plain = [next(filter(None, match.groups()), "") for match in _PLAIN_SWAP.finditer(sentence)]
-        values = [(value.strip("."), True) for value in plain if _is_thing(value)]
-    return values
+    values = [value for value in _swapped(_SWAP, sentence) if _TELLING.search(value)]
+    if values or not (_ORDER.match(bare) or kind_of(bare) is not None):
+        return [(value.strip("."), False) for value in values]
+    plain = _swapped(_PLAIN_SWAP, sentence)
+    things = (v for v in plain if len(v) >= MIN_WORD and v.lower() not in _NO_THING)
+    return [(value.strip("."), True) for value in things]
 
 
-def _is_thing(value: str) -> bool:
-    return len(value) >= MIN_WORD and value.lower() not in _NO_THING
+def _swapped(pattern: re.Pattern[str], sentence: str) -> list[str]:
+    """The value of each match, whichever group has it."""
+    return [next(filter(None, match.groups()), "") for match in pattern.finditer(sentence)]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ullage.facts.model import Previous
 
 
+# In order; the number of a section is its position, from 1.
 HEADINGS = (
     "Primary Request and Intent",
     "Key Technical Concepts",
@@ -26,34 +27,24 @@ HEADINGS = (
     "Current Work",
     "Optional Next Step",
 )
-"""In order; the number of a section is its position, from 1."""
-
 PINS_HEADING = "Pinned"
-
 _CONTINUED = "This session is being continued from a previous conversation"
-
+# How Codex 0.163.0 introduces the summary that a model wrote for it.
 _CODEX_HANDED_OVER = "Another language model started to solve this problem and produced a summary"
-"""How Codex 0.163.0 introduces the summary that a model wrote for it."""
 
 OPENING = f"{_CONTINUED} that ran out of context. Its earlier part was replaced by this summary."
 """First line of Ullage's summary message. Bare messages have no flag and are recognised by this line. Its first sentence is the one
 that readers of Claude Code's logs look for; the second one is only Ullage's."""
 
-BRIEF_OPENING = f"{_CONTINUED}, summarised:"
-"""The same where there is hardly any room."""
-
+BRIEF_OPENING = f"{_CONTINUED}, summarised:"  # the same where there is hardly any room
+# Heading of the part that follows the sections; its lines were copied from the log.
 KEPT_HEADING = "## Kept by code"
-"""Heading of the part that follows the sections; its lines were copied from the log."""
-
+# Prefix of a user message's row there; these rows come first, the newest at the front.
 KEPT_INPUT = "User message "
-"""Prefix of a user message's row there; these rows come first, the newest at the front."""
-
+# Line after the ninth section of Ullage's summary message; notes to the model follow it.
 CLOSING = "[End of the summary]"
-"""Line after the ninth section of Ullage's summary message; notes to the model follow it."""
-
+# First line of a summary made from the session's notes.
 NOTES_OPENING = "[Notes of this session, kept while it went on]"
-"""First line of a summary made from the session's notes."""
-
 _KEYS = tuple(tuple(re.findall(r"[a-z]+", heading.lower())) for heading in HEADINGS)
 _LINE = pattern(
     r"^[ \t]{0,8}(?:#{1,6}[ \t]{0,3})?(?:\*\*|__)?[ \t]{0,3}(?:(?P<number>\d{1,2})[.)][ \t]{0,3})?(?:\*\*|__)?"
@@ -66,15 +57,12 @@ _SUMMARY, _SUMMARY_END = "<summary>", "</summary>"
 _DRAFT_VARIANT = pattern(r"<(/?)(analysis)(?:\s[^<>]{0,200})?>", re.IGNORECASE)
 _SUMMARY_VARIANT = pattern(r"<(/?)(summary)(?:\s[^<>]{0,200})?>", re.IGNORECASE)
 _INNER_DRAFT = pattern(r"^[ \t]{0,40}<analysis>.*?</analysis>", re.MULTILINE | re.DOTALL)
-
+# How older versions of Claude Code stored both parts of a response.
 _DRAFT_IN_WORDS = pattern(
     r"^Analysis:[ \t]*\n(?:(?!Summary:[ \t]*$)[^\n]*\n)*Summary:[ \t]*$", re.MULTILINE
 )
-"""How older versions of Claude Code stored both parts of a response."""
-
+# Maximum blocks of a response that are tried as the summary, in case a draft names the tag often.
 MOST_BLOCKS = 8
-"""Maximum blocks of a response that are tried as the summary, in case a draft names the tag often."""
-
 _FENCE = pattern(r"^\s*(`{3,}|~{3,})")
 
 
@@ -85,7 +73,10 @@ def looks_like_summary(text: str) -> bool:
 
 def strip_draft(text: str) -> str:
     """A model's response without its draft: the contents of `<summary>`, or everything except the draft."""
-    body = _after_draft(_plain_tags(text))
+    for opening, variant in ((_DRAFT, _DRAFT_VARIANT), (_SUMMARY, _SUMMARY_VARIANT)):
+        if opening not in text:  # where tags stand only in capitals or with attributes
+            text = variant.sub(lambda tag: f"<{tag[1]}{tag[2].lower()}>", text)
+    body = _after_draft(text)
     blocks = [
         without for block in _blocks(body) if (without := _INNER_DRAFT.sub("", block).strip())
     ]
@@ -93,14 +84,6 @@ def strip_draft(text: str) -> str:
         return body.strip()
     # A summary of work on HTML may contain the tag itself: the block with the most sections is used.
     return max(reversed(blocks), key=lambda block: len(parse_sections(block)))
-
-
-def _plain_tags(text: str) -> str:
-    """With the tags of a response in their plain form, where it has them only in capitals or with attributes."""
-    for opening, variant in ((_DRAFT, _DRAFT_VARIANT), (_SUMMARY, _SUMMARY_VARIANT)):
-        if opening not in text:
-            text = variant.sub(lambda tag: f"<{tag[1]}{tag[2].lower()}>", text)
-    return text
 
 
 def _after_draft(text: str) -> str:
@@ -147,10 +130,7 @@ def _number_of(line: str) -> tuple[int, str]:
 
 
 def parse_sections(text: str) -> dict[int, str]:
-    """The sections of a summary by number; wording, marks and order of the headings may vary.
-
-    Lines inside code fences are never headings. Text before the first heading is dropped.
-    """
+    """The sections of a summary by number; wording, marks and order of the headings may vary. Text before the first heading is dropped."""
     lines_by_number: dict[int, list[str]] = {}
     current, fence = 0, ""
     for line in text.split("\n"):
@@ -172,7 +152,10 @@ def parse_summary(text: str) -> Previous:
     """The sections of a summary message by Ullage or another tool."""
     from ullage.facts.model import Previous
 
-    body = text.rpartition(f"\n{CLOSING}")[0] or _without_client_words(text)
+    body = text.rpartition(f"\n{CLOSING}")[0]
+    if not body:
+        ends = [place for words in CLIENT_WORDS if (place := text.rfind(words)) >= 0]
+        body = text[: min(ends)] if ends else text
     if not text.lstrip().startswith((OPENING, BRIEF_OPENING)):
         body = strip_draft(body)  # Ullage's has none, and may quote such tags
         body = _DRAFT_IN_WORDS.sub("", body, count=1)
@@ -180,7 +163,7 @@ def parse_summary(text: str) -> Previous:
     parsed = _parse_notes(written) if holds_notes(text) else parse_sections(written)
     inputs, remaining = _kept_by_code(by_code)
     if parsed and remaining:
-        parsed[5] = "\n".join(part for part in (parsed.get(5, ""), remaining) if part)
+        parsed[5] = "\n".join(filter(None, (parsed.get(5, ""), remaining)))
     texts, numbers = tuple(text for _, text in inputs), tuple(number for number, _ in inputs)
     sections = tuple(sorted(parsed.items()))
     return Previous(body, sections, kept_inputs=texts, kept_numbers=numbers)
@@ -195,11 +178,7 @@ CLIENT_WORDS = (
 the last wording is that of versions before 2.1."""
 
 
-def _without_client_words(text: str) -> str:
-    ends = [place for words in CLIENT_WORDS if (place := text.rfind(words)) >= 0]
-    return text[: min(ends)] if ends else text
-
-
+# The section of the nine to which each section of session notes belongs.
 _OF_NOTES = {
     "Session Title": 1,
     "Task specification": 1,
@@ -212,11 +191,8 @@ _OF_NOTES = {
     "Worklog": 5,
     "Current State": 8,
 }
-"""The section of the nine to which each section of session notes belongs."""
-
-
+# A row of session notes that repeats a user message on one line.
 _NOTED_INPUT = pattern(r"- User (\d{1,6})(?: \([^()\n]{0,400}\)){0,2}: “(.*)”$")
-"""A row of session notes that repeats a user message on one line."""
 
 
 def holds_notes(text: str) -> bool:
@@ -237,28 +213,29 @@ def _parse_notes(body: str) -> dict[int, str]:
     return {number: "\n".join(lines).strip("\n") for number, lines in lines_by_number.items()}
 
 
-def _kept_by_code(text: str) -> tuple[tuple[tuple[int, str], ...], str]:
+def _kept_by_code(text: str) -> tuple[list[tuple[int, str]], str]:
     """The user messages that code appended to a summary with their numbers, oldest first, and its other lines."""
     rows: list[str] = []
     remaining: list[str] = []
     fence = ""
     for line in text.split("\n"):
-        opened = re.match(r"^(`{3,})text\s*$", line)
-        if fence or (opened and rows and not remaining):
+        opened = _OPENS_TEXT.match(line)
+        if fence:
             rows[-1] += f"\n{line}"
-            fence = (
-                "" if fence and line.strip() == fence else fence or (opened[1] if opened else "")
-            )
+            fence = "" if line.strip() == fence else fence
+        elif opened and rows and not remaining:
+            rows[-1] += f"\n{line}"
+            fence = opened[1]
         elif line.startswith(KEPT_INPUT) and not remaining:
             rows.append(line.removeprefix(KEPT_INPUT))
         elif line.strip():
             remaining.append(line)
-    numbered = sorted(rows, key=lambda row: int(re.match(r"\d*", row)[0] or 0))  # type: ignore[index]
-    return tuple(message for row in numbered for message in read_numbered_messages(row)), "\n".join(
-        remaining
-    )
+    rows.sort(key=lambda row: int(re.match(r"\d*", row)[0] or 0))  # type: ignore[index]
+    messages = [message for row in rows for message in read_numbered_messages(row)]
+    return messages, "\n".join(remaining)
 
 
+_OPENS_TEXT = pattern(r"^(`{3,})text\s*$")
 _RUN = pattern(r"`{3,}|~{3,}")
 _ITEM = pattern(
     r"^(\d{1,6})\. ?(?:\((?:(?:asked|proposed): “[^”\n]*”|(?:“[^”\n]{1,60}” )?replaced by (?:message \d{1,6}|a later message)(?:: “[^”\n]*”)?|refusing a tool call|\d{1,6} times)\) ?){0,3}(.*)$"
@@ -284,10 +261,7 @@ def holds_message(summary: str, text: str) -> bool:
 def user_message(number: int, text: str, about: str = "") -> str:
     """One row of section 6; several lines are fenced, so that they stay verbatim.
 
-    Args:
-        number: From 1.
-        text: The user's words.
-        about: The question that they answer, as `(asked: “…”)`, or what was proposed, as `(proposed: “…”)`; empty if none.
+    `about`: the question that the words answer, as `(asked: “…”)`, or what was proposed, as `(proposed: “…”)`; empty if none.
     """
     lead = f"{number}. {about} " if about else f"{number}. "
     # A bare line would lose leading or trailing white space.
@@ -299,9 +273,8 @@ def read_user_messages(section: str) -> list[str]:
     return [text for _, text in read_numbered_messages(section)]
 
 
+# What stands above the user's newest message after a summary that has no room for it.
 NEWEST = "The user's newest message, verbatim:"
-"""What stands above the user's newest message after a summary that has no room for it."""
-
 _NEWEST = re.compile(rf"^{re.escape(NEWEST)}\n(`{{3,}})text\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
 
 
@@ -319,8 +292,7 @@ def with_newest(summary: str, listed: Sequence[tuple[int, str]]) -> list[tuple[i
     return [*listed, (last[0] + 1, newest)]
 
 
-_SAME = 40
-"""Characters by which a message that was cut is known again at its beginning or its end."""
+_SAME = 40  # characters by which a message that was cut is known again at its beginning or its end
 
 
 def read_numbered_messages(section: str) -> list[tuple[int, str]]:
@@ -337,7 +309,7 @@ def read_numbered_messages(section: str) -> list[tuple[int, str]]:
                 block.append(line)
             continue
         item = _ITEM.match(line)
-        opened = re.match(r"^(`{3,})text\s*$", line)
+        opened = _OPENS_TEXT.match(line)
         if item:
             numbers.append(int(item[1]))
             texts.append(item[2])
@@ -375,11 +347,10 @@ def read_rules(summary: str) -> list[tuple[str, bool, str]]:
 # Only the provider can write them, so they are carried unchanged, at the front; the newest one replaces the older ones too.
 
 
+# What an item is to a ledger, among others.
 _KINDS = (int(BlockKind.COMPACTION), int(BlockKind.UNKNOWN))
-"""What an item is to a ledger, among others."""
-
+# The types that OpenAI and the Codex CLI have used.
 ITEM_TYPES = ("compaction", "compaction_summary", "context_compaction")
-"""The types that OpenAI and the Codex CLI have used."""
 
 
 class CompactionItem(NamedTuple):
@@ -418,21 +389,13 @@ def _compaction_items_blocks(item: Item) -> Sequence[Any]:
 def newest_item(
     messages: Sequence[Item], ledger: core.Ledger | None = None
 ) -> CompactionItem | None:
-    """The newest provider's item of a conversation; `None`: there is none.
-
-    Args:
-        messages: Bare messages of the internal view, or entries.
-        ledger: Of exactly these messages; `None`: each is looked into.
-    """
+    """The newest provider's item of a conversation; `None`: there is none. `ledger`: of exactly these messages; `None`: each is looked into."""
     places = range(len(messages)) if ledger is None else ledger.with_kinds(*_KINDS)
     for at in reversed(places):
         item = messages[at]
         # A view is asked several times by a level that acts: bare messages are looked into here.
-        content = (
-            item.get("content")
-            if type(item) is dict and "role" in item
-            else _compaction_items_blocks(item)
-        )
+        bare = type(item) is dict and "role" in item
+        content = item.get("content") if bare else _compaction_items_blocks(item)
         for block in reversed(content) if isinstance(content, list) else ():
             kind = block.get("type") if type(block) is dict else "compaction"
             if (kind == "compaction" or kind == "foreign") and family_of(block):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from posixpath import basename, normpath
 from typing import NamedTuple
@@ -52,17 +52,14 @@ _NOT_RUN = (
     "<tool_use_error>Sibling tool call errored"  # Claude Code's, of calls next to one that failed
 )
 HEAD_CHARS = 600
-
-
+# A command that went on when its call returned; a later call may report its end.
 LEFT_RUNNING = CallOutcome(None, None, "left running", "")
-"""A command that went on when its call returned; a later call may report its end."""
-
+# In the words of Codex (above all output, or in its last line) and of Claude Code (below it).
 _GOES_ON = re.compile(
     r"^(?:Process running with session ID|Script running with cell ID|Command [^\n]{0,160}\bbackground(?:ed by user)?(?: with ID:| \(ID:)) ?(\w+)|"
     r"^SESSION_ID=(\d+)\s*\Z",
     re.M,
 )
-"""In the words of Codex (above all output, or in its last line) and of Claude Code (below it)."""
 
 
 def running_id(text: str) -> str:
@@ -72,11 +69,6 @@ def running_id(text: str) -> str:
         return ""
     match = _GOES_ON.search(ends)
     return match[1] or match[2] if match else ""
-
-
-def is_framing(line: str) -> bool:
-    """Whether a host wrote a line around a result: exit code, time, size; or nobody wrote a word."""
-    return core.is_framing(line)
 
 
 def read_outcome(text: str, *, is_error: bool) -> CallOutcome:
@@ -90,9 +82,8 @@ def read_outcome(text: str, *, is_error: bool) -> CallOutcome:
     return CallOutcome(not failed, code, line, "")
 
 
+# A command's end that only picks lines of its output; its exit code is that of the picking.
 PIPED = re.compile(r"\|\s*(?:head|tail|grep|rg|sed|awk|cat|less|sort|uniq|tee|wc)\b[^|;&]*$")
-"""A command's end that only picks lines of its output; its exit code is that of the picking."""
-
 _HIDES_CODE = re.compile(
     rf"{PIPED.pattern.removesuffix('$')}(?:&&\s*echo\b[^;|&]*)?$|\|\|\s*(?:true|:|echo\b[^;|&]*)\s*$|[;\n]\s*(?:true|echo\b[^;|&]*)$"
 )
@@ -100,21 +91,19 @@ _GIT_FAILED = re.compile(
     r"^(?:fatal: |error: failed to push| ! \[(?:remote )?rejected\]|hint: Updates were rejected)",
     re.MULTILINE,
 )
+# How test runners and compilers end their output when something failed.
 _FAILED_RUN = re.compile(
     r"(?:--- )?FAIL(?:ED)?(?:[\s:]|$)|(?:\[[\w:.-]+\] )?ERROR task failed|npm (?:ERR!|error)|BUILD FAILED|make(?:\[\d+\])?: \*\*\*|error(?:\[E\d+\])?: |"
     r"(?i:exit(?: status| code)?)\s?[:=]?\s?[1-9]|test result: FAILED|(?:=+ )?[1-9]\d* fail(?:ed|ing)\b|Tests?\b.*\b[1-9]\d* failed\b|Found [1-9]\d* errors?\b|✖ \d+ problems? \([1-9]|"
     # a compiler's place; in a table or a search the line would not begin with it, or the command only looks
     r"[\w./-]{1,200}\.\w{1,5}(?:\(\d+,\d+\)|:\d+:\d+): (?!warning|note|info)"
 )
-"""How test runners and compilers end their output when something failed."""
-
 _PASSED_RUN = re.compile(
     r"test result: ok|(?:=+ )?\d+ pass(?:ed|ing)\b(?!.*\d failed)|Tests?\b.*\b\d+ passed\b|ok\s+\S+\s+(?:\d|\(cached)|Finished\b|All checks passed|BUILD SUCCESS|Done in \d|no issues found",
     re.I,
 )
+# Of an output, in which such an end is looked for: what is printed after a test run is short.
 LAST_CHARS, LAST_LINES = 1_000, 4
-"""Of an output, in which such an end is looked for: what is printed after a test run is short."""
-
 _FINDS = re.compile(r"(?:git )?(?:rg|[ef]?grep|diff)\b[^;&|]*(?:\|\s*(?:rg|grep)\b[^;&|]*)?$")
 _QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*\"""")
 _NO_OUTPUT = "Command: "  # what Codex writes above all output
@@ -138,26 +127,15 @@ def ran(command: str, outcome: CallOutcome, text: str) -> CallOutcome:
     return CallOutcome(False, outcome.exit_code, core.read_result(text, True)[2], "")
 
 
+# Lines of one result that are kept; the response that follows states what matters in a long table.
 MOST_OF_ONE = 4
-"""Lines of one result that are kept; the response that follows states what matters in a long table."""
-
-MOST_URLS = 3
-"""Addresses of one result; a page of links is data."""
-
-MOST = 400
-"""Newest facts that are ranked."""
-
-NEWEST_RESULTS = 3
-"""Results whose facts come before those of older ones."""
-
+MOST_URLS = 3  # addresses of one result; a page of links is data
+MOST = 400  # newest facts that are ranked
+NEWEST_RESULTS = 3  # results whose facts come before those of older ones
 SCANNED = 40_000
-
-_ALIKE = 2
-"""Lines of one pattern that are findings; more are a table."""
-
+_ALIKE = 2  # lines of one pattern that are findings; more are a table
+# What the engine says of a line: it may tell a value by its key, it may name a port.
 KEYED, PORT = 1, 2
-"""What the engine says of a line: it may tell a value by its key, it may name a port."""
-
 _FACT = re.compile(
     r"^(?:"
     # a number with its key
@@ -194,7 +172,7 @@ def _tells(line: str, marks: int) -> bool:
     keyed = marks & KEYED and _FACT.match(line)
     if not keyed and not (marks & PORT and _PORT.search(line)):
         return False
-    return len(_DIGIT.findall(line)) > 1 and not is_framing(line.strip())
+    return len(_DIGIT.findall(line)) > 1 and not core.is_framing(line.strip())
 
 
 def _ends(text: str) -> str:
@@ -217,13 +195,7 @@ class FactTally:
         self._results = 0
 
     def showed(self, text: str, index: int, *, read: bool) -> None:
-        """Reads a result.
-
-        Args:
-            text: What it shows.
-            index: Index of its message.
-            read: Whether it is the text of a file, which can be read again.
-        """
+        """Reads what a result shows; `read`: the text of a file, which can be read again."""
         self._results += 1
         lines = fact_lines(text)
         if "://" in text:
@@ -263,16 +235,12 @@ def _line_key(line: str) -> str:
     return _DIGITS.sub("0", match[1].strip().lower()) if match else line
 
 
-MAX_NAMES = 2000
-"""Names that are ranked at most."""
-
+MAX_NAMES = 2000  # names that are ranked at most
+# Of one result; more are a listing of objects, of which nothing but the program knows which one matters.
 MAX_HASHES = 12
-"""Of one result; more are a listing of objects, of which nothing but the program knows which one matters."""
-
 MAX_RANGES = 24
-
+# Of one file: how many of the newest texts that were written to it are kept, and how much of each.
 MAX_WRITTEN, MAX_CODE = 8, 20_000
-"""Of one file: how many of the newest texts that were written to it are kept, and how much of each."""
 
 WEIGHTS = {
     "user": 8,
@@ -285,16 +253,14 @@ WEIGHTS = {
 """How much one use of a name counts, depending on who used it. With `1 / (5 + age)` this order found the
 names of the next 20 tool calls best in recorded sessions (see `benches/fidelity`)."""
 
-_ORIGINS = {
-    "user": Origin.USER,
-    "summary": Origin.SUMMARY,
-    "result": Origin.TOOL,
-    "call": Origin.ASSISTANT,
-    "edit": Origin.ASSISTANT,
-    "assistant": Origin.ASSISTANT,
-}
-_AUTHORS = tuple(WEIGHTS)
-_NUMBERS = {author: number for number, author in enumerate(_AUTHORS)}
+_NUMBERS = {author: number for number, author in enumerate(WEIGHTS)}
+# By the numbers of the authors.
+_ORIGINS = [
+    {"user": Origin.USER, "summary": Origin.SUMMARY, "result": Origin.TOOL}.get(
+        author, Origin.ASSISTANT
+    )
+    for author in WEIGHTS
+]
 
 
 class NameTally:
@@ -304,14 +270,7 @@ class NameTally:
         self._counted = core.NameTally(tuple(WEIGHTS.values()))
 
     def add(self, text: str, source: str, index: int, home: str = "") -> None:
-        """Counts each name in a text once.
-
-        Args:
-            text: What names them.
-            source: Who wrote it: a key of `WEIGHTS`.
-            index: Index of the message.
-            home: The file whose text it is, or the command; empty: neither.
-        """
+        """Counts each name in a text once; `source`: a key of `WEIGHTS`; `home`: the file whose text it is, or the command; empty: neither."""
         self._counted.add(
             text,
             _NUMBERS[source],
@@ -326,21 +285,13 @@ class NameTally:
         self._counted.add_name(name, _NUMBERS["call"], index)
 
     def ranked(self, end: int, most: int) -> tuple[Name, ...]:
-        """The names, those of most worth for their room first; ties by text.
-
-        Args:
-            end: Index of the newest message.
-            most: How many are wanted.
-        """
-        return tuple([_name(*row) for row in self._counted.ranked(end, most)])
-
-
-def _name(
-    text: str, number: int | None, count: int, last: int, score: int, author: int, home: str
-) -> Name:
-    kind = NameKind.COMMAND if number is None else KINDS[number]
-    origin = _ORIGINS[_AUTHORS[author]]
-    return Name(text, kind, count, last, score, origin, home, is_well_known(text, kind))
+        """The names, those of most worth for their room at the newest message (`end`) first; ties by text."""
+        names = []
+        for text, number, count, last, score, author, home in self._counted.ranked(end, most):
+            kind = NameKind.COMMAND if number is None else KINDS[number]
+            known = is_well_known(text, kind)
+            names.append(Name(text, kind, count, last, score, _ORIGINS[author], home, known))
+        return tuple(names)
 
 
 class FileTally:
@@ -363,12 +314,7 @@ class FileTally:
         use.add(call, index)
 
     def undone(self, call: CallEffect, committed: int) -> None:
-        """A command went through that may have taken changes of files back, or deleted them.
-
-        Args:
-            call: The command.
-            committed: Index of the call that made the newest commit: what was changed before it stays.
-        """
+        """A command went through that may have taken changes of files back, or deleted them; what was changed before the newest commit (index of its call) stays."""
         if "git " not in call.target and "rm " not in call.target:
             return
         for step in command_steps(call.target):
@@ -383,8 +329,11 @@ class FileTally:
             if {"--staged", "-S", "--cached"}.intersection(words) and "--worktree" not in words:
                 continue
             named = [word for word in words if not word.startswith("-")]
-            everything = undoes["all"] or "." in named
-            paths = [*self._files] if everything else [*filter(None, map(self._file(call), named))]
+            if undoes["all"] or "." in named:
+                paths = [*self._files]
+            else:
+                folder = folder_of(call.target) or call.folder
+                paths = [path for word in named if (path := self._file(word, folder))]
             for path in paths:
                 use = self._files[path]
                 if undoes["rm"] or use.changed_at > committed:
@@ -392,75 +341,64 @@ class FileTally:
                         self._stashed[path] = copy(use)
                     use.undo(deleted=undoes["rm"] is not None)
 
-    def _file(self, call: CallEffect) -> Callable[[str], str]:
+    def _file(self, name: str, folder: str) -> str:
         """Which file a command means by a name; empty: none that is known, or one of several."""
-        folder = folder_of(call.target) or call.folder
-
-        def path_of(name: str) -> str:
-            if folder.startswith("/") or name.startswith("/"):
-                path = normpath(name if name.startswith("/") else f"{folder}/{name}")
-                return path if path in self._files else ""
-            tail = "/" + normpath(f"{folder}/{name}").lstrip("/")
-            paths = [
-                path for path in self._by_name.get(basename(name), ()) if f"/{path}".endswith(tail)
-            ]
-            return paths[0] if len(paths) == 1 else ""
-
-        return path_of
+        if folder.startswith("/") or name.startswith("/"):
+            path = normpath(name if name.startswith("/") else f"{folder}/{name}")
+            return path if path in self._files else ""
+        tail = "/" + normpath(f"{folder}/{name}").lstrip("/")
+        alike = self._by_name.get(basename(name), ())
+        paths = [path for path in alike if f"/{path}".endswith(tail)]
+        return paths[0] if len(paths) == 1 else ""
 
     def files(self) -> tuple[FileUse, ...]:
         """All files."""
         return tuple([use.of(path) for path, use in self._files.items()])
 
 
+# What takes back what was written to files since the newest commit; `git stash` all of it, until it is popped.
 _UNDOES = re.compile(
     r"(?P<back>git stash (?:pop|apply)\b)|(?P<all>git reset --hard\b|(?P<stash>git stash(?: push| save)?(?: -\S+)*$))|"
     r"git (?:checkout(?: \S+)? --|restore)(?= )|(?P<rm>(?:git )?rm )"
 )
-"""What takes back what was written to files since the newest commit; `git stash` all of it, until it is popped."""
 
 
+@dataclass(slots=True)
 class _Use:
     """What was done to a file so far."""
 
-    __slots__ = (
-        "changed_at",
-        "deleted",
-        "edits",
-        "first",
-        "last",
-        "ranges",
-        "reads",
-        "writes",
-        "written",
-    )
-
-    def __init__(self, first: int) -> None:
-        self.first = first
-        self.ranges: tuple[tuple[int, int], ...] = ()
-        self.reads = self.edits = self.writes = 0
-        self.deleted, self.changed_at = False, -1
-        self.written: tuple[tuple[int, str], ...] = ()
+    first: int
+    last: int = -1
+    ranges: _Ranges = ()
+    reads: int = 0
+    edits: int = 0
+    writes: int = 0
+    deleted: bool = False
+    written: tuple[tuple[int, str], ...] = ()
+    changed_at: int = -1
 
     def add(self, call: CallEffect, last: int) -> None:
         self.last = last
         if call.action is Action.READ:
             self.reads += 1
-            self.ranges = _with_range(self.ranges, call)
+            start = max(call.start, 1)
+            asked = (start, start + call.lines - 1 if call.lines else 0)
+            self.ranges = merge_ranges((*self.ranges, asked))[-MAX_RANGES:]
             return
         self.changed_at = last
         if call.action is Action.DELETE:
             self.deleted, self.written = True, ()
+            return
+        self.deleted = False
+        if call.action is Action.WRITE:
+            self.writes += 1
+            self.written = ()
         else:
-            self.edits += call.action is Action.EDIT
-            self.writes += call.action is Action.WRITE
-            self.deleted = False
-            if call.action is Action.WRITE:
-                self.written = ()
-            elif call.removed:
+            self.edits += 1
+            if call.removed:
                 self.written = _without_lines(self.written, call.removed)
-            if call.code.strip():
-                self.written = (*self.written[1 - MAX_WRITTEN :], (last, call.code[:MAX_CODE]))
+        if call.code.strip():
+            self.written = (*self.written[1 - MAX_WRITTEN :], (last, call.code[:MAX_CODE]))
 
     def undo(self, *, deleted: bool) -> None:
         """What was written to it was taken back."""
@@ -480,19 +418,18 @@ def _without_lines(
 ) -> tuple[tuple[int, str], ...]:
     """What was written to a file, without the lines that an edit took out."""
     taken_out = {row.strip() for row in removed.split("\n")}
-    texts = ((at, [row for row in text.split("\n") if row.strip() not in taken_out]) for at, text in written)  # fmt: skip
-    return tuple([(at, "\n".join(rows)) for at, rows in texts if any(map(str.strip, rows))])
+    texts = []
+    for at, text in written:
+        rows = [row for row in text.split("\n") if row.strip() not in taken_out]
+        if any(map(str.strip, rows)):
+            texts.append((at, "\n".join(rows)))
+    return tuple(texts)
 
 
-def _with_range(
-    ranges: tuple[tuple[int, int], ...], call: CallEffect
-) -> tuple[tuple[int, int], ...]:
-    first = max(call.start, 1)
-    new = (first, first + call.lines - 1 if call.lines else 0)
-    return merge_ranges((*ranges, new))[-MAX_RANGES:]
+_Ranges = tuple[tuple[int, int], ...]
 
 
-def merge_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+def merge_ranges(ranges: _Ranges) -> _Ranges:
     """Line ranges in order, adjacent ones merged; an end of 0 means the end of the file."""
     merged: list[tuple[int, int]] = []
     for first, last in sorted(ranges, key=lambda r: (r[0], r[1] == 0, r[1])):
@@ -504,12 +441,10 @@ def merge_ranges(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], 
     return tuple(merged)
 
 
-COMMAND_CHARS = 2_000
-"""Of a command that are read: what follows is a text or a program inside it."""
-
+COMMAND_CHARS = 2_000  # of a command that are read: what follows is a text or a program inside it
 _CD = re.compile(r"^\(?cd (\S+) ?(?:&&|;) ?")
+# For commands with single spaces only: the pattern would try every split of a longer run.
 _TAIL = re.compile(r" ?(?:2>&1 ?)?\| ?(?:head|tail|grep|rg|less|cat|wc)\b.*$| ?2>&1$")
-"""For commands with single spaces only: the pattern would try every split of a longer run."""
 
 
 def command_key(command: str) -> str:
@@ -561,6 +496,8 @@ def command_steps(command: str) -> tuple[str, ...]:
 
 def folder_of(command: str) -> str:
     """Where a command says that it runs; empty: where the one before did."""
+    if not command.lstrip().startswith(("cd", "(cd")):
+        return ""
     match = _CD.match(" ".join(command[:COMMAND_CHARS].split()))
     return match[1].rstrip("/") if match else ""
 
@@ -617,9 +554,8 @@ def _core(part: str) -> str:
 
 
 _CONTINUED = re.compile(r"(?:\\|(&&|\|\|?))[ \t]*\n\s*")
+# A script of which each command has to succeed.
 _STOPS_AT_ONCE = re.compile(r"^set -\w*e\w*", re.MULTILINE)
-"""A script of which each command has to succeed."""
-
 _HIDDEN = re.compile("\0(\\d+)\1")
 _WORD_ALONE = re.compile(r"(['\"])[\w./#@:+-]+\1")
 _BLOCK = re.compile(r"[ \t]{0,40}(?:for|while|until|if|case)\b")
@@ -639,8 +575,7 @@ def _keys(call: CallEffect) -> list[tuple[str, str]]:
     return [(call.name, call.target[:500])]
 
 
-MOST_CHANGES = 100
-"""Newest changes of files among which those after a failure are looked for."""
+MOST_CHANGES = 100  # newest changes of files among which those after a failure are looked for
 
 
 class FailureTally:
@@ -653,17 +588,16 @@ class FailureTally:
         self._order: dict[int, list[tuple[str, str]]] = {}  # the parts of a chain
         self._folders: dict[int, str] = {}  # where commands ran that failed, as far as they say so
         self._changes: list[tuple[int, str]] = []
-        self._commands: set[int] = set()
 
     def failed(self, call: CallEffect, outcome: CallOutcome, index: int) -> None:
         """Record a call that failed or was refused."""
+        place = len(self._all)
         if call.action is Action.COMMAND:
-            self._commands.add(len(self._all))
-            self._folders[len(self._all)] = place_of(call)
-        self._order[len(self._all)] = _keys(call)
-        self._left[len(self._all)] = keys = {*_keys(call)}
-        for key in keys:
-            self._open.setdefault(key, []).append(len(self._all))
+            self._folders[place] = place_of(call)
+        keys = self._order[place] = _keys(call)
+        self._left[place] = {*keys}
+        for key in self._left[place]:
+            self._open.setdefault(key, []).append(place)
         self._all.append(FailedCall(index, describe(call), outcome.line, outcome.feedback))
 
     def succeeded(self, call: CallEffect, index: int) -> None:
@@ -672,12 +606,6 @@ class FailureTally:
             self._changes.append((index, call.target))
         if not self._open:
             return
-        for place in self._ended(call):
-            failure = self._all[place]
-            by = self._changed(failure.index, index)
-            self._all[place] = replace(failure, fixed_index=index, fixed_by=by)
-
-    def _ended(self, call: CallEffect) -> Iterator[int]:
         folder = place_of(call) if call.action is Action.COMMAND else ""
         for key in _keys(call):
             elsewhere = []
@@ -687,7 +615,9 @@ class FailureTally:
                     continue
                 self._left[place].discard(key)
                 if not self._left[place]:
-                    yield place
+                    failure = self._all[place]
+                    by = self._changed(failure.index, index)
+                    self._all[place] = replace(failure, fixed_index=index, fixed_by=by)
             if elsewhere:
                 self._open[key] = elsewhere
 
@@ -710,14 +640,14 @@ class FailureTally:
             self.succeeded(CallEffect(Action.COMMAND, "", key[1]), index)
 
     def failures(self) -> tuple[FailedCall, ...]:
-        """All failures, oldest first."""
-        rows = enumerate(self._all)
-        return tuple([self._with_changes(failure) if at in self._commands else failure for at, failure in rows])  # fmt: skip
-
-    def _with_changes(self, failure: FailedCall) -> FailedCall:
-        if failure.fixed_index >= 0 or not self._changes or self._changes[-1][0] < failure.index:
-            return failure
-        return replace(failure, fixed_by=self._changed(failure.index, self._changes[-1][0] + 1))
+        """All failures, oldest first; commands that nothing fixed with what was changed since."""
+        last = self._changes[-1][0] if self._changes else -1
+        failures = list(self._all)
+        for at in self._folders:
+            failure = failures[at]
+            if failure.fixed_index < 0 and last >= failure.index:
+                failures[at] = replace(failure, fixed_by=self._changed(failure.index, last + 1))
+        return tuple(failures)
 
     def _changed(self, after: int, before: int) -> str:
         newest = self._changes[-MOST_CHANGES:]
@@ -728,26 +658,15 @@ class FailureTally:
 # What calls did: files, commands, failures, agents, and a line for each call.
 
 
-MAX_STEPS = 400
-"""Newest calls that are kept as lines; the tallies count all."""
-
-MAX_CALLS = 12
-"""Effects of one call that are listed line by line."""
-
-NEWEST_OUTPUTS = 20
-"""Newest calls, without waiting ones, of which the result is kept."""
-
+MAX_STEPS = 400  # newest calls that are kept as lines; the tallies count all
+MAX_CALLS = 12  # effects of one call that are listed line by line
+NEWEST_OUTPUTS = 20  # newest calls, without waiting ones, of which the result is kept
+# Tools that ask for what a command has printed whose own result names it in any case, where others may word it as they like.
 _NAMED_AT_ONCE = ("bashoutput", "taskoutput")
-"""Tools that ask for what a command has printed whose own result names it in any case, where others may word it as they like."""
-
+# How a command ended that was left running and asked for, where no result says it.
 END_UNREAD = "its end was not read"
-"""How a command ended that was left running and asked for, where no result says it."""
-
-STOPPED = "stopped"
-"""How a command ended that was left running and then stopped."""
-
+STOPPED = "stopped"  # how a command ended that was left running and then stopped
 _TIME = re.compile(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
-
 _ON_FILES = (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE)
 
 
@@ -764,89 +683,84 @@ class CallLog:
         self._committed = -1  # index of the call that committed last
 
     def ended(self, calls: Sequence[CallEffect], at: int, outcome: CallOutcome, text: str) -> None:
-        """Note what one call did.
-
-        Args:
-            calls: Its effects, at least one.
-            at: Index of the message that called.
-            outcome: How it ended.
-            text: Its result.
-        """
+        """Note what one call did: its effects (at least one), the index of its message, how it ended and its result."""
         first, goes_on = calls[0], ""
-        if first.action is Action.STOP:
+        action, target = first.action, first.target
+        if action is Action.STOP:
             outcome = CallOutcome(True, None, "", "")  # that of what it ended says nothing
-        if outcome == LEFT_RUNNING or first.action is Action.POLL:
+        running = outcome == LEFT_RUNNING
+        if running or action is Action.POLL:
             goes_on = running_id(text)
-        if outcome == LEFT_RUNNING:
+        if running:
             outcome = outcome._replace(line=f"{outcome.line} as {goes_on}")
         else:
-            if first.action is Action.COMMAND:
-                outcome = ran(first.target, outcome, text)
+            if action is Action.COMMAND:
+                outcome = ran(target, outcome, text)
             ended = outcome.exit_code is not None
-            if first.action is Action.POLL and not ended and not goes_on:
-                place, _ = self._running.get(first.target, (-1, -1))
+            if action is Action.POLL and not ended and not goes_on:
+                place, _ = self._running.get(target, (-1, -1))
                 polled = self.commands[place].text if place >= 0 else ""
                 if _GOES_ON_RUNNING.search(f"{polled}\n{text[:200]}"):
-                    goes_on = first.target  # a server, or a host that says so
+                    goes_on = target  # a server, or a host that says so
                 else:
                     ended, outcome = _read_end(polled, outcome, text)
             for call in calls:
-                if call.action is Action.POLL and (ended or not goes_on):
-                    self._polled(call, at, outcome, ended=ended)
+                if call.action is Action.STOP:
+                    self.stopped(call.target)
                 elif call.action is not Action.POLL:
                     self._effect(call, at, outcome)
+                elif ended or not goes_on:
+                    self._polled(call, at, outcome, ended=ended)
         if outcome.ok and "Successfully rebased" in text:
             self.failures.rebased(at)
-        if first.action is Action.COMMAND and outcome != LEFT_RUNNING:
-            if commits_in(text) and not is_scratch(first.target, text):
+        if action is Action.COMMAND:
+            if commits_in(text) and not is_scratch(target, text):
                 self._committed = at
                 self.failures.committed(at)
             if outcome.ok and "No local changes" not in text:
                 self.files.undone(first, self._committed)
         # Of what a script printed nobody knows which of its calls returned it.
-        line = outcome.line if len(calls) == 1 or not outcome.ok else ""
-        for call in calls[:MAX_CALLS]:
+        own = len(calls) == 1 or not outcome.ok
+        line = outcome.line if own else ""
+        shown = calls[:MAX_CALLS]
+        for call in shown:
             self.steps.append(ToolStep(at, call.action, describe(call), outcome.ok, line))
-        if first.action is not Action.POLL:
-            if len(calls) == 1 or not outcome.ok:
+        if action is not Action.POLL:
+            if own:
                 self._outputs.append((len(self.steps) - 1, text))
-        elif goes_on and first.target in self._running:
+        elif goes_on and target in self._running:
             # What asks for more may go on itself.
-            self._running[goes_on] = self._running[first.target]
-        commands = [call for call in calls[:MAX_CALLS] if call.action is Action.COMMAND]
-        if commands:
+            self._running[goes_on] = self._running[target]
+        commands = [call for call in shown if call.action is Action.COMMAND]
+        if commands and self._running:
             self._went_on()
         for call in commands:
             ending = (outcome.ok, outcome.exit_code, line)
             self.commands.append(
                 Command(at, call.target, *ending, _spent(text), folder=place_of(call))
             )
-        if first.action is Action.COMMAND:
+        if action is Action.COMMAND:
             if goes_on:
                 self._running[goes_on] = len(self.commands) - 1, len(self.steps) - 1
-        elif first.action is Action.AGENT and not is_launch(text):
-            self.agents.append(AgentRun(at, first.target[:2000], text.strip()[:2000]))
+        elif action is Action.AGENT and not is_launch(text):
+            self.agents.append(AgentRun(at, target[:2000], text.strip()[:2000]))
 
     def newest(self) -> list[ToolStep]:
         """The newest steps; the last ones with what they showed."""
         steps = list(self.steps)
         for place, text in self._outputs:
             if place >= 0:
-                step = steps[place]
-                steps[place] = ToolStep(
-                    step.index, step.action, step.line, step.ok, step.result, text
-                )
+                steps[place] = replace(steps[place], output=text)
         return steps[-MAX_STEPS:]
 
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
-        if call.action is Action.STOP:
-            self.stopped(call.target)
-        elif outcome.ok:
-            self.failures.succeeded(call, at)
-            if call.action in _ON_FILES:
-                self.files.add(call, at)
-        else:
+        """A call did something, or failed to."""
+        if not outcome.ok:
             self.failures.failed(call, outcome, at)
+            return
+        self.failures.succeeded(call, at)
+        if call.action in _ON_FILES:
+            self.files.add(call, at)
 
     def _went_on(self) -> None:
         """Another command is run: who has asked before for the output of one that was left running has seen its end."""
@@ -891,10 +805,7 @@ class CallLog:
         if step >= 0:
             self.steps[step] = replace(self.steps[step], ok=outcome.ok, result=outcome.line)
         effect = CallEffect(Action.COMMAND, "", last.text, folder=last.folder)
-        if outcome.ok:
-            self.failures.succeeded(effect, at)
-        else:
-            self.failures.failed(effect, outcome, at)
+        self._effect(effect, at, outcome)
 
 
 _ENDS_BY_ITSELF = re.compile(
@@ -935,34 +846,25 @@ def _spent(text: str) -> int:
 # Which tool call did a piece of work, or failed at it: the newest one that names all that the work names.
 
 
+# Of a call's input that are compared, and of one that writes to a file.
 CALL_CHARS, FILE_CHARS = 4000, 400
-"""Of a call's input that are compared, and of one that writes to a file."""
-
-LEAST_STEMS = 2
-"""Of work that names nothing: fewer words could be of anything."""
-
-SAME_PERCENT = 70
-"""Of the words of work that names nothing, which another text about it must hold."""
-
+LEAST_STEMS = 2  # of work that names nothing: fewer words could be of anything
+SAME_PERCENT = 70  # of the words of work that names nothing, which another text about it must hold
+# The same where the work names something: all of its names must be there too.
 SAME_WORDS_PERCENT = 40
-"""The same where the work names something: all of its names must be there too."""
-
-STEM = 5
-"""Characters of a word that count: `archive` is done by `archived`."""
-
+STEM = 5  # characters of a word that count: `archive` is done by `archived`
 _WORD = re.compile(r"[\w./-]{4,}")
 _NAME = re.compile(r"[\d_./]")
 _COMMON = frozenset(
     "todo fixme still need needs have open remains later before after with that this there from done left next"
     " step steps then afterwards todo: also will must should could into over only when what which been were your them they".split()
 )
+# Commands that only look: what was done next shows what they revealed.
 _LOOKS = re.compile(
     r"^(?:ls|cat|head|tail|grep|rg|find|wc|sed -n|awk|echo|pwd|which|file|tree|nl|jq|stat|du|"
     r"git (?:status|log|diff|show|branch|remote|rev-parse|blame|fetch|ls-remote|ls-files)|"
     r"gh (?:api|search \w+|(?:pr|issue|run|repo|release) (?:view|list|diff|checks|status|watch)))\b"
 )
-"""Commands that only look: what was done next shows what they revealed."""
-
 _ACTS = (Action.COMMAND, Action.EDIT, Action.WRITE, Action.DELETE, Action.AGENT, Action.OTHER)
 
 
@@ -981,16 +883,17 @@ class TriedWork:
         self._newest: dict[str, Tried] = {}
 
     def tried(self, texts: Iterable[str], input_text: str, result: Tried) -> None:
-        """A call has its result.
-
-        Args:
-            texts: The work that is open.
-            input_text: The strings of the call's input.
-            result: What it came to.
-        """
+        """A call with these strings in its input has its result; `texts`: the work that is open."""
         call_text = input_text[:CALL_CHARS].lower()
         for text in texts:
-            if _is_about(call_text, text):
+            names, words = telling(text)
+            if names:
+                about = all(map(call_text.__contains__, names))
+            else:
+                shared = sum(map(call_text.__contains__, words))
+                enough = shared * 100 >= len(words) * SAME_PERCENT
+                about = enough and len(words) >= LEAST_STEMS
+            if about:
                 self._newest[text] = result
 
     def newest(self, text: str) -> Tried | None:
@@ -1018,21 +921,8 @@ _IN_BLOCK = re.compile(r"^(?:do |then |else |(?:for|while|until|if|case|done|fi|
 _WRITES = re.compile(r"(?<![\d&=-])>{1,2} ?(?!&|/dev/null)[\w./~$\0]")
 
 
-def _is_about(call_text: str, text: str) -> bool:
-    names, words = telling(text)
-    if names:
-        return all(name in call_text for name in names)
-    held = sum(word in call_text for word in words)
-    return len(words) >= LEAST_STEMS and held * 100 >= len(words) * SAME_PERCENT
-
-
 def same_work(sentence: str, text: str) -> bool:
-    """Whether a sentence is about this work.
-
-    Args:
-        sentence: What somebody said.
-        text: The work.
-    """
+    """Whether a sentence is about this work."""
     names, words = telling(sentence)
     own_names, own_words = telling(text)
     enough = SAME_WORDS_PERCENT if own_names else SAME_PERCENT

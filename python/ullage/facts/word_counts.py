@@ -15,27 +15,24 @@ from math import log
 from ullage._engine import core
 
 _PIECE = re.compile(r"[^\W_]+(?:[-'’.:/][^\W_]+)*")
+# Scripts that put no blanks between words, or few.
 _WIDE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
-"""Scripts that put no blanks between words, or few."""
 _SIGN = re.compile(r"[\d/]|\w[.:]\w")
 _ENDS = re.compile(r"(?<=[.!?。！？।؟])\s*|\n+")
 _MARKS = str.maketrans(
     dict.fromkeys('!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~…–—“”„«»¿¡،؛؟。、！？，：；（）「」।', " ")
 )
-MOST_READ = 4_000
-"""Characters of one text."""
-
+MOST_READ = 4_000  # characters of one text
+# Of a word with a digit, and of one with a capital inside a sentence: they name something.
 NUMBER_WEIGHT, NAME_WEIGHT = 2.0, 1.7
-"""Of a word with a digit, and of one with a capital inside a sentence: they name something."""
+# Letters from which a word says as much as any: in each language what is said often is short.
 LONG_WORD = 6
-"""Letters from which a word says as much as any: in each language what is said often is short."""
-
+# Sentences from which some can be common; a word is that more than one in so many holds, and more than a few: a user gives several rules in one form.
 LEAST_SENTENCES, COMMON_PART, FEW = 24, 25, 3
-"""Sentences from which some can be common; a word is that more than one in so many holds, and more than a few: a user gives several rules in one form."""
+# A message is said often that is more than one in so many, and more than so many: who repeats a rule does so less.
 OFTEN_PART, OFTEN = 10, 10
-"""A message is said often that is more than one in so many, and more than so many: who repeats a rule does so less."""
+# Shares from which a text says nothing of its own, and says it in the form of others.
 COMMON_WORDS, COMMON_FORM = 0.8, 0.6
-"""Shares from which a text says nothing of its own, and says it in the form of others."""
 
 
 class WordCounts:

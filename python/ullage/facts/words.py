@@ -25,13 +25,9 @@ _FENCE = pattern(r"[ \t]*(`{3,}|~{3,})")
 
 
 def unfenced(text: str, *, open_too: bool = False, gap: str = "") -> str:
-    """The text with each fenced block replaced by a line.
+    """Markdown with each fenced block replaced by a line (`gap`).
 
-    Args:
-        text: Markdown.
-        open_too: Also leave out what follows a fence that is never closed; false: keep it, since a
-            stray mark does not open a block.
-        gap: The line in place of a block.
+    What follows a fence that is never closed stays, since a stray mark does not open a block; with `open_too` it is left out.
     """
     if "```" not in text and "~~~" not in text:
         return text
@@ -110,14 +106,11 @@ _INTERRUPTED = "[Request interrupted by user"
 
 
 class Piece(NamedTuple):
-    """A part of a user message's text.
-
-    `about`: what a text stands for that the host put there to stand, such as the project's instructions.
-    """
+    """A part of a user message's text."""
 
     text: str
     host: bool  # the host wrote it, for the moment or to stand
-    about: frozenset[str] = frozenset()
+    about: frozenset[str] = frozenset()  # what a text stands for that a host put there to stand
 
 
 class _Part(NamedTuple):
@@ -180,8 +173,8 @@ def words_of(text: str) -> Words:
     return Words("\n\n".join(standing), Kind.HOST) if standing else Words("", Kind.NONE)
 
 
+# Texts of hosts begin so; most texts of users do not, and are not looked into.
 OPENERS = ("<", "#", "[", "Base")
-"""Texts of hosts begin so; most texts of users do not, and are not looked into."""
 
 
 def _typed(own: str) -> Words:
@@ -197,10 +190,10 @@ def _typed(own: str) -> Words:
     return Words(f"{done.text}\n\n{words}".strip(), Kind.PROMPT) if words else done
 
 
+# What clients write for a command: elements that begin a line, or follow one another.
 _FRAME = pattern(
     r"(?:^[ \t]*|(?<=>))<(command-name|command-args|bash-input)>.*?</\1>", re.DOTALL | re.MULTILINE
 )
-"""What clients write for a command: elements that begin a line, or follow one another."""
 
 
 def is_command(text: str) -> bool:
@@ -214,7 +207,7 @@ def is_command(text: str) -> bool:
 def pieces_of(text: str) -> Iterator[Piece]:
     """The pieces of a text in their order: what a host put before, after or on lines of its own within it, and the rest.
 
-    What stands is only at the two ends: what a user pastes amid other words stays the user's, or passes.
+    What stands is only at the two ends: what a user pastes amid other words stays the user's, or passes. Linear even for thousands of tags that never close.
     """
     start, stop = 0, len(text.rstrip())
     while (opening := _opening(text, start, stop)) is not None:
@@ -224,7 +217,21 @@ def pieces_of(text: str) -> Iterator[Piece]:
     while (last := _closing(text, start, stop)) is not None:
         piece, stop = last
         after.append(piece)
-    yield from _inside(text[start:stop])
+    inside = text[start:stop]
+    unclosed: set[str] = set()
+    position = 0
+    for match in _hosts().tag.finditer(inside) if "<" in inside else ():
+        tag, begin = match[1], match.start()
+        if begin < position or tag in unclosed or not _begins_line(inside, begin):
+            continue
+        end = inside.find(f"</{tag}>", match.end())
+        if end < 0:
+            unclosed.add(tag)
+            continue
+        yield Piece(inside[position:begin], host=False)
+        position = end + len(tag) + 3
+        yield Piece(inside[begin:position], host=True)
+    yield Piece(inside[position:], host=False)
     yield from reversed(after)
 
 
@@ -277,24 +284,6 @@ _LONGEST_TAG = 60
 _FIELD = pattern(r"^[ \t]+<(\w{1,40})", re.MULTILINE)
 
 
-def _inside(text: str) -> Iterator[Piece]:
-    """The rest, without elements that begin a line. Linear even for thousands of tags that never close."""
-    unclosed: set[str] = set()
-    position = 0
-    for match in _hosts().tag.finditer(text) if "<" in text else ():
-        tag, begin = match[1], match.start()
-        if begin < position or tag in unclosed or not _begins_line(text, begin):
-            continue
-        end = text.find(f"</{tag}>", match.end())
-        if end < 0:
-            unclosed.add(tag)
-            continue
-        yield Piece(text[position:begin], host=False)
-        position = end + len(tag) + 3
-        yield Piece(text[begin:position], host=True)
-    yield Piece(text[position:], host=False)
-
-
 def _begins_line(text: str, place: int) -> bool:
     while place and text[place - 1] in " \t":
         place -= 1
@@ -317,13 +306,9 @@ def _standing(whole: str, inner: str) -> Piece:
 
 
 def standing_parts(text: str) -> list[str]:
-    """What a text is about that a host put there to stand: a name for each part, of a part that only adds to others each line.
+    """What a text is about that a host put there to stand: a name for each part, of a part that only adds to others each line; `[]`: no part is known.
 
-    Args:
-        text: A message of the system's role, or the inside of an element.
-
-    Returns:
-        Two texts with the same names say the same, in older and newer words; `[]`: no part is known.
+    Two texts with the same names say the same, in older and newer words.
     """
     hosts = _hosts()
     matches = hosts.part.finditer(text)
@@ -368,11 +353,11 @@ def _element(text: str, tag: str) -> str | None:
     return text[start + len(tag) + 2 : end].strip() if end >= 0 else None
 
 
+# Elements in which hosts pass on what other agents, sessions and channels said.
 _OTHERS = pattern(
     r"<((?:teammate|agent|sub[-_]?agent|peer|worker|team|task|session|cross[-_]session|inter[-_]agent|channel|bot|a2a)[-_]"
     r"(?:message|notification)(?=[\s>])|(?:channel|peer|teammate)(?=\s))(\s[^<>]{0,400})?>"
 )
-"""Elements in which hosts pass on what other agents, sessions and channels said."""
 _WHO = pattern(
     r"""\b(?:[a-z]{1,20}[-_]?id|from|name|sender|agent|source)=["']([^"'<>\n]{1,80})["']"""
 )
@@ -380,9 +365,7 @@ _WHO = pattern(
 
 def others_in(text: str) -> list[Other]:
     """What others say in the text of a user message; it is data, not the user's words."""
-    if "<" not in text:
-        return []
-    return _apart(text)[1]
+    return _apart(text)[1] if "<" in text else []
 
 
 def _apart(text: str) -> tuple[str, list[Other]]:
@@ -419,9 +402,8 @@ def notified(other: Other) -> Other:
     return Other(who, answer, _element(other.text, "tool-use-id") or "")
 
 
+# Claude Code's; the second until version 2.1, without the answer, which a file holds.
 _NOTIFICATIONS = ("task-notification", "agent-notification")
-"""Claude Code's; the second until version 2.1, without the answer, which a file holds."""
-
 _ENDED_WITH = pattern(r"\bexit code (\d{1,9})\)?$")
 
 
@@ -451,10 +433,10 @@ def _codex_notified(other: Other) -> Other:
     return Other(f"agent {agent}", answer.strip(), agent)
 
 
+# All that Codex answers when a sub-agent has begun; with anything more it is an answer.
 _AGENT_ID = pattern(
     r'\{"agent_id": ?"([^"\n]{1,80})"(?:, ?"nickname": ?(?:"[^"\n]{0,80}"|null))?\}\s*'
 )
-"""All that Codex answers when a sub-agent has begun; with anything more it is an answer."""
 
 
 def launched_as(result: str) -> str:
@@ -509,8 +491,7 @@ _LAST_LINES = 4
 def asks(text: str) -> str:
     """The question at the end of a text, verbatim; empty if there is none.
 
-    A question mark of any script counts, at the end of one of the last four lines outside code, so
-    that a list of choices under a question does not hide it.
+    A question mark of any script counts, at the end of one of the last four lines outside code: a list of choices under a question does not hide it.
     """
     end = text[-8000:]
     if "?" not in end and (end.isascii() or not _ANY_MARK.search(end)):
@@ -528,8 +509,6 @@ def asks(text: str) -> str:
 
 _LEAST_OFFER, _LONGEST_OFFER = 20, 300
 _SENTENCE_END = pattern(r"(?<=[.!。！:])[*_)”\"']{0,3}\s+")
-
-
 _PROPOSES = pattern(
     r"\b(?:next step|if you(?:['’]d)? (?:want|like|prefer|agree)|(?:i|we|you)(?:['’]d| (?:can|could|would|should|might))|could|should|would|suggest|recommend|propose|options?)\b",
     re.I,
@@ -562,14 +541,7 @@ _LONGEST_POINTER, _TITLE, _MOST_LISTED = 200, 50, 8
 
 
 def pointed_at(reply: str, question: str, text: str, *, answers: bool) -> str:
-    """The titles of the list that a reply such as "fix all 5", or a yes to "shall I do this?", points at, one a line; empty: it points at none of that length.
-
-    Args:
-        reply: The user's message.
-        question: What it answers; empty: nothing.
-        text: What the assistant said before.
-        answers: Whether the reply is a yes or a no.
-    """
+    """The titles of the list in what the assistant said before (`text`) at which a reply such as "fix all 5", or a yes to "shall I do this?", points, one a line; empty: it points at none of that length."""
     points = len(reply) <= _LONGEST_POINTER and _POINTS_AT_ALL.search(reply)
     if not points and not (answers and _POINTS_BACK.search(question)):
         return ""
@@ -581,12 +553,7 @@ def pointed_at(reply: str, question: str, text: str, *, answers: bool) -> str:
 
 
 def listed_before(reply: str, text: str) -> tuple[str, ...]:
-    """The titles of the list that a short message follows, such as a plan that it takes up; empty: it is long, or follows none.
-
-    Args:
-        reply: The user's message.
-        text: What the assistant said before.
-    """
+    """The titles of the list in what the assistant said before that a short message follows, such as a plan that it takes up; empty: it is long, or follows none."""
     if len(reply) > _SHORT_REPLY:
         return ()
     lists = [
@@ -624,8 +591,7 @@ def _lists(text: str) -> list[tuple[int, list[str]]]:
     return [(len(lines) - at, rows) for at, rows in sorted(ended, key=lambda row: row[0])]
 
 
-_MOST_AFTER = 2
-"""Lines after a list to which "yes" answers, with the question."""
+_MOST_AFTER = 2  # lines after a list to which "yes" answers, with the question
 
 
 def _cut(title: str) -> str:
@@ -639,14 +605,10 @@ def _cut(title: str) -> str:
 # messages are tool results. Nothing is copied but text.
 
 
-MAX_DEPTH = 40
-"""Deeper nesting is not read: only hostile tool inputs nest deeper."""
-
+MAX_DEPTH = 40  # deeper nesting is not read: only hostile tool inputs nest deeper
+# Characters read at the two ends of one text; the middle holds no fact that a summary would keep.
 MAX_TEXT = 400_000
-"""Characters read at the two ends of one text; the middle holds no fact that a summary would keep."""
-
-MAX_NUMBER_BITS = 256
-"""Larger integers are not written out: Python refuses to beyond 4300 digits."""
+MAX_NUMBER_BITS = 256  # larger integers are not written out: Python refuses to beyond 4300 digits
 
 
 def blocks_of(item: Any) -> list[BlockView]:
@@ -654,14 +616,17 @@ def blocks_of(item: Any) -> list[BlockView]:
     message = message_of(item)
     if message is None:
         return []
-    if message.get("role") == "tool":
-        return [_openai_result(message)]
     content = message.get("content")
-    parts = content if type(content) is list else _as_parts(content)
+    if message.get("role") == "tool":
+        key = message.get("tool_call_id", "")
+        return [{"type": "tool_result", "tool_use_id": key, "content": content}]
+    if type(content) is not list:
+        content = (content,) if isinstance(content, str) else content
+        content = content if _is_sequence(content) else ()
     # dicts are recognised at once
     blocks: list[BlockView] = [
         {"type": "text", "text": block} if isinstance(block, str) else block
-        for block in parts
+        for block in content
         if isinstance(block, (dict, str, Mapping))
     ]
     calls = message.get("tool_calls")
@@ -670,44 +635,23 @@ def blocks_of(item: Any) -> list[BlockView]:
     return blocks
 
 
-def _as_parts(content: Any) -> Sequence[Any]:
-    if isinstance(content, str):
-        return (content,)
-    return content if _is_sequence(content) else ()
-
-
 def _is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
     if type(value) is list:
         return True
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
 
 
-def _openai_result(message: Mapping[str, Any]) -> BlockView:
-    return {
-        "type": "tool_result",
-        "tool_use_id": message.get("tool_call_id", ""),
-        "content": message.get("content"),
-    }
-
-
 def _openai_call(call: Mapping[str, Any]) -> BlockView:
     function = call.get("function")
     function = function if isinstance(function, (dict, Mapping)) else call
-    return {
-        "type": "tool_use",
-        "id": call.get("id", ""),
-        "name": function.get("name", ""),
-        "input": _arguments(function.get("arguments", function.get("input"))),
-    }
-
-
-def _arguments(raw: Any) -> Any:
-    if not isinstance(raw, str):
-        return raw
-    try:
-        return orjson.loads(raw)
-    except ValueError:
-        return {"arguments": raw}
+    arguments = function.get("arguments", function.get("input"))
+    if isinstance(arguments, str):
+        try:
+            arguments = orjson.loads(arguments)
+        except ValueError:
+            arguments = {"arguments": arguments}
+    name = function.get("name", "")
+    return {"type": "tool_use", "id": call.get("id", ""), "name": name, "input": arguments}
 
 
 def clean(value: Any, limit: int = MAX_TEXT) -> str:
@@ -725,18 +669,26 @@ def clean(value: Any, limit: int = MAX_TEXT) -> str:
 
 def text_of(item: Any) -> str:
     """The text blocks of a message, one per paragraph."""
-    message = message_of(item)
-    if message is None:
-        return ""
+    message = message_of(item) or {}
     content = message.get("content")
     if type(content) is str and message.get("role") != "tool":
-        return clean(content) if not content.isspace() else ""
-    texts = [clean(b.get("text")) for b in blocks_of(item) if b.get("type") in TEXT_TYPES]
-    return "\n\n".join([text for text in texts if text and not text.isspace()])
+        return "" if content.isspace() else clean(content)
+    return text_in(blocks_of(item))
 
 
+def text_in(blocks: Sequence[BlockView]) -> str:
+    """`text_of`, of blocks."""
+    return "\n\n".join(_texts_in(blocks))
+
+
+def _texts_in(blocks: Sequence[BlockView]) -> list[str]:
+    """Of the text blocks those that are not empty."""
+    texts = [clean(block.get("text")) for block in blocks if block.get("type") in TEXT_TYPES]
+    return [text for text in texts if text and not text.isspace()]
+
+
+# A tuple: a type that is not a string can be compared, but may have no hash.
 TEXT_TYPES = ("text", "input_text", "output_text")
-"""A tuple: a type that is not a string can be compared, but may have no hash."""
 
 
 def result_text(block: BlockView) -> str:
@@ -748,12 +700,19 @@ def result_text(block: BlockView) -> str:
         return flat_text(content)
     if not isinstance(content, Sequence):
         return ""
-    return "\n".join(_result_part(part) for part in content)
+    texts = []
+    for part in content:
+        if not isinstance(part, (dict, Mapping)):
+            texts.append(clean(part))
+        elif (kind := part.get("type")) == "image" or kind == "document":
+            texts.append(f"[{kind}]")
+        else:
+            texts.append(clean(part.get("text")))
+    return "\n".join(texts)
 
 
 _RAN = '"wall_time_seconds":'
-MOST_RUNS = 40
-"""Lines of one result that are looked at for what a script printed of its commands."""
+MOST_RUNS = 40  # lines of one result that are looked at for what a script printed of its commands
 
 
 def run_text(text: str) -> str:
@@ -770,25 +729,18 @@ def _run(row: str) -> str:
     except ValueError:
         return row
     runs = read if isinstance(read, list) else [read]
-    if not all(isinstance(run, dict) and isinstance(run.get("output"), str) for run in runs):
-        return row
-    return "\n".join([_ended_or_not(run) + run["output"] for run in runs])
-
-
-def _ended_or_not(run: Mapping[str, Any]) -> str:
-    code, running = run.get("exit_code"), run.get("session_id")
-    if isinstance(code, int):
-        return f"Process exited with code {code}\nOutput:\n"
-    return f"Process running with session ID {running}\nOutput:\n" if running is not None else ""
-
-
-def _result_part(part: Any) -> str:
-    if not isinstance(part, (dict, Mapping)):
-        return clean(part)
-    kind = part.get("type")
-    if kind in ("image", "document"):
-        return f"[{kind}]"
-    return clean(part.get("text"))
+    texts = []
+    for run in runs:
+        if not isinstance(run, dict) or not isinstance(run.get("output"), str):
+            return row
+        code, running = run.get("exit_code"), run.get("session_id")
+        if isinstance(code, int):
+            texts.append(f"Process exited with code {code}\nOutput:\n{run['output']}")
+        elif running is not None:
+            texts.append(f"Process running with session ID {running}\nOutput:\n{run['output']}")
+        else:
+            texts.append(run["output"])
+    return "\n".join(texts)
 
 
 def flat_text(value: Any, depth: int = 0) -> str:
@@ -802,10 +754,11 @@ def flat_text(value: Any, depth: int = 0) -> str:
         long = isinstance(value, int) and value.bit_length() >= MAX_NUMBER_BITS
         return "" if long else str(value)
     if isinstance(value, (dict, Mapping)):
-        return "\n".join(filter(None, [flat_text(v, depth + 1) for v in value.values()]))
-    if _is_sequence(value):
-        return "\n".join(filter(None, (flat_text(v, depth + 1) for v in value)))
-    return ""
+        value = value.values()
+    elif not _is_sequence(value):
+        return ""
+    parts = [clean(v) if type(v) is str else flat_text(v, depth + 1) for v in value]
+    return "\n".join(filter(None, parts))
 
 
 # Who wrote a message, or a part of it: the user, the host, another agent, or an earlier compaction.
@@ -814,28 +767,29 @@ def flat_text(value: Any, depth: int = 0) -> str:
 _NO_WORDS = Words("", Kind.NONE)
 
 
-def is_user_input(item: object) -> bool:
+def is_user_input(item: Any) -> bool:
     """Whether the user wrote (part of) this message."""
-    return bool(_user_words(item).text)
+    if role_of(item) != "user" or is_hidden(item) or author_of(item):
+        return False
+    return bool(own_words(item).text)
 
 
 def is_host_only(item: Any) -> bool:
     """Whether a user message is all host text: the user wrote none of it, and sent no image or document with it."""
-    if role_of(item) != "user" or (own_words(item).text and own_words(item).kind is not Kind.HOST):
+    if role_of(item) != "user":
+        return False
+    words = own_words(item)
+    if words.text and words.kind is not Kind.HOST:
         return False
     return all(block.get("type") in TEXT_TYPES for block in blocks_of(item)) and bool(_texts(item))
-
-
-def _user_words(item: Any) -> Words:
-    if role_of(item) != "user" or is_hidden(item) or author_of(item):
-        return _NO_WORDS
-    return own_words(item)
 
 
 def author_of(item: Mapping[str, Any]) -> str:
     """The author of a user entry other than the user, as the host recorded it; empty: the user, or unknown."""
     origin = item.get("origin")
-    kind = origin.get("kind") if isinstance(origin, Mapping) else None
+    if origin is None or not isinstance(origin, Mapping):
+        return ""
+    kind = origin.get("kind")
     return clean(kind, 80) if isinstance(kind, str) and kind not in ("", "human", "user") else ""
 
 
@@ -847,16 +801,13 @@ def is_hidden(item: Any) -> bool:
 
 
 def _texts(item: Any) -> list[str]:
-    """The text blocks of a user message that are not empty."""
+    """The text blocks of a user message that are not empty; a content that is a string in any case."""
     content = (message_of(item) or {}).get("content")
-    if type(content) is str:
-        return [clean(content)]
-    texts = [clean(b.get("text")) for b in blocks_of(item) if b.get("type") in TEXT_TYPES]
-    return [text for text in texts if text and not text.isspace()]
+    return [clean(content)] if type(content) is str else _texts_in(blocks_of(item))
 
 
+# How the texts begin that name media which a summary message carries on.
 CARRIED_MEDIA = "Images and documents of the user's newest message"
-"""How the texts begin that name media which a summary message carries on."""
 
 
 def own_words(item: Any) -> Words:
@@ -908,10 +859,7 @@ def without_host_text(message: Item) -> Item | None:
 
 
 def summary_text(item: Any) -> str:
-    """The text of an earlier compaction's summary in a message; empty: it holds none.
-
-    A bare message has no mark: the summary is its first block that a host did not write.
-    """
+    """The text of an earlier compaction's summary in a message; empty: it holds none. A bare message has no mark: it is the first block that a host did not write."""
     if is_summary(item):
         return text_of(item)
     if role_of(item) != "user" or _is_one_result(item) or is_hidden(item):
@@ -947,15 +895,10 @@ def _is_summary_text(text: str) -> bool:
 
 
 class Standing(NamedTuple):
-    """A text that the host put into the conversation to stand.
+    """A text that the host put into the conversation to stand."""
 
-    Attributes:
-        about: What it says, by names: a newer text with all of them replaces it.
-        block: The text, as a block; the very same where it is one by itself.
-    """
-
-    about: frozenset[str]
-    block: BlockView
+    about: frozenset[str]  # what it says, by names: a newer text with all of them replaces it
+    block: BlockView  # the very same where it is one by itself
 
 
 def standing_in(item: Any) -> list[Standing]:
@@ -964,32 +907,29 @@ def standing_in(item: Any) -> list[Standing]:
     if role == "assistant" or _is_one_result(item) or is_hidden(item):
         return []  # hidden: of a log, whose client puts such texts in again by itself
     if role == "system":
-        text = text_of(item)
-        pieces = [piece for piece in pieces_of(text) if piece.text.strip()]
+        whole = text_of(item)
+        pieces = [piece for piece in pieces_of(whole) if piece.text.strip()]
         named = [name for piece in pieces for name in piece.about if all(p.about for p in pieces)]
-        about = frozenset(named or standing_parts(text) or [text])
-        return [Standing(about, {"type": "text", "text": text})] if text.strip() else []
-    if role != "user":
-        return []
-    return list(_standing_blocks(item))
-
-
-def is_standing(item: Any) -> bool:
-    """Whether a message holds nothing but what a host put there to stand."""
-    return bool(standing_in(item)) and (role_of(item) == "system" or is_host_only(item))
-
-
-def _standing_blocks(item: Item) -> Iterator[Standing]:
-    for block in blocks_of(item):
+        about = frozenset(named or standing_parts(whole) or [whole])
+        return [Standing(about, {"type": "text", "text": whole})] if whole.strip() else []
+    texts: list[Standing] = []
+    for block in blocks_of(item) if role == "user" else ():
         text = block.get("text") if block.get("type") in TEXT_TYPES else None
         if not isinstance(text, str) or ("<" not in text and "#" not in text[:80]):
             continue
         for piece in pieces_of(text):
             if piece.about:
-                same = piece.text.strip() == text.strip()
-                yield Standing(
-                    piece.about, block if same else {"type": "text", "text": piece.text.strip()}
+                bare = piece.text.strip()
+                same = bare == text.strip()
+                texts.append(
+                    Standing(piece.about, block if same else {"type": "text", "text": bare})
                 )
+    return texts
+
+
+def is_standing(item: Any) -> bool:
+    """Whether a message holds nothing but what a host put there to stand."""
+    return bool(standing_in(item)) and (role_of(item) == "system" or is_host_only(item))
 
 
 def standing_texts(items: Sequence[Item]) -> list[tuple[int, list[Standing]]]:
@@ -1012,7 +952,7 @@ def standing_left(
         texts: The standing texts of all items; `None`: they are looked for.
 
     Returns:
-        For each such message its position, and the message itself where it holds nothing else, else one that holds the rest.
+        For each its position, and the message itself where it holds nothing else, else one that holds the rest.
     """
     newer = [part.about for item in new_messages for part in standing_in(item)]
     left: list[tuple[int, Item]] = []

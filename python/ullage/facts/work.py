@@ -38,13 +38,13 @@ class OpenWork:
     def __init__(self) -> None:
         self._open: dict[str, WorkItem] = {}
         self._closed: dict[str, WorkItem] = {}
-        self._tried = TriedWork()
+        self.calls = TriedWork()  # what calls about open work came to
 
     def go_on(self, earlier: OpenWork) -> None:
         """Continue from what an earlier part of the conversation left."""
         self._open.update(earlier._open)
         self._closed.update(earlier._closed)
-        self._tried = earlier._tried
+        self.calls = earlier.calls
 
     def opened(self, work: WorkItem) -> None:
         """Somebody says that this is still to do."""
@@ -75,32 +75,17 @@ class OpenWork:
 
     def _close(self, sentence: str, index: int, state: WorkState) -> None:
         for text in [text for text in self._open if same_work(sentence, text)]:
-            work = _after(self._tried.newest(text), self._open.pop(text))
+            work = _after(self.calls.newest(text), self._open.pop(text))
             call = work.call if state is WorkState.DONE and not work.error else ""
             self._closed[text] = replace(work, index=index, state=state, call=call, error="")
 
-    def has_open(self) -> bool:
-        """Whether anything is."""
-        return bool(self._open)
-
-    def tried(self, input_text: str, result: Tried, others: Sequence[str] = ()) -> None:
-        """A call that does something has its result.
-
-        Args:
-            input_text: The strings of its input.
-            result: What it came to.
-            others: Further work that is open.
-        """
-        self._tried.tried((*self._open, *others), input_text, result)
-
-    @property
-    def calls(self) -> TriedWork:
-        """What calls about open work came to."""
-        return self._tried
+    def subjects(self) -> list[str]:
+        """What is open, by its words."""
+        return list(self._open)
 
     def items(self) -> tuple[WorkItem, ...]:
         """What is open, oldest first."""
-        return tuple(_after(self._tried.newest(work.text), work) for work in self._open.values())
+        return tuple(_after(self.calls.newest(work.text), work) for work in self._open.values())
 
     def closed(self) -> tuple[WorkItem, ...]:
         """What was, in the order in which it was closed."""
@@ -115,12 +100,7 @@ def _after(tried: Tried | None, work: WorkItem) -> WorkItem:
 
 
 def todos_of(index: int, sentences: Sequence[tuple[str, str]]) -> list[WorkItem]:
-    """What the user says is still to do.
-
-    Args:
-        index: Of the message.
-        sentences: The user's sentences in it, as `typed_sentences` finds them.
-    """
+    """What the user says is still to do, of sentences that `typed_sentences` found in the message at an index."""
     return [
         WorkItem(index, commitment.text, origin=Origin.USER)
         for commitment in commitments_among(sentences)
@@ -142,12 +122,7 @@ _HEADS = {state: head for head, state in _STATES.items()}
 
 
 def task_row(task: Task, subject: str) -> str:
-    """A task with its state, as `read_tasks` reads it.
-
-    Args:
-        task: The task.
-        subject: What it is about, in one line.
-    """
+    """A task with its state, as `read_tasks` reads it; `subject`: in one line."""
     number = f"#{task.id} " if task.board else ""
     suffix = _call_note(task)
     suffix = f" {suffix}" if suffix.startswith("by ") else f"; {suffix}" if suffix else ""
@@ -155,16 +130,9 @@ def task_row(task: Task, subject: str) -> str:
 
 
 def work_row(work: WorkItem, text: str) -> str:
-    """What was said to be open with its state, as `read_work` reads it.
-
-    Args:
-        work: The work.
-        text: The same in one line.
-    """
-    suffix = _call_note(work)
-    return (
-        f"- {_HEADS.get(work.state, 'Said to be open')}: {text}{f' ({suffix})' if suffix else ''}"
-    )
+    """What was said to be open with its state, as `read_work` reads it; `text`: in one line."""
+    suffix = f" ({note})" if (note := _call_note(work)) else ""
+    return f"- {_HEADS.get(work.state, 'Said to be open')}: {text}{suffix}"
 
 
 def _call_note(work: Task | WorkItem) -> str:
@@ -177,47 +145,36 @@ def _call_note(work: Task | WorkItem) -> str:
 
 
 def read_tasks(section: str, index: int) -> list[Task]:
-    """The tasks that a summary lists, with their state.
-
-    Args:
-        section: The seventh of the summary.
-        index: Of the summary's message.
-    """
-    matches = (_TASK.match(line) for line in section.split("\n"))
-    return [
-        Task(
-            row["id"] or str(at),
-            row["text"],
-            row["status"],
-            index,
-            board=row["id"] is not None,
-            call=row["by"] or row["call"] or "",
-            error=row["error"] or "",
+    """The tasks that section 7 of a summary (at an index) lists, with their state."""
+    tasks: list[Task] = []
+    for row in _rows(_TASK, section):
+        by, error, key = row["by"] or row["call"] or "", row["error"] or "", row["id"]
+        number, board = key or str(len(tasks) + 1), key is not None
+        tasks.append(
+            Task(number, row["text"], row["status"], index, board=board, call=by, error=error)
         )
-        for at, row in enumerate(filter(None, matches), 1)
-    ]
+    return tasks
 
 
 def read_work(section: str, index: int) -> list[WorkItem]:
     """What a summary says was to do, with its state; see `read_tasks`."""
-    matches = filter(None, (_WORK.match(line) for line in section.split("\n")))
-    return [
-        WorkItem(
-            index,
-            row["text"],
-            WorkState.FAILED if row["error"] else _STATES.get(row["head"], WorkState.OPEN),
-            call=row["by"] or row["call"] or "",
-            error=row["error"] or "",
-        )
-        for row in matches
-    ]
+    works = []
+    for row in _rows(_WORK, section):
+        by, error = row["by"] or row["call"] or "", row["error"] or ""
+        state = WorkState.FAILED if error else _STATES.get(row["head"], WorkState.OPEN)
+        works.append(WorkItem(index, row["text"], state, call=by, error=error))
+    return works
+
+
+def _rows(pattern: re.Pattern[str], section: str) -> list[re.Match[str]]:
+    rows = (line for line in section.split("\n") if line.startswith("- "))
+    return [match for line in rows if (match := pattern.match(line))]
 
 
 # Follows a todo list or task board through the calls that change it, whichever tool a host has for it.
 
 
 MAX_TASKS = 500
-
 _ID = re.compile(r"#(\w{1,20})")
 _SUBJECT_KEYS = ("content", "step", "subject", "title", "description", "text", "task")
 
@@ -228,63 +185,63 @@ class TaskBoard:
     def __init__(self) -> None:
         self._list: tuple[Task, ...] = ()
         self._board: dict[str, Task] = {}
+        self._open: list[str] | None = (
+            None  # what the open ones are about; `None`: to be found again
+        )
 
     def restore(self, tasks: Sequence[Task]) -> None:
         """Continue from the tasks of a summary, unless the calls themselves were seen."""
-        if self._list or self._board:
-            return
-        self._list = tuple(task for task in tasks if not task.board)
-        self._board = {task.id: task for task in tasks if task.board}
+        if not self._list and not self._board:
+            self._list = tuple(task for task in tasks if not task.board)
+            self._board = {task.id: task for task in tasks if task.board}
+            self._open = None
 
     def done(
         self, action: Action, call_input: Any, result: str, index: int, call: str = ""
     ) -> None:
-        """Apply a call that succeeded.
-
-        Args:
-            action: What the call does; actions that do not concern tasks are ignored.
-            call_input: Its input.
-            result: Its output, which has the number of a new task.
-            index: Index of the call.
-            call: Its id.
-        """
-        if not isinstance(call_input, Mapping):
+        """Apply a call that succeeded: what it does, its input, its output (with the number of a new task), its message and its id."""
+        if action not in _ON_TASKS or not isinstance(call_input, Mapping):
             return
+        self._open = None
         if action is Action.TODO:
             earlier = {task.subject: task for task in self._list}
             rows = _listed(call_input, index)
             self._list = tuple(_changed(earlier.get(row.subject), row, call) for row in rows)
         elif action is Action.TASK_CREATE:
-            self._create(_subject(call_input), result, index)
-        elif action is Action.TASK_UPDATE:
-            self._update(call_input, index, call)
-
-    def _create(self, subject: str, result: str, index: int) -> None:
-        match = _ID.search(result[:300])
-        key = match[1] if match else str(len(self._board) + 1)
-        if len(self._board) < MAX_TASKS:
-            self._board[key] = Task(key, subject, "pending", index, board=True)
-
-    def _update(self, call_input: Mapping[str, Any], index: int, call: str) -> None:
-        key = clean(call_input.get("taskId", call_input.get("id")), 20)
-        task = self._board.get(key) or Task(key, "", "pending", index, board=True)
-        status = clean(call_input.get("status"), 40) or task.status
-        subject = clean(call_input.get("subject"), 500) or task.subject
-        new = replace(task, status=status, subject=subject, index=index)
-        self._board[key] = _changed(task, new, call)
+            match = _ID.search(result[:300])
+            key = match[1] if match else str(len(self._board) + 1)
+            if len(self._board) < MAX_TASKS:
+                self._board[key] = Task(key, _subject(call_input), "pending", index, board=True)
+        else:
+            key = clean(call_input.get("taskId", call_input.get("id")), 20)
+            task = self._board.get(key) or Task(key, "", "pending", index, board=True)
+            status = clean(call_input.get("status"), 40) or task.status
+            subject = clean(call_input.get("subject"), 500) or task.subject
+            new = replace(task, status=status, subject=subject, index=index)
+            self._board[key] = _changed(task, new, call)
 
     def open_subjects(self) -> list[str]:
         """What the open ones are about."""
-        return [task.subject for task in (*self._list, *self._board.values()) if task.open]
+        if self._open is None:
+            tasks = (*self._list, *self._board.values())
+            self._open = [task.subject for task in tasks if task.open]
+        return self._open
 
     def tasks(self, tried: TriedWork) -> tuple[Task, ...]:
-        """The list, then the board, each in its own order.
-
-        Args:
-            tried: What calls about them came to.
-        """
+        """The list, then the board, each in its own order, with what calls about them came to."""
         board = (task for task in self._board.values() if task.status != "deleted")
-        return tuple(_tasks_after(tried, task) for task in (*self._list, *board))
+        tasks = []
+        for task in (*self._list, *board):
+            newest = tried.newest(task.subject)
+            if newest is not None and task.open:
+                task = replace(task, call=newest.call, error=newest.error)
+            elif newest is not None and newest.ok and task.state is WorkState.DONE:
+                task = replace(task, call=newest.call)
+            tasks.append(task)
+        return tuple(tasks)
+
+
+_ON_TASKS = (Action.TODO, Action.TASK_CREATE, Action.TASK_UPDATE)
 
 
 def _changed(old: Task | None, new: Task, call: str) -> Task:
@@ -297,27 +254,18 @@ def _changed(old: Task | None, new: Task, call: str) -> Task:
     return new if (new.call, new.error) == (by, error) else replace(new, call=by, error=error)
 
 
-def _tasks_after(tried: TriedWork, task: Task) -> Task:
-    newest = tried.newest(task.subject)
-    if newest is None or task.state is WorkState.WITHDRAWN:
-        return task
-    if task.state is WorkState.DONE:
-        return replace(task, call=newest.call) if newest.ok else task
-    return replace(task, call=newest.call, error=newest.error)
-
-
-def _listed(call_input: Mapping[str, Any], index: int) -> tuple[Task, ...]:
+def _listed(call_input: Mapping[str, Any], index: int) -> list[Task]:
     for key in ("todos", "plan", "items", "tasks"):
         rows = call_input.get(key)
         if isinstance(rows, Sequence) and not isinstance(rows, str):
-            return tuple(_row(row, at, index) for at, row in enumerate(rows[:MAX_TASKS], 1))
-    return ()
+            return [_row(row, str(at), index) for at, row in enumerate(rows[:MAX_TASKS], 1)]
+    return []
 
 
-def _row(row: Any, at: int, index: int) -> Task:
+def _row(row: Any, number: str, index: int) -> Task:
     if not isinstance(row, Mapping):
-        return Task(str(at), clean(row, 500), "pending", index)
-    return Task(str(at), _subject(row), clean(row.get("status"), 40) or "pending", index)
+        return Task(number, clean(row, 500), "pending", index)
+    return Task(number, _subject(row), clean(row.get("status"), 40) or "pending", index)
 
 
 def _subject(row: Mapping[str, Any]) -> str:

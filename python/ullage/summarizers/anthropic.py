@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage._lazy import optional
 from ullage.legality.repairs import repair
 from ullage.providers import anthropic as shape
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, anthropic_messages, used_tools
 from ullage.summarizers.streams import (
     CUT_STREAM,
-    LastRequest,
     StreamingSummarizer,
     extended,
-    key_for,
 )
-
-KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
 
 class AnthropicSummarizer(StreamingSummarizer):
@@ -44,34 +39,8 @@ class AnthropicSummarizer(StreamingSummarizer):
     """
 
     provider = form = "anthropic"
-
-    def __init__(
-        self,
-        model: str,
-        *,
-        client: object | None = None,
-        async_client: object | None = None,
-        api_key: str | None = None,
-        base_url: str = "",
-        last_request: LastRequest = None,
-        window_tokens: int | None = None,
-        max_output_tokens: int | None = None,
-        extra: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(
-            model,
-            client=client,
-            async_client=async_client,
-            last_request=last_request,
-            window_tokens=window_tokens,
-            max_output_tokens=max_output_tokens,
-            extra=extra,
-        )
-        self._base_url = base_url
-        self._key = ""
-        if client is None and async_client is None:
-            self._key = key_for(api_key, KEYS, local=bool(base_url))
-        self._sdk = optional("anthropic", "anthropic")
+    clients = ("Anthropic", "AsyncAnthropic")
+    keys = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
     def body(self, request: SummaryRequest) -> dict[str, Any]:
         """The arguments of `messages.create`."""
@@ -80,10 +49,11 @@ class AnthropicSummarizer(StreamingSummarizer):
             return self._shared(request, prompt)
         messages = [*anthropic_messages(request.messages), prompt]
         tools = used_tools(messages)
+        shaped = shape.to_provider(messages).parts["messages"]
         body: dict[str, Any] = {
             "model": self.model,
             "max_tokens": request.max_output_tokens,
-            "messages": _legal(messages, self.model, tools),
+            "messages": list(repair(shaped, model=self.model, tools=tools or None).messages),
             **self._extra,
         }
         if request.system:
@@ -115,24 +85,12 @@ class AnthropicSummarizer(StreamingSummarizer):
         most = self.max_output_tokens
         return wanted if most is None else min(wanted, max(most, (budget or 0) + 1))
 
-    def _new_client(self, *, asynchronous: bool) -> Any:
-        make = self._sdk.AsyncAnthropic if asynchronous else self._sdk.Anthropic
-        where = {"base_url": self._base_url} if self._base_url else {}
-        return make(api_key=self._key, max_retries=0, **where)
-
-    def _call(self, client: Any, body: Mapping[str, Any], timeout: float | None) -> Any:
+    def _endpoint(self, client: Any, body: Mapping[str, Any]) -> Any:
         # What the main loop sends to the beta endpoint goes there too: headers decide the cache as well.
-        endpoint = client.beta.messages if "betas" in body else client.messages
-        limits = {} if timeout is None else {"timeout": timeout}
-        return endpoint.create(**body, **limits)
+        return client.beta.messages if "betas" in body else client.messages
 
     def _reader(self) -> MessageReader:
         return MessageReader()
-
-
-def _legal(messages: list[Any], model: str, tools: list[Any]) -> list[Any]:
-    shaped = shape.to_provider(messages).parts["messages"]
-    return list(repair(shaped, model=model, tools=tools or None).messages)
 
 
 class MessageReader:

@@ -55,11 +55,9 @@ def shorten(text: str, tokens: int) -> str:
     return f"{front}\n[… {missing} characters left out …]\n{back}"
 
 
+# Where a text is cut if one of them is in the half of a part that may go: the end of a line or a sentence.
 _MARKS = ("\n", ". ", "。")
-"""Where a text is cut if one of them is in the half of a part that may go: the end of a line or a sentence."""
-
-_LONGEST_WORD = 60
-"""Characters of a word or a path that is not cut; longer runs are data."""
+_LONGEST_WORD = 60  # characters of a word or a path that is not cut; longer runs are data
 
 
 def begin(text: str, chars: int) -> str:
@@ -97,8 +95,7 @@ def inline(text: str, chars: int) -> str:
     return "`" + one_line(text, chars).replace("`", "'") + "`"
 
 
-LeftOut = Callable[[Sequence[Unit]], str]
-"""Names what did not fit, as in `3 older steps`."""
+LeftOut = Callable[[Sequence[Unit]], str]  # names what did not fit, as in `3 older steps`
 
 
 def counted(words: str) -> LeftOut:

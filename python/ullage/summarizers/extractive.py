@@ -15,6 +15,7 @@ from itertools import islice
 from operator import attrgetter, itemgetter
 from typing import ClassVar, NamedTuple
 
+from ullage._engine import core
 from ullage._lazy import orjson
 from ullage.effects import Effect, Flow, LetOthersRun, drive
 from ullage.exceptions import InvalidPolicy
@@ -25,7 +26,6 @@ from ullage.facts.model import (
     FailedCall,
     FileUse,
     Name,
-    Previous,
     ToolStep,
     UserInput,
 )
@@ -37,7 +37,6 @@ from ullage.facts.tallies import (
     command_parts,
     command_steps,
     folder_of,
-    is_framing,
     only_looks,
     same_folder,
 )
@@ -84,21 +83,18 @@ from ullage.summarizers.users_words import (
     newest_tokens,
     trimmed,
     user_messages,
+    whole_tokens,
     words_need,
 )
 
 # What each of the nine sections can say, from facts alone. Every line is a copy or a count, never a guess.
 
 
+# Characters of a call in a line, and of one that failed and has succeeded since.
 LINE, ENDED_LINE = 160, 80
-"""Characters of a call in a line, and of one that failed and has succeeded since."""
-
+# Addresses that are listed, the newest; and how many of them are essential.
 URLS, FIRST_URLS = 20, 10
-"""Addresses that are listed, the newest; and how many of them are essential."""
-
-
-AGAIN_CHARS = 120
-"""Of what stands whole in section 6, where section 1 names it."""
+AGAIN_CHARS = 120  # of what stands whole in section 6, where section 1 names it
 
 
 def _quote(text: str, tokens: int, words: str = "") -> str:
@@ -107,11 +103,9 @@ def _quote(text: str, tokens: int, words: str = "") -> str:
 
 
 def _since(entry: UserInput) -> str:
-    return (
-        f" (replaced by a later message: “{one_line(entry.corrected, 160)}”)"
-        if entry.corrected
-        else ""
-    )
+    if not entry.corrected:
+        return ""
+    return f" (replaced by a later message: “{one_line(entry.corrected, 160)}”)"
 
 
 OPENED, NEWEST = "- Opened with:", "- Newest request:"
@@ -124,8 +118,8 @@ def _prompts(facts: Facts) -> list[UserInput]:
     return prompts
 
 
+# A bare `/mode` or `hi`; a sentence in a script without blanks is more, and so is the name of a skill.
 _OPENS_NOTHING = re.compile(r"/?[a-zA-Z]{1,16}\W{0,3}")
-"""A bare `/mode` or `hi`; a sentence in a script without blanks is more, and so is the name of a skill."""
 
 
 def opening(facts: Facts) -> UserInput | None:
@@ -146,21 +140,15 @@ def request(facts: Facts, instructions: str = "", words: str = "") -> list[Unit]
     if len(prompts) > 1 and not facts.later_inputs:
         units.append(Unit(f"{NEWEST} {_quote(prompts[-1].text, 200, words)}", 0))
         if facts.offered:
-            units.append(
-                Unit(f"- It followed this list of the assistant: “{' '.join(facts.offered)}”", -1)
-            )
+            titles = " ".join(facts.offered)
+            units.append(Unit(f"- It followed this list of the assistant: “{titles}”", -1))
     if instructions:
         units.append(Unit(f"- To focus on after this compaction: {_quote(instructions, 200)}", 0))
     return units
 
 
 def standing(facts: Facts, words: str = "") -> tuple[list[Unit], list[Unit]]:
-    """The user's rules for section 1: those that section 6 does not hold whole, and those that it does.
-
-    Args:
-        facts: What is known.
-        words: Section 6; of the rules that stand there only those that hold from now on are said again.
-    """
+    """The user's rules for section 1: those that section 6 (`words`) does not hold whole, and of those that it does the ones that hold from now on."""
     lost = [rule for rule in facts.standing if rule.text not in words]
     again = [rule for rule in facts.standing if rule.text in words and rule.lasting]
     return _ranked_rules(lost), _ranked_rules(again)
@@ -168,11 +156,8 @@ def standing(facts: Facts, words: str = "") -> tuple[list[Unit], list[Unit]]:
 
 def _ranked_rules(rules: list[UserInput]) -> list[Unit]:
     """What holds from now on before what holds for a task, the newest first."""
-    count = len(rules)
-    return [
-        Unit(rule_line(rule), count - at + count * (not rule.lasting))
-        for at, rule in enumerate(rules)
-    ]
+    count, rows = len(rules), enumerate(rules)
+    return [Unit(rule_line(rule), count - at + count * (not rule.lasting)) for at, rule in rows]
 
 
 def rule_line(rule: UserInput) -> str:
@@ -181,8 +166,7 @@ def rule_line(rule: UserInput) -> str:
     return f"- {kind} (user): “{one_line(rule.text, RULE_CHARS)}”{_since(rule)}"
 
 
-RULE_CHARS = 400
-"""Most of a rule that its line quotes."""
+RULE_CHARS = 400  # most of a rule that its line quotes
 
 
 def holds_rule(words: str, rule: UserInput) -> bool:
@@ -196,35 +180,24 @@ def concepts(facts: Facts) -> list[Unit]:
     units = []
     if facts.skills:
         units.append(Unit(f"- Skills invoked (already running): {', '.join(facts.skills)}", 0))
-    if facts.urls:
-        newest = facts.urls[-URLS:]
-        first = len(newest) - FIRST_URLS
-        units.extend(
-            Unit(f"- {url}", len(newest) - at - (ESSENTIAL if at >= first else 0))
-            for at, url in enumerate(newest)
-        )
+    newest = facts.urls[-URLS:]
+    for age, url in zip(range(len(newest), 0, -1), newest, strict=True):
+        units.append(Unit(f"- {url}", age - (ESSENTIAL if age <= FIRST_URLS else 0)))
     return units
 
 
 def files(facts: Facts) -> list[Unit]:
     """Section 3: files by last use, those that were changed before those that were read."""
-    ordered = sorted(facts.files, key=lambda file: file.last)
-    count = len(ordered)
+    ordered = sorted(facts.files, key=attrgetter("last"))
+    ages = range(len(ordered), 0, -1)
     return [
-        Unit(file_line(file), 2 * (count - at) + (0 if file.changed else 40))
-        for at, file in enumerate(ordered)
+        Unit(file_line(file), 2 * age + (0 if file.changed else 40))
+        for age, file in zip(ages, ordered, strict=True)
     ]
 
 
 def files_section(facts: Facts, new: Sequence[Unit], old: Sequence[Unit], tokens: int) -> str:
-    """Section 3 within its room: every changed file by name, then lines of the newest.
-
-    Args:
-        facts: What is known.
-        new: As `files` gave them, perhaps ranked again.
-        old: Lines of the previous summary.
-        tokens: The room, in UTF-8 bytes / 4.
-    """
+    """Section 3 within its room: every changed file by name, then lines of the newest (`new`: as `files` gave them, perhaps ranked again)."""
     paths = changed_paths(facts)
     line = changed_line(paths, tokens) if paths else ""
     room = tokens - (cost(line) if line else 0)
@@ -238,20 +211,19 @@ def files_section(facts: Facts, new: Sequence[Unit], old: Sequence[Unit], tokens
 
 def file_line(file: FileUse) -> str:
     """A file and what was done to it."""
-    done = [
-        f"edited {file.edits}×" if file.edits else "",
-        f"written {file.writes}×" if file.writes else "",
-        "deleted" if file.deleted else "",
-        f"read {_ranges(file)}" if file.reads else "",
-    ]
-    return f"- `{file.path}`: {', '.join(part for part in done if part) or 'named'}"
-
-
-def _ranges(file: FileUse) -> str:
-    if not file.ranges or file.ranges == ((1, 0),):
-        return "whole"
-    shown = (f"{a}–{b}" if b else f"{a}–end" for a, b in file.ranges[-6:])
-    return "lines " + ", ".join(shown)
+    done = []
+    if file.edits:
+        done.append(f"edited {file.edits}×")
+    if file.writes:
+        done.append(f"written {file.writes}×")
+    if file.deleted:
+        done.append("deleted")
+    if file.reads and (not file.ranges or file.ranges == ((1, 0),)):
+        done.append("read whole")
+    elif file.reads:
+        shown = [f"{first}–{last or 'end'}" for first, last in file.ranges[-6:]]
+        done.append(f"read lines {', '.join(shown)}")
+    return f"- `{file.path}`: {', '.join(done) or 'named'}"
 
 
 def errors(facts: Facts) -> list[Unit]:
@@ -261,18 +233,17 @@ def errors(facts: Facts) -> list[Unit]:
     passed = [run for run in facts.state.commands if run.ok and _CHECKS.search(run.text)]
     newest = {failure_line(failure, passed=passed): at for at, failure in enumerate(telling)}
     units = []
-    for line, at in sorted(newest.items(), key=lambda row: row[1]):
-        # What a tool for files objected to, the next call put right.
-        small = (
-            telling[at].fixed_index >= 0 and family_of(telling[at].what.split(" ")[0]) != "shell"
-        )
-        rank = 2 * (count - at) + 2 * count * small
+    for line, at in sorted(newest.items(), key=itemgetter(1)):
+        failure, age = telling[at], count - at
+        fixed = failure.fixed_index >= 0
         # What was refused and then done after all says nothing any more, nor what the user's words tell.
-        settled = telling[at].feedback and telling[at].fixed_index >= 0
-        if is_open_failure(line) and not settled:
-            rank = count - at - ESSENTIAL
-        short = failure_line(telling[at], SHORT_FAILURE, passed)
-        units.append(Unit(line, rank, short=short))
+        if is_open_failure(line) and not (failure.feedback and fixed):
+            rank = age - ESSENTIAL
+        else:
+            # What a tool for files objected to, the next call put right.
+            small = fixed and family_of(failure.what.split(" ")[0]) != "shell"
+            rank = 2 * age + 2 * count * small
+        units.append(Unit(line, rank, short=failure_line(failure, SHORT_FAILURE, passed)))
     return units
 
 
@@ -282,29 +253,20 @@ SHORT_FAILURE = 80
 def failure_line(failure: FailedCall, chars: int = 200, passed: Sequence[Command] = ()) -> str:
     """A failure, so many characters of the telling line, and what followed.
 
-    Args:
-        failure: The call that failed.
-        chars: Of the line that says how.
-        passed: Tests, linters and builds that ran without a failure, oldest first.
+    `passed`: tests, linters and builds that ran without a failure, oldest first.
     """
     paths = ", ".join(map(short_path, filter(None, failure.fixed_by.split(", "))))
     ended = failure.fixed_index >= 0
     head = f"- {call_line(failure.what, ENDED_LINE if ended else LINE)}"
     if failure.feedback:
         return f"{head} was refused; the user said: “{one_line(failure.feedback, 3 * chars // 2)}”"
+    head = f"{head} failed: {inline(failure.line, chars)}"
     if ended:
-        after = f"later succeeded{f', after changes to {paths}' if paths else ''}"
-    elif only_looks(failure.what.partition(" ")[2]) or is_missing(failure.what, failure.line):
-        return f"{head} failed: {inline(failure.line, chars)}"
-    else:
-        edited = f"edited since: {paths}; " if paths else ""
-        since = _passed_since(failure, passed)
-        after = f"{edited}{since or 'not seen to succeed since'}"
-    return f"{head} failed: {inline(failure.line, chars)}; {after}"
-
-
-SHORT_LINE = 100
-"""Characters of a call where it only stands there to say what was done last."""
+        return f"{head}; later succeeded{f', after changes to {paths}' if paths else ''}"
+    if only_looks(failure.what.partition(" ")[2]) or is_missing(failure.what, failure.line):
+        return head
+    edited = f"edited since: {paths}; " if paths else ""
+    return f"{head}; {edited}{_passed_since(failure, passed) or 'not seen to succeed since'}"
 
 
 def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
@@ -324,60 +286,59 @@ def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
     return ""
 
 
-STEPS = 12
-"""Newest calls that section 8 has at least, also of earlier turns."""
-
+SHORT_LINE = 100  # characters of a call where it only stands there to say what was done last
+STEPS = 12  # newest calls that section 8 has at least, also of earlier turns
+# Of the newest call that did something: after the states, and before all commands.
 NEWEST_RANK = -STEPS // 2 - 1
-"""Of the newest call that did something: after the states, and before all commands."""
-
+# Newest calls of which more than one line of the result is given, or what they inserted.
 LONG_RESULTS = 3
-"""Newest calls of which more than one line of the result is given, or what they inserted."""
-
-
 REMARK = "- Said:"
-
-
-def _says(step: ToolStep) -> bool:
-    """Not a command that nobody knows and that returned nothing."""
-    return (
-        step.action is not Action.COMMAND
-        or " " in step.line
-        or bool(step.output.strip() or step.result)
-    )
 
 
 def current_work(facts: Facts) -> list[Unit]:
     """Section 8: in order of time what was said, changed, run and seen since the newest request; and the state of the repository."""
     since = facts.inputs[-1].index if facts.inputs else -1
-    steps = [step for step in facts.steps if step.action not in _SAID_ELSEWHERE and _says(step)]
+    steps = [
+        step
+        for step in facts.steps
+        if step.action not in _SAID_ELSEWHERE
+        # Not a command that nobody knows and that returned nothing.
+        and (
+            step.action is not Action.COMMAND
+            or " " in step.line
+            or bool(step.output.strip() or step.result)
+        )
+    ]
     recent = [step for step in steps if step.index > since]
     if len(recent) < STEPS // 2:
         recent = steps[-STEPS // 2 :]
     written = {(at, file.path): text for file in facts.files for at, text in file.written}
     dated: list[tuple[int, int, Unit]] = []
     results: Counter[bool] = Counter()
+    work_seen = False
     for age, step in enumerate(reversed(recent)):
-        changes = step.action in (Action.EDIT, Action.WRITE)
-        results[changes] += step.action is not Action.READ
-        line = f"- {call_line(step.line, LINE)}{_result(step, written, long=results[changes] <= LONG_RESULTS)}"
-        looks = step.action in (Action.READ, Action.SEARCH) or (
-            step.action is Action.COMMAND and only_looks(step.line.partition(" ")[2])
+        action, changes = step.action, step.action in (Action.EDIT, Action.WRITE)
+        results[changes] += action is not Action.READ
+        shown = _result(step, written, long=results[changes] <= LONG_RESULTS)
+        looks = action in (Action.READ, Action.SEARCH) or (
+            action is Action.COMMAND and only_looks(step.line.partition(" ")[2])
         )
-        runs = step.action is Action.COMMAND and not looks
+        runs = action is Action.COMMAND and not looks
         rank = 1 + age + STEPS * (looks and age > 1) - STEPS // 2 * runs
+        if not looks and not work_seen:
+            rank, work_seen = NEWEST_RANK, True
         short = f"- {call_line(step.line, SHORT_LINE)}{_ended_as(step)}"
-        if not looks and not any(unit.rank == NEWEST_RANK for *_, unit in dated):
-            rank = NEWEST_RANK
-        dated.append((step.index, 1, Unit(line, rank, short=short)))
-    last = since_request(facts)[-NEWEST_SAID:]
-    for age, remark in enumerate(reversed(last)):
+        unit = Unit(f"- {call_line(step.line, LINE)}{shown}", rank, short=short)
+        dated.append((step.index, 1, unit))
+    for age, remark in enumerate(reversed(since_request(facts)[-NEWEST_SAID:])):
         again = not age and ends_with_words(facts)  # section 9 has them whole
         if not again or (steps and steps[-1].index > remark.index):
             line = f"{REMARK} {one_line(remark.text, 80 if again else 300)}"
             dated.append((remark.index, 0, Unit(line, 3 + 2 * age)))
     dated.reverse()  # of one message in the order of its calls
-    newest = {unit.text: (index, kind, unit) for index, kind, unit in sorted(dated, key=lambda row: row[:2])}  # fmt: skip
-    units = [unit for _, _, unit in sorted(newest.values(), key=lambda row: row[:2])]
+    in_order = itemgetter(0, 1)
+    newest = {row[2].text: row for row in sorted(dated, key=in_order)}
+    units = [unit for _, _, unit in sorted(newest.values(), key=in_order)]
     states = filter(None, (running(facts.state), checks(facts.state), repository(facts.state)))
     return [*units, *(Unit(f"- {state}", -STEPS) for state in states)]
 
@@ -388,16 +349,12 @@ def running(facts: Facts) -> str:
     going_on = [
         run
         for run in facts.commands
-        if run.index > since and run.ok is None and run.line.startswith(LEFT_RUNNING.line)
+        if run.ok is None and run.index > since and run.line.startswith(LEFT_RUNNING.line)
     ]
     if not going_on:
         return ""
-    ended = {
-        part: run.index
-        for run in facts.commands
-        if run.ok is not None
-        for part in command_parts(run.text)
-    }
+    runs = (run for run in facts.commands if run.ok is not None)
+    ended = {part: run.index for run in runs for part in command_parts(run.text)}
     left = [
         f"{inline(run.text, 80)} ({run.line})"
         for run in going_on
@@ -409,8 +366,8 @@ def running(facts: Facts) -> str:
 _CHECKS = re.compile(
     r"\b(?:(?P<test>tests?|specs?|pytest|jest|vitest|nextest|e2e)|(?P<lint>lint|clippy|vet|ruff|eslint)|(?P<build>check|build|compile|typecheck|tsc|mypy|pyright))\b"
 )
+# How many are named, and the newest commands among which they are looked for.
 MOST_CHECKS, RECENT = 3, 100
-"""How many are named, and the newest commands among which they are looked for."""
 
 
 def checks(facts: Facts) -> str:
@@ -426,22 +383,18 @@ def checks(facts: Facts) -> str:
         ]
         # Of a chain that failed nobody knows which part it was.
         for part in parts if command.ok else [" && ".join(parts)] * bool(parts):
-            check = _Check(part, command.folder)
+            folder = command.folder
             newest = {
                 _without(other, part) if command.ok and not run.ok else other: run
                 for other, run in newest.items()
-                if part != other.part or not same_folder(other.folder, check.folder)
+                if part != other.part or not same_folder(other.folder, folder)
             }
-            newest[check] = command
-    if not newest:
-        return ""
+            newest[_Check(part, folder)] = command
     changes = {file.path: file.changed_at for file in facts.files if file.changed}
     last_change = max(changes.values(), default=-1)
     shown = [*newest.items()][-MOST_CHECKS:]
-    fresh, stale = (
-        [(check, run) for check, run in shown if (run.index < last_change) is old]
-        for old in (False, True)
-    )
+    stale = [(check, run) for check, run in shown if run.index < last_change]
+    fresh = [(check, run) for check, run in shown if run.index >= last_change]
     texts = [_ended(fresh)] if fresh else []
     if stale:
         last = stale[-1][1].index
@@ -449,16 +402,14 @@ def checks(facts: Facts) -> str:
         names = ", ".join(f"`{short_path(path)}`" for path in edited[-MOST_EDITED:])
         more = f"{len(edited)} files, last " if len(edited) > MOST_EDITED else ""
         texts.append(f"before edits to {more}{names}: {_ended(stale)}")
-    return f"Checks: {'; '.join(texts)}"
+    return f"Checks: {'; '.join(texts)}" if texts else ""
 
 
-MOST_EDITED = 4
-"""Files that are named of those that were edited since."""
-
+MOST_EDITED = 4  # files that are named of those that were edited since
+# Commands that keep books or move files, whatever these are called.
 _NO_CHECK = re.compile(
     rf"{BOOKS.pattern}|(?:tar|zip|unzip|gzip|cp|mv|rm|mkdir|touch|chmod|ln|curl|wget|rsync|scp) "
 )
-"""Commands that keep books or move files, whatever these are called."""
 
 
 class _Check(NamedTuple):
@@ -474,21 +425,20 @@ def _without(check: _Check, part: str) -> _Check:
 
 def _ended(runs: Sequence[tuple[_Check, Command]]) -> str:
     places = Counter(check.part for check, _ in runs)
-    hows = (
-        "ok" if run.ok else "failed" if run.ok is False else run.line or NOT_RUN for _, run in runs
-    )
-    return ", ".join(
-        f"{inline(part, 60)}{f' in {short_path(folder)}' if places[part] > 1 else ''} → {how}"
-        for ((part, folder), _), how in zip(runs, hows, strict=True)
-    )
+    texts = []
+    for (part, folder), run in runs:
+        how = "ok" if run.ok else "failed" if run.ok is False else run.line or NOT_RUN
+        where = f" in {short_path(folder)}" if places[part] > 1 else ""
+        texts.append(f"{inline(part, 60)}{where} → {how}")
+    return ", ".join(texts)
 
 
 _GIT = re.compile(
     r"\bgit (?:-C \S+ )?(?:status|diff|add|commit|push|pull|checkout|switch|log|branch|merge|rebase)\b"
 )
 _PUSHES = re.compile(r"git (?:-[cC] \S+ )*push\b(?!.* --dry-run)")
+# What `git push` prints.
 _PUSHED = re.compile(r"\b[0-9a-f]{7,40}\.\.[0-9a-f]{7,40} +(?:HEAD -> [^/\s]|(\S+) -> \1(?:\s|$))")
-"""What `git push` prints."""
 _COMMITS = re.compile(r"git (?:-[cC] \S+ )*commit\b")
 _RESETS = re.compile(r"git (?:-[cC] \S+ )*reset --hard\b.*")
 _SWITCHES = re.compile(
@@ -513,16 +463,13 @@ def newest_results(facts: Facts, tokens: int) -> tuple[str, bool]:
     steps = [step for step in facts.steps if step.ok and step.action not in _SAID_ELSEWHERE]
     newest = {text: step for step in steps if (text := _without_frame(step.output))}
     whole = list(newest)
-    head = {
-        at: f"- {inline(step.line, LINE)}{_RETURNED}" for at, step in enumerate(newest.values())
-    }
-    framed = {at: cost(head[at]) + FENCED_TOKENS for at in head}
+    head = [f"- {inline(step.line, LINE)}{_RETURNED}" for step in newest.values()]
+    framed = {at: cost(text) + FENCED_TOKENS for at, text in enumerate(head)}
     needs = {at: cost(text) for at, text in enumerate(whole)}
     while framed and tokens < sum(framed[at] + min(needs[at], LEAST_EXCERPT) for at in framed):
         del framed[min(framed)]
-    rooms = allot(
-        {at: needs[at] for at in framed}, dict.fromkeys(framed, 1), tokens - sum(framed.values())
-    )
+    left = tokens - sum(framed.values())
+    rooms = allot({at: needs[at] for at in framed}, dict.fromkeys(framed, 1), left)
     texts = {at: shorten(whole[at], room) for at, room in rooms.items()}
     shown = joined(f"{head[at]}{quoted(text)}" for at, text in texts.items())
     return shown, [*texts.values()] != whole
@@ -531,22 +478,20 @@ def newest_results(facts: Facts, tokens: int) -> tuple[str, bool]:
 def _without_frame(text: str) -> str:
     """A result without the lines that a tool writes above each."""
     rows = text.split("\n")
-    first = next(
-        (at for at, row in enumerate(rows) if row.strip() and not is_framing(row.strip())),
-        len(rows),
-    )
-    return "\n".join(rows[first:]).rstrip()
+    for at, row in enumerate(rows):
+        if (bare := row.strip()) and not core.is_framing(bare):
+            return "\n".join(rows[at:]).rstrip()
+    return ""
 
 
 _RETURNED = " → ok:\n"
-LEAST_EXCERPT, FENCED_TOKENS = 60, 6
-"""Tokens of a result, if it has as many; less says little."""
+LEAST_EXCERPT, FENCED_TOKENS = 60, 6  # tokens of a result, if it has as many; less says little
 
 
 def repository(facts: Facts) -> str:
     """The branch and the newest commit, whether it was pushed, and what was changed since; empty where nothing says that there is a repository."""
     # Of several that one result reports the last.
-    newest = max(reversed(facts.commits), key=lambda commit: commit.index, default=None)
+    newest = max(reversed(facts.commits), key=attrgetter("index"), default=None)
     runs = [command for command in facts.commands if command.ok]
     after = newest.index if newest else -1
     # Somebody else may have committed: what `git status` last called clean has no changes.
@@ -564,35 +509,38 @@ def repository(facts: Facts) -> str:
         place = f"on {branch}; " if branch else ""
         return f"Repository: {place}no commit seen; {f'changed: {more}{names}' if changed else 'no file changed'}{stopped}"
     # The command that committed may push too; its result, by which a commit is known, comes after it.
-    call = max(
-        (command.index for command in facts.commands if command.index < after), default=after
-    )
-    pushed = any(_has_pushed(command, call) for command in runs if command.index >= call)
-    resets = [
-        match[0]
-        for command in runs
-        if command.index > call
-        for match in filter(None, map(_RESETS.match, command_steps(command.text)))
-    ]
+    call = max((run.index for run in facts.commands if run.index < after), default=after)
+    pushed, reset = False, ""
+    for command in runs:
+        if command.index < call:
+            continue
+        steps = command_steps(command.text)
+        if command.index == call:  # only what it did after that
+            places = [at for at, step in enumerate(steps) if _COMMITS.match(step)]
+            steps = steps[places[-1] + 1 :] if places else ()
+        else:
+            resets = [match[0] for match in map(_RESETS.match, steps) if match]
+            reset = resets[-1] if resets else reset
+            pushed = pushed or _PUSHED.search(command.line) is not None
+        pushed = pushed or any(map(_PUSHES.match, steps))
     head = f"Repository: newest commit {newest.digest} on {newest.branch}, {'pushed' if pushed else 'no push seen since'}"
-    moved = f"; since then {inline(resets[-1], 60)}" if resets else ""
+    moved = f"; since then {inline(reset, 60)}" if reset else ""
     moved += f"; since then on {branch}" if since > call and branch != newest.branch else ""
     return f"{head}{moved}; {f'changed since: {more}{names}' if changed else 'no file changed since'}{stopped}"
 
 
-def _has_pushed(command: Command, committed: int) -> bool:
-    """Whether a command pushed; of the one that committed (the index of its call) only what it did after that."""
-    steps = command_steps(command.text)
-    if command.index == committed:
-        places = [at for at, step in enumerate(steps) if _COMMITS.match(step)]
-        steps = steps[places[-1] + 1 :] if places else ()
-    elif _PUSHED.search(command.line):
-        return True
-    return any(map(_PUSHES.match, steps))
-
-
 def _branch(facts: Facts, runs: Sequence[Command]) -> tuple[str, int]:
     """The branch that was switched to or shown last, and the index of the call; empty and -1: none was."""
+    shown = []
+    for command in runs:
+        line = command.line
+        if command.text.strip() == "git branch --show-current":
+            named = _ONLY_BRANCH.fullmatch(line)
+        else:
+            status = _ON_BRANCH.match(line) if "git status" in command.text else None
+            named = status or _SWITCHED.search(line)
+        if named is not None:
+            shown.append((named[1], command.index))
     switches = [
         (match["name"], match["new"] is not None, command.index)
         for command in runs
@@ -601,21 +549,8 @@ def _branch(facts: Facts, runs: Sequence[Command]) -> tuple[str, int]:
     # `git checkout NAME` may take back a file.
     branches = {*_TRUNKS, *(commit.branch for commit in facts.commits)}
     branches.update(name for name, new, _ in switches if new)
-    named = [(name, at) for name, new, at in switches if new or name in branches]
-    shown = [
-        (match[1], command.index)
-        for command in runs
-        if (match := _shown_branch(command)) is not None
-    ]
-    return max([*shown, *reversed(named)], key=itemgetter(1), default=("", -1))
-
-
-def _shown_branch(command: Command) -> re.Match[str] | None:
-    if command.text.strip() == "git branch --show-current":
-        return _ONLY_BRANCH.fullmatch(command.line)
-    if "git status" in command.text and (match := _ON_BRANCH.match(command.line)):
-        return match
-    return _SWITCHED.search(command.line)
+    switched = [(name, at) for name, new, at in switches if new or name in branches]
+    return max([*shown, *reversed(switched)], key=itemgetter(1), default=("", -1))
 
 
 def _stopped_at_conflicts(facts: Facts, committed: int) -> str:
@@ -629,6 +564,7 @@ def _stopped_at_conflicts(facts: Facts, committed: int) -> str:
     return ""
 
 
+# Section 7 lists the tasks; the others do no work.
 _SAID_ELSEWHERE = (
     Action.POLL,
     Action.STOP,
@@ -637,13 +573,11 @@ _SAID_ELSEWHERE = (
     Action.TASK_UPDATE,
     Action.FIND_TOOL,
 )
-"""Section 7 lists the tasks; the others do no work."""
-
+# Lines of a failed call's result that say what failed.
 _TELLING = re.compile(
     r"^(?:--- FAIL|FAILED\b|E {2,}|fatal:|panic:|✗|✖|×|not ok\b|\S+:\d+(?::\d+)?:)|\w(?:Error|Exception)\b|\berror(?:\[\w+\])?:|\berror\b.*:|\b(?:undefined|cannot use)\b",
     re.I,
 )
-"""Lines of a failed call's result that say what failed."""
 
 
 def _ended_as(step: ToolStep) -> str:
@@ -662,37 +596,28 @@ def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) 
     if step.ok is None:
         return ended
     if step.action in (Action.EDIT, Action.WRITE):
-        code = written.get((step.index, step.line.partition(" ")[2]), "")
         if not step.ok:
             return f"{ended}: {inline(step.result, 200)}"
-        return f"{ended}, inserted: {inline(code, 160)}" if code and long else ended
+        code = written.get((step.index, step.line.partition(" ")[2]), "") if long else ""
+        return f"{ended}, inserted: {inline(code, 160)}" if code else ended
     if step.ok and step.action is Action.AGENT:
         return ended  # section 5 has its answer
+    if step.ok and step.action is Action.READ:
+        return ""
     fields = _fields(step.output) if long else []
     rows = " / ".join(fields) or (_rows(step) if long else "")
+    if step.ok and step.action is Action.SEARCH:
+        return f" → {inline(rows, 300)}" if rows else ""
     shown = rows or step.result
-    if step.ok and step.action in (Action.READ, Action.SEARCH):
-        return f" → {inline(shown, 300)}" if rows and step.action is Action.SEARCH else ""
     chars = OBJECT_SHOWN if fields else 300 if rows else 140
     return f"{ended}{f': {inline(shown, chars)}' if shown else ''}"
 
 
+# Characters of what an object says in words: comments of a review, an error of a server.
 OBJECT_SHOWN = 600
-"""Characters of what an object says in words: comments of a review, an error of a server."""
-
-
+# A line that begins with a place which is not in a test.
 _PLACE = re.compile(r"(?![^\s:]*(?:test|spec))\S+:\d+(?::\d+)?:", re.I)
-"""A line that begins with a place which is not in a test."""
-
-OUTPUT_CHARS = 4_000
-"""Of a result, half at each end: lines are looked for in them."""
-
-
-def _both_ends(text: str) -> str:
-    half = OUTPUT_CHARS // 2
-    return text if len(text) <= OUTPUT_CHARS else f"{text[:half]}\n{text[-half:]}"
-
-
+OUTPUT_CHARS = 4_000  # of a result, half at each end: lines are looked for in them
 _FIELD = re.compile(
     r'"(?:body|message|title|text|error|detail|description|reason|summary|stderr)"\s{0,9}:\s{0,9}("(?:[^"\\]|\\.){3,2000}")'
 )
@@ -719,10 +644,10 @@ def _unread(facts: Facts) -> bool:
 
 UNREAD_STEPS = 6
 OBJECT_CHARS = 40_000
+# Comments, tags, badges and links in what people write in a forge.
 _MARKUP = re.compile(
     r"<!--.{0,4000}?-->|</?[a-z][^<>]{0,400}>|!?\[[^\]\n]{0,200}\]\([^)\n]{0,400}\)", re.S
 )
-"""Comments, tags, badges and links in what people write in a forge."""
 
 
 def _string(literal: str) -> str:
@@ -734,45 +659,35 @@ def _string(literal: str) -> str:
 
 def _rows(step: ToolStep) -> str:
     """The lines of a result that say why it failed, or the first ones; empty: its one line says as much."""
-    lines = [
-        row
-        for row in (line.strip() for line in _both_ends(step.output).split("\n"))
-        if row and not is_framing(row)
-    ]
+    text, half = step.output, OUTPUT_CHARS // 2
+    text = text if len(text) <= OUTPUT_CHARS else f"{text[:half]}\n{text[-half:]}"
+    lines = [line.strip() for line in text.split("\n")]
+    lines = [row for row in lines if row and not core.is_framing(row)]
     telling = list(dict.fromkeys(row[:160] for row in lines if _TELLING.search(row)))
     # What a test asserts, before what the program under test logged.
     telling = sorted(telling, key=lambda row: _PLACE.match(row) is not None)[:4]
     if not step.ok:
         return " / ".join(telling) if len(telling) > 1 else ""
-    if (
-        step.action is Action.COMMAND
-        and (step.result or only_looks(step.line.partition(" ")[2]))
-        and not telling
-    ):
-        return "" if step.result else " / ".join(row[:160] for row in lines[:ROWS])
+    if step.action is Action.COMMAND and step.result and not telling:
+        return ""
     return " / ".join(telling or [row[:160] for row in lines[:ROWS]])
 
 
-ROWS = 3
-"""Of a result without a line that says more than the others."""
+ROWS = 3  # of a result without a line that says more than the others
 
 
 def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
     """Section 9: where it stood, in the session's own words. No step is made up.
 
-    Args:
-        facts: What is known.
-        tokens: The room, in UTF-8 bytes / 4.
-        called: Whether section 8 shows the calls that followed the newest words, if any did.
+    `called`: section 8 shows the calls that followed the newest words, if any did.
     """
     last, now = facts.statements[-1] if facts.statements else None, facts.state
     if not ends_with_words(facts):
         return "The messages after this summary show where it stands."
     since = now.inputs[-1].index if now.inputs else -1
-    if last is None or (last.index < since):
-        if not now.inputs:
-            return ""
-        return "The newest user message has not been answered yet; answer it."
+    if last is None or last.index < since:
+        unanswered = "The newest user message has not been answered yet; answer it."
+        return unanswered if now.inputs else ""
     if facts.open_question:
         lead = "The assistant asked the user and has no answer yet. Its words"
     elif facts.interrupted:
@@ -780,7 +695,7 @@ def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
     else:
         lead = "The assistant's newest words"
     words = last.text
-    if any(step.index >= last.index for step in facts.steps[-1:]):
+    if facts.steps and facts.steps[-1].index >= last.index:
         # What they announce was called; whoever reads it last would do it again.
         words = ANNOUNCES.sub("", words).strip()
         if not words and called:
@@ -814,16 +729,29 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
         return {}
     if not previous.sections:
         return {5: ranked_old(5, [f"- From the previous summary: {one_line(previous.text, 2000)}"])}
-    carried = {number: list(_pieces(previous.section(number))) for number in (1, 2, 3, 4, 5)}
-    carried[1] = [piece for piece in carried[1] if not _ruled(piece, facts)]
-    carried[1] = _opened_once(carried[1], again=opening(facts) is not None)
+    carried = {number: list(_pieces(previous.section(number))) for number in (1, 2, 3, 4, 5, 7)}
+    # A rule that is among those of the messages is weighed again.
+    rules = [rule.text for rule in facts.standing]
+    unruled = (
+        p for p in carried[1] if "(user): “" not in p or not any(rule in p for rule in rules)
+    )
+    carried[1] = list(unruled)
+    # One line says how it all began: the oldest, unless it is written again.
+    opened = [piece for piece in carried[1] if piece.startswith(OPENED)]
+    oldest = opened[:1] if opening(facts) is None else []
+    carried[1] = [piece for piece in carried[1] if piece not in opened or piece in oldest]
     carried[2] = [piece for piece in carried[2] if piece.removeprefix("- ") not in facts.urls]
     carried[3] = [p for p in carried[3] if not _replaced(p, facts) and not is_dense(p)]
     carried[4] = [carried_failure(piece, facts) for piece in carried[4]]
-    carried[5].extend(_past_work(previous))
-    if not _words_are_read(previous, facts):
+    # Of the work of then the last lines, without results: that room is for newer ones.
+    work = (p for p in _pieces(previous.section(8)) if not p.startswith(_OF_THEN))
+    lines_left = [piece for piece in work if _RETURNED not in piece]
+    carried[5] += [f"- {line.strip().removeprefix('- ')}" for line in lines_left[-6:]]
+    # Messages that are known one by one are written again: seen, or numbered in it. A newest message
+    # after its end is one of them only, and says nothing of a list by another program.
+    seen = any(entry.index < previous.index for entry in facts.inputs)
+    if not (seen or previous.kept_inputs or read_numbered_messages(previous.section(6))):
         carried[6] = list(_pieces(previous.section(6)))
-    carried[7] = list(_pieces(previous.section(7)))
     for number in (5, 7):
         # Tasks and open work were read from it, and may have been closed since.
         carried[number] = [
@@ -838,59 +766,27 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     }
 
 
-def _words_are_read(previous: Previous, facts: Facts) -> bool:
-    """Whether the user's messages before a summary are known one by one: seen, or numbered in it.
-
-    A newest message after its end is one of them only, and says nothing of a list by another program.
-    """
-    if any(entry.index < previous.index for entry in facts.inputs):
-        return True
-    return bool(previous.kept_inputs or read_numbered_messages(previous.section(6)))
-
-
-def _opened_once(pieces: list[str], *, again: bool) -> list[str]:
-    """One line that says how it all began: the oldest, unless it is written again."""
-    lines = [piece for piece in pieces if piece.startswith(OPENED)]
-    return [piece for piece in pieces if piece not in lines or (not again and piece is lines[0])]
-
-
 _FROM_FACTS = ("- Waiting for the user's answer", "- Plan mode is on", IN_PROGRESS)
 
 
 def _pieces(section: str) -> Iterator[str]:
-    """Lines, with a code block whole and together with the line before it."""
-    piece: list[str] = []
+    """Lines, with a code block whole and together with the line before it; not lists of names, and what says that nothing is there or was left out."""
+    pieces: list[list[str]] = [[]]
     fence = ""
     for line in section.split("\n"):
-        match = _FENCE.match(line)
-        if fence:
-            piece.append(line)
-            if line.strip() == fence:
-                fence = ""
-            continue
+        match = None if fence else _FENCE.match(line)
+        if not fence and not match:
+            pieces.append([])
+        pieces[-1].append(line)
         if match:
             fence = match[1]
-            piece.append(line)
-            continue
-        yield from _previous_summary_said(piece)
-        piece = [line]
-    yield from _previous_summary_said(piece)
-
-
-def _previous_summary_said(piece: list[str]) -> Iterator[str]:
-    text = "\n".join(piece).rstrip()
-    if (
-        text.strip() not in _EMPTY
-        and not text.startswith((*_LISTS, _OF_EARLIER))
-        and not text.endswith("left out)")
-    ):
-        yield text
-
-
-def _ruled(piece: str, facts: Facts) -> bool:
-    """Whether a rule is among those of the messages, which are weighed again."""
-    by_user = "(user): “" in piece
-    return by_user and any(rule.text in piece for rule in facts.standing)
+        elif fence and line.strip() == fence:
+            fence = ""
+    for piece in pieces:
+        text = "\n".join(piece).rstrip()
+        listed = text.startswith((*_LISTS, _OF_EARLIER))
+        if text.strip() not in _EMPTY and not listed and not text.endswith("left out)"):
+            yield text
 
 
 def _replaced(piece: str, facts: Facts) -> bool:
@@ -898,53 +794,28 @@ def _replaced(piece: str, facts: Facts) -> bool:
     return path is not None and any(f"/{file.path}".endswith(f"/{path[1]}") for file in facts.files)
 
 
+# Lines of section 8 that say nothing once it is the past.
 _OF_THEN = (REMARK, "- Not seen to end:", "- Checks:")
-"""Lines of section 8 that say nothing once it is the past."""
-
-
-def _past_work(previous: Previous) -> list[str]:
-    pieces = [piece for piece in _pieces(previous.section(8)) if not piece.startswith(_OF_THEN)]
-    lines = [piece for piece in pieces if _RETURNED not in piece]  # that room is for newer ones
-    return [f"- {line.strip().removeprefix('- ')}" for line in lines[-6:]]
-
-
+# 4 % of a 200 000 window; the model-written summaries of recorded sessions have 3 000 in the median.
 DEFAULT_TOKENS = 8_000
-"""4 % of a 200 000 window; the model-written summaries of recorded sessions have 3 000 in the median."""
-
-MIN_TOKENS = 200
-"""Nine headings need this much: below it nothing useful can be said."""
-
+MIN_TOKENS = 200  # nine headings need this much: below it nothing useful can be said
+# Key of lines of what was written, which belong to section 3 and share the room of section 5.
 WRITTEN = -3
-"""Key of lines of what was written, which belong to section 3 and share the room of section 5."""
-
-NAMES = 0
-"""Key of the list of names, which belongs to section 2 but is filled last."""
-
+NAMES = 0  # key of the list of names, which belongs to section 2 but is filled last
+# Weights of the sections and of the list of names. What one does not use goes to the others.
 SHARES = {NAMES: 20, 1: 8, 2: 4, 3: 3, 4: 4, 5: 120, 6: 60, 7: 6, 8: 8, 9: 10}
-"""Weights of the sections and of the list of names. What one does not use goes to the others."""
-
+# Of the room that the list of names may take, and where the rest leaves some over.
 NAMES_PERCENT, MOST_NAMES_PERCENT = 22, 25
-"""Of the room that the list of names may take, and where the rest leaves some over."""
-
+# Of the room that the assistant's newest words may take before the sections share the rest; and in a small one.
 NEWEST_PERCENT = (28, 12)
-"""Of the room that the assistant's newest words may take before the sections share the rest; and in a small one."""
 
 CURRENT_PERCENT, MOST_CURRENT_PERCENT, UNREAD_PERCENT = 6, 10, 14
 """Of the room that the current work may take before the sections share the rest; with the newest call and the states; and where it ends with what people wrote, which nobody has reacted to."""
 
-FAILED_PERCENT = 5
-"""The same for what failed: what cured it is asked for as often as what is open."""
-
-LEAST_CUT_TOKENS = 40
-"""For less the newest words are not cut: the mark takes a third of it."""
-
-NEWEST_TOKENS = 120
-"""Of the newest user input, where it stands whole elsewhere."""
-
-CARRIED_PERCENT = 40
-"""Most of a section that may be text of the previous summary."""
-
-
+FAILED_PERCENT = 5  # the same for what failed: what cured it is asked for as often as what is open
+LEAST_CUT_TOKENS = 40  # for less the newest words are not cut: the mark takes a third of it
+NEWEST_TOKENS = 120  # of the newest user input, where it stands whole elsewhere
+CARRIED_PERCENT = 40  # most of a section that may be text of the previous summary
 _OPEN = ("- [ ]", "- Said to be open")
 
 
@@ -1061,7 +932,10 @@ def _rendered(
     focus = _words(instructions)
     units, carried = _units(facts, instructions)
     yield LetOthersRun()
-    inputs = _inputs(facts, newest_apart=newest_apart)
+    inputs = facts.inputs
+    if newest_apart and inputs:
+        newest_input = replace(inputs[-1], text=trimmed(inputs[-1].text, NEWEST_TOKENS))
+        inputs = (*inputs[:-1], newest_input)
     texts = ReadTexts(facts.word_counts)
     wanted = {6, 9, *(n for n in (*units, *carried) if n > 0 and (units.get(n) or carried.get(n)))}
     if (
@@ -1070,27 +944,31 @@ def _rendered(
         and words_need(inputs, texts).whole > tokens
     ):
         wanted = {6}
-    frame = _Frame.of(tokens, wanted)
+    frame = _frame(tokens, wanted)
     here = not newest_apart and not facts.later_inputs
     if here and frame.tokens + (newest := newest_tokens(inputs)) > tokens:
-        frame = _Frame.of(tokens - newest, wanted)  # fewer sections, so that it stands whole
+        frame = _frame(tokens - newest, wanted)  # fewer sections, so that it stands whole
     room = max(tokens, LEAST_TOKENS) - frame.tokens
     new, old = frame.only(_focused(units, focus)), frame.only(_focused(carried, focus))
     most = room if user_tokens is None else min(room, user_tokens)
     essential = _essential(facts, new, old)
-    first = _first(facts, inputs, old, focus, _Room(room, most, sum(essential.values())), texts)
+    limits = {"room": room, "most": most, "essential": sum(essential.values())}
+    words, words_tokens, rules_tokens = _first(
+        facts, inputs, old.get(6, ()), focus, texts, **limits
+    )
     yield LetOthersRun()
     asked = 0
     if 1 in frame.sections:
-        lost, again = standing(facts, first.words)
-        lines = _focused({1: request(facts, instructions, first.words)}, focus)[1]
+        lost, again = standing(facts, words)
+        lines = _focused({1: request(facts, instructions, words)}, focus)[1]
         least = REQUEST_TOKENS + OFFERED_TOKENS * bool(facts.offered)
         asked = 0 if frame.small else min(_cost(lines), least)
-        new[1] = [*lines, *_focused({1: _before_all(lost)}, focus)[1], *again]
+        before_all = [unit._replace(rank=unit.rank - 2 * ESSENTIAL) for unit in lost]
+        new[1] = [*lines, *_focused({1: before_all}, focus)[1], *again]
     named = listed_names.candidates(facts) if 2 in frame.sections else []
     demands = _demands(facts, new, old, frame, named)
-    demands[6] += sum(cost(user_messages((entry,), _ALL)) + 1 for entry in inputs)
-    demands[6] = min(demands[6], max(most, first.tokens))
+    demands[6] += sum(whole_tokens(entry) + 1 for entry in inputs)
+    demands[6] = min(demands[6], max(most, words_tokens))
     if NAMES in demands:
         demands[NAMES] = min(demands[NAMES], room * NAMES_PERCENT // 100)
     yield LetOthersRun()
@@ -1101,7 +979,7 @@ def _rendered(
     left_out = slack < sum(cost(unit.text) for unit in asides) or not wanted <= {*frame.sections}
     room -= _spent(seen)
     newest = room * NEWEST_PERCENT[frame.small] // 100
-    aside = {6: first.tokens, 1: max(first.rules, asked), NAMES: demands.get(NAMES, 0)}
+    aside = {6: words_tokens, 1: max(rules_tokens, asked), NAMES: demands.get(NAMES, 0)}
     aside[9] = min(demands.get(9, 0), newest)
     if not frame.small:
         share = UNREAD_PERCENT if _unread(facts) else CURRENT_PERCENT
@@ -1128,7 +1006,13 @@ def _rendered(
     named_room = min(demands.get(NAMES, 0), rooms.get(NAMES, 0))
     if 5 in frame.sections:  # what the others leave is for the course of the work
         left = room - sum(_spent(text) for text in body.values()) - named_room
-        newer = _not_in(body.get(8, ""), new.get(5, []))
+        # Pieces of remarks that section 8 does not hold.
+        said = [row for row in body.get(8, "").split("\n") if row.startswith(REMARK)]
+        newer = [
+            unit
+            for unit in new.get(5, [])
+            if not unit.lead or not any(unit.text in row for row in said)
+        ]
         course, wrote = _course(newer, new.get(WRITTEN, []), old.get(5, []), left)
         body[5] = joined((course, seen))
         if wrote:
@@ -1145,19 +1029,14 @@ def _rendered(
     return frame.assemble(body, {n for n in frame.sections if new.get(n) or old.get(n)}), left_out
 
 
+# Of section 1 in any case, for what was asked first and last; and for the list that the latter follows.
 REQUEST_TOKENS, OFFERED_TOKENS = 40, 120
-"""Of section 1 in any case, for what was asked first and last; and for the list that the latter follows."""
-
-LEAST_TOKENS = 20
-"""What one section with a line in it needs."""
-
+LEAST_TOKENS = 20  # what one section with a line in it needs
+# Below it sections with nothing to say are left out, and those worth least are not begun.
 SMALL_TOKENS = 600
-"""Below it sections with nothing to say are left out, and those worth least are not begun."""
-
+# Below it a conversation without work is only what the user said, where that does not fit.
 ONLY_WORDS_TOKENS = 300
-"""Below it a conversation without work is only what the user said, where that does not fit."""
 _SPOKEN = frozenset({1, 5, 6, 9})
-
 BY_WORTH = (6, 3, 7, 4, 5, 1, 9, 8, 2)
 _SECTION_TOKENS = 60
 
@@ -1169,14 +1048,6 @@ class _Frame(NamedTuple):
     small: bool
     tokens: int
 
-    @classmethod
-    def of(cls, tokens: int, needed: set[int]) -> _Frame:
-        if tokens >= SMALL_TOKENS:
-            return cls(tuple(range(1, 10)), False, _FRAME)
-        wanted = [n for n in BY_WORTH if n in needed]
-        sections = tuple(sorted(wanted[: max(tokens // _SECTION_TOKENS, 1)]))
-        return cls(sections, True, sum(cost(_heading(n)) + 1 for n in sections))
-
     def only(self, units: dict[int, list[Unit]]) -> dict[int, list[Unit]]:
         return {n: section for n, section in units.items() if abs(n) in self.sections}
 
@@ -1187,6 +1058,14 @@ class _Frame(NamedTuple):
             return "\n\n".join(f"{_heading(n)}\n{text}" for n, text in bodies if text)
         parts = (f"{_heading(n)}\n{text or _EMPTY[n in needed]}" for n, text in bodies)
         return _DATA_NOTE + "\n\n" + "\n\n".join(parts)
+
+
+def _frame(tokens: int, needed: set[int]) -> _Frame:
+    if tokens >= SMALL_TOKENS:
+        return _Frame(tuple(range(1, 10)), False, _FRAME)
+    wanted = [n for n in BY_WORTH if n in needed]
+    sections = tuple(sorted(wanted[: max(tokens // _SECTION_TOKENS, 1)]))
+    return _Frame(sections, True, sum(cost(_heading(n)) + 1 for n in sections))
 
 
 def _demands(
@@ -1209,8 +1088,8 @@ def _demands(
     return demands
 
 
+# Weights of what comes next after the user's words.
 ESSENTIAL_SHARES = {2: 10, 3: 25, 4: 25, 5: 30, 7: 17}
-"""Weights of what comes next after the user's words."""
 
 
 def _essential(
@@ -1237,53 +1116,37 @@ def needed_tokens(facts: Facts) -> int:
     return max(words * 100 // WORDS_PERCENT, words + others) + _FRAME
 
 
-WORDS_PERCENT = 60
-"""Of the room that the user's words may take before anything else is thought of."""
-
-
-RULES_PERCENT = 20
-"""Further, for rules of the user that do not stand among those words."""
-
-
-class _First(NamedTuple):
-    """What is set aside before the sections share the rest."""
-
-    words: str  # section 6, within what is set aside for it
-    tokens: int
-    rules: int
-
-
-class _Room(NamedTuple):
-    """What there is to share."""
-
-    tokens: int
-    most: int  # that section 6 may have
-    essential: int  # that the lines need which come next
-
-    def for_words(self, whole: int, telling: int, newest: int) -> int:
-        """Sentences of the user that only tell a story give way to the essential lines; the others, and the newest message, to nothing."""
-        share = self.tokens * WORDS_PERCENT // 100
-        shared = min(share, whole, max(telling, share - self.essential), self.most)
-        return max(shared, min(newest, self.tokens))
+WORDS_PERCENT = 60  # of the room that the user's words may take before anything else is thought of
+RULES_PERCENT = 20  # further, for rules of the user that do not stand among those words
 
 
 def _first(
     facts: Facts,
     inputs: tuple[UserInput, ...],
-    old: dict[int, list[Unit]],
+    old: Sequence[Unit],
     focus: tuple[str, ...],
-    room: _Room,
     texts: ReadTexts,
-) -> _First:
-    newest_here = not facts.later_inputs
-    need = words_need(inputs, texts, newest_here=newest_here)
-    carried = _cost(old.get(6)) + _NOTE_TOKENS
-    any_words = inputs or old.get(6)
-    sizes = (need.whole + carried, need.telling + carried, need.newest)
-    tokens = room.for_words(*sizes) if any_words else 0
-    words = _users_words(inputs, old.get(6, []), tokens, focus, texts, newest_here=newest_here)
+    *,
+    room: int,
+    most: int,
+    essential: int,
+) -> tuple[str, int, int]:
+    """What is set aside before the sections share the rest: section 6 within its tokens, these, and tokens for the rules that it does not hold.
+
+    Sentences of the user that only tell a story give way to the `essential` lines; the others, and the newest message, to nothing.
+    `most`: that section 6 may have.
+    """
+    newest_here, tokens = not facts.later_inputs, 0
+    if inputs or old:
+        need = words_need(inputs, texts, newest_here=newest_here)
+        carried = _cost(old) + _NOTE_TOKENS
+        share = room * WORDS_PERCENT // 100
+        telling = max(need.telling + carried, share - essential)
+        shared = min(share, need.whole + carried, telling, most)
+        tokens = max(shared, min(need.newest, room))
+    words = _users_words(inputs, old, tokens, focus, texts, newest_here=newest_here)
     lost, _ = standing(facts, words)
-    return _First(words, tokens, min(room.tokens * RULES_PERCENT // 100, _cost(lost)))
+    return words, tokens, min(room * RULES_PERCENT // 100, _cost(lost))
 
 
 def _users_words(
@@ -1306,19 +1169,11 @@ def _spent(text: str) -> int:
     return cost(text) if text else 0
 
 
+# Of the room, for what results say in a line, where all else would take the whole of it.
 SEEN_PERCENT = 5
-"""Of the room, for what results say in a line, where all else would take the whole of it."""
-
-
-def _before_all(units: Sequence[Unit]) -> list[Unit]:
-    return [unit._replace(rank=unit.rank - 2 * ESSENTIAL) for unit in units]
-
-
+# Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`.
 ESSENTIAL_PERCENT = 30
-"""Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`."""
-
-MOST_ESSENTIAL_PERCENT = 25
-"""Of the whole room, in that case."""
+MOST_ESSENTIAL_PERCENT = 25  # of the whole room, in that case
 
 
 def _allotted(
@@ -1337,20 +1192,14 @@ def _allotted(
     others = {n: demand for n, demand in sorted(demands.items()) if n not in short}
     floor = {n: tokens for n, tokens in least.items() if n not in short}
     left = room - sum(short.values())
-    return {**_over_floor(others, floor, left), **short}
-
-
-def _over_floor(demands: dict[int, int], floor: dict[int, int], room: int) -> dict[int, int]:
-    """Shares of the room, none below its floor."""
-    base = {n: min(floor.get(n, 0), demand) for n, demand in demands.items()}
-    more = {n: demand - base[n] for n, demand in demands.items()}
-    shared = allot(more, SHARES, max(room - sum(base.values()), 0))
-    return {n: base[n] + shared[n] for n in demands}
+    base = {n: min(floor.get(n, 0), demand) for n, demand in others.items()}
+    more = {n: demand - base[n] for n, demand in others.items()}
+    shared = allot(more, SHARES, max(left - sum(base.values()), 0))
+    return {n: base[n] + shared[n] for n in others} | short
 
 
 _WORD = re.compile(r"[\w./-]{4,}")
-_FOCUS = 16
-"""How much further forward a line moves that the instructions ask for."""
+_FOCUS = 16  # how much further forward a line moves that the instructions ask for
 
 
 def _words(instructions: str) -> tuple[str, ...]:
@@ -1386,30 +1235,11 @@ def _units(facts: Facts, instructions: str) -> tuple[dict[int, list[Unit]], dict
         7: work_lines.pending(facts),
         8: current_work(facts),
     }
-    return new, _not_said_again(old, new)
-
-
-def _not_said_again(
-    old: dict[int, list[Unit]], new: dict[int, list[Unit]]
-) -> dict[int, list[Unit]]:
-    """Lines of the previous summary that no new line repeats."""
+    if not any(old.values()):
+        return new, old
+    # Lines of the previous summary that no new line repeats.
     lines = {f"{unit.lead} {unit.text}".lstrip() for units in new.values() for unit in units}
-    return {n: [unit for unit in units if unit.text not in lines] for n, units in old.items()}
-
-
-def _not_in(current: str, course: Sequence[Unit]) -> list[Unit]:
-    """Pieces of remarks that section 8 does not hold."""
-    remarks = [line for line in current.split("\n") if line.startswith(REMARK)]
-    return [
-        unit for unit in course if not unit.lead or not any(unit.text in row for row in remarks)
-    ]
-
-
-def _inputs(facts: Facts, *, newest_apart: bool) -> tuple[UserInput, ...]:
-    if not newest_apart or not facts.inputs:
-        return facts.inputs
-    newest = facts.inputs[-1]
-    return (*facts.inputs[:-1], replace(newest, text=trimmed(newest.text, NEWEST_TOKENS)))
+    return new, {n: [unit for unit in units if unit.text not in lines] for n, units in old.items()}
 
 
 def _cost(units: Sequence[Unit] | None) -> int:
@@ -1439,15 +1269,6 @@ def _course(
     return course, lines_of([unit for unit in chosen if unit.fenced])
 
 
-def _carried_text(new: Sequence[Unit], old: Sequence[Unit], room: int) -> str:
-    """What a section keeps of the previous summary."""
-    if not old:
-        return ""
-    first = min(essential_cost(old) + _NOTE_TOKENS, room - essential_cost(new))
-    for_old = min(max(room * CARRIED_PERCENT // 100, room - _cost(new), first), room)
-    return fill(old, for_old, _OLDER_POINTS)
-
-
 def _next_step(facts: Facts, room: int, current: str) -> str:
     called = any(line.startswith("- `") for line in current.split("\n"))
     if room < LEAST_STEP_TOKENS and room < cost(next_step(facts, _ALL, called=called)):
@@ -1464,27 +1285,28 @@ def _section(
 ) -> str:
     if number == 3:
         return files_section(facts, new, old, room)
-    label = EARLIER.get(number, "") if old and room >= LEAST_LABELLED_TOKENS else ""
-    carried = _carried_text(new, old, room - cost(label))
-    carried = joined((label, carried)) if carried else ""
+    carried = ""
+    if old:
+        label = EARLIER.get(number, "") if room >= LEAST_LABELLED_TOKENS else ""
+        left = room - cost(label)
+        first = min(essential_cost(old) + _NOTE_TOKENS, left - essential_cost(new))
+        for_old = min(max(left * CARRIED_PERCENT // 100, left - _cost(new), first), left)
+        if earlier := fill(old, for_old, _OLDER_POINTS):
+            carried = joined((label, earlier))
     return joined((carried, fill(new, room - _spent(carried), _LEFT_OUT.get(number))))
 
 
 _OF_EARLIER = "(From the previous summary"
+# Stands above what a section keeps of an earlier summary, which was the state of things then.
 EARLIER = {
     1: f"{_OF_EARLIER}; newer words follow)",
     4: f"{_OF_EARLIER}; may be solved since)",
     5: f"{_OF_EARLIER}; what follows it is newer)",
     7: f"{_OF_EARLIER}; may be done since)",
 }
-"""Stands above what a section keeps of an earlier summary, which was the state of things then."""
-
+# Of a section; in less the label would take the place of what it is about.
 LEAST_LABELLED_TOKENS = 40
-"""Of a section; in less the label would take the place of what it is about."""
-
-
-LEAST_STEP_TOKENS = 30
-"""Of section 9; less would only be its fences."""
+LEAST_STEP_TOKENS = 30  # of section 9; less would only be its fences
 
 
 def _heading(number: int) -> str:
@@ -1493,8 +1315,8 @@ def _heading(number: int) -> str:
 
 _ALL = 1 << 40
 _NOTE_TOKENS = 12
+# Tokens of headings, of `(nothing)` under some of them, and of the note.
 _FRAME = sum(cost(_heading(n)) + 4 for n in range(1, 10)) + cost(_DATA_NOTE)
-"""Tokens of headings, of `(nothing)` under some of them, and of the note."""
 
 
 def model_asked(writer: object) -> str:

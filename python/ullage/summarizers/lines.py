@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import log1p
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from ullage._engine import core
@@ -23,7 +23,6 @@ from ullage.facts.model import (
     FileUse,
     Name,
     Origin,
-    Previous,
     Statement,
     Task,
     ToolStep,
@@ -44,16 +43,13 @@ if TYPE_CHECKING:
 # The list of names in a summary: as many as fit, best first, each with the file or command that it belongs to.
 
 
+# The names that the next 20 calls use are nearly always among them; more would only be noise.
 MOST_NAMES = 500
-"""The names that the next 20 calls use are nearly always among them; more would only be noise."""
-
+# Names of one file, or in one folder, from which a line of their own is worth its beginning.
 _GROUPED = 2
-"""Names of one file, or in one folder, from which a line of their own is worth its beginning."""
-
 _GENERAL = ""
-
+# A kind of name and what its names have in common: a folder, a file, a command; `_GENERAL` has no kind.
 _Group = tuple[str, str]
-"""A kind of name and what its names have in common: a folder, a file, a command; `_GENERAL` has no kind."""
 
 
 def candidates(facts: Facts) -> list[Name]:
@@ -76,15 +72,11 @@ def _is_passing(name: Name) -> bool:
         return False
     if name.uses < 2 or name.kind is NameKind.COMMIT or name.home.startswith(_FORGES):
         return True
-    return _PINNED.search(name.text) is not None
+    return "@" in name.text and _PINNED.search(name.text) is not None
 
 
-_FORGES = ("gh ", "git ", "curl ")
-"""Commands whose results have the fields of a listing."""
-_PINNED = re.compile(r"@[0-9a-f]{40}")
-"""What a log of a build names with its whole hash."""
-
-
+_FORGES = ("gh ", "git ", "curl ")  # commands whose results have the fields of a listing
+_PINNED = re.compile(r"@[0-9a-f]{40}")  # what a log of a build names with its whole hash
 _TWO_WORDS = re.compile(r"[A-Za-z]+/[A-Za-z]+")
 
 
@@ -94,53 +86,51 @@ def names_tokens(listed: Sequence[Name]) -> int:
 
 
 def names(listed: Sequence[Name], present: str, tokens: int) -> tuple[str, bool]:
-    """The names in use that the rest of a summary does not hold, and whether that is all of them; those that any model knows stand last.
-
-    Args:
-        listed: The `candidates`.
-        present: The rest of the summary.
-        tokens: The room, in UTF-8 bytes / 4.
-    """
+    """The names in use (`candidates`) that the rest of a summary (`present`) does not hold, and whether that is all of them; those that any model knows stand last."""
     groups: dict[_Group, list[str]] = {}
     begun: set[str] = set()
-    held, left, every = "", tokens * 4, True
+    listed_so_far, left, every = "", tokens * 4, True
     texts = [shown(name) for name in listed]
     for name, text, there in zip(listed, texts, core.contained(texts, present), strict=True):
-        if there or text in held:
+        if there or text in listed_so_far:
             continue
-        group = _group(name)
+        if name.kind is NameKind.PATH and len(parts := name.text.rsplit("/", 2)) > 2:
+            group: _Group = (name.kind, parts[0] or "/")
+        else:
+            group = (_GENERAL, "") if name.well_known else (name.kind, name.home)
+        kind = group[0]
         price = _bytes(text) + 2 + _opening(group, len(groups.get(group, ())))
-        price += 0 if group[0] in begun else len(_label(group)) + 3
+        if kind not in begun:
+            price += len(LABELS[NameKind(kind)] if kind else WELL_KNOWN) + 3
         if price <= left:
-            begun.add(group[0])
+            begun.add(kind)
             left -= price
-            held += f"\n{text}"
+            listed_so_far += f"\n{text}"
             groups.setdefault(group, []).append(text)
         else:
             every = False
     return joined(_lines(groups)), every
 
 
+# Names that differ only in their digits, from which they are rows of a listing; and how many of these are named.
 SERIES, SERIES_SHOWN = 10, 3
-"""Names that differ only in their digits, from which they are rows of a listing; and how many of these are named."""
 
 
-def _without_series(listed: Sequence[Name]) -> Iterator[Name]:
-    if not listed:
-        return
-    shapes = _DIGITS.sub("0", "\n".join(name.text for name in listed)).split("\n")
-    counts, shown = Counter(shapes), Counter[str]()
+def _without_series(listed: Sequence[Name]) -> list[Name]:
+    shapes = _DIGITS.sub("0", "\n".join([name.text for name in listed])).split("\n")
+    often = {shape: 0 for shape, count in Counter(shapes).items() if count >= SERIES}
+    if not often:
+        return list(listed)
+    names = []
     for name, shape in zip(listed, shapes, strict=True):
-        shown[shape] += 1
-        if counts[shape] < SERIES or shown[shape] <= SERIES_SHOWN:
-            yield name
+        if shape in often:
+            often[shape] += 1
+        if often.get(shape, 0) <= SERIES_SHOWN:
+            names.append(name)
+    return names
 
 
 _DIGITS = re.compile(r"\d+")
-
-
-def _label(group: _Group) -> str:
-    return WELL_KNOWN if group[0] == _GENERAL else LABELS[NameKind(group[0])]
 
 
 def shown(name: Name) -> str:
@@ -155,12 +145,6 @@ def _bytes(text: str) -> int:
 def short_path(path: str) -> str:
     """The last two parts of a path."""
     return "/".join(path.rsplit("/", 2)[-2:])
-
-
-def _group(name: Name) -> _Group:
-    if name.kind is NameKind.PATH and len(parts := name.text.rsplit("/", 2)) > 2:
-        return name.kind, parts[0] or "/"
-    return (_GENERAL, "") if name.well_known else (name.kind, name.home)
 
 
 def _opening(group: _Group, members: int) -> int:
@@ -181,20 +165,18 @@ def _lines(groups: dict[_Group, list[str]]) -> Iterator[str]:
                 place = home if kind is NameKind.PATH else short_path(home)
                 yield f"{label_of(kind, place)}: {', '.join(texts)}"
             elif group_kind is kind:
-                alone += [_whole(home, text) for text in texts] if kind is NameKind.PATH else texts
+                folder = f"{home.rstrip('/')}/" if home and kind is NameKind.PATH else ""
+                alone += [f"{folder}{text}" for text in texts]
         if alone:
             yield f"{LABELS[kind]}: {', '.join(alone)}"
     if (_GENERAL, "") in groups:
         yield f"{WELL_KNOWN}: {', '.join(groups[_GENERAL, ''])}"
 
 
-def _whole(folder: str, path: str) -> str:
-    return f"{folder.rstrip('/')}/{path}" if folder else path
-
-
 # A summarizer from a string, as used on a command line or in a settings file.
 
 
+# What `summarizer_of` understands.
 KINDS = (
     "extractive",
     "anthropic:MODEL",
@@ -202,7 +184,6 @@ KINDS = (
     "openai-responses:MODEL",
     "any:PROVIDER:MODEL",
 )
-"""What `summarizer_of` understands."""
 
 
 def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) -> Summarizer:
@@ -222,23 +203,25 @@ def summarizer_of(text: str, *, base_url: str = "", api_key: str | None = None) 
         'extractive'
     """
     kind, _, model = str(text).strip().partition(":")
-    if kind == "extractive" and not model:
-        return _alone(text, base_url)
-    if kind not in ("anthropic", "openai", "openai-responses", "any") or not model.strip():
+    asks_model = kind in ("anthropic", "openai", "openai-responses", "any") and bool(model.strip())
+    if not asks_model and (kind, model) != ("extractive", ""):
         raise InvalidPolicy("summarizer", text, f"must be one of {', '.join(KINDS)}")
-    if kind == "any":
-        from ullage.summarizers.pydantic_ai import AnySummarizer
-
-        _alone(text, base_url)
-        return AnySummarizer(model)
     if kind == "anthropic":
         from ullage.summarizers.anthropic import AnthropicSummarizer
 
         return AnthropicSummarizer(model, base_url=base_url, api_key=api_key)
-    from ullage.summarizers.openai import OpenAISummarizer
+    if kind in ("openai", "openai-responses"):
+        from ullage.summarizers.openai import OpenAISummarizer
 
-    api: Any = "responses" if kind == "openai-responses" else "chat"
-    return OpenAISummarizer(model, api=api, base_url=base_url, api_key=api_key)
+        api: Any = "responses" if kind == "openai-responses" else "chat"
+        return OpenAISummarizer(model, api=api, base_url=base_url, api_key=api_key)
+    if base_url:
+        raise InvalidPolicy("base_url", base_url, f"means nothing for summarizer {text}")
+    if kind == "extractive":
+        return _extractive()
+    from ullage.summarizers.pydantic_ai import AnySummarizer
+
+    return AnySummarizer(model)
 
 
 def writer_of(writer_like: WriterLike | None) -> Writer:
@@ -260,12 +243,7 @@ def writer_of(writer_like: WriterLike | None) -> Writer:
 
 
 def model_writer_of(writer_like: WriterLike | None) -> Writer | None:
-    """`writer_of`, or `None` where no model would be asked: for `None` and for the extractive summarizer.
-
-    Raises:
-        InvalidPolicy: See `writer_of`.
-        MissingExtra: The package of a named one is not installed.
-    """
+    """`writer_of`, or `None` where no model would be asked: for `None` and for the extractive summarizer."""
     if writer_like is None:
         return None
     from ullage.summarizers.extractive import ExtractiveSummarizer
@@ -279,12 +257,6 @@ def _writes(writer: object) -> TypeGuard[Writer]:
     return hasattr(writer, "summarize") or hasattr(writer, "asummarize")
 
 
-def _alone(text: str, base_url: str) -> ExtractiveSummarizer:
-    if base_url:
-        raise InvalidPolicy("base_url", base_url, f"means nothing for summarizer {text}")
-    return _extractive()
-
-
 def _extractive() -> ExtractiveSummarizer:
     # It needs all that collects facts: too much to load before the first summary.
     from ullage.summarizers.extractive import ExtractiveSummarizer
@@ -295,9 +267,7 @@ def _extractive() -> ExtractiveSummarizer:
 # The lines that come before everything except the user's words: changed files, open failures, decisions, open work.
 
 
-ESSENTIAL = 1 << 30
-"""Subtracted from the rank of a unit that comes first."""
-
+ESSENTIAL = 1 << 30  # subtracted from the rank of a unit that comes first
 _UNSOLVED = re.compile(r"not seen to succeed since$|was refused; the user said")
 _MISSED = re.compile(
     r"^- `[^`\n]*?(?P<name>[^\s`]{3,})` failed: `(?=[^`]*(?:does not exist|no such file|not found|ENOENT))[^`]*(?P=name)",
@@ -327,15 +297,13 @@ def is_missing(call: str, line: str) -> bool:
 
 
 _NOT_THERE = re.compile(r"does not exist|no such file|not found|ENOENT", re.I)
-
-
+# Lines of an earlier summary that are essential, by section.
 _FIRST: dict[int, Callable[[str], object]] = {
     2: re.compile(r"^- https?://").match,
     4: is_open_failure,
     5: re.compile(r"^- (?:Decided:|The assistant said:|Committed |Seen: )").match,
     7: re.compile(r"^- (?:\[ \]|Said to be open:|Done:|Withdrawn:|Waiting for)").match,
 }
-"""Lines of an earlier summary that are essential, by section."""
 
 
 def ranked_old(number: int, pieces: Sequence[str]) -> list[Unit]:
@@ -387,20 +355,17 @@ def is_dense(piece: str) -> bool:
 
 def changed_paths(facts: Facts) -> list[str]:
     """Every file that the session changed, the newest last, those of the previous summary too."""
-    old = [] if facts.previous is None else _paths_in(facts.previous)
-    now = [file.path for file in sorted(facts.files, key=lambda file: file.last) if file.changed]
-    return [path for path in dict.fromkeys(old) if path not in now] + now
-
-
-def _paths_in(previous: Previous) -> list[str]:
-    paths: list[str] = []
-    for line in previous.section(3).split("\n"):
+    old: dict[str, None] = {}
+    for line in facts.previous.section(3).split("\n") if facts.previous else ():
         if own := _OWN.match(line):
-            paths.append(own[1])
+            old[own[1]] = None
         elif dense := _LINE.match(line):
             base = dense[1] or ""
-            paths += [base + path for path in dense[2].split(", ") if not path.startswith("…")]
-    return paths
+            paths = [base + path for path in dense[2].split(", ") if not path.startswith("…")]
+            old.update(dict.fromkeys(paths))
+    files = sorted(facts.files, key=attrgetter("last"))
+    now = dict.fromkeys([file.path for file in files if file.changed])
+    return [path for path in old if path not in now] + list(now)
 
 
 def changed_line(paths: Sequence[str], tokens: int) -> str:
@@ -448,43 +413,50 @@ def _fitting(head: str, paths: Sequence[str], tokens: int) -> str:
 
 
 LINE = 160
-
+# Characters from which words in the middle of a turn count as a finding, not as a remark.
 WEIGHTY = 240
-"""Characters from which words in the middle of a turn count as a finding, not as a remark."""
-
-RAN = 1_000
-"""Rank from which commands follow what was said."""
-
+RAN = 1_000  # rank from which commands follow what was said
 SEEN, FEW_SEEN = 48, 8
 SETTLED = 12
-FIGURES = 8
-"""How many of the newest of each are listed."""
-
-NEWEST_SAID = 8
-"""Remarks since the newest request that section 8 repeats."""
+FIGURES = 8  # how many of the newest of each are listed
+NEWEST_SAID = 8  # remarks since the newest request that section 8 repeats
+# A line and the index of the message that it is about: the section is in order of time.
+Dated = tuple[int, Unit]
 
 
 def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
     """Section 5: decisions, what the assistant said (`course`), commands, commits."""
-    dated = [
-        *course,
-        *_decisions(facts),
-        *_settled(facts),
-        *_agents(facts),
-        *_commands(facts),
-        *_commits(facts),
-        *_turns(facts),
+    decisions = [
+        (
+            answer.index,
+            Unit(
+                f"- Decided: “{one_line(answer.question, 300)}” → “{one_line(answer.answer, 300)}”",
+                -ESSENTIAL,
+            ),
+        )
+        for answer in facts.decisions
     ]
-    return [unit for _, unit in sorted(dated, key=lambda pair: pair[0])]
+    commits = [
+        (
+            commit.index,
+            Unit(f"- Committed {commit.digest} on {commit.branch}: {commit.subject}", 2 + age),
+        )
+        for age, commit in enumerate(reversed(facts.commits), 1)
+    ][::-1]
+    others = (_settled(facts), _agents(facts), _commands(facts), commits, _turns(facts))
+    dated = [*course, *decisions, *chain.from_iterable(others)]
+    return [unit for _, unit in sorted(dated, key=itemgetter(0))]
 
 
+# How much further back the line of each older turn stands among what the assistant said.
 TURN_RANK = 40
-"""How much further back the line of each older turn stands among what the assistant said."""
 
 
 def _turns(facts: Facts) -> list[Dated]:
     """What each finished turn changed whose last words name none of it, and how its last check ended, by the number of the user's message."""
     inputs = [entry for entry in facts.inputs if entry.number]
+    if len(inputs) < 2:
+        return []
     dated = []
     places = [entry.index for entry in inputs]
     closing = {
@@ -497,13 +469,12 @@ def _turns(facts: Facts) -> list[Dated]:
     for age, (entry, after) in enumerate(reversed(list(pairwise(inputs)))):
         first, end = (bisect_right(all_steps, at, key=_index) for at in (entry.index, after.index))
         steps = all_steps[first:end]
-        changed = dict.fromkeys(
-            short_path(step.line.partition(" ")[2])
-            for step in steps
-            if step.ok
-            and step.action in (Action.EDIT, Action.WRITE, Action.DELETE)
-            and ((path := step.line.partition(" ")[2]) in still or path.startswith("…"))
-        )
+        changed: dict[str, None] = {}
+        for step in steps:
+            if step.ok and step.action in _CHANGES:
+                path = step.line.partition(" ")[2]
+                if path in still or path.startswith("…"):
+                    changed[short_path(path)] = None
         words = closing.get(entry.index, "")
         if changed and not any(path.rpartition("/")[2] in words for path in changed):
             names = [f"`{path}`" for path in changed]
@@ -514,36 +485,22 @@ def _turns(facts: Facts) -> list[Dated]:
 
 
 _index = attrgetter("index")
+_CHANGES = (Action.EDIT, Action.WRITE, Action.DELETE)
 
 
 def _checked(steps: Sequence[ToolStep]) -> str:
     """How the last command after the last change ended."""
-    last = max(at for at, step in enumerate(steps) if step.action in (Action.EDIT, Action.WRITE, Action.DELETE))  # fmt: skip
-    for step in reversed(steps[last + 1 :]):
+    for step in reversed(steps):
+        if step.action in _CHANGES:
+            return ""
         command = step.line.partition(" ")[2]
-        if step.action is Action.COMMAND and step.ok is not None and not only_looks(command) and not BOOKS.search(command):  # fmt: skip
-            return f"; after that {inline(command, 80)} → {'ok' if step.ok else 'failed'}"
+        if step.action is Action.COMMAND and step.ok is not None:
+            if not only_looks(command) and not BOOKS.search(command):
+                return f"; after that {inline(command, 80)} → {'ok' if step.ok else 'failed'}"
     return ""
 
 
 BOOKS = re.compile(r"\b(?:git|gh) ")
-
-
-Dated = tuple[int, Unit]
-"""A line and the index of the message that it is about: the section is in order of time."""
-
-
-def _decisions(facts: Facts) -> list[Dated]:
-    return [
-        (
-            d.index,
-            Unit(
-                f"- Decided: “{one_line(d.question, 300)}” → “{one_line(d.answer, 300)}”",
-                -ESSENTIAL,
-            ),
-        )
-        for d in facts.decisions
-    ]
 
 
 def _settled(facts: Facts) -> list[Dated]:
@@ -553,21 +510,17 @@ def _settled(facts: Facts) -> list[Dated]:
     settled = [s for s in facts.settled if s.index > asked or not _WILL.match(s.text)][-SETTLED:]
     texts = {statement.text for statement in settled}
     reported = [statement for statement in _figures(facts) if statement.text not in texts]
-    return [*_said_lines(settled, 0), *_said_lines(reported, SETTLED)]
-
-
-def _said_lines(remarks: Sequence[Statement], after: int) -> list[Dated]:
     return [
         (
-            remark.index,
-            Unit(f"- The assistant said: “{remark.text}”", len(remarks) - at + after - ESSENTIAL),
+            said.index,
+            Unit(f"- The assistant said: “{said.text}”", len(group) - at + after - ESSENTIAL),
         )
-        for at, remark in enumerate(remarks)
+        for group, after in ((settled, 0), (reported, SETTLED))
+        for at, said in enumerate(group)
     ]
 
 
 _WILL = re.compile(rf"\W*{WILL}", re.I)
-
 _QUOTED = re.compile(r"- The assistant said: “(.+)”")
 
 
@@ -593,7 +546,7 @@ def _figures(facts: Facts) -> list[Statement]:
 
 def ends_with_words(facts: Facts) -> bool:
     """Whether the assistant has said nothing in the messages that stay after these."""
-    return [*facts.state.statements[-1:]] == [*facts.statements[-1:]]
+    return facts.state.statements[-1:] == facts.statements[-1:]
 
 
 _NUMBER = re.compile(r"\d[\d,._]*\d|\d")
@@ -607,30 +560,24 @@ def since_request(facts: Facts) -> list[Statement]:
 
 def asides(facts: Facts, *, every: bool) -> list[Unit]:
     """For section 5: what results say in a line, in order of time, the best ranked first; not `every`: a few."""
-    named = [
-        fact
-        for fact in facts.findings[:SEEN]
-        if not _STARTED.search(fact.line)
-        and (fact.used or not (_ALONE.match(fact.line) or (fact.read and "=" in fact.line)))
-    ]
-    addresses = [
-        fact for fact in facts.findings[:SEEN] if not fact.used and fact.line.startswith("http")
-    ]
-    few = {*addresses[:FEW_ADDRESSES], *named}
-    findings = [fact for fact in facts.findings[:SEEN] if fact in few][
-        : SEEN if every else FEW_SEEN
-    ]
+    findings, addresses = [], 0
+    for fact in facts.findings[:SEEN]:
+        address = fact.line.startswith("http") and not fact.used
+        addresses += address
+        alone = not fact.used and (_ALONE.match(fact.line) or (fact.read and "=" in fact.line))
+        if (address and addresses <= FEW_ADDRESSES) or not (alone or _STARTED.search(fact.line)):
+            findings.append(fact)
+    findings = findings if every else findings[:FEW_SEEN]
     ranked = sorted(enumerate(findings), key=lambda pair: pair[1].index)
     return [Unit(f"- Seen: {_as_data(fact.line)}", rank) for rank, fact in ranked]
 
 
+# What nobody named later and is a field of a structure, a line of code or an address says nothing alone.
 _ALONE = re.compile(
     r"""["'{\[<]|https?://|(?:const|let|var|final|static|export|return) |\S{1,200}:\d{1,6}:"""
 )
-"""What nobody named later and is a field of a structure, a line of code or an address says nothing alone."""
+# What is printed before anything has happened.
 _STARTED = re.compile(r"\brunning \d+ tests?\b", re.I)
-"""What is printed before anything has happened."""
-
 FEW_ADDRESSES = 2
 
 
@@ -650,32 +597,18 @@ def course_units(facts: Facts, earlier: Sequence[str] = ()) -> CourseUnits:
     """What the assistant said and wrote, together with pieces of the previous summary."""
     since = facts.inputs[-1].index if facts.inputs else -1
     newest = facts.statements[-1:] if ends_with_words(facts) else ()
-    remarks = _once(
-        [
-            remark
-            for remark in facts.statements[: len(facts.statements) - len(newest)]
-            if remark.index > since or not _only_prepares(remark)
-        ]
-    )
-    tasks = tuple(task.subject for task in facts.tasks)
-    settled = (unit.text for _, unit in _settled(facts))
+    older = facts.statements[: len(facts.statements) - len(newest)]
+    remarks = _once([s for s in older if s.index > since or not _only_prepares(s)])
     elsewhere = (
         *(entry.text for entry in facts.inputs),
-        *settled,
-        *tasks,
-        *(remark.text for remark in newest),
+        *(unit.text for _, unit in _settled(facts)),
+        *(task.subject for task in facts.tasks),
+        *(statement.text for statement in newest),
     )
     changed = tuple(file for file in facts.files if file.written)
     asked = tuple((entry.index, entry.number) for entry in facts.inputs if entry.number)
-    inputs = (
-        tuple(remarks),
-        changed,
-        facts.steps,
-        elsewhere,
-        tuple(earlier),
-        max(facts.messages, 1),
-        asked,
-    )
+    end = max(facts.messages, 1)
+    inputs = (tuple(remarks), changed, facts.steps, elsewhere, tuple(earlier), end, asked)
     before, units = facts.read.get("course", (None, None))
     if before != inputs or not isinstance(units, CourseUnits):
         units = _ranked(*inputs)
@@ -692,43 +625,52 @@ def _ranked(
     end: int,
     asked: tuple[tuple[int, int], ...],
 ) -> CourseUnits:
-    parts = [
-        (remark, at, part, pairs)
-        for remark in remarks
-        for at, part in enumerate(
-            _parts_of(remark.text if remark.closing else ANNOUNCES.sub("", remark.text))
-        )
-        if len(pairs := _word_pairs(part)) >= (0 if remark.closing else LEAST_PAIRS)
-    ]
-    lines = [(file, line) for file in changed for line in _written_lines(file)]
     since, words = asked[-1][0] if asked else -1, PairWorth(end)
+    parts: list[tuple[Statement, int, str]] = []
+    lines: list[tuple[FileUse, str]] = []
+    weighed: list[Weighed] = []
     for remark in remarks:
-        words.add(remark.text, remark.index, CLOSED_WITH if remark.closing else REMARKED)
+        closing = remark.closing
+        words.add(remark.text, remark.index, CLOSED_WITH if closing else REMARKED)
+        text = remark.text if closing else ANNOUNCES.sub("", remark.text)
+        whole = CLOSING_WEIGHT if closing else CURRENT_WEIGHT if remark.index > since else 1.0
+        for at, part in enumerate(_parts_of(text)):
+            pairs = _word_pairs(part)
+            if closing or len(pairs) >= LEAST_PAIRS:
+                parts.append((remark, at, part))
+                weight = whole * PREPARES_WEIGHT if _PREPARES.match(part) else whole
+                weighed.append((part, weight, pairs))
     for file in changed:
         for index, text in file.written:
             words.add(text, index, WROTE)
+        for line in _written_lines(file):
+            lines.append((file, line))
+            weighed.append((line, _written_weight(file, line), _word_pairs(line)))
     for step in steps:
         words.add(step.line, step.index, CALLED)
     for text in earlier:
         words.add(text, end * EARLIER_PERCENT // 100, CLOSED_WITH)
-    weighed = [
-        *((part, _weight(remark, part, since), pairs) for remark, _, part, pairs in parts),
-        *((line, _written_weight(file, line), _word_pairs(line)) for file, line in lines),
-        *((text, CLOSING_WEIGHT, _word_pairs(text)) for text in earlier),
-    ]
+        weighed.append((text, CLOSING_WEIGHT, _word_pairs(text)))
     places = iter(told_first(weighed, words, elsewhere))
-    leads = [_lead(remark, asked) for remark, *_ in parts]
     course = [
-        (remark.index, Unit(part, 2 + place, lead, remark.index + 1, place=at))
-        for (remark, at, part, _), lead, place in zip(parts, leads, places, strict=False)
+        (
+            remark.index,
+            Unit(part, 2 + next(places), _lead(remark, asked), remark.index + 1, place=at),
+        )
+        for remark, at, part in parts
     ]
-    heads = {file.path: (f"- Of what was written to `{short_path(file.path)}`:", at) for at, file in enumerate(changed)}  # fmt: skip
+    of = {file.path: at for at, file in enumerate(changed)}
     written = [
-        Unit(line, 2 + place, *heads[file.path], fenced=True)
-        for (file, line), place in zip(lines, places, strict=False)
+        Unit(
+            line,
+            2 + next(places),
+            f"- Of what was written to `{short_path(file.path)}`:",
+            of[file.path],
+            fenced=True,
+        )
+        for file, line in lines
     ]
-    carried = [Unit(text, 2 + place) for text, place in zip(earlier, places, strict=True)]
-    return CourseUnits(course, written, carried)
+    return CourseUnits(course, written, [Unit(text, 2 + next(places)) for text in earlier])
 
 
 def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
@@ -739,12 +681,10 @@ def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
     return f"- Reported (message {asked[at - 1][1]}):" if at and len(asked) > 1 else "- Reported:"
 
 
+# Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing.
 LEAST_PAIRS = 3
-"""Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing."""
-
 LEAST_LINE, LONGEST_LINE = 16, 300
-MOST_LINES = 400
-"""Of one file, the newest."""
+MOST_LINES = 400  # of one file, the newest
 
 
 def _written_lines(file: FileUse) -> list[str]:
@@ -757,9 +697,8 @@ def _written_lines(file: FileUse) -> list[str]:
             if len(row) >= LEAST_LINE:
                 last = row
                 newest.pop(row, None)
-                newest[row] = (
-                    line.rstrip() if len(line) <= LONGEST_LINE else one_line(line, LONGEST_LINE)
-                )
+                whole = len(line) <= LONGEST_LINE
+                newest[row] = line.rstrip() if whole else one_line(line, LONGEST_LINE)
             elif last and _HAS_WORD.search(row):
                 newest[last] += f"\n{line.rstrip()}"
                 last = ""
@@ -767,23 +706,20 @@ def _written_lines(file: FileUse) -> list[str]:
 
 
 _HAS_WORD = re.compile(r"[^\W\d_]{3}")
-
 LEAST_PART, LONGEST_PART = 100, 500
+# A line that Codex's application shows as a button; calls and commits say what it stands for.
 _BUTTON = re.compile(r"^::(?:git-[a-z-]+|created-thread)\{[^\n]*\}[ \t]*$", re.M)
-"""A line that Codex's application shows as a button; calls and commits say what it stands for."""
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+(?=\S)|(?<=[。！？])|\n+")
 _PREPARES = re.compile(
     r"^(?:now|let me|let's|i'll|i will|next|first|good|great|perfect|ok(?:ay)?|i need to|looking)\b",
     re.I,
 )
-
-
+# The end of a remark that says which call follows: the call says it too.
 ANNOUNCES = re.compile(
     rf"(?:^|(?<=[.!?:])[ \t]|\n){WILL}(?:[^.!?\n`]|`[^`\n]{{0,100}}`|[.!?](?=\w)){{0,200}}[:.]?\s{{0,9}}$",
     re.I,
 )
-"""The end of a remark that says which call follows: the call says it too."""
 
 
 def _parts_of(text: str) -> Iterator[str]:
@@ -816,8 +752,8 @@ DECLARED_WEIGHT, HEADING_WEIGHT, TEST_BODY_WEIGHT = 3.0, 2.0, 0.4
 """Of written lines. The summaries that models wrote in 30 recorded sessions repeat three times as much of a line that declares something as of any
 other, for its length, twice as much of a document's headings, and less than half as much of what a test does."""
 
+# Of the messages: the words of an earlier summary weigh as if they had been said there.
 EARLIER_PERCENT = 70
-"""Of the messages: the words of an earlier summary weigh as if they had been said there."""
 
 
 def _only_prepares(remark: Statement) -> bool:
@@ -827,11 +763,6 @@ def _only_prepares(remark: Statement) -> bool:
 
 
 LONGEST_REMARK = 200
-
-
-def _weight(remark: Statement, part: str, since: int) -> float:
-    whole = CLOSING_WEIGHT if remark.closing else CURRENT_WEIGHT if remark.index > since else 1.0
-    return whole * (PREPARES_WEIGHT if _PREPARES.match(part) else 1.0)
 
 
 def _written_weight(file: FileUse, line: str) -> float:
@@ -851,12 +782,10 @@ _DECLARES = re.compile(
 )
 _REMARK = re.compile(r"//|/?\*|#|--|\"\"\"")
 _TESTS = re.compile(r"test|spec", re.I)
-
+# A word; in scripts that put no blanks between words, a sign.
 _TOLD_WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{2,}")  # fmt: skip
-"""A word; in scripts that put no blanks between words, a sign."""
+# The same where there is nothing else: looking for other scripts in each text cost a tenth of a compaction.
 _ASCII_WORD = re.compile(r"[a-z0-9]{2,}")
-"""The same where there is nothing else: looking for other scripts in each text cost a tenth of a compaction."""
-
 WordPair = tuple[str, str]
 
 
@@ -870,17 +799,11 @@ _SMALL_WORDS = frozenset(
     "the and for from with that this these those are was were been has have had not but you your its it is in on of to at by as an or if be do we my me so no"
     " will can into than then there their they them what when where which who all also any only i'll let now".split()
 )
-
-CLOSED_WITH, REMARKED, WROTE, CALLED = range(4)
-"""Where two words stand side by side."""
+CLOSED_WITH, REMARKED, WROTE, CALLED = range(4)  # where two words stand side by side
 
 
 class PairWorth:
-    """What it is worth to say two words side by side: more where several authors use them, later ones and long ones.
-
-    Args:
-        end: Number of messages.
-    """
+    """What it is worth to say two words side by side: more where several authors use them, later ones and long ones; `end`: number of messages."""
 
     def __init__(self, end: int) -> None:
         self._end = end
@@ -899,36 +822,25 @@ class PairWorth:
         used = 1 + 1.5 * log1p(closing.get(pair, 0)) + log1p(remarks.get(pair, 0))
         used += 0.5 * (pair in wrote) + 0.5 * (pair in called)
         recent = (self._last.get(pair, 0) / self._end) ** AGES
-        return used * (OLD + recent) * (_letters(pair[0]) + _letters(pair[1]))
+        one, other = len(pair[0]), len(pair[1])
+        letters = (min(one, LONG_WORD) if one > 1 else SIGN) + (
+            min(other, LONG_WORD) if other > 1 else SIGN
+        )
+        return used * (OLD + recent) * letters
 
 
-def _letters(word: str) -> int:
-    return min(len(word), LONG_WORD) if len(word) > 1 else SIGN
-
-
+# How fast a pair of words loses worth with its age, and what an old one keeps.
 AGES, OLD = 4, 1 / 15
-"""How fast a pair of words loses worth with its age, and what an old one keeps."""
-
-
-MOST_COUNTED = 20_000
-"""Characters of one text whose words are counted."""
-
+MOST_COUNTED = 20_000  # characters of one text whose words are counted
+# Letters from which a word says as much as any: what is said often is short; and of a sign that stands for part of a word.
 LONG_WORD, SIGN = 12, 3
-"""Letters from which a word says as much as any: what is said often is short; and of a sign that stands for part of a word."""
+Weighed = tuple[str, float, list[WordPair]]  # a text, its weight and its words side by side
 
 
 def told_first(
-    parts: Sequence[tuple[str, float, list[WordPair]]],
-    worth: Callable[[WordPair], float],
-    elsewhere: Iterable[str] = (),
+    parts: Sequence[Weighed], worth: Callable[[WordPair], float], elsewhere: Iterable[str] = ()
 ) -> list[int]:
-    """The place of each text in the order in which they are taken: most of what is worth saying and not said yet, for its length.
-
-    Args:
-        parts: Texts, their weights and their words side by side.
-        worth: Of two words side by side.
-        elsewhere: Texts that stand elsewhere.
-    """
+    """The place of each text in the order in which they are taken: most of what is worth saying and not said yet (also not `elsewhere`), for its length."""
     covered = {pair for text in elsewhere for pair in _word_pairs(text[:MOST_COUNTED])}
     pairs = [set(words) - covered for _, _, words in parts]
     worths = {pair: worth(pair) for pair in set().union(*pairs)}
@@ -956,46 +868,37 @@ def _once(remarks: list[Statement]) -> list[Statement]:
     """Each text once, at its newest place; not those of a word or two that come again and again, or of no word that says something."""
     rows = [" ".join(remark.text.split()) for remark in remarks]
     often, newest = Counter(rows), dict(zip(rows, remarks, strict=True))
-    unique = (remark for row, remark in newest.items() if _has_pairs(row, 1 + (often[row] > 1)))
-    return sorted(unique, key=lambda remark: remark.index)
+    unique = []
+    for row, remark in newest.items():
+        least = 1 + (often[row] > 1)
+        start, _, _ = row[:60].rpartition(" ")  # which nearly always has them
+        if len(_word_pairs(start)) >= least or len(_word_pairs(row)) >= least:
+            unique.append(remark)
+    return sorted(unique, key=_index)
 
 
-def _has_pairs(row: str, least: int) -> bool:
-    start, _, _ = row[:60].rpartition(" ")  # which nearly always has them
-    return len(_word_pairs(start)) >= least or len(_word_pairs(row)) >= least
-
-
+# How a model begins a report before it says anything.
 _PREAMBLE = re.compile(
     r"^(?:\W{0,9}(?:(?:excellent|perfect|great|good)(?: [\w ]{1,40})?[.!,]|(?:now )?(?:let me|i['’]ll)\b[^.!:\n]{0,200}(?:[.!:](?=\s)|\n)|"
     r"(?:now )?i (?:now )?have (?:all|enough|everything|a (?:complete|clear|full|good|comprehensive))\b[^.!:\n]{0,200}(?:[.!:](?=\s)|\n)|"
     r"(?:here['’]?s|here is|here are|based on)\b[^.!:\n]{0,200}:(?=\s))\s{0,9}){1,4}",
     re.I,
 )
-"""How a model begins a report before it says anything."""
 
 
 def _agents(facts: Facts) -> list[Dated]:
     dated = []
+    said_at = facts.statements[-1].index if facts.statements else -1
     for age, run in enumerate(reversed(facts.agents), 1):
-        answer = _PREAMBLE.sub("", run.answer, 1) or run.answer
-        unread = run.index >= max((remark.index for remark in facts.statements[-1:]), default=-1)
-        head = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): "
-        text, short = (
-            f"{head}{inline(answer, 1_200 if unread else 300)}",
-            f"{head}{inline(answer, 300 if unread else 120)}",
-        )
-        if not run.answer:
+        if run.answer:
+            answer = _PREAMBLE.sub("", run.answer, 1) or run.answer
+            head = f"- Sub-agent “{one_line(run.what, 120)}” answered (data): "
+            most, least = (1_200, 300) if run.index >= said_at else (300, 120)
+            text, short = f"{head}{inline(answer, most)}", f"{head}{inline(answer, least)}"
+        else:
             text, short = f"- Background task: {inline(run.what, 300)}", ""
         dated.append((run.index, Unit(text, 6 + 2 * age, short=short)))
     return dated
-
-
-def _commits(facts: Facts) -> list[Dated]:
-    count = len(facts.commits)
-    return [
-        (c.index, Unit(f"- Committed {c.digest} on {c.branch}: {c.subject}", 2 + count - at))
-        for at, c in enumerate(facts.commits)
-    ]
 
 
 def _commands(facts: Facts) -> list[Dated]:
@@ -1012,14 +915,11 @@ def _commands(facts: Facts) -> list[Dated]:
     return dated
 
 
+# `git commit` said this: the commit has a line of its own.
 _COMMITTED = re.compile(r"^\[\S+(?: \([\w -]+\))? [0-9a-f]{7,40}\] ")
-"""`git commit` said this: the commit has a line of its own."""
-
 _FAILED_LINE = re.compile(
     r"^(?:FAIL|--- FAIL|E {2,}|error\b|fatal:)|\b[1-9]\d* (?:failed|errors?)\b", re.I
 )
-
-
 NOT_RUN = "refused or stopped"
 
 
@@ -1039,8 +939,8 @@ def _end(command: Command) -> str:
 
 
 STILL_OPEN = 40
+# How many of the newest of each are listed. What the user said to do is read from the user's words again: all of it that is closed must be.
 CLOSED = 12
-"""How many of the newest of each are listed. What the user said to do is read from the user's words again: all of it that is closed must be."""
 
 
 def pending(facts: Facts) -> list[Unit]:
@@ -1054,10 +954,9 @@ def pending(facts: Facts) -> list[Unit]:
     rows = sorted((t for t in facts.tasks if t.subject), key=lambda task: not task.open)
     if age := _older_than(facts, [row for row in rows if row.open]):
         units.append(Unit(age, -ESSENTIAL))
-    units.extend(
-        Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at, short=_short_row(row))
-        for at, row in enumerate(rows)
-    )
+    for at, row in enumerate(rows):
+        short = task_row(replace(row, call="", error=""), one_line(row.subject, 60))
+        units.append(Unit(task_line(row), at - ESSENTIAL if row.open else 100 + at, short=short))
     units.extend(_work_units(facts))
     if facts.plan_mode:
         units.append(
@@ -1082,8 +981,8 @@ def _in_progress(facts: Facts) -> str:
     return f"{IN_PROGRESS} message {request.number}, no report that it is done"
 
 
+# Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off.
 STALE_CHANGES = 3
-"""Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off."""
 
 
 def _older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
@@ -1117,10 +1016,6 @@ def words_by_line(facts: Facts) -> str:
 def work_line(work: WorkItem) -> str:
     """What was said to be to do, with its state."""
     return work_row(work, one_line(work.text, 300))
-
-
-def _short_row(task: Task) -> str:
-    return task_row(replace(task, call="", error=""), one_line(task.subject, 60))
 
 
 def task_line(task: Task) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from ullage._lazy import optional
 from ullage.exceptions import InvalidPolicy
 from ullage.legality.repairs import repair
 from ullage.providers import openai_chat, openai_responses
@@ -19,14 +18,10 @@ from ullage.summarizers.streams import (
     StreamingSummarizer,
     StreamReader,
     extended,
-    key_for,
 )
 
-KEYS = ("OPENAI_API_KEY",)
-
-
+# Of the main loop's answers: none of what the provider caches by.
 _LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
-"""Of the main loop's answers: none of what the provider caches by."""
 
 
 class OpenAISummarizer(StreamingSummarizer):
@@ -53,6 +48,8 @@ class OpenAISummarizer(StreamingSummarizer):
     """
 
     provider = "openai"
+    clients = ("OpenAI", "AsyncOpenAI")
+    keys = ("OPENAI_API_KEY",)
 
     def __init__(
         self,
@@ -75,18 +72,16 @@ class OpenAISummarizer(StreamingSummarizer):
             model,
             client=client,
             async_client=async_client,
+            api_key=api_key,
+            base_url=base_url,
             last_request=last_request,
             window_tokens=window_tokens,
             max_output_tokens=max_output_tokens,
             extra=extra,
         )
-        self._api, self._base_url = api, base_url
+        self._api = api
         self.form = f"openai_{api}"
         self._dialect: DialectName = dialect or ("compatible" if base_url else "openai")
-        self._key = ""
-        if client is None and async_client is None:
-            self._key = key_for(api_key, KEYS, local=bool(base_url))
-        self._sdk = optional("openai", "openai")
 
     def body(self, request: SummaryRequest) -> dict[str, Any]:
         """The arguments of `chat.completions.create` or `responses.create`."""
@@ -145,15 +140,8 @@ class OpenAISummarizer(StreamingSummarizer):
             return messages
         return list(openai_chat.to_provider(ours, dialect=self._dialect).parts["messages"])
 
-    def _new_client(self, *, asynchronous: bool) -> Any:
-        make = self._sdk.AsyncOpenAI if asynchronous else self._sdk.OpenAI
-        where = {"base_url": self._base_url} if self._base_url else {}
-        return make(api_key=self._key, max_retries=0, **where)
-
-    def _call(self, client: Any, body: Mapping[str, Any], timeout: float | None) -> Any:
-        endpoint = client.chat.completions if self._api == "chat" else client.responses
-        limits = {} if timeout is None else {"timeout": timeout}
-        return endpoint.create(**body, **limits)
+    def _endpoint(self, client: Any, body: Mapping[str, Any]) -> Any:
+        return client.chat.completions if self._api == "chat" else client.responses
 
     def _reader(self) -> StreamReader:
         return ChatReader() if self._api == "chat" else ResponseReader()
@@ -176,9 +164,8 @@ class ChatReader:
     def feed(self, event: Any) -> str | None:
         """See `StreamReader`."""
         error = getattr(event, "error", None)
-        if (
-            error
-        ):  # some compatible servers tell it in the middle of a stream, without an event name
+        # Some compatible servers report one in the middle of a stream, without an event name.
+        if error:
             raise StreamFailed(str(error), {"error": error})
         self._model = event.model or self._model
         if event.usage is not None:
@@ -247,15 +234,14 @@ class ResponseReader:
         end = self._end
         details = getattr(end, "incomplete_details", None)
         reason = str(getattr(end, "status", None) or CUT_STREAM)
+        usage = getattr(end, "usage", None)
         return SummaryReply(
             text="".join(self._texts) or "".join(self._refusal),
             finish_reason=str(getattr(details, "reason", None) or reason),
             tool_calls=tuple(self._calls),
             refused=bool(self._refusal),
             model=str(getattr(end, "model", "")),
-            usage=end.usage.model_dump(exclude_none=True)
-            if end is not None and end.usage
-            else None,
+            usage=usage.model_dump(exclude_none=True) if usage else None,
         )
 
 

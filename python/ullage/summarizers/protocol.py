@@ -69,8 +69,7 @@ def without_thinking(messages: Sequence[Item]) -> list[Item]:
 # go on waiting. Both may be in different threads.
 
 
-PROGRESS_CHARS = 500
-"""Growth between two reports: a summary of 3 000 tokens makes some 25 of them."""
+PROGRESS_CHARS = 500  # growth between two reports: a summary of 3 000 tokens makes some 25 of them
 
 
 class Stopped(Exception):
@@ -305,12 +304,10 @@ class AsyncSummarizer(Protocol):
 SummarizerFunction: TypeAlias = Callable[
     [SummaryRequest], SummaryReply | str | Awaitable[SummaryReply | str]
 ]
-
+# A writer of summaries, synchronous, asynchronous or both.
 Writer: TypeAlias = Summarizer | AsyncSummarizer
-"""A writer of summaries, synchronous, asynchronous or both."""
-
+# What a caller may pass: a summarizer, a function, or a string such as `anthropic:claude-haiku-4-5`.
 WriterLike: TypeAlias = Writer | SummarizerFunction | str
-"""What a caller may pass: a summarizer, a function, or a string such as `anthropic:claude-haiku-4-5`."""
 
 
 def is_async(summarizer: object, *, in_loop: bool) -> bool:

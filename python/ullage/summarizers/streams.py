@@ -12,21 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from ullage import _env
+from ullage._lazy import optional
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidPolicy, UllageError
 from ullage.messages import Item
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Watch
 
+# Finish reason of a stream that ended without naming one: whatever came is cut off.
 CUT_STREAM = "incomplete"
-"""Finish reason of a stream that ended without naming one: whatever came is cut off."""
-
+# After our own stall time-out, the client's: it frees a thread that nobody waits for any more.
 SDK_MARGIN_SECONDS = 5.0
-"""After our own stall time-out, the client's: it frees a thread that nobody waits for any more."""
-
+# Keyword arguments of the main loop's newest call of the SDK, or a function that returns them (or `None`).
 LastRequest: TypeAlias = Mapping[str, Any] | Callable[[], Mapping[str, Any] | None] | None
-"""Keyword arguments of the main loop's newest call of the SDK, or a function that returns them (or `None`)."""
-
-Mode: TypeAlias = Literal["shared", "plain"]
+Mode: TypeAlias = Literal["shared", "plain", "native"]
 
 
 class PrefixLost(UllageError):
@@ -36,11 +34,7 @@ class PrefixLost(UllageError):
 
 
 class StreamFailed(UllageError):
-    """A stream reported an error after it began.
-
-    Attributes:
-        body: What it said, as data.
-    """
+    """A stream reported an error after it began; `body`: what it said, as data."""
 
     code = "stream_failed"
 
@@ -62,12 +56,7 @@ class StreamReader(Protocol):
 
 
 def key_for(passed: str | None, names: Sequence[str], *, local: bool) -> str:
-    """The key of an API.
-
-    Args:
-        passed: By the caller; `None`: from the environment.
-        names: Variables to look at, in order.
-        local: A server of the caller's own, which may need none.
+    """The key of an API: the one passed, else that of the first variable that has one; a `local` server may need none.
 
     Raises:
         InvalidPolicy: There is no key; names the variable.
@@ -87,18 +76,15 @@ def row_of(model: str) -> Model | None:
 class StreamingSummarizer:
     """Base of the summarizers that stream from an SDK: one call each, without retries of the SDK's own.
 
-    Args:
-        model: Name of the model that writes.
-        client: A synchronous client of the caller's; `None`: one is made for each call.
-        async_client: An asynchronous one.
-        last_request: For mode `shared`: see `LastRequest`; `None`: that mode is not tried.
-        window_tokens: Context window; `None`: the model table's, and unknown if that has none.
-        max_output_tokens: Longest answer; `None`: likewise.
-        extra: Further parameters of every plain call, such as `temperature`.
+    Args are those of `AnthropicSummarizer`; without `last_request` mode `shared` is not tried.
     """
 
-    provider = ""
+    provider = ""  # also the package of its SDK, and the extra that brings it
+    kind = ""  # before the model in its name; empty: the provider
     form = ""  # of its requests: the name of a provider's row
+    clients = ("", "")  # classes of the SDK: the synchronous and the asynchronous one
+    keys: tuple[str, ...] = ()  # variables that may hold a key, in order
+    modes: tuple[Mode, ...] = ("plain",)
 
     def __init__(
         self,
@@ -106,6 +92,8 @@ class StreamingSummarizer:
         *,
         client: object | None = None,
         async_client: object | None = None,
+        api_key: str | None = None,
+        base_url: str = "",
         last_request: LastRequest = None,
         window_tokens: int | None = None,
         max_output_tokens: int | None = None,
@@ -115,12 +103,17 @@ class StreamingSummarizer:
             raise InvalidPolicy("model", model, "must name a model")
         row = row_of(model)
         self.model = model
-        self.name = f"{self.provider}:{model}"
+        self.name = f"{self.kind or self.provider}:{model}"
         self.window_tokens = window_tokens or (row.context_window if row else None)
         self.max_output_tokens = max_output_tokens or (row.max_output_tokens if row else None)
-        self.modes: tuple[Mode, ...] = ("plain",) if last_request is None else ("shared", "plain")
+        if last_request is not None and self.modes == ("plain",):
+            self.modes = ("shared", "plain")
         self._client, self._async_client = client, async_client
         self._last, self._extra = last_request, dict(extra or {})
+        self._base_url, self._key = base_url, ""
+        if client is None and async_client is None:
+            self._key = key_for(api_key, self.keys, local=bool(base_url))
+        self._sdk = optional(self.provider, self.provider)
 
     # ---- what a provider adds ----------------------------------------------------------------
 
@@ -132,11 +125,8 @@ class StreamingSummarizer:
         """
         raise NotImplementedError
 
-    def _new_client(self, *, asynchronous: bool) -> Any:
-        raise NotImplementedError
-
-    def _call(self, client: Any, body: Mapping[str, Any], timeout: float | None) -> Any:
-        """Sends a request; a stream, or an awaitable of one."""
+    def _endpoint(self, client: Any, body: Mapping[str, Any]) -> Any:
+        """What of a client takes this request."""
         raise NotImplementedError
 
     def _reader(self) -> StreamReader:
@@ -154,7 +144,7 @@ class StreamingSummarizer:
         watch.begin()
         with (
             self._lent(self._client, asynchronous=False) as client,
-            self._call(_once(client), body, _timeout(request)) as stream,
+            self._create(client, body, request) as stream,
         ):
             watch.begin(stream.close)
             for event in stream:
@@ -167,7 +157,7 @@ class StreamingSummarizer:
         watch.begin()
         async with (
             self._lent(self._async_client, asynchronous=True) as client,
-            await self._call(_once(client), body, _timeout(request)) as stream,
+            await self._create(client, body, request) as stream,
         ):
             watch.begin()
             async for event in stream:
@@ -176,10 +166,20 @@ class StreamingSummarizer:
 
     def _lent(self, client: Any, *, asynchronous: bool) -> Any:
         """The caller's client, which the caller closes, or a new one for this call."""
-        lent = client is not None
-        return (
-            contextlib.nullcontext(client) if lent else self._new_client(asynchronous=asynchronous)
-        )
+        if client is not None:
+            return contextlib.nullcontext(client)
+        where = {"base_url": self._base_url} if self._base_url else {}
+        make = getattr(self._sdk, self.clients[asynchronous])
+        return make(api_key=self._key, max_retries=0, **where)
+
+    def _create(self, client: Any, body: Mapping[str, Any], request: SummaryRequest) -> Any:
+        """Sends a request; a stream, or an awaitable of one."""
+        # Without retries of the client's own: the flow retries, with its own count and events.
+        if options := getattr(client, "with_options", None):
+            client = options(max_retries=0)
+        seconds = [s for s in (request.stall_seconds, request.deadline_seconds) if s is not None]
+        limits = {"timeout": min(seconds) + SDK_MARGIN_SECONDS} if seconds else {}
+        return self._endpoint(client, body).create(**body, **limits)
 
     @property
     def is_async(self) -> bool:
@@ -219,17 +219,6 @@ def _noted(gained: str | None, watch: Watch) -> None:
         watch.token(gained)
 
 
-def _timeout(request: SummaryRequest) -> float | None:
-    limits = [s for s in (request.stall_seconds, request.deadline_seconds) if s is not None]
-    return min(limits) + SDK_MARGIN_SECONDS if limits else None
-
-
-def _once(client: Any) -> Any:
-    """The client without retries of its own: the flow retries, with its own count and events."""
-    options = getattr(client, "with_options", None)
-    return options(max_retries=0) if options is not None else client
-
-
 # The main loop's last request with one message more: the provider's prompt cache covers all but the end.
 
 
@@ -241,15 +230,10 @@ def extended(
     readings: Sequence[Callable[[], Sequence[Item]]],
     prompt: Item,
 ) -> list[Item]:
-    """What was sent, what has come since, and the prompt.
+    """What was sent, what has come since, and the prompt; `readings`: the conversation in the forms in which the host may have sent it.
 
     What was sent are the very objects of the last request, so that its bytes and its cache markers
     stay; the conversation only tells what has come since.
-
-    Args:
-        sent: Messages or items of the last request.
-        readings: The conversation in the forms in which the host may have sent it.
-        prompt: The message to append.
 
     Raises:
         PrefixLost: In no reading the conversation begins with what was sent.

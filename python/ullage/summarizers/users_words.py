@@ -19,9 +19,9 @@ from ullage.facts.collector import findings
 from ullage.facts.model import UserInput
 from ullage.facts.rules import (
     CommitmentKind,
-    SearchedPatterns,
     commitments_among,
     is_talk,
+    patterns,
     rules_in,
     rules_of,
     typed_sentences,
@@ -34,49 +34,16 @@ from ullage.summarizers.budgeted_text import cost, one_line, shorten
 # Shortens a user's message at the ends of sentences, and says which messages have no content of their own.
 
 
-_SAYS_NOTHING = re.compile(
-    r"\W*(?:(?:yes|yep|yeah|y|ok|okay|sure|go|go on|go ahead|continue|proceed|do it|please|please do|thanks|thank you|thx|great|"
-    r"good|nice|perfect|cool|fine|done|next|carry on|keep going|sounds good|lgtm|right|correct|agreed|hi|hello|"
-    r"ja|weiter|mach weiter|danke|gut|oui|d'accord|merci|continue[zr]?|sí|si|vale|gracias|sigue|да|хорошо|продолжай|好|好的|继续|はい|続けて|네)"
-    r"\W*){1,3}",
-    re.IGNORECASE,
-)
-
-LOW_CONTENT_CHARS = 160
-"""Longer messages have something to say; they are shortened instead."""
-
-_TELLS = (
-    r"\d|[/\\_@#`?？؟]|\w\.\w|\w::|--\w|(?-i:[a-z][A-Z])|\n|[\"“„«]|"  # a number, a path, a name, a question, a quotation
-    r"\b(?:not?|never|none|nothing|without|don['’]?t|can['’]?t|won['’]?t|isn['’]?t|stop|wrong|instead|but|because|if|unless|error|fail\w*|"
-    r"nicht|kein\w*|nie|ohne|nunca|sin|pas|jamais|sans|não|sem|нет|не|без)\b|[不没無别莫ない]|لا|لم|नहीं|मत"
-)
-_REQUESTS = (
-    r"^\W*(?:(?:please|now|then|also|and|so|ok(?:ay)?|first|next|let['’]?s|can you|could you|would you|you (?:can|should)|we (?:need|should)|i (?:want|need|would like)|"
-    r"bitte|jetzt|por favor|ahora|s'il (?:vous|te) pla[iî]t|maintenant|пожалуйста|теперь|agora)\b[\s,]*)*"
-    r"(?:add|allow|analy[sz]e|apply|ask|build|bump|change|check|clean|compare|compute|convert|copy|create|debug|delete|deploy|describe|disable|document|draft|drop|enable|"
-    r"ensure|explain|extend|extract|find|fix|format|generate|handle|implement|improve|include|increase|inspect|install|investigate|keep|list|load|log|look|make|measure|merge|"
-    r"migrate|move|open|optimi[sz]e|parse|port|prepare|print|publish|push|put|read|rebase|reduce|refactor|release|remove|rename|replace|report|rerun|restart|return|revert|"
-    r"review|rewrite|run|save|search|send|set|show|simplify|skip|sort|split|start|store|summari[sz]e|support|swap|switch|test|translate|try|turn|undo|update|upgrade|use|"
-    r"validate|verify|wait|wire|write)\b|\b(?:let['’]?s|let us)\s+(?!see\b|go\b)\w|\bneeds?\b|\bmust\b|\bshould\b|\bwant\b|[一-龥ぁ-んァ-ン가-힣]{5,}"
-)
-"""What asks for work; in scripts without spaces, anything longer than an interjection."""
-
-_SAYS = SearchedPatterns((_TELLS, _REQUESTS))
+LOW_CONTENT_CHARS = 160  # longer messages have something to say; they are shortened instead
 
 
 def says_nothing(text: str) -> bool:
     """Whether a message only agrees, greets or thanks: `ok`, `go on`. Such messages give way first."""
-    return len(text) <= 60 and _SAYS_NOTHING.fullmatch(text) is not None
+    return len(text) <= 60 and patterns().nothing.fullmatch(text) is not None
 
 
 _RULES = frozenset(
-    (
-        CommitmentKind.PROHIBITION,
-        CommitmentKind.OBLIGATION,
-        CommitmentKind.PREFERENCE,
-        CommitmentKind.CONDITION,
-        CommitmentKind.CORRECTION,
-    )
+    map(CommitmentKind, "prohibition obligation preference condition correction".split())
 )
 
 
@@ -89,15 +56,10 @@ def binding(text: str) -> tuple[str, ...]:
 
 
 def is_low_content(text: str, rules: Sequence[str] | None = None) -> bool:
-    """Whether a message holds no rule, number, path, negation, question or request, so that it may be left out whole.
-
-    Args:
-        text: The user's words.
-        rules: The sentences that bind; `None`: they are looked for.
-    """
+    """Whether the user's words hold no rule, number, path, negation, question or request, so that they may be left out whole. `rules`: `None`: they are looked for."""
     if says_nothing(text):
         return True
-    if len(text) > LOW_CONTENT_CHARS or _SAYS.first(text) >= 0:
+    if len(text) > LOW_CONTENT_CHARS or patterns().content.first(text) >= 0:
         return False
     return not (binding(text) if rules is None else rules)
 
@@ -105,38 +67,26 @@ def is_low_content(text: str, rules: Sequence[str] | None = None) -> bool:
 # ---- shortening ----------------------------------------------------------------------------------
 
 _END = re.compile(r"(?<=[.!?])[ \t]+|(?<=[。！？])|\n+")
+# The same for ASCII: it begins with what is looked for quickly.
 _END_AT_BLANKS = re.compile(r"[ \t\n](?:(?<=\n)\n*|(?<=[.!?][ \t])[ \t]*)")
-"""The same for ASCII: it begins with what is looked for quickly."""
-MAX_UNITS = 4_000
-"""Of a text, half at each end; what is between them is one."""
-
+MAX_UNITS = 4_000  # of a text, half at each end; what is between them is one
+# Tokens of a sentence up to which it is kept or left out whole; a longer one is mostly no sentence.
 LONGEST_WHOLE = 80
-"""Tokens of a sentence up to which it is kept or left out whole; a longer one is mostly no sentence."""
-
 Span = tuple[int, int]
 
 
 def trimmed(text: str, tokens: int, rules: Sequence[str] | None = None) -> str:
-    """The sentences of a text that matter most, whole and in order, with marks for what is missing between them.
+    """The sentences of the user's words that matter most, whole and in order, with marks for what is missing between them: about so many UTF-8 bytes / 4.
 
-    Rules come first, then typed sentences with a number, a path, a negation or a request, then
-    the first and the last one, then the others from the beginning. A text of one very long piece, without a rule, is cut in the middle.
-
-    Args:
-        text: The user's words.
-        tokens: About how much may stay, in UTF-8 bytes / 4.
-        rules: The sentences that bind, the weightiest first; `None`: they are looked for.
+    Rules come first (the weightiest is the first of `rules`; `None`: they are looked for), then typed sentences with a number, a path,
+    a negation or a request, then the first and the last one, then the others from the beginning. A text of one very long piece, without
+    a rule, is cut in the middle.
     """
     return text if cost(text) <= tokens else Sentences(text, rules).trimmed(tokens)
 
 
 class Sentences:
-    """A text of the user with its sentences; what is asked about it is worked out once.
-
-    Args:
-        text: The user's words.
-        rules: The sentences that bind, the weightiest first; `None`: they are looked for.
-    """
+    """A text of the user with its sentences; what is asked about it is worked out once. `rules`: as for `trimmed`."""
 
     def __init__(self, text: str, rules: Sequence[str] | None = None) -> None:
         self.text = text
@@ -192,11 +142,7 @@ class Sentences:
 
 
 class ReadTexts(dict[str, Sentences]):
-    """Texts that are asked about several times.
-
-    Args:
-        word_counts: Of the conversation.
-    """
+    """Texts of a conversation that are asked about several times."""
 
     def __init__(self, word_counts: WordCounts) -> None:
         super().__init__()
@@ -207,8 +153,7 @@ class ReadTexts(dict[str, Sentences]):
         return sentences
 
 
-LEAST_TRIMMED = 40
-"""Tokens of a text that is not worth cutting."""
+LEAST_TRIMMED = 40  # tokens of a text that is not worth cutting
 
 
 def _units(text: str, rules: Sequence[str]) -> list[Span]:
@@ -228,8 +173,8 @@ def _units(text: str, rules: Sequence[str]) -> list[Span]:
     return [span for span in spans if _LEFT_OUT.sub("", text[slice(*span)]).strip()]
 
 
+# A mark of an earlier compaction; the next one adds to it.
 _LEFT_OUT = re.compile(r"\[… (\d{1,9}) characters left out …\]")
-"""A mark of an earlier compaction; the next one adds to it."""
 
 
 def _ranks(text: str, spans: Sequence[Span], rules: Sequence[str]) -> list[int]:
@@ -238,14 +183,14 @@ def _ranks(text: str, spans: Sequence[Span], rules: Sequence[str]) -> list[int]:
     ranks, seen = [], set()
     for at, (first, last) in enumerate(spans):
         unit = text[first:last].strip()
-        again, matters = unit in seen, unit in typed and _matters(_LEFT_OUT.sub("", unit))
+        again = unit in seen
         seen.add(unit)
         held = next((n for n, rule in enumerate(rules) if rule in unit), None)
         if held is not None:
             ranks.append(held - _FIRST)
         elif again:
             ranks.append(_FIRST)
-        elif matters:
+        elif unit in typed and _matters(_LEFT_OUT.sub("", unit)):
             ranks.append(0 if at == 0 else 1)
         else:
             ranks.append(2 if at in (0, len(spans) - 1) else 3 + at)
@@ -256,7 +201,7 @@ _FIRST = 1 << 20
 
 
 def _matters(unit: str) -> bool:
-    return _SAYS.first(unit) >= 0 or any(findings(unit))
+    return patterns().content.first(unit) >= 0 or any(findings(unit))
 
 
 def _chosen(costs: Sequence[int], ranks: Sequence[int], tokens: int) -> set[int]:
@@ -273,8 +218,7 @@ def _chosen(costs: Sequence[int], ranks: Sequence[int], tokens: int) -> set[int]
     return chosen
 
 
-_MARK = 9
-"""Tokens of a mark for what is missing."""
+_MARK = 9  # tokens of a mark for what is missing
 
 
 def _joined(text: str, spans: Sequence[Span]) -> str:
@@ -290,22 +234,15 @@ def _joined(text: str, spans: Sequence[Span]) -> str:
     return ("\n" if "\n" in text else " ").join(part for part in parts if part)
 
 
+# Tokens of one message that belong to what is set aside for the user; the rest competes with the other sections.
 ESSENTIAL_TOKENS = 300
-"""Tokens of one message that belong to what is set aside for the user; the rest competes with the other sections."""
-
-LEAST_TOKENS = 15
-"""Of a message that is shortened; its rules may need more."""
-
+LEAST_TOKENS = 15  # of a message that is shortened; its rules may need more
+# So short a message gives way after longer ones were shortened: little is won by it.
 SHORT_TOKENS = 8
-"""So short a message gives way after longer ones were shortened: little is won by it."""
-
-
+# Of a question that stands with its answer, and of one with a list of what is meant.
 QUESTION_CHARS, LIST_CHARS = 200, 320
-"""Of a question that stands with its answer, and of one with a list of what is meant."""
-
-
+# Characters of a message which, if a value in it is replaced, is replaced as a whole.
 SAYS_ONE_THING = 100
-"""Characters of a message which, if a value in it is replaced, is replaced as a whole."""
 
 
 @dataclass(eq=False)
@@ -322,15 +259,25 @@ class _Row:
     corrects: tuple[str, ...] = ()  # its sentences that replace a value of an older message
 
     def written(self) -> str:
-        return user_message(self.number, self.text, self._about())
+        """Its row, with what it answers, how often it was said and what replaces it."""
+        about = [self._context()] if self.asked or self.entry.kind is Kind.FEEDBACK else []
+        if self.times > 1:
+            about.append(f"({self.times} times)")
+        if self.entry.corrected:
+            about.append(self._replaced())
+        return user_message(self.number, self.text, " ".join(filter(None, about)))
 
-    def _about(self) -> str:
-        often = f"({self.times} times)" if self.times > 1 else ""
-        return " ".join(filter(None, (self._context(), often, self._replaced())))
+    def _context(self) -> str:
+        if self.entry.kind is Kind.FEEDBACK:
+            return "(refusing a tool call)"
+        if not self.entry.question:
+            return ""
+        chars = LIST_CHARS if "\n" in self.entry.question else QUESTION_CHARS
+        question = one_line(self.entry.question, chars).replace("”", "'")
+        word = "asked" if asks(self.entry.question) else "proposed"
+        return f"({word}: “{question}”)" if question else ""
 
     def _replaced(self) -> str:
-        if not self.entry.corrected:
-            return ""
         by = self.entry.corrected_by
         words = one_line(self.entry.corrected, 160).replace("”", "'")
         quote = f": “{words}”" if self.quoted or not by else ""
@@ -338,14 +285,6 @@ class _Row:
         # Of a long message the rest still holds.
         what = f"“{value}” " if value and len(self.entry.text) > SAYS_ONE_THING else ""
         return f"({what}replaced by {f'message {by}' if by else 'a later message'}{quote})"
-
-    def _context(self) -> str:
-        if self.entry.kind is Kind.FEEDBACK:
-            return "(refusing a tool call)"
-        chars = LIST_CHARS if "\n" in self.entry.question else QUESTION_CHARS
-        question = one_line(self.entry.question, chars).replace("”", "'") if self.asked else ""
-        word = "asked" if asks(self.entry.question) else "proposed"
-        return f"({word}: “{question}”)" if question else ""
 
     @cached_property
     def low(self) -> bool:
@@ -398,11 +337,11 @@ def user_messages(
     *,
     newest_here: bool = True,
 ) -> str:
-    """Every message of the user, verbatim as far as they fit.
+    """Every message of the user (oldest first), verbatim as far as they fit into tokens of UTF-8 bytes / 4.
 
     Args:
-        inputs: The messages, oldest first.
-        tokens: The cap, in UTF-8 bytes / 4.
+        inputs: The messages.
+        tokens: The cap.
         focus: Words in lower case: a message that holds one gives way after those that do not.
         texts: Texts as far as they were read; `None`: none were.
         newest_here: The last of them is the newest of all, which gives way last.
@@ -418,6 +357,14 @@ def user_messages(
     missing = _missing(shown, rows[-1].number if rows else 0)
     lines = [row.written() for row in shown]
     return "\n".join([_named(missing, tokens), *lines] if missing and shown else lines)
+
+
+def whole_tokens(entry: UserInput) -> int:
+    """What `user_messages` needs for one message alone, whole, with the note that names those before it."""
+    number = entry.number or 1
+    row = _Row(number, entry, entry.text, quoted=entry.corrected_by != number)
+    note = f"{_named([(1, number - 1)], 1 << 40)}\n" if number > 1 else ""
+    return cost(f"{note}{row.written()}")
 
 
 def _rows(inputs: Sequence[UserInput], texts: ReadTexts | None) -> list[_Row]:
@@ -440,8 +387,8 @@ def _missing(shown: Sequence[_Row], last: int) -> list[Span]:
     return [(before + 1, number - 1) for before, number in gaps if number - before > 1]
 
 
+# Runs of numbers that are named; the newest, where there are more, or where the room is too small.
 MOST_NAMED, TOKENS_FOR_A_SPAN, NAMED_PART = 6, 40, 10
-"""Runs of numbers that are named; the newest, where there are more, or where the room is too small."""
 
 
 def _named(spans: list[Span], tokens: int) -> str:
@@ -484,8 +431,8 @@ def newest_tokens(inputs: Sequence[UserInput]) -> int:
     return words_need(inputs[-1:]).newest + 1 + _NOTE * (len(inputs) > 1)
 
 
+# Tokens of the line that names the messages that are missing, and where it only counts them.
 _NOTE, SHORT_NOTE = 16, 8
-"""Tokens of the line that names the messages that are missing, and where it only counts them."""
 
 
 class _Fit:
@@ -551,8 +498,8 @@ class _Fit:
     def _fill(self, rows: list[_Row]) -> None:
         """Those that say most stand again where there is room after all."""
         for row in rows:
-            told_elsewhere = row.shown or not row.times or row.entry.corrected
-            if told_elsewhere or says_nothing(row.entry.text):
+            stands = row.shown or not row.times or row.entry.corrected
+            if stands or says_nothing(row.entry.text):
                 continue
             row.shown = True
             self._weigh(row)
@@ -561,49 +508,52 @@ class _Fit:
                 self._weigh(row)
 
     def _once(self) -> None:
-        """All but the newest of equal messages go, even where some of them would have room."""
-        for row in _told_again(self._rows) if self._over > 0 else ():
-            row.shown, row.times = False, 0
-            self._standing -= 1
-            self._weigh(row)
+        """All but the newest of equal messages go, even where some of them would have room; that one then says how often they were said."""
+        if self._over <= 0:
+            return
+        newest: dict[tuple[str, str], _Row] = {}
+        for row in reversed(self._rows):
+            if row.shown:
+                said = (row.entry.question, " ".join(row.entry.text.split()))
+                same = newest.setdefault(said, row)
+                if same is not row:
+                    same.times += 1
+                    row.shown, row.times = False, 0
+                    self._standing -= 1
+                    self._weigh(row)
         for row in self._rows:
             if row.times > 1:
                 self._weigh(row)
 
     def _without_rules(self, rows: list[_Row]) -> list[_Row]:
         correcting = self._correcting()
-        return [row for row in rows if not self._binds(row) and row.number not in correcting]
-
-    def _binds(self, row: _Row) -> bool:
-        return row.strict and self._is_meant(row)
+        return [
+            row
+            for row in rows
+            if row.number not in correcting and not (row.strict and self._is_meant(row))
+        ]
 
     def _is_meant(self, row: _Row) -> bool:
         """Whether a message has a rule, and not only as the form of small talk."""
-        text = row.entry.text
-        common = self._word_counts.are_common(text) or is_talk(text, self._word_counts)
-        return bool(row.rules) and not common
+        text, counts = row.entry.text, self._word_counts
+        return bool(row.rules) and not counts.are_common(text) and not is_talk(text, counts)
 
     def _by_content(self, rows: list[_Row]) -> list[_Row]:
         """The rows that say least for their length first."""
-        worth = [self._worth(row) for row in rows]
-        weak = [row.low and self._word_counts.names_nothing(row.entry.text) for row in rows]
-        order = sorted(
-            range(len(rows)),
-            key=lambda at: (self._wanted(rows[at])[0], not weak[at], worth[at], at),
-        )
-        return [rows[at] for at in order]
+
+        def key(row: _Row) -> tuple[bool, bool, float]:
+            weak = row.low and self._word_counts.names_nothing(row.entry.text)
+            return self._wanted(row)[0], not weak, self._worth(row)
+
+        return sorted(rows, key=key)
 
     def _worth(self, row: _Row) -> float:
-        words = row.entry.text
+        text = row.entry.text
         weight = RULE_WEIGHT if self._is_meant(row) else 1
         first, last = self._rows[0].number, self._rows[-1].number
         age = (row.number - first) / max(last - first, 1)
-        return (
-            self._word_counts.worth(words)
-            / (cost(words) + ROW_TOKENS)
-            * weight
-            * (1 + NEWEST * age)
-        )
+        said = self._word_counts.worth(text) / (cost(text) + ROW_TOKENS)
+        return said * weight * (1 + NEWEST * age)
 
     def _until_fits(self, rows: list[_Row], give_up: Callable[[_Row], None]) -> None:
         for row in rows:
@@ -680,26 +630,7 @@ class _Fit:
 
 
 TRIES = 5
-
-KEPT_TOKENS = 60
-"""To which messages are shortened before whole ones give way."""
-
-
-def _told_again(rows: Sequence[_Row]) -> list[_Row]:
-    """The rows whose words a newer one repeats, which then says how often they were said."""
-    newest: dict[tuple[str, str], _Row] = {}
-    again = []
-    for row in [row for row in reversed(rows) if row.shown]:
-        same = newest.setdefault((row.entry.question, " ".join(row.entry.text.split())), row)
-        if same is not row:
-            again.append(row)
-            same.times += 1
-    return again[::-1]
-
-
-ROW_TOKENS = 4
-"""Of the number before a message."""
-NEWEST = 0.25
-"""How much more the newest message is worth than the oldest."""
-RULE_WEIGHT = 1.5
-"""Of a message that may be meant as a rule."""
+KEPT_TOKENS = 60  # to which messages are shortened before whole ones give way
+ROW_TOKENS = 4  # of the number before a message
+NEWEST = 0.25  # how much more the newest message is worth than the oldest
+RULE_WEIGHT = 1.5  # of a message that may be meant as a rule
