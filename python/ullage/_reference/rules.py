@@ -6,10 +6,11 @@ edit only what comes after the edit is read again. Rules are named in `ullage.va
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
-from typing import Any, NamedTuple, Protocol
+from operator import attrgetter
+from typing import Any, Protocol, Self, TypeAlias, cast
 
 from ullage._engine.digests import (
     BlockDigest,
@@ -143,6 +144,11 @@ def _expect(name: str, value: Any, good: bool, limit: str) -> Any:
 SHOWN_CHARS = 64
 
 
+At: TypeAlias = tuple[int, int]
+"""A message and a block in it."""
+REQUEST: At = (-1, -1)
+
+
 class Findings:
     """Violations in the order of reading, with the logs that grow with the conversation.
 
@@ -154,27 +160,23 @@ class Findings:
         self.at = 0
         self.skip = frozenset(skip)
         self.violations: list[tuple[int, Violation]] = []
-        self.calls: dict[
-            int, int
-        ] = {}  # string index of a tool use id -> the message it was seen in
+        self.calls: set[int] = set()  # string indices of tool use ids
         self.call_log: list[tuple[int, int]] = []
-        self.large: list[tuple[int, int]] = []  # images over the side limit of many-image requests
+        self.large: list[tuple[int, At]] = []  # images over the side limit of many-image requests
 
-    def error(self, rule: str, message: int, block: int, detail: str) -> None:
-        self._note(Violation(rule, "error", message, block, detail))
+    def error(self, rule: str, at: At, detail: str) -> None:
+        self.note(rule, True, at, detail)
 
-    def warning(self, rule: str, message: int, block: int, detail: str) -> None:
-        self._note(Violation(rule, "warning", message, block, detail))
-
-    def _note(self, violation: Violation) -> None:
-        if violation.rule not in self.skip:
+    def note(self, rule: str, error: bool, at: At, detail: str) -> None:
+        if rule not in self.skip:
+            violation = Violation(rule, "error" if error else "warning", *at, detail)
             self.violations.append((self.at, violation))
 
     def first_call(self, tool_id: int) -> bool:
         """Notes a tool use id; False if it was there before."""
         if tool_id in self.calls:
             return False
-        self.calls[tool_id] = self.at
+        self.calls.add(tool_id)
         self.call_log.append((self.at, tool_id))
         return True
 
@@ -183,7 +185,7 @@ class Findings:
         while self.violations and self.violations[-1][0] >= index:
             self.violations.pop()
         while self.call_log and self.call_log[-1][0] >= index:
-            del self.calls[self.call_log.pop()[1]]
+            self.calls.discard(self.call_log.pop()[1])
         while self.large and self.large[-1][0] >= index:
             self.large.pop()
 
@@ -210,15 +212,41 @@ class LedgerLike(Protocol):
     def changed_since(self, version: int) -> int: ...
 
 
-class View(NamedTuple):
+@dataclass(slots=True)
+class View:
     """A message's digest, its blocks, and the ledger for its strings."""
 
+    index: int
     message: MessageDigest
     blocks: list[BlockDigest]
     ledger: LedgerLike
 
     def string(self, ref: int) -> str:
         return self.ledger.string(ref)
+
+    def short(self, ref: int) -> str:
+        return short(self.ledger.string(ref))
+
+    def whole(self) -> At:
+        """The message as a whole."""
+        return self.index, -1
+
+    def each(self) -> Iterator[tuple[At, BlockDigest]]:
+        """Blocks with their places."""
+        return (((self.index, at), block) for at, block in enumerate(self.blocks))
+
+
+class State:
+    """State of rules after the messages read so far; copies are checkpoints."""
+
+    __slots__ = ()
+
+    def copy(self) -> Self:
+        """One that goes its own way: what it holds is copied too."""
+        state: Any = self
+        held = {field.name: getattr(self, field.name) for field in fields(state)}
+        tables = {name: value.copy() for name, value in held.items() if hasattr(value, "copy")}
+        return cast("Self", replace(state, **tables))
 
 
 # Client tools: every call answered once, at once and first (A05 to A08).
@@ -228,7 +256,7 @@ UNNAMED = 0  # string index of "no id"
 
 
 @dataclass(slots=True)
-class Pairing:
+class Pairing(State):
     """State of the tool loop. A turn is a run of messages of one role: the API merges them.
 
     A system message between call and result is placement's business (A12): it neither closes
@@ -236,83 +264,67 @@ class Pairing:
     """
 
     role: int = Role.NONE
-    awaiting: dict[int, tuple[int, int]] = field(default_factory=dict)  # id -> where the call is
+    awaiting: dict[int, At] = field(default_factory=dict)  # id -> where the call is
     answered: set[int] = field(default_factory=set)
     other: bool = False  # the user turn has a block that is no result
 
-    def copy(self) -> Pairing:
-        return replace(self, awaiting=self.awaiting.copy(), answered=self.answered.copy())
+    def feed(self, view: View, out: Findings) -> None:
+        if view.message.role == Role.ASSISTANT:
+            self._assistant(view, out)
+        elif view.message.role == Role.USER:
+            self._user(view, out)
 
-    def feed(self, index: int, role: int, view: View, out: Findings) -> None:
-        if role == Role.ASSISTANT:
-            self._assistant(index, view, out)
-        elif role == Role.USER:
-            self._user(index, view, out)
-
-    def _assistant(self, index: int, view: View, out: Findings) -> None:
+    def _assistant(self, view: View, out: Findings) -> None:
         if self.role != Role.ASSISTANT:
             self.report_unanswered(view, out)
             self.awaiting.clear()
             self.answered.clear()
             self.role = Role.ASSISTANT
-        for position, block in enumerate(view.blocks):
+        for at, block in view.each():
             if block.kind == BlockKind.TOOL_USE:
-                self._call(index, position, block, view, out)
+                self._call(at, block, view, out)
 
-    def _call(
-        self, index: int, position: int, block: BlockDigest, view: View, out: Findings
-    ) -> None:
+    def _call(self, at: At, block: BlockDigest, view: View, out: Findings) -> None:
         if block.flags & BlockFlag.INPUT_NOT_OBJECT:
-            out.error("A08", index, position, "tool use input is not an object")
+            out.error("A08", at, "tool use input is not an object")
         if block.id == UNNAMED or block.flags & BlockFlag.MISSING_ID:
-            out.error("A08", index, position, "tool use without an id")
+            out.error("A08", at, "tool use without an id")
             return
-        name = short(view.string(block.id))
+        name = view.short(block.id)
         if block.flags & BlockFlag.BAD_ID:
-            out.error(
-                "A08",
-                index,
-                position,
-                f"tool use id {name} has characters other than A-Z a-z 0-9 _ -",
-            )
+            out.error("A08", at, f"tool use id {name} has characters other than A-Z a-z 0-9 _ -")
         if not out.first_call(block.id):
-            out.error("A08", index, position, f"tool use id {name} is there twice")
-        self.awaiting[block.id] = (index, position)
+            out.error("A08", at, f"tool use id {name} is there twice")
+        self.awaiting[block.id] = at
 
-    def _user(self, index: int, view: View, out: Findings) -> None:
+    def _user(self, view: View, out: Findings) -> None:
         if self.role != Role.USER:
             self.other = False
             self.role = Role.USER
-        for position, block in enumerate(view.blocks):
+        for at, block in view.each():
             if block.kind == BlockKind.TOOL_RESULT:
-                self._result(index, position, block, view, out)
+                self._result(at, block, view, out)
             else:
                 self.other = True
 
-    def _result(
-        self, index: int, position: int, block: BlockDigest, view: View, out: Findings
-    ) -> None:
-        name = short(view.string(block.id))
+    def _result(self, at: At, block: BlockDigest, view: View, out: Findings) -> None:
+        name = view.short(block.id)
         if self.awaiting.pop(block.id, None) is not None:
             self.answered.add(block.id)
             if self.other:
-                out.error("A07", index, position, f"result of {name} comes after other content")
+                out.error("A07", at, f"result of {name} comes after other content")
         elif block.id in self.answered:
-            out.error("A05", index, position, f"tool use {name} has more than one result")
+            out.error("A05", at, f"tool use {name} has more than one result")
         elif block.id == UNNAMED:
-            out.error("A06", index, position, "tool result without a tool_use_id")
+            out.error("A06", at, "tool result without a tool_use_id")
         else:
-            out.error(
-                "A06", index, position, f"no tool use {name} in the assistant turn just before"
-            )
+            out.error("A06", at, f"no tool use {name} in the assistant turn just before")
 
     def report_unanswered(self, view: View, out: Findings) -> None:
         """The loop ends here: what is still open stays without a result."""
-        for tool_id, (message, position) in self.awaiting.items():
-            name = short(view.string(tool_id))
-            out.error(
-                "A05", message, position, f"tool use {name} has no result in the next message"
-            )
+        for tool_id, at in self.awaiting.items():
+            name = view.short(tool_id)
+            out.error("A05", at, f"tool use {name} has no result in the next message")
 
 
 # Who may speak where (A01, A11, A12, A29).
@@ -322,7 +334,7 @@ MAX_MESSAGES = 100_000  # A01
 
 
 @dataclass(slots=True)
-class Placement:
+class Placement(State):
     """The last turn that counts, and the system message that waits for what follows it."""
 
     messages: int = 0
@@ -334,23 +346,21 @@ class Placement:
     uneven: int = -1  # first place where roles do not alternate
     uneven_places: int = 0
 
-    def copy(self) -> Placement:
-        return replace(self)
-
-    def feed(self, index: int, role: int, view: View, facts: Facts, out: Findings) -> None:
+    def feed(self, view: View, facts: Facts, out: Findings) -> None:
         self.messages += 1
+        role = view.message.role
         if view.message.flags & MessageFlag.OPENAI_CHAT and role != Role.TOOL:
-            out.error("A01", index, -1, "message of the chat form")
+            out.error("A01", view.whole(), "message of the chat form")
         if role == Role.SYSTEM:
-            self._system(index, view, facts, out)
+            self._system(view, facts, out)
             return
         if role not in (Role.USER, Role.ASSISTANT):
-            out.error("A01", index, -1, "role is not user, assistant or system")
+            out.error("A01", view.whole(), "role is not user, assistant or system")
             return
         if self.system >= 0 and role == Role.USER:
-            out.error("A12", self.system, -1, "system message is followed by a user message")
-        self._alternation(index, role)
-        self.role, self.system, self.last = role, -1, index
+            out.error("A12", (self.system, -1), "system message is followed by a user message")
+        self._alternation(view.index, role)
+        self.role, self.system, self.last = role, -1, view.index
         last = view.blocks[-1] if view.blocks else None
         self.after_server_result = last is not None and last.kind == BlockKind.SERVER_TOOL_RESULT
         self.trailing_space = last is not None and bool(last.flags & BlockFlag.TRAILING_SPACE)
@@ -361,46 +371,40 @@ class Placement:
             self.uneven = index if self.uneven < 0 else self.uneven
             self.uneven_places += 1
 
-    def _system(self, index: int, view: View, facts: Facts, out: Findings) -> None:
+    def _system(self, view: View, facts: Facts, out: Findings) -> None:
         flags = view.message.flags
         empty = bool(flags & MessageFlag.EMPTY_CONTENT)
         if flags & MessageFlag.OUTPUT_CONFIG and empty:
             return  # sets the effort only: may stand anywhere
         if empty:
-            out.error("A12", index, -1, "system message with neither content nor output_config")
+            out.error("A12", view.whole(), "system message with neither content nor output_config")
         elif not facts.mid_system_ok:
-            out.error(
-                "A12", index, -1, "the model takes no system messages inside the conversation"
-            )
+            detail = "the model takes no system messages inside the conversation"
+            out.error("A12", view.whole(), detail)
         elif self.system < 0 and self.role == Role.NONE:
-            out.error("A12", index, -1, "system message is first")
+            out.error("A12", view.whole(), "system message is first")
         elif self.system < 0 and self.role == Role.ASSISTANT and not self.after_server_result:
-            out.error("A12", index, -1, "system message follows an assistant message")
-        self.system = index if self.system < 0 else self.system
+            out.error("A12", view.whole(), "system message follows an assistant message")
+        self.system = view.index if self.system < 0 else self.system
 
     def finish(self, facts: Facts, out: Findings) -> None:
         if self.messages == 0:
-            out.error("A01", -1, -1, "there is no message")
+            out.error("A01", REQUEST, "there is no message")
         if self.messages > MAX_MESSAGES:
-            out.error("A01", -1, -1, f"{self.messages} messages, the limit is {MAX_MESSAGES}")
+            out.error("A01", REQUEST, f"{self.messages} messages, the limit is {MAX_MESSAGES}")
         if self.role == Role.ASSISTANT and self.system < 0:
             self._last_word(facts, out)
         if self.uneven >= 0:
-            report = out.error if facts.alternation else out.warning
-            report(
-                "A29",
-                self.uneven,
-                -1,
-                f"roles do not alternate from user in {self.uneven_places} places",
-            )
+            detail = f"roles do not alternate from user in {self.uneven_places} places"
+            out.note("A29", facts.alternation, (self.uneven, -1), detail)
 
     def _last_word(self, facts: Facts, out: Findings) -> None:
         if facts.resume in ("pause_turn", "compaction"):
             return
         if not facts.prefill_ok:
-            out.error("A11", self.last, -1, "the last message is an assistant message")
+            out.error("A11", (self.last, -1), "the last message is an assistant message")
         elif self.trailing_space:
-            out.error("A11", self.last, -1, "the last assistant message ends in white space")
+            out.error("A11", (self.last, -1), "the last assistant message ends in white space")
 
 
 # What each message and block must be by itself (A02 to A04, A13, A19, A20, A32).
@@ -439,113 +443,85 @@ _ALLOWED: tuple[tuple[BlockKind, ...], ...] = (USER_KINDS, ASSISTANT_KINDS, SYST
 # A digest names the type of such a block only if it is not the kind's own.
 OWN_TYPES = (BlockKind.TEXT, BlockKind.IMAGE, BlockKind.DOCUMENT)
 ROLE_NAMES = ("user", "assistant", "system")
-KIND_NAMES = (
-    "text",
-    "tool_use",
-    "tool_result",
-    "thinking",
-    "redacted_thinking",
-    "image",
-    "document",
-    "server_tool_use",
-    "server tool result",
-    "search_result",
-    "container_upload",
-    "compaction",
-    "fallback",
-    "tool change",
-    "unknown",
-)
+_SPOKEN = {BlockKind.SERVER_TOOL_RESULT: "server tool result", BlockKind.TOOL_CHANGE: "tool change"}
+KIND_NAMES = tuple(_SPOKEN.get(kind, kind.name.lower()) for kind in BlockKind)
 
 
 @dataclass(slots=True)
-class Blocks:
+class Blocks(State):
     """Checks one message at a time; only emptiness of the last one depends on what follows."""
 
     held: int = -1  # an empty assistant message, legal as the last one where prefill is
 
-    def copy(self) -> Blocks:
-        return replace(self)
-
-    def feed(self, index: int, role: int, view: View, facts: Facts, out: Findings) -> None:
-        self.release(out)
-        self._content(index, role, view, out)
+    def feed(self, view: View, facts: Facts, out: Findings) -> None:
+        if self.held >= 0:  # it was not the last: its emptiness counts
+            out.error("A02", (self.held, -1), EMPTY)
+            self.held = -1
+        self._content(view, out)
         flags = view.message.flags
         if flags & MessageFlag.UNKNOWN_KEYS:
-            out.error("A04", index, -1, "message has keys that the API does not know")
-        for position, block in enumerate(view.blocks):
-            _block(index, position, role, block, view, facts, out)
-
-    def release(self, out: Findings) -> None:
-        """The held message was not the last: its emptiness counts."""
-        if self.held >= 0:
-            out.error("A02", self.held, -1, EMPTY)
-            self.held = -1
+            out.error("A04", view.whole(), "message has keys that the API does not know")
+        for at, block in view.each():
+            _block(at, block, view, facts, out)
 
     def finish(self, facts: Facts, out: Findings) -> None:
         if self.held >= 0 and not facts.prefill_ok:
-            out.error("A02", self.held, -1, EMPTY)
+            out.error("A02", (self.held, -1), EMPTY)
 
-    def _content(self, index: int, role: int, view: View, out: Findings) -> None:
-        flags = view.message.flags
+    def _content(self, view: View, out: Findings) -> None:
+        role, flags = view.message.role, view.message.flags
         if flags & MessageFlag.BAD_CONTENT:
-            out.error("A02", index, -1, "content is neither a string nor a list")
+            out.error("A02", view.whole(), "content is neither a string nor a list")
         elif flags & (MessageFlag.EMPTY_CONTENT | MessageFlag.BLANK_CONTENT):
             if role == Role.ASSISTANT:
-                self.held = index
+                self.held = view.index
             elif role != Role.SYSTEM or flags & MessageFlag.BLANK_CONTENT:
-                out.error("A02", index, -1, EMPTY)
+                out.error("A02", view.whole(), EMPTY)
 
 
-def _block(
-    index: int, at: int, role: int, block: BlockDigest, view: View, facts: Facts, out: Findings
-) -> None:
+def _block(at: At, block: BlockDigest, view: View, facts: Facts, out: Findings) -> None:
     kind, flags = block.kind, block.flags
     string = bool(view.message.flags & MessageFlag.STRING_CONTENT)
     if flags & BlockFlag.NOT_A_BLOCK:
-        out.error("A03", index, at, "not a content block")
+        out.error("A03", at, "not a content block")
         return
     if kind == BlockKind.TEXT and flags & BLANK and not string:
-        out.error("A02", index, at, "text is blank")
+        out.error("A02", at, "text is blank")
     if flags & BlockFlag.NESTED_BLANK:
-        out.error("A02", index, at, f"text inside a {KIND_NAMES[kind]} block is blank")
-    _kind(index, at, role, block, view, out)
+        out.error("A02", at, f"text inside a {KIND_NAMES[kind]} block is blank")
+    _kind(at, block, view, out)
     if flags & BlockFlag.UNKNOWN_KEYS:
-        out.error("A04", index, at, f"{KIND_NAMES[kind]} block has keys that the API does not know")
+        out.error("A04", at, f"{KIND_NAMES[kind]} block has keys that the API does not know")
     if kind in THOUGHTS and not flags & BlockFlag.HAS_SIGNATURE:
-        out.error("A13", index, at, f"{KIND_NAMES[kind]} block without its signature or data")
+        out.error("A13", at, f"{KIND_NAMES[kind]} block without its signature or data")
     if flags & MARKED and (kind in THOUGHTS or (kind == BlockKind.TEXT and flags & BLANK)):
-        out.error("A19", index, at, "cache_control on thinking or on blank text")
+        out.error("A19", at, "cache_control on thinking or on blank text")
     if flags & (BlockFlag.CACHE_BAD | BlockFlag.CACHE_EDIT):
-        out.error(
-            "A32", index, at, "cache_control or cache edit of a form that the API does not take"
-        )
+        out.error("A32", at, "cache_control or cache edit of a form that the API does not take")
     if facts.version >= STRICT_VERSION:
-        _strict(index, at, role, block, out)
+        _strict(at, view.message.role, block, out)
 
 
-def _kind(index: int, at: int, role: int, block: BlockDigest, view: View, out: Findings) -> None:
-    kind = block.kind
+def _kind(at: At, block: BlockDigest, view: View, out: Findings) -> None:
+    role, kind = view.message.role, block.kind
     if kind in OWN_TYPES and block.name:
-        name = short(view.string(block.name))
-        out.error("A03", index, at, f"{name} is a block type of another API")
+        name = view.short(block.name)
+        out.error("A03", at, f"{name} is a block type of another API")
     elif kind == BlockKind.UNKNOWN:
         name = view.string(block.name)
         if name not in PASSIVE_TYPES and not block.flags & BlockFlag.CACHE_EDIT:
-            out.error("A03", index, at, f"block type {short(name)} is unknown to the API")
+            out.error("A03", at, f"block type {short(name)} is unknown to the API")
     elif role <= Role.SYSTEM and kind not in _ALLOWED[role]:
-        out.error(
-            "A03", index, at, f"{KIND_NAMES[kind]} block in a message of the {ROLE_NAMES[role]}"
-        )
+        out.error("A03", at, f"{KIND_NAMES[kind]} block in a message of the {ROLE_NAMES[role]}")
     if block.flags & BlockFlag.BAD_NESTED:
-        out.error("A03", index, at, "tool result holds what it may not")
+        out.error("A03", at, "tool result holds what it may not")
 
 
-def _strict(index: int, at: int, role: int, block: BlockDigest, out: Findings) -> None:
+def _strict(at: At, role: int, block: BlockDigest, out: Findings) -> None:
     if role == Role.ASSISTANT and block.kind == BlockKind.DOCUMENT:
-        out.error("A20", index, at, "document block in an assistant message")
+        out.error("A20", at, "document block in an assistant message")
     if role == Role.USER and block.flags & BlockFlag.HAS_CITATIONS:
-        out.error("A20", index, at, "citations in a user message")
+        out.error("A20", at, "citations in a user message")
 
 
 # Cache markers: how many, and in which order (A17, A18).
@@ -556,12 +532,12 @@ MARKER = BlockFlag.CACHE_5M | BlockFlag.CACHE_1H | BlockFlag.CACHE_BAD
 
 
 @dataclass(slots=True)
-class CacheMarkers:
+class CacheMarkers(State):
     """Markers in the order tools, system, messages. A marker of unknown TTL counts as 5m."""
 
     count: int = 0
     short_seen: bool = False
-    over: tuple[int, int] | None = None  # the first marker beyond the limit
+    over: At | None = None  # the first marker beyond the limit
     last_ttl: str = ""  # of the very last block, "" if it has none
 
     @classmethod
@@ -570,47 +546,42 @@ class CacheMarkers:
             count=len(facts.markers) + bool(facts.auto_cache), short_seen="5m" in facts.markers
         )
 
-    def copy(self) -> CacheMarkers:
-        return replace(self)
-
-    def feed(self, index: int, view: View, out: Findings) -> None:
-        for position, block in enumerate(view.blocks):
+    def feed(self, view: View, out: Findings) -> None:
+        for at, block in view.each():
             self.last_ttl = ""
             if block.flags & (MARKER | BlockFlag.NESTED_CACHE):
-                self._block(index, position, block, out)
+                self._block(at, block, out)
 
-    def _block(self, index: int, position: int, block: BlockDigest, out: Findings) -> None:
+    def _block(self, at: At, block: BlockDigest, out: Findings) -> None:
         # What is inside a result comes before the result's own marker.
         if block.kind == BlockKind.TOOL_RESULT:
-            self._note(index, position, "1h", block.aux >> 24 & 0xFF, out)
-            self._note(index, position, "5m", block.aux >> 16 & 0xFF, out)
+            self._note(at, "1h", block.aux >> 24 & 0xFF, out)
+            self._note(at, "5m", block.aux >> 16 & 0xFF, out)
         if block.flags & MARKER:
             self.last_ttl = "1h" if block.flags & BlockFlag.CACHE_1H else "5m"
-            self._note(index, position, self.last_ttl, 1, out)
+            self._note(at, self.last_ttl, 1, out)
 
-    def _note(self, index: int, position: int, ttl: str, times: int, out: Findings) -> None:
+    def _note(self, at: At, ttl: str, times: int, out: Findings) -> None:
         if times == 0:
             return
         self.count += times
         if self.count > MAX_MARKERS and self.over is None:
-            self.over = (index, position)
+            self.over = at
         if ttl == "5m":
             self.short_seen = True
         elif self.short_seen:
-            out.error("A18", index, position, "a 1h cache marker comes after a 5m one")
+            out.error("A18", at, "a 1h cache marker comes after a 5m one")
 
     def finish(self, facts: Facts, out: Findings) -> None:
         if self.count > MAX_MARKERS:
-            message, block = self.over or (-1, -1)
-            out.error(
-                "A17", message, block, f"{self.count} cache markers, the limit is {MAX_MARKERS}"
-            )
+            detail = f"{self.count} cache markers, the limit is {MAX_MARKERS}"
+            out.error("A17", self.over or REQUEST, detail)
         if "1h" in facts.markers and "5m" in facts.markers[: _last(facts.markers, "1h")]:
-            out.error("A18", -1, -1, "a 1h cache marker of tools or system comes after a 5m one")
+            out.error("A18", REQUEST, "a 1h cache marker of tools or system comes after a 5m one")
         if facts.auto_cache == "1h" and self.short_seen:
-            out.error("A18", -1, -1, "the automatic cache marker is 1h and comes after a 5m one")
+            out.error("A18", REQUEST, "the automatic cache marker is 1h and comes after a 5m one")
         elif facts.auto_cache == "5m" and self.last_ttl == "1h":
-            out.error("A18", -1, -1, "the automatic cache marker and the last block's differ")
+            out.error("A18", REQUEST, "the automatic cache marker and the last block's differ")
 
 
 def _last(markers: tuple[str, ...], ttl: str) -> int:
@@ -625,61 +596,50 @@ MANY_IMAGES = 20
 
 
 @dataclass(slots=True)
-class Media:
+class Media(State):
     """Counts over the whole request; results inside tool results included."""
 
     images: int = 0
     documents: int = 0
     pages: int = 0
-    pages_over: tuple[int, int] | None = None
+    pages_over: At | None = None
 
-    def copy(self) -> Media:
-        return replace(self)
-
-    def feed(self, index: int, view: View, facts: Facts, out: Findings) -> None:
-        for position, block in enumerate(view.blocks):
+    def feed(self, view: View, facts: Facts, out: Findings) -> None:
+        for at, block in view.each():
             if block.kind == BlockKind.DOCUMENT:
-                self._document(index, position, block, facts)
+                self._document(at, block, facts)
             elif block.kind == BlockKind.IMAGE or block.flags & BlockFlag.NESTED_MEDIA:
-                self._image(index, position, block, facts, out)
+                self._image(at, block, facts, out)
 
-    def _document(self, index: int, position: int, block: BlockDigest, facts: Facts) -> None:
+    def _document(self, at: At, block: BlockDigest, facts: Facts) -> None:
         self.documents += 1
         self.pages += block.aux
         if self.pages > facts.page_limit and self.pages_over is None:
-            self.pages_over = (index, position)
+            self.pages_over = at
 
-    def _image(
-        self, index: int, position: int, block: BlockDigest, facts: Facts, out: Findings
-    ) -> None:
+    def _image(self, at: At, block: BlockDigest, facts: Facts, out: Findings) -> None:
         self.images += 1 if block.kind == BlockKind.IMAGE else block.aux & 0xFFFF
         flags = block.flags
         if flags & BlockFlag.BAD_FORMAT:
-            out.error("A21", index, position, "image is not jpeg, png, gif or webp")
+            out.error("A21", at, "image is not jpeg, png, gif or webp")
         if flags & BlockFlag.OVER_8000PX:
-            out.error("A21", index, position, "image has a side over 8000 px")
+            out.error("A21", at, "image has a side over 8000 px")
         over = BlockFlag.OVER_5MB if facts.image_mb < 10 else BlockFlag.OVER_10MB
         if flags & over:
-            out.error("A21", index, position, f"image is over {facts.image_mb} MB in base64")
+            out.error("A21", at, f"image is over {facts.image_mb} MB in base64")
         if flags & BlockFlag.OVER_2000PX:
-            out.large.append((index, position))
+            out.large.append((out.at, at))
 
     def finish(self, facts: Facts, out: Findings) -> None:
         if self.images > facts.image_limit:
-            out.error("A21", -1, -1, f"{self.images} images, the limit is {facts.image_limit}")
+            out.error("A21", REQUEST, f"{self.images} images, the limit is {facts.image_limit}")
         if self.images + (self.documents if facts.pdfs_count else 0) > MANY_IMAGES:
-            for message, block in out.large:
-                out.error(
-                    "A21",
-                    message,
-                    block,
-                    f"image has a side over 2000 px among more than {MANY_IMAGES}",
-                )
+            detail = f"image has a side over 2000 px among more than {MANY_IMAGES}"
+            for _, at in out.large:
+                out.error("A21", at, detail)
         if self.pages_over is not None:
-            message, block = self.pages_over
-            out.error(
-                "A22", message, block, f"{self.pages} PDF pages, the limit is {facts.page_limit}"
-            )
+            detail = f"{self.pages} PDF pages, the limit is {facts.page_limit}"
+            out.error("A22", self.pages_over, detail)
 
 
 # Server tools: call and result are one unit, across messages (A09, A10).
@@ -702,83 +662,77 @@ def result_fits(tool: str, result_type: str) -> bool:
 
 
 @dataclass(slots=True)
-class ServerTools:
+class ServerTools(State):
     """Server calls without a result yet, and what stood in the user turn after them."""
 
     role: int = Role.NONE
-    open: dict[int, tuple[int, int, int]] = field(
-        default_factory=dict
-    )  # calls of the newest assistant turn: id -> message, block, name
-    lost: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # those of earlier turns
+    # Calls of the newest assistant turn, and those of earlier ones: id -> place, name.
+    open: dict[int, tuple[At, int]] = field(default_factory=dict)
+    lost: dict[int, tuple[At, int]] = field(default_factory=dict)
     broken: bool = False  # a user turn with more than tool results came while calls were open
-
-    def copy(self) -> ServerTools:
-        return replace(self, open=self.open.copy(), lost=self.lost.copy())
 
     def calls(self) -> int:
         """Calls that it remembers."""
         return len(self.open) + len(self.lost)
 
-    def feed(self, index: int, role: int, view: View, facts: Facts, out: Findings) -> None:
-        if role == Role.ASSISTANT:
-            self._assistant(index, view, out)
-        elif role == Role.USER:
-            self._user(index, view, facts, out)
+    def feed(self, view: View, facts: Facts, out: Findings) -> None:
+        if view.message.role == Role.ASSISTANT:
+            self._assistant(view, out)
+        elif view.message.role == Role.USER:
+            self._user(view, facts, out)
 
-    def _assistant(self, index: int, view: View, out: Findings) -> None:
+    def _assistant(self, view: View, out: Findings) -> None:
         if self.role != Role.ASSISTANT:
             self.role, self.broken = Role.ASSISTANT, False
             self.lost.update(self.open)
             self.open = {}
-        for position, block in enumerate(view.blocks):
+        for at, block in view.each():
             if block.kind == BlockKind.SERVER_TOOL_USE:
                 if block.id and not out.first_call(block.id):
-                    name = short(view.string(block.id))
-                    out.error("A08", index, position, f"tool use id {name} is there twice")
+                    name = view.short(block.id)
+                    out.error("A08", at, f"tool use id {name} is there twice")
                 self.lost.pop(block.id, None)
-                self.open[block.id] = (index, position, block.name)
+                self.open[block.id] = (at, block.name)
             elif block.kind == BlockKind.SERVER_TOOL_RESULT:
-                self._result(index, position, block, view, out)
+                self._result(at, block, view, out)
 
-    def _result(
-        self, index: int, position: int, block: BlockDigest, view: View, out: Findings
-    ) -> None:
+    def _result(self, at: At, block: BlockDigest, view: View, out: Findings) -> None:
         # Half of a unit that does not fit is treated as missing, like the other half.
         call = self.open.pop(block.id, None) or self.lost.pop(block.id, None)
-        kind, name = view.string(block.name), short(view.string(block.id))
+        kind, name = view.string(block.name), view.short(block.id)
         if call is None:
-            out.error("A09", index, position, f"{short(kind)}: no server tool use {name} before it")
-        elif not result_fits(view.string(call[2]), kind):
-            out.error("A09", index, position, f"{short(kind)} does not fit the tool of {name}")
+            out.error("A09", at, f"{short(kind)}: no server tool use {name} before it")
+        elif not result_fits(view.string(call[1]), kind):
+            out.error("A09", at, f"{short(kind)} does not fit the tool of {name}")
 
-    def _user(self, index: int, view: View, facts: Facts, out: Findings) -> None:
+    def _user(self, view: View, facts: Facts, out: Findings) -> None:
         first = self.role != Role.USER
         self.role = Role.USER
         if self.broken or not self.open:
             return
         if any(block.kind != BlockKind.TOOL_RESULT for block in view.blocks):
             self.broken = True
-            out.error("A10", index, -1, "a server tool use is open: only tool results may follow")
+            detail = "a server tool use is open: only tool results may follow"
+            out.error("A10", view.whole(), detail)
         if first and facts.tools is not None:
-            self._need_tools(index, view, facts.tools, out)
+            self._need_tools(view, facts.tools, out)
 
-    def _need_tools(self, index: int, view: View, tools: tuple[str, ...], out: Findings) -> None:
-        for _, _, ref in self.open.values():
+    def _need_tools(self, view: View, tools: tuple[str, ...], out: Findings) -> None:
+        for _, ref in self.open.values():
             name = view.string(ref)
             # `bash_code_execution` is a call of the tool `code_execution`.
             if not name.startswith(MCP_PREFIX) and not any(name.endswith(tool) for tool in tools):
-                out.error(
-                    "A10", index, -1, f"server tool {short(name)} is open but not among the tools"
-                )
+                detail = f"server tool {short(name)} is open but not among the tools"
+                out.error("A10", view.whole(), detail)
 
     def finish(self, view: View, facts: Facts, out: Findings) -> None:
         """Reports what stays open, unless the request lets the server go on with it."""
         paused = self.role == Role.ASSISTANT and facts.resume == "pause_turn"
         carried = self.role == Role.USER and not self.broken
         open_still = {} if paused or carried else self.open
-        for tool_id, (message, position, ref) in chain(self.lost.items(), open_still.items()):
-            kind, name = view.string(ref), short(view.string(tool_id))
-            out.error("A09", message, position, f"{short(kind)} tool use {name} has no result")
+        for tool_id, (at, ref) in chain(self.lost.items(), open_still.items()):
+            kind, name = view.string(ref), view.short(tool_id)
+            out.error("A09", at, f"{short(kind)} tool use {name} has no result")
 
 
 # Blocks with rules of their own: compaction, citations, fallback, tool changes (A25, A27, A28, A31).
@@ -790,7 +744,7 @@ NOT_BEFORE_FALLBACK = (BlockKind.THINKING, BlockKind.REDACTED_THINKING, BlockKin
 
 
 @dataclass(slots=True)
-class Special:
+class Special(State):
     """State over the request for the rarer kinds of blocks."""
 
     role: int = Role.NONE
@@ -798,55 +752,39 @@ class Special:
     compactions: int = 0  # with content
     cited: bool = False
     uncited: bool = False
-    hop: list[tuple[int, int, int]] = field(default_factory=list)  # kind, message, block
-    calls: dict[int, tuple[int, int]] = field(default_factory=dict)  # server calls open in the turn
+    hop: list[tuple[int, At]] = field(default_factory=list)  # kind and place
+    calls: dict[int, At] = field(default_factory=dict)  # server calls open in the turn
     defined: set[str] = field(default_factory=set)  # tools that the conversation itself defined
-
-    def copy(self) -> Special:
-        return replace(
-            self, hop=self.hop.copy(), calls=self.calls.copy(), defined=self.defined.copy()
-        )
 
     def remembered(self) -> int:
         """Blocks and names that it remembers."""
         return len(self.hop) + len(self.calls) + len(self.defined)
 
-    def feed(self, index: int, role: int, view: View, facts: Facts, out: Findings) -> None:
-        if role != self.role:
-            self.role = role
+    def feed(self, view: View, facts: Facts, out: Findings) -> None:
+        if view.message.role != self.role:
+            self.role = view.message.role
             self.hop.clear()
             self.calls.clear()
-        for position, block in enumerate(view.blocks):
-            self._block(index, position, role, block, view, facts, out)
+        for at, block in view.each():
+            self._block(at, block, view, facts, out)
         self.first = False
 
-    def _block(
-        self,
-        index: int,
-        at: int,
-        role: int,
-        block: BlockDigest,
-        view: View,
-        facts: Facts,
-        out: Findings,
-    ) -> None:
+    def _block(self, at: At, block: BlockDigest, view: View, facts: Facts, out: Findings) -> None:
         kind = block.kind
         if kind == BlockKind.COMPACTION:
-            self._compaction(index, at, block, facts, out)
+            self._compaction(at, block, facts, out)
         elif kind == BlockKind.TOOL_CHANGE:
-            self._tool_change(index, at, block, view, facts, out)
-        elif role == Role.ASSISTANT:
-            self._hop(index, at, block, out)
+            self._tool_change(at, block, view, facts, out)
+        elif self.role == Role.ASSISTANT:
+            self._hop(at, block, out)
             if kind == BlockKind.TOOL_USE and facts.tool_changes:
-                self._called(index, at, block, view, facts, out)
+                self._called(at, block, view, facts, out)
         if block.flags & (BlockFlag.CITATIONS_ON | BlockFlag.CITATIONS_OFF):
-            self._citations(index, at, block, out)
+            self._citations(at, block, out)
 
-    def _compaction(
-        self, index: int, at: int, block: BlockDigest, facts: Facts, out: Findings
-    ) -> None:
+    def _compaction(self, at: At, block: BlockDigest, facts: Facts, out: Findings) -> None:
         if block.flags & BlockFlag.EMPTY_TEXT:
-            out.error("A25", index, at, "compaction block with empty content")
+            out.error("A25", at, "compaction block with empty content")
         if block.flags & (BlockFlag.NULL_CONTENT | BlockFlag.EMPTY_TEXT):
             return
         self.compactions += 1
@@ -854,59 +792,50 @@ class Special:
         if not (block.flags & BlockFlag.HAS_SIGNATURE or facts.compact_beta):
             return
         if self.compactions > 1:
-            out.error("A25", index, at, "more than one compaction block with content")
-        elif not self.first or at != 0:
-            out.error(
-                "A25", index, at, "compaction block is not the first block of the conversation"
-            )
+            out.error("A25", at, "more than one compaction block with content")
+        elif not self.first or at[1] != 0:
+            out.error("A25", at, "compaction block is not the first block of the conversation")
         if facts.compact_beta is False:
-            out.error(
-                "A25", index, at, "signed compaction block without the header compact-2026-09-04"
-            )
+            out.error("A25", at, "signed compaction block without the header compact-2026-09-04")
         if facts.compact_edit:
-            out.error("A25", index, at, "signed compaction block together with a compact edit")
+            out.error("A25", at, "signed compaction block together with a compact edit")
 
-    def _citations(self, index: int, at: int, block: BlockDigest, out: Findings) -> None:
+    def _citations(self, at: At, block: BlockDigest, out: Findings) -> None:
         if block.kind not in (BlockKind.SEARCH_RESULT, BlockKind.TOOL_RESULT):
             return
         mixed = self.cited and self.uncited
         self.cited = self.cited or bool(block.flags & BlockFlag.CITATIONS_ON)
         self.uncited = self.uncited or bool(block.flags & BlockFlag.CITATIONS_OFF)
         if self.cited and self.uncited and not mixed:
-            out.error("A27", index, at, "search results with and without citations in one request")
+            out.error("A27", at, "search results with and without citations in one request")
 
-    def _hop(self, index: int, at: int, block: BlockDigest, out: Findings) -> None:
+    def _hop(self, at: At, block: BlockDigest, out: Findings) -> None:
         if block.kind == BlockKind.FALLBACK:
             self._fallback(out)
         elif block.kind in NOT_BEFORE_FALLBACK:
-            self.hop.append((block.kind, index, at))
+            self.hop.append((block.kind, at))
         elif block.kind == BlockKind.SERVER_TOOL_USE:
-            self.calls[block.id] = (index, at)
+            self.calls[block.id] = at
         elif block.kind == BlockKind.SERVER_TOOL_RESULT:
             self.calls.pop(block.id, None)
 
     def _fallback(self, out: Findings) -> None:
-        server = BlockKind.SERVER_TOOL_USE
-        for kind, message, block in [
-            *self.hop,
-            *((server, *place) for place in self.calls.values()),
-        ]:
-            out.error("A28", message, block, f"{KIND_NAMES[kind]} block before the fallback block")
+        calls = ((BlockKind.SERVER_TOOL_USE, at) for at in self.calls.values())
+        for kind, at in chain(self.hop, calls):
+            out.error("A28", at, f"{KIND_NAMES[kind]} block before the fallback block")
         self.hop.clear()
         self.calls.clear()
 
     def _is_listed(self, name: str, facts: Facts) -> bool:
         return name in self.defined or (facts.tools is not None and name in facts.tools)
 
-    def _called(
-        self, index: int, at: int, block: BlockDigest, view: View, facts: Facts, out: Findings
-    ) -> None:
+    def _called(self, at: At, block: BlockDigest, view: View, facts: Facts, out: Findings) -> None:
         name = view.string(block.name)
         if facts.tools is not None and not self._is_listed(name, facts):
-            out.error("A31", index, at, f"tool {short(name)} is called but not there")
+            out.error("A31", at, f"tool {short(name)} is called but not there")
 
     def _tool_change(
-        self, index: int, at: int, block: BlockDigest, view: View, facts: Facts, out: Findings
+        self, at: At, block: BlockDigest, view: View, facts: Facts, out: Findings
     ) -> None:
         if block.aux == OF_SERVER:
             return  # what a server holds is not in the request
@@ -914,12 +843,10 @@ class Special:
         listed = self._is_listed(name, facts)
         if block.aux == BY_DEFINITION:
             if listed:
-                out.error("A31", index, at, f"tool {short(name)} is defined twice")
+                out.error("A31", at, f"tool {short(name)} is defined twice")
             self.defined.add(name)
         elif not listed and facts.tools is not None:
-            out.error(
-                "A31", index, at, f"tool {short(name)} is neither in tools nor defined before"
-            )
+            out.error("A31", at, f"tool {short(name)} is neither in tools nor defined before")
 
 
 # Anthropic's Messages API: the rules A01 to A32, as far as digests and facts can tell.
@@ -932,15 +859,16 @@ TOOL_KINDS = (BlockKind.TOOL_USE, BlockKind.TOOL_RESULT)
 
 
 @dataclass(slots=True)
-class Loop:
+class Loop(State):
     """The current turn: all since the last user turn without any tool result (A14)."""
 
     role: int = Role.NONE
     answered: bool = False  # the newest user turn holds a tool result
-    first: tuple[int, int] | None = None  # first assistant block of the turn
+    first: At | None = None  # first assistant block of the turn
     thought: bool = False  # and it is thinking
 
-    def feed(self, index: int, role: int, view: View) -> None:
+    def feed(self, view: View) -> None:
+        role = view.message.role
         if role == Role.USER:
             results = any(block.kind == BlockKind.TOOL_RESULT for block in view.blocks)
             self.answered = results or (self.answered and self.role == Role.USER)
@@ -950,18 +878,17 @@ class Loop:
                 self.first = None
             self.role = Role.ASSISTANT
             if self.first is None and view.blocks:
-                self.first = (index, 0)
+                self.first = (view.index, 0)
                 self.thought = view.blocks[0].kind in THOUGHTS
 
     def finish(self, facts: Facts, out: Findings) -> None:
         open_loop = self.role == Role.USER and self.answered
         if facts.manual_thinking and open_loop and self.first is not None and not self.thought:
-            message, block = self.first
-            out.error("A14", message, block, "the open turn does not begin with thinking")
+            out.error("A14", self.first, "the open turn does not begin with thinking")
 
 
 @dataclass(slots=True)
-class Anthropic:
+class Anthropic(State):
     """State after the messages read so far: small, so that it can be kept as a checkpoint."""
 
     facts: Facts
@@ -979,34 +906,20 @@ class Anthropic:
     def start(cls, facts: Facts) -> Anthropic:
         return cls(facts, CacheMarkers.start(facts))
 
-    def copy(self) -> Anthropic:
-        return replace(
-            self,
-            markers=self.markers.copy(),
-            pairing=self.pairing.copy(),
-            server=self.server.copy(),
-            placement=self.placement.copy(),
-            blocks=self.blocks.copy(),
-            media=self.media.copy(),
-            special=self.special.copy(),
-            loop=replace(self.loop),
-        )
-
     def calls(self) -> int:
         """Calls, blocks and names that it remembers."""
         pairing = len(self.pairing.awaiting) + len(self.pairing.answered)
         return pairing + self.server.calls() + self.special.remembered()
 
-    def feed(self, index: int, view: View, out: Findings) -> None:
-        role = view.message.role
-        self.placement.feed(index, role, view, self.facts, out)
-        self.blocks.feed(index, role, view, self.facts, out)
-        self.pairing.feed(index, role, view, out)
-        self.server.feed(index, role, view, self.facts, out)
-        self.markers.feed(index, view, out)
-        self.media.feed(index, view, self.facts, out)
-        self.special.feed(index, role, view, self.facts, out)
-        self.loop.feed(index, role, view)
+    def feed(self, view: View, out: Findings) -> None:
+        self.placement.feed(view, self.facts, out)
+        self.blocks.feed(view, self.facts, out)
+        self.pairing.feed(view, out)
+        self.server.feed(view, self.facts, out)
+        self.markers.feed(view, out)
+        self.media.feed(view, self.facts, out)
+        self.special.feed(view, self.facts, out)
+        self.loop.feed(view)
         self.tool_blocks = self.tool_blocks or any(
             block.kind in TOOL_KINDS for block in view.blocks
         )
@@ -1022,80 +935,79 @@ class Anthropic:
         self.media.finish(facts, out)
         self.loop.finish(facts, out)
         if facts.sampling and facts.version >= STRICT_VERSION:
-            out.error("A20", -1, -1, "temperature, top_p or top_k is present")
+            out.error("A20", REQUEST, "temperature, top_p or top_k is present")
         if self.tool_blocks and facts.tools == ():
-            report = out.error if facts.tools_required else out.warning
-            report("A30", -1, -1, "tool blocks in the messages, but no tools in the request")
+            detail = "tool blocks in the messages, but no tools in the request"
+            out.note("A30", facts.tools_required, REQUEST, detail)
         size(facts, view, out)
 
 
 def size(facts: Facts, view: View, out: Findings) -> None:
     """Bytes and tokens of the whole request (A23, A24)."""
     if facts.body_bytes > facts.body_limit:
-        out.error("A23", -1, -1, f"{facts.body_bytes} bytes, the limit is {facts.body_limit}")
+        out.error("A23", REQUEST, f"{facts.body_bytes} bytes, the limit is {facts.body_limit}")
     if facts.max_output and facts.max_tokens > facts.max_output:
-        out.error(
-            "A24", -1, -1, f"max_tokens {facts.max_tokens}, the model's limit is {facts.max_output}"
-        )
+        detail = f"max_tokens {facts.max_tokens}, the model's limit is {facts.max_output}"
+        out.error("A24", REQUEST, detail)
     if facts.window:
         tokens = facts.fixed_tokens + view.ledger.tokens()
         tokens += facts.max_tokens if facts.output_in_window else 0
         if tokens > facts.window:
-            out.error("A24", -1, -1, f"about {tokens} tokens, the window is {facts.window}")
+            out.error("A24", REQUEST, f"about {tokens} tokens, the window is {facts.window}")
 
 
 # DeepSeek: reasoning that must come back, or must not (D01).
 
 
-def deepseek(index: int, view: View, facts: Facts, out: Findings) -> None:
+def deepseek(view: View, facts: Facts, out: Findings) -> None:
     """Checks one message; only assistant messages matter."""
     if view.message.role != Role.ASSISTANT:
         return
     reasoning = view.message.flags & MessageFlag.REASONING
     calls = any(block.kind == BlockKind.TOOL_USE for block in view.blocks)
     if facts.thinking and calls and not reasoning:
-        out.error("D01", index, -1, "tool calls without reasoning_content in thinking mode")
+        out.error("D01", view.whole(), "tool calls without reasoning_content in thinking mode")
     if facts.reasoning_forbidden and reasoning:
-        out.error("D01", index, -1, "reasoning_content is there, and the model refuses it")
+        out.error("D01", view.whole(), "reasoning_content is there, and the model refuses it")
 
 
 # Local servers and strict clones: what chat templates enforce (L01 to L03, O10).
 
 
 @dataclass(slots=True)
-class Local:
+class Local(State):
     """Who spoke last. Templates that know tools take anyone after a tool message."""
 
     speaker: int = Role.NONE
     started: bool = False
     last: int = -1
 
-    def feed(self, index: int, view: View, local: bool, out: Findings) -> None:
+    def feed(self, view: View, local: bool, out: Findings) -> None:
         """`local` files under L01 and L02, else all is O10."""
         role = view.message.role
         if role == Role.SYSTEM and self.started:
-            out.error(
-                "L01" if local else "O10", index, -1, "system message is not the only first one"
-            )
+            detail = "system message is not the only first one"
+            out.error("L01" if local else "O10", view.whole(), detail)
         if role in (Role.USER, Role.ASSISTANT):
-            self._alternation(index, role, "L02" if local else "O10", out)
+            self._alternation(view, "L02" if local else "O10", out)
         flags = view.message.flags
         null = flags & MessageFlag.EMPTY_CONTENT and not flags & MessageFlag.STRING_CONTENT
         if not local and role == Role.ASSISTANT and null:
-            out.error("O10", index, -1, "assistant content is null")
+            out.error("O10", view.whole(), "assistant content is null")
         self.started = True
         if role != Role.SYSTEM:
-            self.speaker, self.last = role, index
+            self.speaker, self.last = role, view.index
 
-    def _alternation(self, index: int, role: int, rule: str, out: Findings) -> None:
+    def _alternation(self, view: View, rule: str, out: Findings) -> None:
+        role = view.message.role
         if self.speaker == Role.NONE and role == Role.ASSISTANT:
-            out.error(rule, index, -1, "the first message is not the user's")
+            out.error(rule, view.whole(), "the first message is not the user's")
         elif self.speaker == role:
-            out.error(rule, index, -1, "two messages of one side in a row")
+            out.error(rule, view.whole(), "two messages of one side in a row")
 
     def finish(self, out: Findings) -> None:
         if self.last >= 0 and self.speaker not in (Role.USER, Role.TOOL):
-            out.error("L03", self.last, -1, "the last message is neither user nor tool")
+            out.error("L03", (self.last, -1), "the last message is neither user nor tool")
 
 
 # Mistral: what it asks beyond the chat form (M02 to M05).
@@ -1105,34 +1017,33 @@ ID_CHARS = 9  # M03
 
 
 @dataclass(slots=True)
-class Mistral:
+class Mistral(State):
     """The role before, and whether anyone but the system has spoken."""
 
     role: int = Role.NONE
     last: int = -1
     prefix: bool = False
 
-    def feed(self, index: int, view: View, out: Findings) -> None:
+    def feed(self, view: View, out: Findings) -> None:
         role = view.message.role
         if self.role == Role.TOOL and role not in (Role.ASSISTANT, Role.TOOL):
-            out.error("M02", index, -1, "only assistant or tool may follow a tool message")
+            out.error("M02", view.whole(), "only assistant or tool may follow a tool message")
         if role == Role.SYSTEM and self.role != Role.NONE:
-            out.error("M05", index, -1, "system message is not the only first one")
-        self.role, self.last = role, index
+            out.error("M05", view.whole(), "system message is not the only first one")
+        self.role, self.last = role, view.index
         self.prefix = bool(view.message.flags & MessageFlag.PREFIX)
 
     def finish(self, out: Findings) -> None:
         if self.last >= 0 and self.role not in (Role.USER, Role.TOOL) and not self.prefix:
-            out.error(
-                "M04", self.last, -1, "the last message is neither user nor tool nor a prefix"
-            )
+            detail = "the last message is neither user nor tool nor a prefix"
+            out.error("M04", (self.last, -1), detail)
 
 
-def mistral_call(index: int, position: int, name: str, out: Findings) -> None:
+def mistral_call(at: At, name: str, out: Findings) -> None:
     """M03: exactly nine letters or digits."""
     if len(name) != ID_CHARS or not (name.isascii() and name.isalnum()):
         detail = f"tool call id {short(name)} is not 9 letters or digits"
-        out.error("M03", index, position, detail)
+        out.error("M03", at, detail)
 
 
 # OpenAI's chat form: the rules O01 to O10, and the base of all who speak it.
@@ -1151,135 +1062,124 @@ RULES = {
 
 
 @dataclass(slots=True)
-class OpenAI:
+class OpenAI(State):
     """State after the messages read so far."""
 
     dialect: str
     facts: Facts
     messages: int = 0
-    awaiting: dict[int, tuple[int, int]] = field(default_factory=dict)
+    awaiting: dict[int, At] = field(default_factory=dict)
     answered: set[int] = field(default_factory=set)
     legacy_call: bool = False  # the last assistant message has a `function_call`
     mistral: Mistral = field(default_factory=Mistral)
     local: Local = field(default_factory=Local)
 
-    def copy(self) -> OpenAI:
-        return replace(
-            self,
-            awaiting=self.awaiting.copy(),
-            answered=self.answered.copy(),
-            mistral=replace(self.mistral),
-            local=replace(self.local),
-        )
-
     def calls(self) -> int:
         """Calls that it remembers."""
         return len(self.awaiting) + len(self.answered)
 
-    def feed(self, index: int, view: View, out: Findings) -> None:
+    def feed(self, view: View, out: Findings) -> None:
         self.messages += 1
         role, flags = view.message.role, view.message.flags
         if role == Role.NONE:
-            out.error("O06", index, -1, "role is not one of the chat form")
+            out.error("O06", view.whole(), "role is not one of the chat form")
             return
         if role == Role.TOOL:
-            self._tool(index, view, out)
+            self._tool(view, out)
         else:
             self._close_group(view, out)
         if role == Role.ASSISTANT:
-            self._assistant(index, view, out)
+            self._assistant(view, out)
         elif flags & (MessageFlag.EMPTY_CONTENT | MessageFlag.BAD_CONTENT):
-            self._no_content(index, role, flags, out)
-        self._parts(index, view, out)
+            self._no_content(view, out)
+        self._parts(view, out)
         if self.dialect == "mistral":
-            self.mistral.feed(index, view, out)
+            self.mistral.feed(view, out)
         elif self.dialect == "deepseek":
-            deepseek(index, view, self.facts, out)
+            deepseek(view, self.facts, out)
         if self.dialect == "local" or self.facts.strict:
-            self.local.feed(index, view, self.dialect == "local", out)
+            self.local.feed(view, self.dialect == "local", out)
 
     def _close_group(self, view: View, out: Findings) -> None:
-        for tool_id, (message, block) in self.awaiting.items():
-            name = short(view.string(tool_id))
+        for tool_id, at in self.awaiting.items():
+            name = view.short(tool_id)
             rule = RULES[self.dialect][0]
-            out.error(rule, message, block, f"tool call {name} has no tool message right after it")
+            out.error(rule, at, f"tool call {name} has no tool message right after it")
         self.awaiting.clear()
         self.answered.clear()
 
-    def _assistant(self, index: int, view: View, out: Findings) -> None:
+    def _assistant(self, view: View, out: Findings) -> None:
         flags = view.message.flags
         self.legacy_call = bool(flags & MessageFlag.OTHER_CONTENT)
         if flags & MessageFlag.EMPTY_CALLS:
-            out.error("O03", index, -1, "tool_calls is not a list with calls in it")
+            out.error("O03", view.whole(), "tool_calls is not a list with calls in it")
         calls = False
-        for position, block in enumerate(view.blocks):
+        for at, block in view.each():
             if block.kind == BlockKind.TOOL_USE and flags & MessageFlag.OPENAI_CHAT:
                 calls = True
-                self._call(index, position, block, view, out)
+                self._call(at, block, view, out)
         if not calls and not flags & MessageFlag.OTHER_CONTENT:
-            self._no_content(index, Role.ASSISTANT, flags, out)
+            self._no_content(view, out)
 
-    def _call(
-        self, index: int, position: int, block: BlockDigest, view: View, out: Findings
-    ) -> None:
+    def _call(self, at: At, block: BlockDigest, view: View, out: Findings) -> None:
         if block.flags & BlockFlag.BAD_ARGUMENTS:
-            out.error("O03", index, position, "arguments are not a string")
+            out.error("O03", at, "arguments are not a string")
         if block.id == 0 or block.flags & BlockFlag.MISSING_ID:
-            out.error("O05", index, position, "tool call without an id")
+            out.error("O05", at, "tool call without an id")
             return
         name = view.string(block.id)
         if block.id in self.awaiting:
-            out.error("O05", index, position, f"tool call id {short(name)} is there twice")
+            out.error("O05", at, f"tool call id {short(name)} is there twice")
         elif not out.first_call(block.id):
-            out.error("O05", index, position, f"tool call id {short(name)} was used before")
+            out.error("O05", at, f"tool call id {short(name)} was used before")
         if self.dialect == "mistral":
-            mistral_call(index, position, name, out)
+            mistral_call(at, name, out)
         elif len(name) > MAX_ID_CHARS:
-            out.error("O05", index, position, f"tool call id {short(name)} is over 40 characters")
-        self.awaiting[block.id] = (index, position)
+            out.error("O05", at, f"tool call id {short(name)} is over 40 characters")
+        self.awaiting[block.id] = at
 
-    def _no_content(self, index: int, role: int, flags: int, out: Findings) -> None:
+    def _no_content(self, view: View, out: Findings) -> None:
+        role, flags = view.message.role, view.message.flags
         rule = "O07" if role == Role.TOOL else RULES[self.dialect][2]
         if flags & MessageFlag.BAD_CONTENT:
-            out.error(rule, index, -1, "content is neither a string nor a list")
+            out.error(rule, view.whole(), "content is neither a string nor a list")
         elif flags & MessageFlag.EMPTY_CONTENT and not flags & MessageFlag.STRING_CONTENT:
-            out.error(rule, index, -1, "message without content")
+            out.error(rule, view.whole(), "message without content")
         elif flags & MessageFlag.EMPTY_CONTENT and role == Role.ASSISTANT:
-            report = out.error if self.dialect == "deepseek" else out.warning
-            report(rule, index, -1, "content is an empty string")
+            out.note(rule, self.dialect == "deepseek", view.whole(), "content is an empty string")
 
-    def _tool(self, index: int, view: View, out: Findings) -> None:
+    def _tool(self, view: View, out: Findings) -> None:
         if view.message.flags & MessageFlag.FUNCTION_ROLE:
             if not self.legacy_call:
-                out.error("O06", index, -1, "function message without a function_call before it")
+                out.error("O06", view.whole(), "function message without a function_call before it")
             return
         block = view.blocks[0]
-        name = short(view.string(block.id))
+        name = view.short(block.id)
         pair, stray = RULES[self.dialect][:2]
         if self.awaiting.pop(block.id, None) is not None:
             self.answered.add(block.id)
         elif block.id in self.answered:
-            out.error(pair, index, -1, f"tool call {name} has more than one tool message")
+            out.error(pair, view.whole(), f"tool call {name} has more than one tool message")
         else:
-            out.error(stray, index, -1, f"no tool call {name} in the assistant message before")
+            out.error(stray, view.whole(), f"no tool call {name} in the assistant message before")
         if block.flags & (BlockFlag.NESTED_MEDIA | BlockFlag.BAD_NESTED):
-            out.error("O07", index, -1, "tool message holds more than text")
+            out.error("O07", view.whole(), "tool message holds more than text")
 
-    def _parts(self, index: int, view: View, out: Findings) -> None:
+    def _parts(self, view: View, out: Findings) -> None:
         flags = view.message.flags
-        for position, block in enumerate(view.blocks):
+        for at, block in view.each():
             if block.chars > MAX_STRING_CHARS:
-                out.error("O08", index, position, f"string is over {MAX_STRING_CHARS} characters")
+                out.error("O08", at, f"string is over {MAX_STRING_CHARS} characters")
             own = block.kind == BlockKind.TOOL_USE and flags & MessageFlag.OPENAI_CHAT
             if block.flags & BlockFlag.NOT_A_BLOCK or (
                 view.message.role != Role.TOOL and block.kind not in PART_KINDS and not own
             ):
-                out.error("O04", index, position, "not a content part of the chat form")
+                out.error("O04", at, "not a content part of the chat form")
 
     def finish(self, view: View, out: Findings) -> None:
         """What only the end can tell. `view` gives the strings; its message does not matter."""
         if self.messages == 0:
-            out.error("O06", -1, -1, "there is no message")
+            out.error("O06", REQUEST, "there is no message")
         self._close_group(view, out)
         if self.dialect == "mistral":
             self.mistral.finish(out)
@@ -1288,7 +1188,7 @@ class OpenAI:
         facts, rule = self.facts, RULES[self.dialect][3]
         tokens = facts.fixed_tokens + view.ledger.tokens() + facts.max_tokens
         if facts.window and tokens > facts.window:
-            out.error(rule, -1, -1, f"about {tokens} tokens, the window is {facts.window}")
+            out.error(rule, REQUEST, f"about {tokens} tokens, the window is {facts.window}")
 
 
 # One state in so many messages is kept: after an edit at most this many are read once more.
@@ -1302,7 +1202,7 @@ class Family(Protocol):
 
     def copy(self) -> Family: ...
     def calls(self) -> int: ...
-    def feed(self, index: int, view: View, out: Findings) -> None: ...
+    def feed(self, view: View, out: Findings) -> None: ...
     def finish(self, view: View, out: Findings) -> None: ...
 
 
@@ -1371,22 +1271,19 @@ class Verifier:
         if message.role == Role.NONE and not message.flags & MessageFlag.BAD_ROLE:
             return
         self._out.at = index
-        self._state.feed(index, View(message, self._ledger.blocks(index), self._ledger), self._out)
+        blocks = self._ledger.blocks(index)
+        self._state.feed(View(index, message, blocks, self._ledger), self._out)
 
     def _finish(self) -> list[Violation]:
         out = self._out
         out.at = self._upto
-        self._state.finish(View(NOTHING, [], self._ledger), out)
+        self._state.finish(View(-1, NOTHING, [], self._ledger), out)
         violations = [violation for _, violation in out.violations]
         out.rewind(self._upto)
-        return sorted(violations, key=_place)
+        return sorted(violations, key=attrgetter("message", "block", "rule", "detail"))
 
 
 NOTHING: Any = None
-
-
-def _place(violation: Violation) -> tuple[int, int, str, str]:
-    return violation.message, violation.block, violation.rule, violation.detail
 
 
 def check(ledger: LedgerLike, provider: str, facts: Mapping[str, Any]) -> list[Violation]:

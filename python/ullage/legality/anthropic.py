@@ -75,28 +75,18 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     )
     yield from check_params(params, facts)
     yield from check_pages(messages, ledger.media_indices(), facts.core.get("page_limit", 0))
-    yield from _compare(messages, request, facts)
+    if request.original is not None:
+        yield from check_originals(
+            messages,
+            Originals.read(request.original, system=system, tools=tools),
+            system=system,
+            tools=tools,
+            bound=facts.bound and not facts.drop_block,
+        )
     if request.wire:
         yield from check_wire(messages)
     if not size:  # something in it cannot be written
         yield from check_unicode(messages, system=system, tools=tools)
-
-
-def _compare(
-    messages: Sequence[Any], request: RuleRequest, facts: RequestFacts
-) -> Iterator[Violation]:
-    if request.original is None:
-        return
-    yield from check_originals(
-        messages,
-        Originals.read(request.original, system=request.system, tools=request.tools),
-        system=request.system,
-        tools=request.tools,
-        bound=facts.bound and not facts.drop_block,
-    )
-
-
-# Repairs for Anthropic's Messages API: each step for its rules, again until nothing is left to repair.
 
 
 def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
@@ -111,7 +101,14 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         added = binding_params(request.params, BINDING_HEADER)
         request = replace(request, params={**request.params, **added})
         first = request.report(messages)
-    request = _with_originals(messages, request)
+    facts, system, tools = facts_of(request), request.system, request.tools
+    if request.original is not None:
+        originals = Originals.read(request.original, system=system, tools=tools)
+        request = replace(request, original=originals)
+    elif facts.bound and not facts.drop_block:
+        # The messages as given are what thinking is bound to, if nothing else is said.
+        originals = Originals.of(messages, system=system, tools=tools)
+        request = replace(request, original=originals)
     done = run_steps(
         messages, work=Draft(messages), plan=_plan(request), check=request.report, report=first
     )
@@ -125,80 +122,55 @@ def _without_thinking(messages: Sequence[Any], request: RepairRequest) -> Repair
     return replace(repaired, repairs=(*draft.repairs, *repaired.repairs))
 
 
-def _with_originals(messages: Sequence[Any], request: RepairRequest) -> RepairRequest:
-    """On a bound model the messages as given are what thinking is bound to, if nothing else is said."""
-    facts = facts_of(request)
-    if request.original is None and facts.bound and not facts.drop_block:
-        originals = Originals.of(messages, system=request.system, tools=request.tools)
-        return replace(request, original=originals)
-    if request.original is not None and not isinstance(request.original, Originals):
-        originals = Originals.read(request.original, system=request.system, tools=request.tools)
-        return replace(request, original=originals)
-    return request
-
-
 def _plan(request: RepairRequest) -> list[RepairStep]:
-    request_facts = facts_of(request)
-    facts = request_facts.core
+    facts = facts_of(request).core
     strict = int(facts.get("version", STRICT_VERSION)) >= STRICT_VERSION
     originals = request.original if isinstance(request.original, Originals) else None
-    tools = facts.get("tools")
-    blocks = "A01 A02 A03 A04 A08 A13 A19 A20 A32"
-    return steps(
+    sealed = None if originals is None else originals.compactions
+    one_only, prefill_ok = bool(facts.get("compact_beta")), bool(facts.get("prefill_ok"))
+    mid_system_ok, tools = bool(facts.get("mid_system_ok", True)), facts.get("tools")
+    markers, auto_cache = tuple(facts.get("markers", ())), str(facts.get("auto_cache", ""))
+    rows: list[tuple[str, Callable[[Draft], None]]] = [
         ("A01", repair_items),
-        (blocks, lambda d: repair_blocks(d, strict_version=strict)),
+        (
+            "A01 A02 A03 A04 A08 A13 A19 A20 A32",
+            lambda d: repair_blocks(d, strict_version=strict),
+        ),
         ("A03", split_results),
         ("A27", repair_citations),
         ("A31", lambda d: repair_tool_changes(d, tools=tools)),
-        ("A25", lambda d: _compaction(d, originals, facts)),
+        ("A25", lambda d: repair_compaction(d, originals=sealed, one_only=one_only)),
         ("A28", repair_fallback),
         ("A08 A09 A10", lambda d: repair_server_tools(d, tools=tools, resume=request.resume)),
-        ("A12", lambda d: repair_system(d, mid_system_ok=bool(facts.get("mid_system_ok", True)))),
+        ("A12", lambda d: repair_system(d, mid_system_ok=mid_system_ok)),
         ("A05 A06 A07 A08", lambda d: repair_pairs(d, orphans=request.orphans)),
         ("A21 A22", lambda d: repair_media(d, facts=facts)),
-        ("A11", lambda d: _last_word(d, request, facts)),
+        (
+            "A11",
+            lambda d: repair_last_word(d, prefill_ok=prefill_ok, policy=request.trailing),
+        ),
         ("A01 A02", no_messages),
-        ("A17 A18 A19", lambda d: _markers(d, facts)),
-        *_thinking(request, originals),
-    )
+        ("A17 A18 A19", lambda d: repair_markers(d, markers=markers, auto_cache=auto_cache)),
+        ("A13 A14", _turn(request, originals)),
+    ]
+    if originals is not None:
+        system, tools_now = request.system, request.tools
+        rows.append(
+            ("A15 A16", lambda d: repair_binding(d, originals, system=system, tools=tools_now))
+        )
+    return steps(*rows)
 
 
-def _compaction(draft: Draft, originals: Originals | None, facts: Mapping[str, Any]) -> None:
-    sealed = None if originals is None else originals.compactions
-    repair_compaction(draft, originals=sealed, one_only=bool(facts.get("compact_beta")))
-
-
-def _last_word(draft: Draft, request: RepairRequest, facts: Mapping[str, Any]) -> None:
-    repair_last_word(draft, prefill_ok=bool(facts.get("prefill_ok")), policy=request.trailing)
-
-
-def _markers(draft: Draft, facts: Mapping[str, Any]) -> None:
-    repair_markers(
-        draft, markers=tuple(facts.get("markers", ())), auto_cache=str(facts.get("auto_cache", ""))
-    )
-
-
-def _thinking(
-    request: RepairRequest, originals: Originals | None
-) -> list[tuple[str, Callable[[Draft], None]]]:
-    tried: list[bool] = []
+def _turn(request: RepairRequest, originals: Originals | None) -> Callable[[Draft], None]:
+    """The step for the open turn: its thinking is put back once; if that was no help, the turn ends without it."""
+    tried = originals is None
 
     def turn(draft: Draft) -> None:
+        nonlocal tried
         if not request.report(draft.build()).rules & {"A13", "A14"}:
             return  # an earlier step has repaired it
-        # Put back once; if that was no help, the turn ends without its thinking.
-        if originals is not None and not tried:
-            tried.append(True)
-            if restore_turn(draft, originals):
-                return
-        close_turn(draft)
+        first, tried = not tried, True
+        if not (first and originals is not None and restore_turn(draft, originals)):
+            close_turn(draft)
 
-    steps: list[tuple[str, Callable[[Draft], None]]] = [("A13 A14", turn)]
-    if originals is not None:
-        steps.append(
-            (
-                "A15 A16",
-                lambda d: repair_binding(d, originals, system=request.system, tools=request.tools),
-            )
-        )
-    return steps
+    return turn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -17,13 +18,14 @@ from ullage.legality.blocks import (
     INTERRUPTED,
     NO_MESSAGES,
     NO_REPLY,
+    PLACEHOLDERS,
     RECEIVED,
     SYSTEM_HEAD,
     dumps,
     left_out,
 )
 from ullage.legality.check import RuleRequest, check_unicode, read_ledger
-from ullage.legality.draft import Repaired
+from ullage.legality.draft import ASSISTANT, USER, Repaired, text_block
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import OpenCalls, synthetic_id
 from ullage.legality.params import known_model, size_of, whole
@@ -39,13 +41,16 @@ def facts_of(request: RuleRequest) -> Mapping[str, Any]:
     """Facts of a chat request for the engine; the window of a model that the table lacks comes by `facts=`."""
     row, rules = known_model(request.model), request.provider.chat
     params, tools = request.params, request.tools
-    output = params.get("max_completion_tokens") or params.get("max_tokens")
+    functions = (tool.get("function") for tool in tools or () if isinstance(tool, Mapping))
+    names = tuple(str(f.get("name", "")) for f in functions if isinstance(f, Mapping))
+    thinking = params.get("thinking")
+    thinks = isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
     return {
-        "tools": None if tools is None else tuple(_names(tools)),
+        "tools": None if tools is None else names,
         "window": row.context_window if row else 0,
-        "max_tokens": whole(output),
+        "max_tokens": whole(params.get("max_completion_tokens") or params.get("max_tokens")),
         "fixed_tokens": size_of(tools) // 4,
-        "thinking": rules.reasoning and _thinks(params),
+        "thinking": rules.reasoning and thinks,
         # The old R1 answers 400 to its own reasoning; its successors want it back.
         "reasoning_forbidden": rules.reasoning and (request.model or "").startswith(_FORBIDS),
         "strict": rules.strict,
@@ -75,18 +80,6 @@ def shared(messages: Sequence[Any], items: Sequence[Any]) -> Iterator[str | None
             yield str(call.get("id"))
 
 
-def _thinks(params: Mapping[str, Any]) -> bool:
-    thinking = params.get("thinking")
-    return isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
-
-
-def _names(tools: Sequence[Any]) -> Iterator[str]:
-    for tool in tools:
-        function = tool.get("function") if isinstance(tool, Mapping) else None
-        if isinstance(function, Mapping):
-            yield str(function.get("name", ""))
-
-
 def _arguments(messages: Sequence[Any]) -> Iterator[Violation]:
     """O03's warning: arguments that are a string but not a JSON object."""
     for index, item in enumerate(messages):
@@ -95,9 +88,8 @@ def _arguments(messages: Sequence[Any]) -> Iterator[Violation]:
             function = call.get("function") if isinstance(call, Mapping) else None
             arguments = function.get("arguments") if isinstance(function, Mapping) else None
             if isinstance(arguments, str) and not _is_object(arguments):
-                yield Violation(
-                    "O03", "warning", index, position, "arguments are not a JSON object"
-                )
+                detail = "arguments are not a JSON object"
+                yield Violation("O03", "warning", index, position, detail)
 
 
 def _is_object(text: str) -> bool:
@@ -110,14 +102,26 @@ def _is_object(text: str) -> bool:
 # Repairs of the chat form: ids of calls, and the results after them.
 
 
-USER, ASSISTANT, TOOL = "user", "assistant", "tool"
+TOOL = "tool"
 
 
 def name_calls(work: Lines, rules: ChatRules) -> None:
     """Gives every call an id of its own that the provider takes; its answer follows."""
     used: set[str] = set()
     waiting: dict[str, OpenCalls[str]] = {}  # by old id, the new ones
-    times: dict[str, int] = {}
+    times: Counter[str] = Counter()
+
+    def named(line: ChatLine, call: Any) -> Any:
+        name = old = call.get("id")
+        if not _valid(name, rules) or name in used:
+            while not _valid(name, rules) or name in used:
+                times[str(old)] += 1
+                name = _fresh(old, times[str(old)], rules)
+            work.note(rules.id_rule, line, "gave a tool call another id", ids=(old, name))
+        used.add(name)
+        waiting.setdefault(str(old), OpenCalls()).add(line, name)
+        return call if name == old else {**call, "id": name}
+
     for line in work.lines:
         if line.get("role") == TOOL:
             open_calls = waiting.get(str(line.get("tool_call_id")))
@@ -127,36 +131,9 @@ def name_calls(work: Lines, rules: ChatRules) -> None:
             continue
         calls = line.get("tool_calls")
         if line.get("role") == ASSISTANT and isinstance(calls, list | tuple):
-            named = [_named(work, line, call, used, waiting, times, rules) for call in calls]
-            if not same_items(named, calls):
-                line.put(tool_calls=named)
-
-
-def _named(
-    work: Lines,
-    line: ChatLine,
-    call: Any,
-    used: set[str],
-    waiting: dict[str, OpenCalls[str]],
-    times: dict[str, int],
-    rules: ChatRules,
-) -> Any:
-    call_id = call.get("id")
-    name = call_id
-    if not _valid(call_id, rules) or call_id in used:
-        key = str(call_id)
-        while not _valid(name, rules) or name in used:
-            times[key] = times.get(key, 0) + 1
-            name = _fresh(call_id, times[key], rules)
-        work.note(
-            rules.id_rule,
-            line,
-            "gave a tool call another id",
-            ids=(call_id, name),
-        )
-    used.add(name)
-    waiting.setdefault(str(call_id), OpenCalls()).add(line, name)
-    return call if name == call_id else {**call, "id": name}
+            new = [named(line, call) for call in calls]
+            if not same_items(new, calls):
+                line.put(tool_calls=new)
 
 
 def _valid(name: Any, rules: ChatRules) -> bool:
@@ -177,26 +154,25 @@ def _fresh(name: Any, time: int, rules: ChatRules) -> str:
 def pair(work: Lines, orphans: str) -> None:
     """Put every tool message after its call, and answer calls that have none."""
     answers = _match(work)
-    placed_lines: list[ChatLine] = []
+    by_name = {name: line for of_one in answers.values() for name, line in of_one.items()}
+    answering = {id(line) for line in by_name.values()}
     position = {id(line): at for at, line in enumerate(work.lines)}
-    placed = {id(line): name for by_name in answers.values() for name, line in by_name.items()}
-    answers_by_name = {name: line for by_name in answers.values() for name, line in by_name.items()}
+    placed: list[ChatLine] = []
     legacy = waits = False
     for line in work.lines:
         role = line.get("role")
         if role == ASSISTANT:
             legacy = line.get("function_call") is not None
         if role == "function" and not legacy:
-            placed_lines += _ANSWER.orphaned(work, line, placed_lines, orphans)
+            placed += _ANSWER.orphaned(work, line, placed, orphans)
         elif role != TOOL:
-            placed_lines.append(line)
-            by_name = answers.get(id(line), {})
-            waits = any(str(call.get("id")) not in by_name for call in calls_of(line))
-            placed_lines += _group(work, line, by_name, position)
-        elif id(line) not in placed:
-            first = answers_by_name.get(str(line.get("tool_call_id")))
-            placed_lines += _ANSWER.stray(work, line, first, placed_lines, orphans, waits=waits)
-    work.lines = placed_lines
+            own = answers.get(id(line), {})
+            waits = any(str(call.get("id")) not in own for call in calls_of(line))
+            placed += [line, *_group(work, line, own, position)]
+        elif id(line) not in answering:
+            first = by_name.get(str(line.get("tool_call_id")))
+            placed += _ANSWER.stray(work, line, first, placed, orphans, waits=waits)
+    work.lines = placed
 
 
 _ANSWER = AnswerForm(
@@ -212,11 +188,8 @@ _ANSWER = AnswerForm(
 def calls_of(line: ChatLine) -> list[Any]:
     """An assistant message's tool calls; none for other messages."""
     calls = line.get("tool_calls") if line.get("role") == ASSISTANT else None
-    return (
-        [call for call in calls if isinstance(call, Mapping)]
-        if isinstance(calls, list | tuple)
-        else []
-    )
+    listed = calls if isinstance(calls, list | tuple) else ()
+    return [call for call in listed if isinstance(call, Mapping)]
 
 
 def _match(work: Lines) -> dict[int, dict[str, ChatLine]]:
@@ -227,8 +200,9 @@ def _match(work: Lines) -> dict[int, dict[str, ChatLine]]:
     called: set[str] = set()
     for line in work.lines:
         for call in calls_of(line):
-            owner[str(call.get("id"))] = line
-            called.add(str(call.get("id")))
+            name = str(call.get("id"))
+            owner[name] = line
+            called.add(name)
         if line.get("role") == TOOL:
             name = str(line.get("tool_call_id"))
             if name in owner:
@@ -292,57 +266,51 @@ def systems(work: Lines) -> None:
 
 def alternate(work: Lines) -> None:
     """User first; neighbours of one side become one message."""
-    merged: list[ChatLine] = []
-    joined: list[ChatLine] = []  # what the newest message takes in
-    before: ChatLine | None = None
+    lines: list[ChatLine] = []
+    runs: list[list[ChatLine]] = []  # what becomes one message
     first = True
     for line in work.lines:
         role = line.get("role")
         if role == ASSISTANT and first:
             work.note("L02", line, "put a line before the first assistant message")
-            merged.append(ChatLine({"role": USER, "content": EARLIER}, line.origin))
-        if before is not None and role in (USER, ASSISTANT) and before.get("role") == role:
+            lines.append(ChatLine({"role": USER, "content": EARLIER}, line.origin))
+        if runs and role in (USER, ASSISTANT) and runs[-1][0].get("role") == role:
             work.note("L02", line, "merged two messages of one side")
-            joined.append(line)
+            runs[-1].append(line)
             continue
         if role is not None:
-            _merge(before, joined)
-            before, joined = line, []
+            runs.append([line])
         first = first and role in (*SYSTEMS, None)
-        merged.append(line)
-    _merge(before, joined)
-    work.lines = merged
+        lines.append(line)
+    for run in runs:
+        if len(run) > 1:
+            _merge(run)
+    work.lines = lines
 
 
-def _merge(into: ChatLine | None, lines: Sequence[ChatLine]) -> None:
-    if into is None or not lines:
-        return
-    parts_of_one = [into, *lines]
-    contents = [line.get("content") for line in parts_of_one]
+def _merge(run: Sequence[ChatLine]) -> None:
+    contents = [line.get("content") for line in run]
     content: Any
     if any(isinstance(one, list | tuple) for one in contents):
         content = [part for one in contents for part in _as_parts(one)]
     else:
         content = "\n\n".join(text for text in contents if text)
-    calls = [call for line in parts_of_one for call in line.get("tool_calls") or ()]
-    into.put(content=content, **({"tool_calls": calls} if calls else {}))
+    calls = [call for line in run for call in line.get("tool_calls") or ()]
+    run[0].put(content=content, **({"tool_calls": calls} if calls else {}))
 
 
 def _as_parts(content: Any) -> list[Any]:
     if isinstance(content, list | tuple):
         return list(content)
-    return [{"type": "text", "text": content}] if content else []
+    return [text_block(content)] if content else []
 
 
 def answer_tools(work: Lines) -> None:
     """Mistral accepts no user message directly after a tool's."""
     answered: list[ChatLine] = []
     for line in work.lines:
-        if (
-            answered
-            and answered[-1].get("role") == TOOL
-            and line.get("role") not in (TOOL, ASSISTANT)
-        ):
+        after_tool = answered and answered[-1].get("role") == TOOL
+        if after_tool and line.get("role") not in (TOOL, ASSISTANT):
             work.note("M02", line, "put an assistant line between tool and user")
             answered.append(ChatLine({"role": ASSISTANT, "content": RECEIVED}, line.origin))
         answered.append(line)
@@ -369,7 +337,15 @@ def no_messages(work: Lines) -> None:
 
 _ROLES = {"human": USER, "model": ASSISTANT, "ai": ASSISTANT, "bot": ASSISTANT}
 _ROLE_NAMES = (USER, ASSISTANT, TOOL, "function", "system", "developer")
-_PLACEHOLDERS = {"image": IMAGE, "image_url": IMAGE, "document": DOCUMENT, "file": DOCUMENT}
+_PLACEHOLDERS = {**PLACEHOLDERS, "image_url": IMAGE, "file": DOCUMENT}
+# Blocks of Anthropic's that the chat form says in another way.
+_FOREIGN = frozenset(
+    (
+        *THINKING,
+        *"tool_use tool_result search_result container_upload compaction fallback".split(),
+        *"tool_addition tool_removal server_tool_use mcp_tool_use".split(),
+    )
+)
 
 
 def normal(work: Lines, rules: ChatRules, strict: bool) -> None:
@@ -401,18 +377,16 @@ def _readable(work: Lines, line: ChatLine) -> bool:
         line.drop("role")  # null is none: what is left may be metadata, or words without a role
         if isinstance(line.get("type"), str):
             work.note("O06", line, "removed a role that is null")
-    envelope = isinstance(line.get("type"), str) and line.get("role") is None
-    if not isinstance(line.value, Mapping) or (
-        line.get("role") is None and not line.get("content")
-    ):
+    role = line.get("role")
+    envelope = isinstance(line.get("type"), str) and role is None
+    if not isinstance(line.value, Mapping) or (role is None and not line.get("content")):
         keep = envelope and line.get("type") not in (USER, ASSISTANT)
         if not keep:
             work.note("O06", line, "dropped an item that is not a message")
         return keep
-    role = line.get("role")
+    if envelope:
+        return True
     if not isinstance(role, str) or role not in _ROLE_NAMES:
-        if role is None and envelope:
-            return True
         name = _ROLES.get(role, USER) if isinstance(role, str) else USER
         work.note("O06", line, f"read the role as {name}")
         line.put(role=name)
@@ -429,9 +403,8 @@ def _calls(work: Lines, line: ChatLine) -> None:
         work.note("O03", line, "removed tool calls that are not the assistant's")
         line.drop("tool_calls")
         return
-    repaired_calls = (
-        [new for call in calls if (new := _call(call))] if isinstance(calls, list | tuple) else []
-    )
+    listed = calls if isinstance(calls, list | tuple) else ()
+    repaired_calls = [new for call in listed if (new := _call(call))]
     if not repaired_calls:
         work.note("O03", line, "removed a list without tool calls")
         line.drop("tool_calls")
@@ -444,19 +417,16 @@ def _call(call: Any) -> Any:
     if not isinstance(call, Mapping):
         return None
     key = next((key for key in ("function", "custom") if isinstance(call.get(key), Mapping)), "")
-    if not key:
-        body = {"name": str(call.get("name", "")), "arguments": _chat_messages_arguments(call)}
-        return {"id": call.get("id"), "type": "function", "function": body}
-    if key == "custom" or isinstance(call[key].get("arguments"), str):
+    body = call[key] if key else call
+    if key == "custom" or (key and isinstance(body.get("arguments"), str)):
         return call
-    return {**call, key: {**call[key], "arguments": _chat_messages_arguments(call[key])}}
-
-
-def _chat_messages_arguments(body: Mapping[str, Any]) -> str:
     arguments = body.get("arguments", body.get("input"))
-    return (
-        arguments if isinstance(arguments, str) else dumps({} if arguments is None else arguments)
-    )
+    if not isinstance(arguments, str):
+        arguments = dumps({} if arguments is None else arguments)
+    if key:
+        return {**call, key: {**body, "arguments": arguments}}
+    function = {"name": str(call.get("name", "")), "arguments": arguments}
+    return {"id": call.get("id"), "type": "function", "function": function}
 
 
 def _content(work: Lines, line: ChatLine) -> None:
@@ -482,25 +452,15 @@ def _content(work: Lines, line: ChatLine) -> None:
 
 def _part(part: Any, tool: bool) -> Any:
     kind = part.get("type") if isinstance(part, Mapping) else None
-    if kind == "text" or (isinstance(kind, str) and not tool and not _foreign(kind)):
+    if not isinstance(kind, str):
+        text = part.get("text") if isinstance(part, Mapping) else part
+        return text_block(text if isinstance(text, str) else dumps(part))
+    foreign = kind in _FOREIGN or kind.endswith("_tool_result")
+    if kind == "text" or not (tool or foreign):
         return part
-    if isinstance(kind, str) and kind in _PLACEHOLDERS:
-        return {"type": "text", "text": _PLACEHOLDERS[kind]}
-    if isinstance(part, Mapping) and isinstance(part.get("text"), str):
-        return {"type": "text", "text": part["text"]}
-    text = (
-        part if isinstance(part, str) else left_out(kind) if isinstance(kind, str) else dumps(part)
-    )
-    return {"type": "text", "text": text}
-
-
-def _foreign(kind: str) -> bool:
-    """A block of Anthropic's that the chat form says in another way."""
-    kinds = ("tool_use", "tool_result", *THINKING, "search_result")
-    more = ("container_upload", "compaction", "fallback", "tool_addition", "tool_removal")
-    return kind in (*kinds, *more, "server_tool_use", "mcp_tool_use") or kind.endswith(
-        "_tool_result"
-    )
+    if kind in _PLACEHOLDERS:
+        return text_block(_PLACEHOLDERS[kind])
+    return text_block(part["text"] if isinstance(part.get("text"), str) else left_out(kind))
 
 
 def _says_something(line: ChatLine, rules: ChatRules) -> bool:

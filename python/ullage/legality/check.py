@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, Unpack, cast
+from typing import Any, NamedTuple, Unpack
 
 import orjson
 
@@ -17,8 +17,6 @@ from ullage.exceptions import InvalidMessage
 from ullage.legality.params import RULE_OPTIONS, RuleOptions, request_of
 from ullage.messages import Item, SystemPrompt, Tools, check_list, message_of
 from ullage.providers.registry import Provider
-
-# Every rule by its id: what it demands, what to do, and where that comes from. The data is `rules.toml`.
 
 
 class Rule(NamedTuple):
@@ -37,9 +35,6 @@ def rules() -> Mapping[str, Rule]:
 
     text = pathlib.Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
     return MappingProxyType({name: Rule(name, **row) for name, row in tomllib.loads(text).items()})
-
-
-# What `validate` hands back.
 
 
 @dataclass(frozen=True)
@@ -100,30 +95,21 @@ def error_at(rule: str, message: int, block: int, detail: str) -> Violation:
     return Violation(rule, "error", message, block, detail)
 
 
-# Ledgers of what may be no conversation: an item that cannot be read is a finding.
-
-
 def read_ledger(messages: Iterable[Any], rule: str) -> tuple[Any, list[Violation]]:
-    """A ledger of the messages, and findings under `rule`: items that cannot be read at all, which are left out."""
+    """A ledger of what may be no conversation, and findings under `rule`: items that cannot be read at all, which are left out."""
     items = messages if isinstance(messages, list) else list(messages)
     try:
         return core.Ledger(None, items), []
     except InvalidMessage:
-        ledger = core.Ledger(None)
-    appended = (_appended(ledger, index, item, rule) for index, item in enumerate(items))
-    return ledger, [violation for violations in appended for violation in violations]
-
-
-def _appended(ledger: Any, index: int, item: Any, rule: str) -> Iterator[Violation]:
-    try:
-        ledger.append(item)
-    except InvalidMessage as exc:
-        field = f"{exc.field}: " if exc.field else ""
-        yield Violation(rule, "error", index, -1, f"{field}{exc.reason}")
-        ledger.append({"type": "unreadable"})
-
-
-# A request around its messages, as the rules ask about it.
+        ledger, unreadable = core.Ledger(None), []
+    for index, item in enumerate(items):
+        try:
+            ledger.append(item)
+        except InvalidMessage as exc:
+            field = f"{exc.field}: " if exc.field else ""
+            unreadable.append(error_at(rule, index, -1, f"{field}{exc.reason}"))
+            ledger.append({"type": "unreadable"})
+    return ledger, unreadable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,19 +137,11 @@ class RuleRequest:
         return original if isinstance(original, list | tuple) else ()
 
 
-class _Rules(Protocol):
-    """What the module has that a provider's row names as its `check`."""
-
-    def check(self, messages: Sequence[Any], request: RuleRequest) -> Iterable[Violation]:
-        """What the provider would refuse."""
-
-
 def found_in(messages: Sequence[Any], request: RuleRequest) -> Report:
     """What the rules of the request's provider find."""
-    name = request.provider.check
-    rules = cast("_Rules", loaded(name))
+    rules = loaded(request.provider.check)
     skip = {*request.facts.get("skip", ()), *request.skip}
-    violations = {
+    violations: set[Violation] = {
         violation for violation in rules.check(messages, request) if violation.rule not in skip
     }
     if not violations:  # most of what is sent
@@ -221,22 +199,29 @@ DETAIL = "a string has a lone surrogate, which UTF-8 cannot hold"
 def check_unicode(
     messages: Sequence[Any], *, system: SystemPrompt | None = None, tools: Tools | None = None
 ) -> Iterator[Violation]:
-    """Where strings stand that cannot be sent.
-
-    Args:
-        messages: In the form of any provider; of an envelope only its message counts.
-        system: The system prompt.
-        tools: Tool definitions.
-    """
-    if _writable([messages, system, tools]):
+    """Where strings stand that cannot be sent; of an envelope only its message counts."""
+    try:
+        options = orjson.OPT_NON_STR_KEYS
+        orjson.dumps([messages, system, tools], default=_plain, option=options)
         return
+    except TypeError:
+        pass
     for name, value in (("system", system), ("tools", tools)):
         if not is_valid(value):
-            yield Violation("T01", "error", -1, -1, f"{name}: {DETAIL}")
+            yield error_at("T01", -1, -1, f"{name}: {DETAIL}")
     for index, item in enumerate(messages):
         message = message_of(item) or item
-        for block in _broken(message):
-            yield Violation("T01", "error", index, block, DETAIL)
+        if not isinstance(message, Mapping):
+            message = {"": message}
+        other_fields = True
+        for key, value in message.items():
+            if key in ("content", "parts") and isinstance(value, list | tuple):
+                places = (at for at, block in enumerate(value) if not is_valid(block))
+                yield from (error_at("T01", index, at, DETAIL) for at in places)
+            else:
+                other_fields = other_fields and is_valid(key) and is_valid(value)
+        if not other_fields:
+            yield error_at("T01", index, -1, DETAIL)
 
 
 def is_valid(value: Any, depth: int = 0) -> bool:
@@ -268,32 +253,10 @@ def valid(value: Any, depth: int = 0) -> Any:
     return [valid(item, depth + 1) for item in value]
 
 
-def _broken(message: Any) -> Iterator[int]:
-    """Blocks with such a string; -1: a field outside of the blocks."""
-    if not isinstance(message, Mapping):
-        yield from () if is_valid(message) else (-1,)
-        return
-    among_others = True
-    for key, value in message.items():
-        if key in ("content", "parts") and isinstance(value, list | tuple):
-            yield from (at for at, block in enumerate(value) if not is_valid(block))
-        else:
-            among_others = among_others and is_valid(key) and is_valid(value)
-    yield from () if among_others else (-1,)
-
-
 def _is_text(value: str) -> bool:
     try:
         value.encode()
     except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _writable(value: Any) -> bool:
-    try:
-        orjson.dumps(value, default=_plain, option=orjson.OPT_NON_STR_KEYS)
-    except TypeError:
         return False
     return True
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from ullage._engine.digests import Violation
 from ullage.messages import Item, message_of, same_items
-
-# What `repair` hands back.
 
 
 class Repair(NamedTuple):
@@ -70,6 +68,15 @@ def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
+def with_parts(block: Mapping[str, Any], change: Callable[[Any], Any]) -> Mapping[str, Any]:
+    """A block with each part of its content changed; the same object if none is, or it has no list of parts."""
+    content = block.get("content")
+    if not isinstance(content, list | tuple):
+        return block
+    parts = [change(part) for part in content]
+    return block if same_items(parts, content) else {**block, "content": parts}
+
+
 class Slot:
     """One item of the conversation while it is being repaired.
 
@@ -86,7 +93,10 @@ class Slot:
         self.item = item
         self.origin = origin
         self.changed = False
-        self._message: Mapping[str, Any] = _message(item) if message is None else message
+        if message is None and (message := message_of(item)) is None:
+            inner = item.get("message") if isinstance(item, Mapping) else None
+            message = inner if isinstance(inner, Mapping) else {}  # without a role: to be repaired
+        self._message: Mapping[str, Any] = message
         self.role = str(self._message.get("role", ""))
         content = self._message.get("content")
         self._string = isinstance(content, str)
@@ -97,9 +107,9 @@ class Slot:
             self._blocks = list(content)
 
     @classmethod
-    def added(cls, role: str, blocks: Sequence[Any], origin: int) -> Slot:
+    def added(cls, role: str, content: Any, origin: int) -> Slot:
         """A message that a repair adds."""
-        slot = cls(None, origin, {"role": role, "content": list(blocks)})
+        slot = cls(None, origin, {"role": role, "content": content})
         slot.changed = True
         return slot
 
@@ -120,7 +130,7 @@ class Slot:
         return self._message
 
     def edit(self, message: Mapping[str, Any]) -> None:
-        """Takes other keys for the message; its role follows, its blocks stay."""
+        """Takes other keys and their role for the message; its blocks stay."""
         self._message, self.changed = message, True
         self.role = str(message.get("role", ""))
 
@@ -136,13 +146,6 @@ class Slot:
             if "role" not in self.item:
                 return {**self.item, "message": message}
         return message
-
-
-def _message(item: Any) -> Mapping[str, Any]:
-    if (message := message_of(item)) is not None:
-        return message
-    inner = item.get("message") if isinstance(item, Mapping) else None
-    return inner if isinstance(inner, Mapping) else {}  # without a role: to be repaired
 
 
 class _Placed(Protocol):
@@ -187,6 +190,28 @@ class Draft(WorkingCopy):
     def speaking(self) -> Iterator[Slot]:
         """Slots that are messages."""
         return (slot for slot in self.slots if slot.role)
+
+    def keep(
+        self,
+        rule: str,
+        action: str,
+        stays: Callable[[Any], bool],
+        slots: Iterable[Slot] | None = None,
+    ) -> None:
+        """Drops the blocks that do not stay, of all messages or of these; one repair for each message."""
+        for slot in self.speaking() if slots is None else slots:
+            blocks = [block for block in slot.blocks if stays(block)]
+            if len(blocks) < len(slot.blocks):
+                self.note(rule, slot, action)
+                slot.blocks = blocks
+
+    def change(self, rule: str, action: str, change: Callable[[Any], Any]) -> None:
+        """Puts other blocks in place of some; one repair for each message."""
+        for slot in self.speaking():
+            blocks = [change(block) for block in slot.blocks]
+            if not same_items(blocks, slot.blocks):
+                self.note(rule, slot, action)
+                slot.blocks = blocks
 
     def drop_empty(self, rule: str, action: str = "dropped an empty message") -> None:
         """Removes messages that have no blocks left."""

@@ -21,10 +21,11 @@ from ullage.legality.internal import (
     member,
     members,
     pair,
-    pairs,
     ranked,
     with_same_objects,
 )
+from ullage.legality.originals import without
+from ullage.legality.pairs import repair_pairs
 from ullage.legality.repairs import RepairRequest, run_steps, steps
 from ullage.messages import same_items
 from ullage.providers.gemini import from_provider, to_provider
@@ -32,15 +33,7 @@ from ullage.providers.gemini import from_provider, to_provider
 # Both are documented for calls that no Gemini model made (docs thought-signatures).
 DUMMY_SIGNATURES = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
 _DATA = ranked(
-    "text",
-    "inlineData",
-    "fileData",
-    "functionCall",
-    "functionResponse",
-    "executableCode",
-    "codeExecutionResult",
-    "toolCall",
-    "toolResponse",
+    "text inlineData fileData functionCall functionResponse executableCode codeExecutionResult toolCall toolResponse"
 )
 
 
@@ -54,8 +47,9 @@ def check(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     yield from _calls(contents)
     if signatures_needed(request.model):
         yield from _signatures(contents)
-    if request.original is not None:
-        yield from _originals(contents, request)
+    before = _parts_before(request)
+    if before is not None:
+        yield from _originals(contents, before)
     yield from check_unicode(contents, system=request.system, tools=request.tools)
 
 
@@ -106,9 +100,8 @@ def _content(index: int, content: Any) -> Iterator[Violation]:
     for position, part in enumerate(parts_of(content)):
         if not part_kind(part) or (len(part) > 1 and len(data_of(part)) > 1):
             many = " and ".join(data_of(part))
-            yield error_at(
-                "G05", index, position, f"part that is {many}" if many else "part without data"
-            )
+            detail = f"part that is {many}" if many else "part without data"
+            yield error_at("G05", index, position, detail)
 
 
 def _roles(contents: Sequence[Any]) -> Iterator[Violation]:
@@ -116,9 +109,7 @@ def _roles(contents: Sequence[Any]) -> Iterator[Violation]:
     for index, content in enumerate(contents):
         role = role_of(content)
         if role == previous:
-            detail = (
-                "the first content is not the user's" if index == 0 else "two contents of one role"
-            )
+            detail = "two contents of one role" if index else "the first content is not the user's"
             yield error_at("G01", index, -1, detail)
         previous = role
 
@@ -127,9 +118,8 @@ def _calls(contents: Sequence[Any]) -> Iterator[Violation]:
     for index, content in enumerate(contents):
         calls = _of(content, "functionCall") if role_of(content) == "model" else []
         if calls and (index == 0 or role_of(contents[index - 1]) != "user"):
-            yield error_at(
-                "G02", index, -1, "function call does not follow a user or function turn"
-            )
+            detail = "function call does not follow a user or function turn"
+            yield error_at("G02", index, -1, detail)
         if not all(named(call) for call in calls):
             yield error_at("G03", index, -1, "function call without a name")
         if calls and index + 1 == len(contents):
@@ -146,9 +136,8 @@ def _responses(index: int, contents: Sequence[Any]) -> Iterator[Violation]:
     names = [_name(call) for call in calls]
     answered = [_name(answer) for answer in answers]
     if sorted(names) != sorted(answered):
-        yield error_at(
-            "G03", index, -1, f"{len(calls)} function calls, {len(answers)} responses to them"
-        )
+        detail = f"{len(calls)} function calls, {len(answers)} responses to them"
+        yield error_at("G03", index, -1, detail)
     elif names != answered:
         yield error_at("G03", index, -1, "responses in another order than the calls")
 
@@ -171,18 +160,29 @@ def _signatures(contents: Sequence[Any]) -> Iterator[Violation]:
     for index in range(turn_start(contents), len(contents)):
         if role_of(contents[index]) != "model":
             continue
-        parts = parts_of(contents[index])
-        first = next(
-            (at for at, part in enumerate(parts) if part_kind(part) == "functionCall"), None
-        )
-        if first is not None and not isinstance(parts[first].get("thoughtSignature"), str):
-            yield error_at(
-                "G04", index, first, "function call of the current turn without thoughtSignature"
-            )
+        first = _unsigned_call(parts_of(contents[index]))
+        if first is not None:
+            detail = "function call of the current turn without thoughtSignature"
+            yield error_at("G04", index, first, detail)
 
 
-def _originals(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
-    parts_before = [part for content in request.items_before for part in parts_of(content)]
+def _unsigned_call(parts: Sequence[Any]) -> int | None:
+    """The first function call, if it has no signature."""
+    calls = (at for at, part in enumerate(parts) if part_kind(part) == "functionCall")
+    first = next(calls, None)
+    if first is None or isinstance(parts[first].get("thoughtSignature"), str):
+        return None
+    return first
+
+
+def _parts_before(request: RuleRequest) -> list[Any] | None:
+    """All parts of the conversation as the model saw it; `None`: nothing is compared with it."""
+    if request.original is None:
+        return None
+    return [part for content in request.items_before for part in parts_of(content)]
+
+
+def _originals(contents: Sequence[Any], parts_before: Sequence[Any]) -> Iterator[Violation]:
     start = turn_start(contents)
     for index, content in enumerate(contents):
         for position, part in enumerate(parts_of(content)):
@@ -190,12 +190,11 @@ def _originals(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violat
             if signature is None or signature in DUMMY_SIGNATURES or part in parts_before:
                 continue
             call = part_kind(part) == "functionCall" and index >= start
-            yield error_at(
-                "G04" if call else "G07", index, position, "signed part is not as it came"
-            )
+            rule = "G04" if call else "G07"
+            yield error_at(rule, index, position, "signed part is not as it came")
 
 
-# Repairs for Gemini: over contents.
+# Repairs.
 
 
 USER, MODEL = "user", "model"
@@ -207,13 +206,13 @@ def repair(contents: Sequence[Any], request: RepairRequest) -> Repaired:
     report = request.report(contents)
     if report.ok:
         return Repaired(contents)
-    parts_before = None
-    if request.original is not None:
-        parts_before = [part for content in request.items_before for part in parts_of(content)]
     plan = steps(
         ("G01 G03 G05", _readable),
         ("G01 G02 G03 G06", lambda w: _paired(w, request)),
-        ("G04 G07", lambda w: _sign(w, parts_before, needed=signatures_needed(request.model))),
+        (
+            "G04 G07",
+            lambda w: _sign(w, _parts_before(request), needed=signatures_needed(request.model)),
+        ),
         ("G01", _no_contents),
     )
     done = run_steps(contents, work=Lines(contents), plan=plan, check=request.report, report=report)
@@ -233,26 +232,20 @@ def _readable(work: Lines) -> None:
             role = _ROLES.get(role_of(line.value), USER)
             work.note("G01", line, f"read the role as {role}")
             line.put(role=role)
-        _parts(work, line)
-        if parts_of(line.value):
+        content = line.get("parts")
+        values = content if isinstance(content, list | tuple) else [content] if content else []
+        parts = [
+            part for value in values if (part := _part(value, role_of(line.value))) is not None
+        ]
+        if not isinstance(content, list | tuple) or not same_items(parts, values):
+            work.note("G05", line, "put the parts in order")
+            line.put(parts=parts)
+        if parts:
             readable.append(line)
         else:
             work.note("G05", line, "dropped a content without parts")
     work.lines = readable
     work.make_plain("G01")
-
-
-def _parts(work: Lines, line: ChatLine) -> None:
-    content = line.get("parts")
-    values = content if isinstance(content, list | tuple) else [content] if content else []
-    parts = [
-        repaired_part
-        for part in values
-        if (repaired_part := _part(part, role_of(line.value))) is not None
-    ]
-    if not isinstance(content, list | tuple) or not same_items(parts, values):
-        work.note("G05", line, "put the parts in order")
-        line.put(parts=parts)
 
 
 def _part(part: Any, role: str) -> Any:
@@ -274,28 +267,26 @@ def _part(part: Any, role: str) -> Any:
 def _paired(work: Lines, request: RepairRequest) -> None:
     """Roles in turn, each call answered right after it and in order: on the internal view, like every form."""
     work.lines = [line for line in work.lines if parts_of(line.value)]
-    _join(work)
-    placed, repairs = pair(
-        [Placed(line.value, line.origin) for line in work.lines],
-        rules={"A29": "G01", "": "G03"},
-        # As a whole: an answer without an id belongs to the calls just before it.
-        read=lambda contents: from_provider(contents).messages,
-        steps=(pairs(request.orphans), in_turn, in_call_order),
-        write=lambda messages: to_provider(messages, signatures=False).parts["contents"],
-    )
-    work.repairs += repairs
-    work.lines = [ChatLine(placed_item.item, placed_item.origin) for placed_item in placed]
-
-
-def _join(work: Lines) -> None:
-    """Makes neighbours of one role one content."""
     runs = [list(run) for _, run in groupby(work.lines, lambda line: role_of(line.value))]
     for first, *others in runs:
         for line in others:
             work.note("G01", line, "joined two contents of one role")
         if others:
             first.put(parts=[part for line in (first, *others) for part in parts_of(line.value)])
-    work.lines = [run[0] for run in runs]
+    placed, repairs = pair(
+        [Placed(first.value, first.origin) for first, *_ in runs],
+        rules={"A29": "G01", "": "G03"},
+        # As a whole: an answer without an id belongs to the calls just before it.
+        read=lambda contents: from_provider(contents).messages,
+        steps=(
+            lambda draft: repair_pairs(draft, orphans=request.orphans),
+            in_turn,
+            in_call_order,
+        ),
+        write=lambda messages: to_provider(messages, signatures=False).parts["contents"],
+    )
+    work.repairs += repairs
+    work.lines = [ChatLine(placed_item.item, placed_item.origin) for placed_item in placed]
 
 
 def _sign(work: Lines, parts_before: list[Any] | None, *, needed: bool) -> None:
@@ -305,10 +296,8 @@ def _sign(work: Lines, parts_before: list[Any] | None, *, needed: bool) -> None:
         model = role_of(line.value) == MODEL
         parts = [_signed(part, parts_before) for part in parts_of(line.value)]
         if model and needed and index >= start:
-            first = next(
-                (at for at, part in enumerate(parts) if part_kind(part) == "functionCall"), None
-            )
-            if first is not None and not isinstance(parts[first].get("thoughtSignature"), str):
+            first = _unsigned_call(parts)
+            if first is not None:
                 parts[first] = {**parts[first], "thoughtSignature": DUMMY_SIGNATURES[0]}
         if not same_items(parts, parts_of(line.value)):
             work.note("G04", line, "repaired thought signatures")
@@ -321,17 +310,12 @@ def _signed(part: Any, parts_before: list[Any] | None) -> Any:
     signature = part.get("thoughtSignature")
     if signature in DUMMY_SIGNATURES or (signature is not None and part in parts_before):
         return part
-    bare = {key: value for key, value in part.items() if key != "thoughtSignature"}
-    same = (
-        part_before
-        for part_before in parts_before
-        if isinstance(part_before, Mapping) and "thoughtSignature" in part_before
-    )
-    was = next(
-        (e for e in same if {k: v for k, v in e.items() if k != "thoughtSignature"} == bare), None
-    )
-    if part_kind(part) == "functionCall" and was is not None:
-        return was
+    bare = without(part, "thoughtSignature")
+    if part_kind(part) == "functionCall":
+        for before in parts_before:
+            signed = isinstance(before, Mapping) and "thoughtSignature" in before
+            if signed and without(before, "thoughtSignature") == bare:
+                return before
     return part if signature is None else bare
 
 

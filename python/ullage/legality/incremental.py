@@ -44,11 +44,8 @@ class Track:
     Thinking is bound to the request that it answers. New thinking at the end of the list answers the
     newest request; further down, a request that was the list up to there.
 
-    Args:
-        originals: What the model has made so far; grows.
-        system: The requests' system prompt.
-        tools: The requests' tools.
-        bound: The model's thinking is bound to its prefix; else nothing is hashed.
+    `originals`, what the model has made so far, grows. `bound`: the model's thinking is bound to its prefix; else nothing is
+    hashed.
     """
 
     def __init__(self, originals: Originals, *, system: Any, tools: Any, bound: bool) -> None:
@@ -57,7 +54,12 @@ class Track:
         self._head = PrefixHash(system, tools)
         self._sent = self._head.copy()
         self._learned: dict[int, Any] = {}  # by `_mark`; the reference keeps the id its own
-        self._steps = _Steps()
+        # Nothing came twice: each call and all thinking belongs to one step, and has its seal. So a step that stands as it
+        # came need not be compared.
+        self._sure = True
+        # The marks of the newest step; those of a step of several messages by each of them.
+        self._newest: list[int] = []
+        self._together: dict[int, list[int]] = {}
         self._answering = False
         self._odd = False  # a message that is not the model's holds what only the model makes
         self.restart()
@@ -66,13 +68,29 @@ class Track:
         """The list is another: it is fed from its beginning again."""
         self._list = self._head.copy()
         self._previous = ""
-        self._turn = _Turn()
         self._expected: int | None = None
         self._broken = False
+        # The current turn, all since the last user turn without any tool result: who of the two spoke last, whether that
+        # user turn has a result, the assistant's last messages, and whether earlier ones are not as they came.
+        self._speaker = ""
+        self._answered = False
+        self._run: list[tuple[Any, int]] = []
+        self._turn_broken = False
 
     def fine(self) -> bool:
         """Whether nothing fed since `restart` breaks A13, A15, A16 or A25."""
-        return not self._broken and self._turn.fine(self.originals, self._steps)
+        if self._broken:
+            return False
+        if self._speaker == USER and not self._answered:
+            return True
+        return not self._turn_broken and (not self._run or self._run_stands())
+
+    def _run_stands(self) -> bool:
+        """Whether the assistant's last messages are a whole step, as it came."""
+        marks = [mark for _, mark in self._run]
+        if self._sure and self._together.get(marks[0], marks[:1]) == marks:
+            return True
+        return run_unchanged([item for item, _ in self._run], self.originals)
 
     # ---- what is known -----------------------------------------------------------------------
 
@@ -96,13 +114,12 @@ class Track:
             if mark and mark not in self._learned:
                 self._note(item, mark, self._previous == ASSISTANT)
             elif role != ASSISTANT:
-                for block in _blocks(message):
-                    self._odd = self._odd or _kind(block) in _WATCHED
+                self._odd = self._odd or any(map(_WATCHED.__contains__, _kinds(_blocks(message))))
             self._previous = role or self._previous
 
     def skipped(self, items: Sequence[Any]) -> int:
         """How many of a list's first messages need not be fed: all before its current turn, if they are as they were learned."""
-        if self.bound or not self._steps.sure or self._odd:
+        if self.bound or not self._sure or self._odd:
             return 0
         start = len(items) - 2
         while start > 0 and not _begins_turn(items, start):
@@ -119,58 +136,73 @@ class Track:
             return
         self._sent = self._list.copy() if messages is None else self._head.copy()
         for item in messages or ():
-            _run_through(self._sent, item)
+            for _ in self._sent.feed(item):
+                pass
 
     def feed(self, item: Any) -> None:
         """The next message of the list."""
         message = message_in(item)
         role = str(message.get("role", ""))
         self._answering = self._answering and role in (ASSISTANT, "")
-        thoughts = list(self._list.feed(item)) if self.bound else []
+        thoughts = list(self._list.feed(item)) if self.bound else ()
         mark = _mark(item, message) if role == ASSISTANT else 0
         if mark and mark not in self._learned:
             answers_sent = self.bound and self._answering
             self._learn(item, mark, self._sent.feed(item) if answers_sent else thoughts)
         if thoughts:
             self._follow(thoughts)
-        # What was learned from this very list of blocks is as it came.
-        if not (mark and self._steps.sure):
-            self._check(_blocks(message), by_model=bool(mark))
         if mark:
-            self._turn.spoke(item, mark)
-        elif role:
-            self._turn.heard(role == USER, _blocks(message), self.originals, self._steps)
+            # What was learned from this very list of blocks is as it came.
+            if not self._sure:
+                self._check(_blocks(message), by_model=True)
+            if self._speaker == USER and not self._answered:
+                self._turn_broken = False
+            self._speaker = ASSISTANT
+            self._run.append((item, mark))
+        else:
+            blocks = _blocks(message)
+            kinds = _kinds(blocks)
+            if any(map(_WATCHED.__contains__, kinds)):
+                self._check(blocks, by_model=False)
+            if role:
+                self._heard(role == USER, "tool_result" in kinds)
         self._previous = role or self._previous
 
+    def _heard(self, by_user: bool, with_result: bool) -> None:
+        """Ends a step of the assistant: a message of somebody else."""
+        if self._run:
+            # Now: what is learned later may lengthen a step.
+            self._turn_broken = self._turn_broken or not self._run_stands()
+            self._run = []
+        if by_user:
+            self._answered = with_result or (self._answered and self._speaker == USER)
+            self._speaker = USER
+
     def _learn(self, item: Any, mark: int, thoughts: Iterable[tuple[int, str, bytes]]) -> None:
-        originals = self.originals
-        new = [
-            row
-            for row in thoughts
-            if row[1] not in originals.bound and row[1] not in originals.refused
-        ]
+        bound, refused = self.originals.bound, self.originals.refused
+        new = [row for row in thoughts if row[1] not in bound and row[1] not in refused]
         for _, key, digest in new:
-            originals.bind(key, digest)
+            self.originals.bind(key, digest)
         self._note(item, mark, self._previous == ASSISTANT)
 
     def _note(self, item: Any, mark: int, goes_on: bool) -> None:
+        """Learns a message of the assistant; `goes_on`: it is of the same step as the one before."""
         new = self.originals.learn(item, goes_on=goes_on)
-        self._steps.note(mark, goes_on, new)
+        if goes_on and self._newest:
+            self._newest.append(mark)
+            self._together[self._newest[0]] = self._together[mark] = self._newest
+        else:
+            self._newest = [mark]
+        self._sure = self._sure and new
         self._learned[mark] = item
 
     # ---- saving ------------------------------------------------------------------------------
 
     def dump(self) -> dict[str, Any]:
         """What is known about thinking in addition to the blocks themselves, as plain JSON."""
-        originals = self.originals
-        return {
-            "order": dict(originals.order),
-            "bound": {
-                key: sorted(digest.hex() for digest in originals.bound[key])
-                for key in originals.bound
-            },
-            "refused": sorted(originals.refused),
-        }
+        order, bound, refused = self.originals.order, self.originals.bound, self.originals.refused
+        hashes = {key: sorted(digest.hex() for digest in bound[key]) for key in bound}
+        return {"order": dict(order), "bound": hashes, "refused": sorted(refused)}
 
     def load(self, stored: Mapping[str, Any], history: Iterable[Any]) -> None:
         """Take back what `dump` gave; `history` holds the blocks."""
@@ -199,18 +231,15 @@ class Track:
             self._broken = self._broken or not (valid and run)
             self._expected = None if position is None else position + 1
 
-    def _check(self, blocks: Iterable[Any], *, by_model: bool) -> None:
+    def _check(self, blocks: Sequence[Any], *, by_model: bool) -> None:
+        """Whether blocks that have to be as they came are."""
         originals = self.originals
-        for block in blocks:
-            if _kind(block) in _WATCHED:
+        for block, kind in zip(blocks, _kinds(blocks), strict=True):
+            if kind in _WATCHED:
                 self._odd = self._odd or not by_model
                 recorded = originals.blocks.get(thought_key(block) or "")
                 altered = recorded is not None and recorded != bare_thinking(block)
                 self._broken = self._broken or altered or foreign_compaction(block, originals)
-
-
-def _kind(block: Any) -> Any:
-    return block.get("type") if type(block) is dict or isinstance(block, Mapping) else None
 
 
 def _blocks(message: Mapping[str, Any]) -> list[Any]:
@@ -219,10 +248,18 @@ def _blocks(message: Mapping[str, Any]) -> list[Any]:
     return content if type(content) is list else as_blocks(content)
 
 
+def _kinds(blocks: Iterable[Any]) -> list[Any]:
+    """What each block says it is."""
+    return [
+        block.get("type") if type(block) is dict or isinstance(block, Mapping) else None
+        for block in blocks
+    ]
+
+
 def _begins_turn(items: Sequence[Any], at: int) -> bool:
     """Whether the user speaks there, between two answers and without results."""
     message = message_in(items[at])
-    if message.get("role") != USER or "tool_result" in map(_kind, _blocks(message)):
+    if message.get("role") != USER or "tool_result" in _kinds(_blocks(message)):
         return False
     return all(message_in(items[near]).get("role") == ASSISTANT for near in (at - 1, at + 1))
 
@@ -231,78 +268,6 @@ def _mark(item: Any, message: Mapping[str, Any]) -> int:
     """Tells an assistant message also in another envelope: its list of blocks is the same object."""
     content = message.get("content")
     return id(content) if isinstance(content, list) else id(item)
-
-
-def _run_through(running: PrefixHash, item: Any) -> None:
-    for _ in running.feed(item):
-        pass
-
-
-class _Steps:
-    """Which messages each step of the assistant came in, so that a step that stands as it came need not be compared.
-
-    Attributes:
-        sure: Nothing came twice: each call and all thinking belongs to one step, and has its seal.
-    """
-
-    def __init__(self) -> None:
-        self.sure = True
-        self._newest: list[int] = []
-        # The marks of a step by each of them; a step of one message is not in it.
-        self._together: dict[int, list[int]] = {}
-
-    def note(self, mark: int, goes_on: bool, new: bool) -> None:
-        """A message that the originals have learned; `new`: nothing in it came before."""
-        if goes_on and self._newest:
-            self._newest.append(mark)
-            self._together[self._newest[0]] = self._together[mark] = self._newest
-        else:
-            self._newest = [mark]
-        self.sure = self.sure and new
-
-    def stands(self, run: Sequence[tuple[Any, int]]) -> bool:
-        """Whether neighbouring messages are surely a whole step, as it came."""
-        marks = [mark for _, mark in run]
-        return self.sure and self._together.get(marks[0], marks[:1]) == marks
-
-
-class _Turn:
-    """The current turn: all since the last user turn without any tool result."""
-
-    def __init__(self) -> None:
-        self._role = ""
-        self._answered = False
-        self._run: list[tuple[Any, int]] = []
-        self._broken = False
-
-    def spoke(self, item: Any, mark: int) -> None:
-        """A message of the assistant."""
-        if self._role == USER and not self._answered:
-            self._broken = False
-        self._role = ASSISTANT
-        self._run.append((item, mark))
-
-    def heard(
-        self, by_user: bool, blocks: Iterable[Any], originals: Originals, steps: _Steps
-    ) -> None:
-        """A message of somebody else."""
-        if self._run:
-            # Now: what is learned later may lengthen a step.
-            self._broken = self._broken or not _is_unchanged(self._run, originals, steps)
-            self._run = []
-        if by_user:
-            answers = "tool_result" in map(_kind, blocks)
-            self._answered = answers or (self._answered and self._role == USER)
-            self._role = USER
-
-    def fine(self, originals: Originals, steps: _Steps) -> bool:
-        if self._role == USER and not self._answered:
-            return True
-        return not self._broken and (not self._run or _is_unchanged(self._run, originals, steps))
-
-
-def _is_unchanged(run: Sequence[tuple[Any, int]], originals: Originals, steps: _Steps) -> bool:
-    return steps.stands(run) or run_unchanged([item for item, _ in run], originals)
 
 
 # The engine's own, where no fact says otherwise (`Facts.body_limit`, `Facts.page_limit`).
@@ -352,10 +317,8 @@ class Repairer:
         original = request.pop("original", None)
         self._options, self._provider = request, request["provider"]
         system, tools, params = request.get("system"), request.get("tools"), request["params"]
-        request_facts = facts_for(
-            model=request.get("model"), system=system, tools=tools, params=params,
-            platform=request.get("platform", "anthropic"), facts=request["facts"],
-        )  # fmt: skip
+        names = ("model", "system", "tools", "platform", "params", "facts")
+        request_facts = facts_for(**{name: request[name] for name in names if name in request})
         self.originals = Originals.read(original or (), system=system, tools=tools)
         bound = request_facts.bound and not request_facts.drop_block
         self._track = Track(self.originals, system=system, tools=tools, bound=bound)
@@ -387,9 +350,13 @@ class Repairer:
         """
         if not self._provider.internal:
             return self._whole(messages, resume)
-        legal = self._reads_legal(messages, ledger)
+        legal = self._follow(messages, ledger)
         done = Repaired(messages) if legal and not resume else self._whole(messages, resume)
-        self._note_sent(messages, done)
+        if done.repairs:  # thinking made from here on follows what was sent
+            self._begin_tracking()
+        if self._tracking:
+            as_it_is = done.messages is messages and self._seen == len(messages)
+            self._track.sent(None if as_it_is else done.messages)
         return done
 
     def passes(self, messages: Sequence[Item], ledger: core.Ledger) -> bool:
@@ -399,19 +366,7 @@ class Repairer:
             messages: As there.
             ledger: As there.
         """
-        new = messages[self._seen :]
-        grown = ledger is self._ledger and ledger.changed_since(self._version) == len(messages)
-        if grown and new:
-            self._items += new
-            self._reading.feed(new)
-            if self._tracking:
-                self._track.answering()
-                for item in new:
-                    self._track.feed(item)
-            self.read, self._seen = len(new), len(messages)
-            legal = self._is_legal()
-        else:
-            legal = self._reads_legal(messages, ledger)
+        legal = self._follow(messages, ledger)
         if legal and self._tracking:
             self._track.sent(None)
         return legal
@@ -501,77 +456,54 @@ class Repairer:
             self._track.observe(response)
         self._answers = []
 
-    def _note_sent(self, messages: Sequence[Any], done: Repaired) -> None:
-        if done.repairs and not self._tracking:  # thinking made from here on follows what was sent
-            self._begin_tracking()
-        if self._tracking:
-            as_it_is = done.messages is messages and self._seen == len(messages)
-            self._track.sent(None if as_it_is else done.messages)
-
-    def _reads_legal(self, messages: Sequence[Any], ledger: Any) -> bool:
+    def _follow(self, messages: Sequence[Any], ledger: Any) -> bool:
+        """Reads what is new; whether the list is surely legal."""
         try:
-            return self._follow(messages, ledger)
+            if ledger is None:
+                self._own = core.Ledger(None) if self._own is None else self._own
+                self._own.sync(messages if isinstance(messages, list) else list(messages))
+                ledger = self._own
+            same = ledger is self._ledger
+            # The first message that is not as it was when the list was read last.
+            start = answer_at = self._seen
+            if same:
+                start = min(start, ledger.changed_since(self._version))
+            elif not self._grown(messages):
+                start = 0
+            if rewritten := start < answer_at:
+                self._begin_tracking(again=True)
+                # In another ledger nothing says which message answers the newest request.
+                start, answer_at = 0, answer_at if same else -1
+                self._restart(ledger, messages)
+            elif not same:
+                self._reading.adopt(ledger)
+            self._ledger, self._version = ledger, ledger.version
+            if new := messages[start:]:
+                self._items += new
+                if not rewritten:
+                    self._reading.feed(new)
+                if self._tracking:
+                    self._track_new(new, start, answer_at)
+            self.read, self._seen = len(new), len(messages)
         except InvalidMessage:  # an item that cannot be read: the whole repair names it
             if not self._grown(messages):
                 self._begin_tracking()
             self._restart(None)
             return False
-
-    def _follow(self, messages: Sequence[Any], ledger: Any) -> bool:
-        """Reads what is new; whether the list is surely legal."""
-        ledger = self._current(messages, ledger)
-        start, answer_at = self._unread(messages, ledger), self._seen
-        rewritten = start < self._seen
-        if rewritten:
-            self._begin_tracking(again=True)
-            # In another ledger nothing says which message answers the newest request.
-            answer_at = answer_at if ledger is self._ledger else -1
-            self._restart(ledger, messages)
-            start = 0
-        if ledger is not self._ledger:
-            self._reading.adopt(ledger)
-        self._ledger, self._version = ledger, ledger.version
-        self._read_on(messages, start, answer_at, measured=rewritten)
-        self.read, self._seen = len(messages) - start, len(messages)
-        return self._is_legal()
-
-    def _is_legal(self) -> bool:
         fine = not self._tracking or self._track.fine()
         return self._params_fine and fine and self._reading.legal()
 
-    def _unread(self, messages: Sequence[Any], ledger: Any) -> int:
-        """First message that is not as it was when the list was read last."""
-        if ledger is self._ledger:
-            changed = int(ledger.changed_since(self._version))
-            return changed if changed < self._seen else self._seen
-        return self._seen if self._grown(messages) else 0
+    def _track_new(self, new: Sequence[Any], start: int, answer_at: int) -> None:
+        """Feed the list from `start` on; `answer_at`: where an answer to the newest request stands, -1: unknown."""
+        skip = 0 if start else self._track.skipped(new[:answer_at] if answer_at >= 0 else new)
+        for index, item in enumerate(new[skip:] if skip else new, start + skip):
+            if index == answer_at:
+                self._track.answering()
+            self._track.feed(item)
 
     def _grown(self, messages: Sequence[Any]) -> bool:
         """Whether the list begins with the very messages that were read last."""
         return len(messages) >= len(self._items) and all(map(is_, self._items, messages))
-
-    def _read_on(
-        self, messages: Sequence[Any], start: int, answer_at: int, *, measured: bool
-    ) -> None:
-        new = messages[start:]
-        if not new:
-            return
-        self._items += new
-        if not measured:
-            self._reading.feed(new)
-        if self._tracking:
-            skip = 0 if start else self._track.skipped(new[:answer_at] if answer_at >= 0 else new)
-            for index, item in enumerate(new[skip:], start + skip):
-                if index == answer_at:
-                    self._track.answering()
-                self._track.feed(item)
-
-    def _current(self, messages: Sequence[Any], ledger: Any) -> Any:
-        if ledger is None:
-            if self._own is None:
-                self._own = core.Ledger(None)
-            self._own.sync(messages if isinstance(messages, list) else list(messages))
-        return self._own if ledger is None else ledger
 
     def _restart(self, ledger: Any, messages: Sequence[Any] | None = None) -> None:
         """Read the list from its beginning; `messages`: what it is now, of which the same objects are not measured again."""
@@ -611,11 +543,15 @@ class _Reading:
         """Take the digests from this ledger; `None`: from none."""
         self._verifier = None if ledger is None else core.Verifier(ledger, "anthropic", self._facts)
 
-    def feed(self, items: Sequence[Any]) -> None:
-        """Read what is new, at least one item."""
-        size, pages = self._measured_of(items)
-        self._bytes += size
-        self._pages += pages
+    def feed(self, items: Sequence[Any], sign: int = 1) -> None:
+        """Add what is new, at least one item; with -1 take off what is no longer there."""
+        written = json_of({"messages": items})
+        if not written:
+            self._readable = False
+        # `in` would first ask whether it is a number, and make an error of the answer.
+        if self._page_limit and (written.find(_DOCUMENT) >= 0 or not written):
+            self._pages += sign * sum(pages_of(document) for *_, document in documents_of(items))
+        self._bytes += sign * (len(written) - _EMPTY + 1)
 
     def exchange(self, before: Sequence[Any], items: Sequence[Any]) -> None:
         """As `restart` and `feed`, of a list that holds most of the objects of the one before."""
@@ -624,24 +560,10 @@ class _Reading:
             self.restart()
             self.feed(items)
             return
-        new = [item for item in items if id(item) not in left]
-        old = [item for item in before if id(item) not in added]
-        if new:
+        if new := [item for item in items if id(item) not in left]:
             self.feed(new)
-        if old:
-            size, pages = self._measured_of(old)
-            self._bytes -= size
-            self._pages -= pages
-
-    def _measured_of(self, items: Sequence[Any]) -> tuple[int, int]:
-        """Bytes of items in a list, and their pages."""
-        written, pages = json_of({"messages": items}), 0
-        if not written:
-            self._readable = False
-        # `in` would first ask whether it is a number, and make an error of the answer.
-        if self._page_limit and (written.find(_DOCUMENT) >= 0 or not written):
-            pages = sum(pages_of(document) for _, _, document in documents_of(items))
-        return len(written) - _EMPTY + 1, pages
+        if old := [item for item in before if id(item) not in added]:
+            self.feed(old, -1)
 
     def legal(self) -> bool:
         """Whether no rule over digests, bytes or pages is broken; in doubt False."""

@@ -15,7 +15,15 @@ from ullage._engine import core
 from ullage._engine.digests import Violation
 from ullage.exceptions import InvalidMessage
 from ullage.legality.anthropic import facts_of
-from ullage.legality.blocks import DISPLACED, EARLIER, ORPHANS, no_messages, plain, repair_items
+from ullage.legality.blocks import (
+    DISPLACED,
+    EARLIER,
+    ORPHANS,
+    no_messages,
+    plain,
+    repair_items,
+    unsendable,
+)
 from ullage.legality.check import RuleRequest, check_unicode, found_in, read_ledger, rules
 from ullage.legality.draft import (
     ASSISTANT,
@@ -29,7 +37,7 @@ from ullage.legality.draft import (
     text_block,
 )
 from ullage.legality.pairs import repair_pairs
-from ullage.legality.repairs import RepairRequest, RepairStep, run_steps, steps
+from ullage.legality.repairs import RepairRequest, run_steps, steps
 from ullage.providers._common import BROKEN
 from ullage.providers.native_lists import FormList, read_form
 from ullage.providers.registry import provider_of
@@ -191,11 +199,6 @@ def _key(item: object) -> bytes:
 # ---- steps -----------------------------------------------------------------------------------
 
 
-def pairs(orphans: str) -> Callable[[Draft], None]:
-    """Calls and results pair; see `repair` for `orphans`."""
-    return lambda draft: repair_pairs(draft, orphans=orphans)
-
-
 def in_call_order(draft: Draft) -> None:
     """The results at the head of a user turn stand in the order of their calls."""
     order: dict[str, int] = {}
@@ -232,20 +235,24 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
     if report.ok:
         return Repaired(items)
     form, unread = readable(items, request)
+    plan = steps(
+        ("A01", repair_items),
+        ("A02", _blank),
+        ("A05 A06", lambda draft: repair_pairs(draft, orphans=request.orphans)),
+        ("A01 A02", no_messages),
+    )
     done = run_steps(
         form.messages,
         work=Draft(form.messages),
-        plan=_plan(request),
+        plan=plan,
         check=partial(found_in, request=inner(request)),
         report=found_in(form.messages, inner(request)),
     )
-    repairs = [
-        *(
-            Repair("A01", at, -1, "dropped an item that does not have the provider's format")
-            for at in unread
-        ),
-        *(one._replace(message=_owner(one, form.owners), block=-1) for one in done.repairs),
-    ]
+    action = "dropped an item that does not have the provider's format"
+    repairs = [Repair("A01", at, -1, action) for at in unread]
+    for one in done.repairs:
+        at = form.owners[one.message] if 0 <= one.message < len(form.owners) else -1
+        repairs.append(one._replace(message=at, block=-1))
     if not repairs:
         return Repaired(items, (), report.errors)
     shaped = request.provider.shape.to_provider(done.messages)
@@ -256,32 +263,15 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
     return Repaired(written, tuple(repairs), left)
 
 
-def _plan(request: RepairRequest) -> list[RepairStep]:
-    return steps(
-        ("A01", repair_items),
-        ("A02", _blank),
-        ("A05 A06", lambda draft: repair_pairs(draft, orphans=request.orphans)),
-        ("A01 A02", no_messages),
-    )
-
-
 def _blank(draft: Draft) -> None:
     """Drops text that says nothing, and messages that hold nothing else; what no rule knows stays."""
-    for slot in draft.speaking():
-        spoken = [block for block in slot.blocks if not _says_nothing(block)]
-        if len(spoken) < len(slot.blocks):
-            draft.note("A02", slot, "dropped a blank text block")
-            slot.blocks = spoken
+
+    def speaks(block: Any) -> bool:
+        text = block.get("text") if kind_of(block) == "text" else "..."
+        return not isinstance(text, str) or bool(text.strip())
+
+    draft.keep("A02", "dropped a blank text block", speaks)
     draft.drop_empty("A02")
-
-
-def _says_nothing(block: object) -> bool:
-    text = block.get("text") if isinstance(block, Mapping) and block.get("type") == "text" else None
-    return isinstance(text, str) and not text.strip()
-
-
-def _owner(repair: Repair, owners: Sequence[int]) -> int:
-    return owners[repair.message] if 0 <= repair.message < len(owners) else -1
 
 
 # A working copy of a list whose items are messages without blocks in common: chat, items, contents.
@@ -328,10 +318,8 @@ class Lines(WorkingCopy):
     def make_plain(self, rule: str) -> None:
         """Replaces what JSON cannot hold."""
         for line in self.lines:
-            try:
-                core.Ledger(None, [{"role": "user", "content": [line.value]}])
-            except InvalidMessage as exc:
-                self.note(rule, line, f"replaced what cannot be sent: {exc.reason}")
+            if reason := unsendable({"role": USER, "content": [line.value]}):
+                self.note(rule, line, f"replaced what cannot be sent: {reason}")
                 line.value = plain(line.value)
 
 
@@ -404,9 +392,9 @@ def listed(message: Any, key: str) -> list[Any]:
     return list(parts) if isinstance(parts, list | tuple) else []
 
 
-def ranked(*names: str) -> dict[str, int]:
+def ranked(names: str) -> dict[str, int]:
     """Names of members, each with its place."""
-    return {name: at for at, name in enumerate(names)}
+    return {name: at for at, name in enumerate(names.split())}
 
 
 def members(part: Any, names: Mapping[str, int]) -> list[str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from ullage._engine.digests import Violation
@@ -29,6 +31,8 @@ class Place(NamedTuple):
 
 def message_in(item: Any) -> Mapping[str, Any]:
     """The message of an item; empty if it has none."""
+    if type(item) is dict and "role" in item:  # nearly all
+        return item
     return message_of(item) or _NOTHING
 
 
@@ -164,8 +168,7 @@ class Originals:
     ) -> Originals:
         """Takes a whole conversation, responses included."""
         originals = cls()
-        originals._read(messages, 0)
-        originals._bind(messages, system, tools, 0)
+        originals.follow(messages, range(len(messages)), system=system, tools=tools)
         return originals
 
     def observe(
@@ -177,9 +180,7 @@ class Originals:
         tools: Tools | None = None,
     ) -> None:
         """Adds a response, bound to the request that it answers."""
-        messages = [*request, response]
-        self._read(messages, len(request))
-        self._bind(messages, system, tools, len(request))
+        self.follow([*request, response], (len(request),), system=system, tools=tools)
 
     def follow(
         self,
@@ -197,30 +198,20 @@ class Originals:
             system: The system prompt.
             tools: The tools.
         """
-        self._read([item for at, item in enumerate(messages) if at in fresh], 0)
+        previous = ""
+        for item in (item for at, item in enumerate(messages) if at in fresh):
+            role = str(message_in(item).get("role", ""))
+            if role == "assistant":
+                self.learn(item, goes_on=previous == "assistant")
+            previous = role or previous
         for place, key, digest in prefixes(system, tools, messages):
             if place.message in fresh:
-                self.order.setdefault(key, len(self.order))
-                self.bound.setdefault(key, set()).add(digest)
-
-    def _bind(self, messages: Sequence[Any], system: Any, tools: Any, start: int) -> None:
-        for place, key, digest in prefixes(system, tools, messages):
-            if place.message >= start:
                 self.bind(key, digest)
 
     def bind(self, key: str, digest: bytes) -> None:
         """Says what a thinking block was made after."""
         self.order.setdefault(key, len(self.order))
         self.bound.setdefault(key, set()).add(digest)
-
-    def _read(self, messages: Sequence[Any], start: int) -> None:
-        previous = ""
-        for item in messages[start:]:
-            message = message_in(item)
-            role = str(message.get("role", ""))
-            if role == "assistant":
-                self.learn(item, goes_on=previous == "assistant")
-            previous = role or previous
 
     def learn(self, item: object, *, goes_on: bool) -> bool:
         """Takes an assistant message; `goes_on`: it is of the same turn piece as the one before.
@@ -232,11 +223,8 @@ class Originals:
             self.steps.append([])
             self.layout.append([])
         content = message_in(item).get("content")
-        return self._step(content if type(content) is list else as_blocks(content))
-
-    def _step(self, blocks: Iterable[Any]) -> bool:
         layout, step_of, new = self.layout[-1], self.step_of, True
-        for block in blocks:
+        for block in content if type(content) is list else as_blocks(content):
             is_mapping = type(block) is dict or isinstance(block, Mapping)
             key: str | None = None
             if is_mapping and block.get("type") == "tool_use":
@@ -288,35 +276,27 @@ def check_originals(
         tools: The request's tools.
         bound: Mismatched thinking is refused (a bound model, and no `drop_block`).
     """
-    yield from _altered(messages, originals)
-    yield from _current_turn(messages, originals)
-    yield from _compactions(messages, originals)
-    if bound:
-        yield from _bindings(messages, originals, system, tools)
-
-
-def _bindings(
-    messages: Sequence[Any], originals: Originals, system: Any, tools: Any
-) -> Iterator[Violation]:
+    for at, item in enumerate(messages):
+        for position, block in enumerate(blocks_of(item)):
+            recorded = originals.blocks.get(thought_key(block) or "")
+            if recorded is not None and recorded != bare_thinking(block):
+                yield Violation("A13", "error", at, position, "thinking is not as it came")
+            if foreign_compaction(block, originals):
+                yield Violation("A25", "error", at, position, "compaction block is not as it came")
+    for start, stop in _assistant_runs(messages, current_turn(messages)):
+        if not run_unchanged(messages[start:stop], originals):
+            detail = "thinking of the current turn is not as it came"
+            yield Violation("A13", "error", start, -1, detail)
     expected: int | None = None
-    for place, key, digest in prefixes(system, tools, messages):
+    for place, key, digest in prefixes(system, tools, messages) if bound else ():
         if digest not in originals.bound.get(key, ()):
             yield Violation("A15", "error", *place, "thinking is bound to a different conversation")
             continue
         position = originals.order[key]
         if expected is not None and position != expected:
-            yield Violation(
-                "A16", "error", *place, "thinking between this and the one before is missing"
-            )
+            detail = "thinking between this and the one before is missing"
+            yield Violation("A16", "error", *place, detail)
         expected = position + 1
-
-
-def _altered(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
-    for index, item in enumerate(messages):
-        for position, block in enumerate(blocks_of(item)):
-            recorded = originals.blocks.get(thought_key(block) or "")
-            if recorded is not None and recorded != bare_thinking(block):
-                yield Violation("A13", "error", index, position, "thinking is not as it came")
 
 
 def current_turn(messages: Sequence[Any]) -> int:
@@ -326,28 +306,17 @@ def current_turn(messages: Sequence[Any]) -> int:
         role = message_in(messages[index]).get("role")
         if role == "user":
             end = index if end < 0 else end
-            answered = answered or answers(messages[index])
+            kinds = (
+                block.get("type")
+                for block in blocks_of(messages[index])
+                if isinstance(block, Mapping)
+            )
+            answered = answered or "tool_result" in kinds
         elif role == "assistant":
             if end >= 0 and not answered:
                 return end + 1
             end, answered = -1, False
     return end + 1 if end >= 0 and not answered else 0
-
-
-def answers(item: Any) -> bool:
-    """Whether a user message holds a tool result."""
-    blocks = blocks_of(item)
-    return any(
-        isinstance(block, Mapping) and block.get("type") == "tool_result" for block in blocks
-    )
-
-
-def _current_turn(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
-    for start, stop in _assistant_runs(messages, current_turn(messages)):
-        if not run_unchanged(messages[start:stop], originals):
-            yield Violation(
-                "A13", "error", start, -1, "thinking of the current turn is not as it came"
-            )
 
 
 def run_unchanged(run: Iterable[Any], originals: Originals) -> bool:
@@ -369,28 +338,16 @@ def run_unchanged(run: Iterable[Any], originals: Originals) -> bool:
 
 
 def _assistant_runs(messages: Sequence[Any], start: int) -> Iterator[tuple[int, int]]:
-    first = -1
-    for index in range(start, len(messages)):
-        role = message_in(messages[index]).get("role")
-        if role is None:  # an envelope without a message is not on the wire
-            continue
-        assistant = role == "assistant"
-        if assistant and first < 0:
-            first = index
-        elif not assistant and first >= 0:
-            yield first, index
-            first = -1
-    if first >= 0:
-        yield first, len(messages)
-
-
-def _compactions(messages: Sequence[Any], originals: Originals) -> Iterator[Violation]:
-    for index, item in enumerate(messages):
-        for position, block in enumerate(blocks_of(item)):
-            if foreign_compaction(block, originals):
-                yield Violation(
-                    "A25", "error", index, position, "compaction block is not as it came"
-                )
+    """Neighbouring messages of the assistant: from, to; an envelope without a message is not on the wire, and parts none."""
+    speaking = (
+        (at, role == "assistant")
+        for at in range(start, len(messages))
+        if (role := message_in(messages[at]).get("role")) is not None
+    )
+    for assistant, run in groupby(speaking, itemgetter(1)):
+        if assistant:
+            places = [at for at, _ in run]
+            yield places[0], places[-1] + 1
 
 
 def foreign_compaction(block: Any, originals: Originals) -> bool:
@@ -402,6 +359,11 @@ def foreign_compaction(block: Any, originals: Originals) -> bool:
 
 def unmarked(block: Mapping[str, Any]) -> Mapping[str, Any]:
     """The block without its cache marker."""
-    if "cache_control" not in block:
-        return block
-    return {key: value for key, value in block.items() if key != "cache_control"}
+    return without(block, "cache_control")
+
+
+def without(fields: Mapping[str, Any], *keys: str) -> Mapping[str, Any]:
+    """A mapping without these keys; the same object if it has none of them."""
+    if not any(key in fields for key in keys):
+        return fields
+    return {key: value for key, value in fields.items() if key not in keys}

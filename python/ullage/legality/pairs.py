@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from ullage.legality.blocks import DISPLACED, INTERRUPTED, ORPHANS
-from ullage.legality.draft import ASSISTANT, SYSTEM, USER, Draft, Slot, kind_of, text_block
+from ullage.legality.draft import (
+    ASSISTANT,
+    SYSTEM,
+    USER,
+    Draft,
+    Slot,
+    kind_of,
+    text_block,
+    with_parts,
+)
 from ullage.legality.originals import unmarked
-from ullage.messages import THINKING, same_items
+from ullage.messages import THINKING
 
 T = TypeVar("T")
 
@@ -40,15 +49,6 @@ def _answered(block: Any) -> Any:
     return block.get("tool_use_id") if kind_of(block) == "tool_result" else _NO_ID
 
 
-def _is_valid(name: Any) -> bool:
-    return isinstance(name, str) and _ID.match(name) is not None
-
-
-def _interrupted(name: str) -> dict[str, Any]:
-    """An error result for a call that has none."""
-    return {"type": "tool_result", "tool_use_id": name, "is_error": True, "content": INTERRUPTED}
-
-
 @dataclass(eq=False, slots=True)
 class _Call:
     slot: Slot
@@ -61,17 +61,13 @@ class _Call:
 
 @dataclass(slots=True)
 class _Pairs:
-    """Calls and results of the whole conversation, matched."""
+    """Calls and results of the whole conversation, matched; result blocks by id()."""
 
     calls: list[_Call] = field(default_factory=list)
-    by_result: dict[int, _Call] = field(default_factory=dict)  # id() of a result block
-    orphans: set[int] = field(default_factory=set)  # id() of result blocks
-    duplicates: set[int] = field(default_factory=set)
-    twins: dict[int, _Call] = field(default_factory=dict)  # a call with another result of that id
-
-    def answer(self, call: _Call, slot: Slot, block: Mapping[str, Any]) -> None:
-        call.result, call.result_slot = block, slot
-        self.by_result[id(block)] = call
+    orphans: set[int] = field(default_factory=set)
+    twins: dict[int, _Call] = field(
+        default_factory=dict
+    )  # of further results: the call that has one
 
 
 class OpenCalls(Generic[T]):
@@ -99,7 +95,10 @@ class OpenCalls(Generic[T]):
         return call
 
 
-def _key(name: Any) -> tuple[str, str]:
+_Key = tuple[str, str]
+
+
+def _key(name: Any) -> _Key:
     return type(name).__name__, name if isinstance(name, str) else repr(name)
 
 
@@ -111,23 +110,19 @@ def repair_pairs(draft: Draft, *, orphans: str) -> None:
         orphans: What becomes of results without a call: `note` (one line), `text` (their text,
             marked as what it is), or `drop`.
     """
-    _separate(draft)
-    pairs = _match(draft)
-    _name(draft, pairs)
-    _remove_orphans(draft, pairs, orphans)
-    _place(draft, pairs)
-
-
-def _separate(draft: Draft) -> None:
-    """One object may stand in two places: each place gets its own copy of a tool block."""
+    # One object may stand in two places: each place gets its own copy of a tool block.
     seen: set[int] = set()
     for slot in draft.speaking():
         blocks = []
         for block in slot.blocks:
-            tool = _called(block) is not _NO_ID or _answered(block) is not _NO_ID
-            blocks.append(dict(block) if tool and id(block) in seen else block)
+            twice = id(block) in seen and kind_of(block) in ("tool_use", "tool_result")
+            blocks.append(dict(block) if twice else block)
             seen.add(id(block))
         slot.blocks = blocks
+    pairs = _match(draft)
+    _name(draft, pairs)
+    _remove_orphans(draft, pairs, orphans)
+    _place(draft, pairs)
 
 
 def _match(draft: Draft) -> _Pairs:
@@ -136,8 +131,8 @@ def _match(draft: Draft) -> _Pairs:
     What is left after that goes to a later call with its id.
     """
     pairs = _Pairs()
-    waiting: dict[tuple[str, str], OpenCalls[_Call]] = {}
-    early: dict[tuple[str, str], deque[tuple[Slot, Mapping[str, Any]]]] = {}
+    waiting: dict[_Key, OpenCalls[_Call]] = {}
+    early: dict[_Key, deque[tuple[Slot, Mapping[str, Any]]]] = {}
     turn, previous = 0, ""
     for slot in draft.speaking():
         turn += slot.role == ASSISTANT and previous != ASSISTANT
@@ -149,138 +144,109 @@ def _match(draft: Draft) -> _Pairs:
                 pairs.calls.append(call)
                 waiting.setdefault(_key(name), OpenCalls()).add(turn, call)
             elif answer is not _NO_ID and slot.role == USER:
-                matched = waiting[_key(answer)].pop() if _key(answer) in waiting else None
+                key = _key(answer)
+                matched = waiting[key].pop() if key in waiting else None
                 if matched is not None:
-                    pairs.answer(matched, slot, block)
+                    matched.result, matched.result_slot = block, slot
                 else:
-                    early.setdefault(_key(answer), deque()).append((slot, block))
+                    early.setdefault(key, deque()).append((slot, block))
     _match_early(pairs, early)
     return pairs
 
 
 def _match_early(
-    pairs: _Pairs, early: Mapping[tuple[str, str], deque[tuple[Slot, Mapping[str, Any]]]]
+    pairs: _Pairs, early: Mapping[_Key, deque[tuple[Slot, Mapping[str, Any]]]]
 ) -> None:
     """Results that stood before any call of their id, in order, to the calls that have none."""
     answered = {_key(call.old_id) for call in pairs.calls if call.result is not None}
     for call in pairs.calls:
         left = early.get(_key(call.old_id))
         if call.result is None and left and _key(call.old_id) not in answered:
-            pairs.answer(call, *left.popleft())
-    answered_calls = {
-        _key(call.old_id): call for call in reversed(pairs.calls) if call.result is not None
-    }
+            call.result_slot, call.result = left.popleft()
+    first = {_key(call.old_id): call for call in reversed(pairs.calls) if call.result is not None}
     for key, left in early.items():
-        for _, block in left:
-            (pairs.duplicates if key in answered_calls else pairs.orphans).add(id(block))
-            if key in answered_calls:
-                pairs.twins[id(block)] = answered_calls[key]
+        if key in first:
+            pairs.twins.update((id(block), first[key]) for _, block in left)
+        else:
+            pairs.orphans.update(id(block) for _, block in left)
 
 
 def _name(draft: Draft, pairs: _Pairs) -> None:
     """Gives every call a valid id of its own; its result follows."""
     used: set[str] = set()
-    times: dict[tuple[str, str], int] = {}
+    times: Counter[_Key] = Counter()
     in_use = {call.old_id for call in pairs.calls if isinstance(call.old_id, str)}
     renamed: dict[int, Any] = {}
     for call in pairs.calls:
-        good = _is_valid(call.old_id) and call.old_id not in used
-        call.id = call.old_id if good else _fresh(call.old_id, times, (used, in_use))
+        name, key = call.old_id, _key(call.old_id)
+        if not isinstance(name, str) or not _ID.match(name) or name in used:
+            times[key] += 1
+            while (name := synthetic_id(call.old_id, times[key])) in used or name in in_use:
+                times[key] += 1
+            ids = (call.old_id, name)
+            draft.note("A08", call.slot, "gave a tool call a valid id of its own", ids=ids)
+            renamed[id(call.block)] = {**call.block, "id": name}
+        call.id = name
         used.add(call.id)
-        if good:
-            continue
-        rule, ids = "A08", (call.old_id, call.id)
-        draft.note(rule, call.slot, "gave a tool call a valid id of its own", ids=ids)
-        renamed[id(call.block)] = {**call.block, "id": call.id}
+    for call in pairs.calls:
+        if call.result is not None and _answered(call.result) != call.id:
+            result = call.result
+            call.result = renamed[id(result)] = {**result, "tool_use_id": call.id}
     for slot in draft.speaking():
-        blocks = [renamed.get(id(block), block) for block in slot.blocks]
-        slot.blocks = [_renamed(block, pairs) for block in blocks]
-
-
-def _fresh(name: Any, times: dict[tuple[str, str], int], used: tuple[set[str], set[str]]) -> str:
-    key = _key(name)
-    while True:
-        times[key] = times.get(key, 0) + 1
-        fresh = synthetic_id(name, times[key])
-        if not any(fresh in names for names in used):
-            return fresh
-
-
-def _renamed(block: Any, pairs: _Pairs) -> Any:
-    call = pairs.by_result.get(id(block))
-    if call is None or _answered(block) == call.id:
-        return block
-    renamed = {**block, "tool_use_id": call.id}
-    call.result = renamed
-    pairs.by_result[id(renamed)] = call
-    return renamed
+        slot.blocks = [renamed.get(id(block), block) for block in slot.blocks]
 
 
 def _remove_orphans(draft: Draft, pairs: _Pairs, policy: str) -> None:
     explained = False  # one line says it for all of a user turn
-    asked = _asked(draft, pairs)
-    for slot in draft.speaking():
-        explained = explained and slot.role != ASSISTANT
-        orphaned = [block for block in slot.blocks if id(block) in pairs.orphans]
-        twice = [block for block in slot.blocks if id(block) in pairs.duplicates]
-        if not orphaned and not twice:
-            continue
-        out = {id(block) for block in (*orphaned, *twice)}
-        left = [block for block in slot.blocks if id(block) not in out]
-        if twice:
-            ids = [_answered(block) for block in twice]
-            draft.note("A05", slot, "further results of one call", ids=ids)
-        # Where a call waits for its result, a stray one may be it: what it says stays.
-        how = policy if policy != "note" or id(slot) not in asked else "text"
-        if orphaned:
-            ids = [_answered(block) for block in orphaned]
-            draft.note("A06", slot, f"tool results without their calls: {how}", ids=ids)
-        lines = _orphans_in_words(orphaned, how) if how == "text" or not explained else []
-        explained = explained or bool(orphaned)
-        slot.blocks = [*left, *_displaced(twice, pairs, policy), *lines]
-    draft.drop_empty("A06", "dropped a message that held only results without calls")
-
-
-def _asked(draft: Draft, pairs: _Pairs) -> set[int]:
-    """User messages (by object) of turns whose calls have not all found their result."""
+    # User messages of turns whose calls have not all found their result.
     open_in = {id(call.slot) for call in pairs.calls if call.result is None}
-    return {
+    asked = {
         id(slot)
         for run, target in _turns(draft)
         if any(id(slot) in open_in for slot in run)
         for slot in target
     }
+    for slot in draft.speaking():
+        explained = explained and slot.role != ASSISTANT
+        orphaned = [block for block in slot.blocks if id(block) in pairs.orphans]
+        twice = [block for block in slot.blocks if id(block) in pairs.twins]
+        if not orphaned and not twice:
+            continue
+        out = {id(block) for block in (*orphaned, *twice)}
+        blocks = [block for block in slot.blocks if id(block) not in out]
+        if twice:
+            draft.note("A05", slot, "further results of one call", ids=map(_answered, twice))
+            blocks += _displaced(twice, pairs, policy)
+        if orphaned:
+            # Where a call waits for its result, a stray one may be it: what it says stays.
+            how = "text" if policy == "note" and id(slot) in asked else policy
+            action = f"tool results without their calls: {how}"
+            draft.note("A06", slot, action, ids=map(_answered, orphaned))
+            if how == "text" or (how != "drop" and not explained):
+                texts = () if how == "note" else map(_text, orphaned)
+                blocks.append(text_block("\n".join([ORPHANS, *filter(None, texts)])))
+            explained = True
+        slot.blocks = blocks
+    draft.drop_empty("A06", "dropped a message that held only results without calls")
 
 
 def _displaced(twice: list[Any], pairs: _Pairs, policy: str) -> list[Any]:
     """What further results of a call say, unless it is what the first one says."""
-    if policy == "drop":
-        return []
     texts: dict[str, None] = {}
-    for block in twice:
-        text = _text(block.get("content")).strip()
-        first = pairs.twins[id(block)].result or {}
-        if text and text != _text(first.get("content")).strip():
+    for block in twice if policy != "drop" else ():
+        text = _text(block)
+        if text and text != _text(pairs.twins[id(block)].result or {}):
             texts.setdefault(text)
     return [text_block("\n".join([DISPLACED, *texts]))] if texts else []
 
 
-def _orphans_in_words(orphaned: list[Any], policy: str) -> list[Any]:
-    if not orphaned or policy == "drop":
-        return []
-    if policy == "note":
-        return [text_block(ORPHANS)]
-    texts = [text for block in orphaned if (text := _text(block.get("content")).strip())]
-    return [text_block("\n".join([ORPHANS, *texts]))]
-
-
-def _text(content: Any) -> str:
+def _text(result: Mapping[str, Any]) -> str:
+    content = result.get("content")
     if isinstance(content, str):
-        return content
+        return content.strip()
     parts = content if isinstance(content, list | tuple) else ()
-    return "\n".join(
-        str(part["text"]) for part in parts if kind_of(part) == "text" and "text" in part
-    )
+    texts = (str(part["text"]) for part in parts if kind_of(part) == "text" and "text" in part)
+    return "\n".join(texts).strip()
 
 
 def _place(draft: Draft, pairs: _Pairs) -> None:
@@ -289,13 +255,18 @@ def _place(draft: Draft, pairs: _Pairs) -> None:
     for call in pairs.calls:
         by_slot.setdefault(id(call.slot), []).append(call)
     turns = []
+    elsewhere: set[int] = set()  # results (by object) outside of the user turn after their calls
     for run, target in _turns(draft):
         if calls := [call for slot in run for call in by_slot.get(id(slot), ())]:
             turns.append((run[-1], target, calls))
-    _take_out(draft.speaking(), _elsewhere(turns))
+            at_home = {id(slot) for slot in target}
+            results = (call for call in calls if call.result is not None)
+            elsewhere |= {id(c.result) for c in results if id(c.result_slot) not in at_home}
+    _take_out(draft.speaking(), elsewhere)
     after: dict[int, Slot] = {}
     for last, target, calls in turns:
-        _answer_turn(draft, last, target, calls, after)
+        if added := _answer_turn(draft, target, calls):
+            after[id(last)] = Slot.added(USER, added, last.origin)
     draft.slots = [
         placed
         for slot in draft.slots
@@ -303,19 +274,6 @@ def _place(draft: Draft, pairs: _Pairs) -> None:
         if placed is not None
     ]
     draft.drop_empty("A06", "dropped a message whose results were moved")
-
-
-def _elsewhere(turns: Iterable[tuple[Slot, list[Slot], list[_Call]]]) -> set[int]:
-    """Results (by object) that are not in the user turn after their calls."""
-    ids: set[int] = set()
-    for _, target, calls in turns:
-        at_home = {id(slot) for slot in target}
-        ids |= {
-            id(call.result)
-            for call in calls
-            if call.result is not None and id(call.result_slot) not in at_home
-        }
-    return ids
 
 
 def _take_out(slots: Iterable[Slot], dropped: set[int]) -> None:
@@ -338,54 +296,42 @@ def _turns(draft: Draft) -> list[tuple[list[Slot], list[Slot]]]:
     return turns
 
 
-def _answer_turn(
-    draft: Draft,
-    last: Slot,
-    target: list[Slot],
-    calls: list[_Call],
-    after: dict[int, Slot],
-) -> None:
+def _answer_turn(draft: Draft, target: list[Slot], calls: list[_Call]) -> list[Any]:
+    """Puts the results of calls first in the user turn after them, those that stand there already before the others.
+
+    Returns:
+        The results, where there is no such turn.
+    """
     results = {id(call.result) for call in calls if call.result is not None}
-    leading = _leading(target, results)
-    moved = [call for call in calls if call.result is None or id(call.result) not in leading]
-    if not moved:
-        return
-    added = [_brought(draft, call) for call in moved]
-    _take_out(target, {id(block) for block in added})
-    if not target:
-        after[id(last)] = Slot.added(USER, added, last.origin)
-        return
-    slot, position = _end_of_leading(target, leading)
-    slot.blocks = [*slot.blocks[:position], *added, *slot.blocks[position:]]
+    leading, place = _leading(target, results)
+    added: list[Any] = []
+    for call in calls:
+        if call.result is None:
+            draft.note("A05", call.slot, "answered an interrupted tool call", ids=(call.id,))
+            answer = {"type": "tool_result", "tool_use_id": call.id, "is_error": True}
+            added.append({**answer, "content": INTERRUPTED})
+        elif id(call.result) not in leading:
+            draft.note("A07", call.slot, "moved a result after its call", ids=(call.id,))
+            added.append(call.result)
+    if added and place is not None:
+        _take_out(target, {id(block) for block in added})
+        slot, position = place
+        slot.blocks = [*slot.blocks[:position], *added, *slot.blocks[position:]]
+        return []
+    return added
 
 
-def _brought(draft: Draft, call: _Call) -> Any:
-    """A result for the call, to be put after it, that says that there is none."""
-    if call.result is None:
-        draft.note("A05", call.slot, "answered an interrupted tool call", ids=(call.id,))
-        return _interrupted(call.id)
-    draft.note("A07", call.slot, "moved a result after its call", ids=(call.id,))
-    return call.result
-
-
-def _leading(target: list[Slot], results: set[int]) -> set[int]:
-    ids: set[int] = set()
-    for slot in target:
-        for block in slot.blocks:
-            if id(block) not in results:
-                return ids
-            ids.add(id(block))
-    return ids
-
-
-def _end_of_leading(target: list[Slot], leading: set[int]) -> tuple[Slot, int]:
-    place = (target[0], 0)
+def _leading(target: list[Slot], results: set[int]) -> tuple[set[int], tuple[Slot, int] | None]:
+    """Results (by object) at the head of a user turn, and the place after them; `None`: there is no turn."""
+    leading: set[int] = set()
+    place = (target[0], 0) if target else None
     for slot in target:
         for position, block in enumerate(slot.blocks):
-            if id(block) not in leading:
-                return place
+            if id(block) not in results:
+                return leading, place
+            leading.add(id(block))
             place = (slot, position + 1)
-    return place
+    return leading, place
 
 
 # Server tools, compaction, fallback, citations, tool changes (A09, A10, A25, A27, A28, A31).
@@ -401,13 +347,6 @@ def _is_result(block: Any) -> bool:
     return kind_of(block).endswith(_RESULT)
 
 
-def _fits(call: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
-    base = kind_of(result).removesuffix(_RESULT)
-    if kind_of(call) == "mcp_tool_use" or base == "mcp":
-        return kind_of(call) == "mcp_tool_use" and base == "mcp"
-    return str(call.get("name", "")).startswith(base)
-
-
 def _drop(draft: Draft, rule: str, doomed: set[int], action: str) -> None:
     """Removes blocks by object identity; all of a unit go together."""
     if not doomed:
@@ -415,86 +354,77 @@ def _drop(draft: Draft, rule: str, doomed: set[int], action: str) -> None:
     for slot in draft.speaking():
         dropped = [block for block in slot.blocks if id(block) in doomed]
         if dropped:
-            ids = [block.get("id") or block.get("tool_use_id") for block in dropped]
-            draft.note(rule, slot, action, ids=[name for name in ids if name])
+            names = (block.get("id") or block.get("tool_use_id") for block in dropped)
+            draft.note(rule, slot, action, ids=filter(None, names))
             slot.blocks = [block for block in slot.blocks if id(block) not in doomed]
     draft.drop_empty(rule)
 
 
-class _Open:
-    """Server calls that wait, as the verifier sees them."""
+class _ServerCalls:
+    """Server calls that wait, as the verifier sees them; `unpaired`: blocks (by object) that have no other half."""
 
     def __init__(self, tools: Iterable[str] | None) -> None:
         self.tools = None if tools is None else tuple(tools)
-        self.open: dict[Any, tuple[Mapping[str, Any], int]] = {}
+        self.waiting: dict[str, tuple[Mapping[str, Any], int]] = {}  # with the turn
         self.unpaired: set[int] = set()
         self.seen: set[str] = set()
         self.turn = 0
         self.role = ""
         self.broken = False
 
-    def feed(self, slot: Slot) -> None:
-        if slot.role == ASSISTANT:
-            self._assistant(slot)
-        elif slot.role == USER:
-            self._user(slot)
-
-    def _assistant(self, slot: Slot) -> None:
+    def answer(self, slot: Slot) -> None:
+        """A message of the assistant."""
         if self.role != ASSISTANT:
             self.role, self.turn, self.broken = ASSISTANT, self.turn + 1, False
         for block in slot.blocks:
             if kind_of(block) in _CALLS:
-                self._call(str(block.get("id")), block)
+                name = str(block.get("id"))
+                if name in self.seen:
+                    # What the server made is not renamed: the copy goes, with its result.
+                    self.unpaired.add(id(block))
+                else:
+                    self.seen.add(name)
+                    self.waiting[name] = (block, self.turn)
             elif _is_result(block):
-                self._result(block)
+                name = str(block.get("tool_use_id"))
+                if name in self.waiting and _fits(self.waiting[name][0], block):
+                    del self.waiting[name]
+                else:
+                    self.unpaired.add(id(block))
 
-    def _call(self, name: str, block: Mapping[str, Any]) -> None:
-        if name in self.seen:  # what the server made is not renamed: the copy goes, with its result
-            self.unpaired.add(id(block))
-        else:
-            self.seen.add(name)
-            self.open[name] = (block, self.turn)
-
-    def _result(self, block: Mapping[str, Any]) -> None:
-        call = self.open.get(str(block.get("tool_use_id")))
-        if call is None or not _fits(call[0], block):
-            self.unpaired.add(id(block))
-        else:
-            del self.open[str(block.get("tool_use_id"))]
-
-    def _user(self, slot: Slot) -> None:
-        first = self.role != USER
-        self.role = USER
-        if any(kind_of(block) != "tool_result" for block in slot.blocks):
-            self._give_up(lambda _: True)
-            self.broken = True
-        elif first and self.tools is not None:
-            self._give_up(lambda call: kind_of(call) != "mcp_tool_use" and not self._has_tool(call))
-
-    def _has_tool(self, call: Mapping[str, Any]) -> bool:
-        return any(str(call.get("name", "")).endswith(tool) for tool in self.tools or ())
-
-    def _give_up(self, which: Callable[[Mapping[str, Any]], bool]) -> None:
-        for name, (call, _) in list(self.open.items()):
-            if which(call):
+    def heard(self, slot: Slot) -> None:
+        """A message of the user."""
+        first, self.role = self.role != USER, USER
+        spoken = any(kind_of(block) != "tool_result" for block in slot.blocks)
+        self.broken = self.broken or spoken
+        for name, (call, _) in list(self.waiting.items()):
+            lost = first and self.tools is not None and kind_of(call) != "mcp_tool_use"
+            if spoken or (lost and not str(call.get("name", "")).endswith(self.tools or ())):
                 self.unpaired.add(id(call))
-                del self.open[name]
+                del self.waiting[name]
 
-    def finish(self, resume: str) -> None:
-        paused = self.role == ASSISTANT and resume == "pause_turn"
-        carried = self.role == USER and not self.broken
-        for call, turn in self.open.values():
-            if turn != self.turn or not (paused or carried):
-                self.unpaired.add(id(call))
+
+def _fits(call: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
+    base = kind_of(result).removesuffix(_RESULT)
+    if kind_of(call) == "mcp_tool_use" or base == "mcp":
+        return kind_of(call) == "mcp_tool_use" and base == "mcp"
+    return str(call.get("name", "")).startswith(base)
 
 
 def repair_server_tools(draft: Draft, *, tools: Iterable[str] | None, resume: str) -> None:
     """Drops server calls that nobody can answer any more, and results without their call."""
-    state = _Open(tools)
+    calls = _ServerCalls(tools)
     for slot in draft.speaking():
-        state.feed(slot)
-    state.finish(resume)
-    _drop(draft, "A09", state.unpaired, "dropped one half of a server tool's unit")
+        if slot.role == ASSISTANT:
+            calls.answer(slot)
+        elif slot.role == USER:
+            calls.heard(slot)
+    paused = calls.role == ASSISTANT and resume == "pause_turn"
+    carried = calls.role == USER and not calls.broken
+    for call, turn in calls.waiting.values():
+        if turn != calls.turn or not (paused or carried):
+            calls.unpaired.add(id(call))
+    _drop(draft, "A09", calls.unpaired, "dropped one half of a server tool's unit")
 
 
 def repair_fallback(draft: Draft) -> None:
@@ -502,24 +432,17 @@ def repair_fallback(draft: Draft) -> None:
     dropped: set[int] = set()
     for run in draft.runs(ASSISTANT):
         blocks = [block for slot in run for block in slot.blocks]
-        last = max(
-            (at for at, block in enumerate(blocks) if kind_of(block) == "fallback"), default=-1
-        )
-        dropped |= _left_behind(blocks[: last + 1])
+        start = 0
+        for at, block in enumerate(blocks):
+            if kind_of(block) != "fallback":
+                continue
+            part, start = blocks[start:at], at
+            answered = {result.get("tool_use_id") for result in part if _is_result(result)}
+            for left in part:
+                server_call = kind_of(left) in _CALLS and left.get("id") not in answered
+                if server_call or kind_of(left) in (*THINKING, "tool_use"):
+                    dropped.add(id(left))
     _drop(draft, "A28", dropped, "dropped what stood before a fallback block")
-
-
-def _left_behind(blocks: list[Any]) -> set[int]:
-    refused = (*THINKING, "tool_use")
-    dropped = {id(block) for block in blocks if kind_of(block) in refused}
-    since = 0
-    for at, block in enumerate(blocks):
-        if kind_of(block) == "fallback":
-            answered = {part.get("tool_use_id") for part in blocks[since:at] if _is_result(part)}
-            calls = (part for part in blocks[since:at] if kind_of(part) in _CALLS)
-            dropped |= {id(call) for call in calls if call.get("id") not in answered}
-            since = at
-    return dropped
 
 
 def repair_compaction(
@@ -534,13 +457,9 @@ def repair_compaction(
     """
     if originals is not None:
         _restore(draft, list(originals))
-    _drop(draft, "A25", _empty(draft), "dropped a compaction block without content")
-    places = [
-        (slot, block)
-        for slot in draft.speaking()
-        for block in slot.blocks
-        if kind_of(block) == "compaction" and block.get("content") is not None
-    ]
+    empty = {id(block) for _, block in _compactions(draft) if block.get("content") == ""}
+    _drop(draft, "A25", empty, "dropped a compaction block without content")
+    places = [(slot, b) for slot, b in _compactions(draft) if b.get("content") is not None]
     signed = one_only or any(isinstance(block.get("signature"), str) for _, block in places)
     if not places or not signed:
         return
@@ -553,13 +472,9 @@ def repair_compaction(
     slot.blocks = slot.blocks[start:]
 
 
-def _empty(draft: Draft) -> set[int]:
-    blocks = (block for slot in draft.speaking() for block in slot.blocks)
-    return {
-        id(block)
-        for block in blocks
-        if kind_of(block) == "compaction" and block.get("content") == ""
-    }
+def _compactions(draft: Draft) -> Iterator[tuple[Slot, Mapping[str, Any]]]:
+    for slot in draft.speaking():
+        yield from ((slot, block) for block in slot.blocks if kind_of(block) == "compaction")
 
 
 def _restore(draft: Draft, originals: list[Mapping[str, Any]]) -> None:
@@ -585,17 +500,18 @@ def _same_seal(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
 
 def repair_citations(draft: Draft) -> None:
     """Sets citations on all search results as the newest one has them."""
-    cited = [
-        part for slot in draft.speaking() for block in slot.blocks for part in _searches(block)
-    ]
+    blocks = [block for slot in draft.speaking() for block in slot.blocks]
+    cited = [part for block in blocks for part in _searches(block)]
     if not cited:
         return
     enabled = _cites(cited[-1])
-    for slot in draft.speaking():
-        blocks = [_set_citations(block, enabled) for block in slot.blocks]
-        if not same_items(blocks, slot.blocks):
-            draft.note("A27", slot, f"switched citations {'on' if enabled else 'off'}")
-            slot.blocks = blocks
+
+    def alike(block: Any) -> Any:
+        if kind_of(block) == "search_result" and _cites(block) != enabled:
+            return {**block, "citations": {"enabled": enabled}}
+        return with_parts(block, alike) if kind_of(block) == "tool_result" else block
+
+    draft.change("A27", f"switched citations {'on' if enabled else 'off'}", alike)
 
 
 def _searches(block: Any) -> list[Mapping[str, Any]]:
@@ -609,28 +525,19 @@ def _cites(block: Mapping[str, Any]) -> bool:
     return isinstance(citations, Mapping) and citations.get("enabled") is True
 
 
-def _set_citations(block: Any, enabled: bool) -> Any:
-    if kind_of(block) == "search_result" and _cites(block) != enabled:
-        return {**block, "citations": {"enabled": enabled}}
-    content = block.get("content") if kind_of(block) == "tool_result" else None
-    if not isinstance(content, list | tuple):
-        return block
-    parts = [_set_citations(part, enabled) for part in content]
-    return block if same_items(parts, content) else {**block, "content": parts}
-
-
 def repair_tool_changes(draft: Draft, *, tools: Iterable[str] | None) -> None:
     """Drops changes of tools that nobody declared, and second definitions; without a list of tools only these."""
     names = set(tools or ())
-    for slot in draft.speaking():
-        if slot.role != SYSTEM:
-            continue
-        staying = [block for block in slot.blocks if _change_stays(block, names, tools is None)]
-        if len(staying) < len(slot.blocks):
-            draft.note("A31", slot, "dropped a tool change that refers to nothing")
-            slot.blocks = staying
-    empty = [slot for slot in draft.speaking() if slot.role == SYSTEM and _hollow(slot)]
-    draft.slots = [slot for slot in draft.slots if slot not in empty]
+    system = [slot for slot in draft.speaking() if slot.role == SYSTEM]
+    draft.keep(
+        "A31",
+        "dropped a tool change that refers to nothing",
+        lambda block: _change_stays(block, names, tools is None),
+        system,
+    )
+    for slot in system:
+        if not slot.blocks and slot.message.get("output_config") is None:
+            draft.slots.remove(slot)
 
 
 def _change_stays(block: Any, names: set[str], all_known: bool) -> bool:
@@ -643,20 +550,13 @@ def _change_stays(block: Any, names: set[str], all_known: bool) -> bool:
     if kind_of(tool) in _OF_SERVER or kind_of(definition) == "mcp_toolset":
         return True  # what a server holds is not in the request
     by_value = isinstance(definition, Mapping)
-    name = _tool_name(block, definition if by_value else tool)
+    body: Any = definition if by_value else tool
+    own = body.get("name") if isinstance(body, Mapping) else None
+    given_names = (own, block.get("name"), block.get("tool_name"))
+    name = next((name for name in given_names if isinstance(name, str)), "")
     inline = by_value or (isinstance(tool, Mapping) and "input_schema" in tool)
     if kind == "tool_removal" or not inline:
         return all_known or name in names
     fresh = name not in names
     names.add(name)
     return fresh
-
-
-def _hollow(slot: Slot) -> bool:
-    return not slot.blocks and slot.message.get("output_config") is None
-
-
-def _tool_name(block: Mapping[str, Any], body: Any) -> str:
-    own = body.get("name") if isinstance(body, Mapping) else None
-    names = (own, block.get("name"), block.get("tool_name"))
-    return next((name for name in names if isinstance(name, str)), "")

@@ -1,19 +1,16 @@
-"""`repair`: one call for every provider, and the loop that each provider's steps run in: check, repair, check again."""
+"""`repair`: one call for every provider, and the loop that each provider's steps run in: check, let each step repair its rules, check again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol, Unpack, cast
+from typing import Any, NamedTuple, Unpack
 
 from ullage.legality.check import Report, RuleRequest, found_in, valid
 from ullage.legality.draft import Repair, Repaired, WorkingCopy
 from ullage.legality.params import REPAIR_OPTIONS, RepairOptions, request_of
 from ullage.messages import Item, check_list
-
-# The loop of all repairs: check, let each step repair its rules, check again.
-
 
 # Each round repairs what the one before revealed; more rounds would mean that repairs undo each other.
 MAX_ROUNDS = 8
@@ -39,15 +36,7 @@ def run_steps(
     check: Callable[[Sequence[Any]], Report],
     report: Report,
 ) -> Repaired:
-    """Runs steps until nothing they are for is left; keeps the best state, never a worse one.
-
-    Args:
-        messages: As given; handed back if no repair helps.
-        work: A working copy of them.
-        plan: The steps.
-        check: The rules.
-        report: What they say of the messages as given.
-    """
+    """Runs steps on a working copy of `messages`, of which `report` is, until nothing they are for is left; keeps the best state."""
     best, result, repairs = report, messages, 0
     for _ in range(MAX_ROUNDS):
         done = len(work.repairs)
@@ -64,9 +53,6 @@ def run_steps(
     return Repaired(result, tuple(work.repairs[:repairs]), best.errors)
 
 
-# A request around its messages, and how to repair it.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairRequest(RuleRequest):
     """All of a request but its messages; see `RepairOptions`."""
@@ -81,17 +67,10 @@ class RepairRequest(RuleRequest):
         return found_in(messages, self)
 
 
-class _Repairs(Protocol):
-    """What the module has that a provider's row names as its `repair`."""
-
-    def repair(self, messages: Sequence[Any], request: RepairRequest) -> Repaired:
-        """The messages, legal as far as that can be had; the same list if it is legal."""
-
-
-def repaired(messages: Sequence[Any], request: RepairRequest) -> Repaired:
-    """What the repairs of the request's provider make of the messages."""
-    repairs = cast("_Repairs", import_module(request.provider.repair))
-    return repairs.repair(messages, request)
+def _repaired(messages: Sequence[Any], request: RepairRequest) -> Repaired:
+    """What the module that the provider's row names makes of the messages; the same list if it is legal."""
+    done: Repaired = import_module(request.provider.repair).repair(messages, request)
+    return done
 
 
 def repair(
@@ -130,16 +109,12 @@ def repair(
     check_list(messages)
     around = request_of(repair, options, REPAIR_OPTIONS)
     request = RepairRequest(resume=resume, drop_thinking=drop_thinking, **around)
-    done = repaired(messages, request)
+    done = _repaired(messages, request)
     if not any(violation.rule == "T01" and violation.message >= 0 for violation in done.left):
         return done
-    written, repairs = _writable(messages)
-    again = repaired(written, request)
-    return replace(again, repairs=(*repairs, *again.repairs))
-
-
-def _writable(messages: Sequence[Any]) -> tuple[list[Any], list[Repair]]:
-    """The messages without what UTF-8 cannot hold (T01)."""
+    # The same without what UTF-8 cannot hold.
     written = [valid(item) for item in messages]
     changed = (at for at, item in enumerate(messages) if written[at] is not item)
-    return written, [Repair("T01", at, -1, "put U+FFFD for lone surrogates") for at in changed]
+    repairs = (Repair("T01", at, -1, "put U+FFFD for lone surrogates") for at in changed)
+    again = _repaired(written, request)
+    return replace(again, repairs=(*repairs, *again.repairs))

@@ -8,20 +8,15 @@ from typing import Any
 
 from ullage._engine.digests import Violation
 from ullage.legality.blocks import INTERRUPTED
-from ullage.legality.check import RuleRequest, check_unicode
+from ullage.legality.check import RuleRequest, check_unicode, error_at
 from ullage.legality.draft import Repaired
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import OpenCalls, synthetic_id
 from ullage.legality.repairs import RepairRequest, run_steps, steps
 
 # An output is paired with the type of call that it belongs to: the same `call_id` may stand for one of each type.
-CALLS = (
-    "function_call",
-    "custom_tool_call",
-    "computer_call",
-    "local_shell_call",
-    "shell_call",
-    "apply_patch_call",
+CALLS = tuple(
+    "function_call custom_tool_call computer_call local_shell_call shell_call apply_patch_call".split()
 )
 _OUTPUT = "_output"
 
@@ -34,9 +29,9 @@ def check(items: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     yield from _ids(items)
     for index, item in enumerate(items):
         if kind_of(item) == "compaction" and not isinstance(item.get("encrypted_content"), str):
-            yield _error("R04", index, "compaction item without encrypted_content")
+            yield error_at("R04", index, -1, "compaction item without encrypted_content")
     if params.get("previous_response_id") and params.get("conversation"):
-        yield _error("R05", -1, "previous_response_id together with conversation")
+        yield error_at("R05", -1, -1, "previous_response_id together with conversation")
     if request.original is not None:
         yield from _originals(items, request.items_before, params)
     yield from check_unicode(items, system=request.system, tools=request.tools)
@@ -54,10 +49,6 @@ def shared(messages: Sequence[Any], items: Sequence[Any]) -> Iterator[str | None
         elif output_of(kind) and f"{output_of(kind)} {item.get('call_id')}" not in names:
             yield ""
     yield from names
-
-
-def _error(rule: str, index: int, detail: str) -> Violation:
-    return Violation(rule, "error", index, -1, detail)
 
 
 def kind_of(item: Any) -> str:
@@ -82,19 +73,19 @@ def _pairs(items: Sequence[Any], *, chained: bool) -> Iterator[Violation]:
     for index, item in enumerate(items):
         kind = kind_of(item)
         if not kind:
-            yield _error("R01", index, "not an input item")
+            yield error_at("R01", index, -1, "not an input item")
         elif kind in CALLS:
             key = (kind, str(item.get("call_id")))
             if key in seen:
-                yield _error("R01", index, f"call_id {key[1]} is there twice")
+                yield error_at("R01", index, -1, f"call_id {key[1]} is there twice")
             seen.add(key)
             open_calls[key] = index
         elif output_of(kind):
             key = (output_of(kind), str(item.get("call_id")))
             if open_calls.pop(key, None) is None and (key in seen or not chained):
-                yield _error("R01", index, f"{kind} {key[1]} answers no open call before it")
+                yield error_at("R01", index, -1, f"{kind} {key[1]} answers no open call before it")
     for (kind, call_id), index in open_calls.items():
-        yield _error("R01", index, f"{kind} {call_id} has no output")
+        yield error_at("R01", index, -1, f"{kind} {call_id} has no output")
 
 
 def _reasoning(items: Sequence[Any], params: Mapping[str, Any]) -> Iterator[Violation]:
@@ -102,9 +93,11 @@ def _reasoning(items: Sequence[Any], params: Mapping[str, Any]) -> Iterator[Viol
         if kind_of(item) != "reasoning":
             continue
         if not made_by_model(items[index + 1] if index + 1 < len(items) else None):
-            yield _error("R02", index, "reasoning without the item that follows it")
+            yield error_at("R02", index, -1, "reasoning without the item that follows it")
         if params.get("store") is False and not isinstance(item.get("encrypted_content"), str):
-            yield _error("R03", index, "reasoning without encrypted_content and nothing stored")
+            yield error_at(
+                "R03", index, -1, "reasoning without encrypted_content and nothing stored"
+            )
 
 
 def made_by_model(item: Any) -> bool:
@@ -121,7 +114,7 @@ def _ids(items: Sequence[Any]) -> Iterator[Violation]:
         name = item.get("id") if isinstance(item, Mapping) else None
         if isinstance(name, str) and name:
             if name in seen:
-                yield _error("R06", index, f"item id {name} is there twice")
+                yield error_at("R06", index, -1, f"item id {name} is there twice")
             seen.add(name)
 
 
@@ -147,29 +140,24 @@ def _originals(
     for index, item in enumerate(items):
         kind, name = kind_of(item), name_of(item)
         if kind == "compaction" and item not in compacted:
-            yield _error("R04", index, "compaction item is not as it came")
+            yield error_at("R04", index, -1, "compaction item is not as it came")
         if kind == "reasoning" and name in after and index + 1 < len(items):
             if name_of(items[index + 1]) != after[name]:
-                yield _error("R02", index, "reasoning is followed by another item than it was")
-        if item.get("id") if isinstance(item, Mapping) else None:
-            yield from _predecessor(items, index, before)
+                yield error_at(
+                    "R02", index, -1, "reasoning is followed by another item than it was"
+                )
+        was = before.get(name) if isinstance(item, Mapping) and item.get("id") else None
+        if kind_of(was) == "reasoning" and kind != "reasoning":
+            if index == 0 or name_of(items[index - 1]) != name_of(was):
+                detail = "item without the reasoning that came before it"
+                yield error_at("R02", index, -1, detail)
         if kind == "message" and name in exact and item != exact[name]:
             yield Violation("R07", "warning", index, -1, "assistant message is not as it came")
         if params.get("previous_response_id") and name and item == exact.get(name):
             yield Violation("R05", "warning", index, -1, "item that the server already has")
 
 
-def _predecessor(
-    items: Sequence[Any], index: int, before: Mapping[str, Any]
-) -> Iterator[Violation]:
-    was = before.get(name_of(items[index]))
-    if kind_of(was) != "reasoning" or kind_of(items[index]) == "reasoning":
-        return
-    if index == 0 or name_of(items[index - 1]) != name_of(was):
-        yield _error("R02", index, "item without the reasoning that came before it")
-
-
-# Repairs for OpenAI's Responses API: over input items.
+# Repairs.
 
 
 # Calls whose output is a plain string: only these can be answered in the tool's place.
@@ -178,19 +166,18 @@ ANSWERED = ("function_call", "custom_tool_call")
 
 def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
     """Repairs input items."""
-    original, params, orphans = request.original, request.params, request.orphans
     report = request.report(items)
     if report.ok:
         return Repaired(items)
     items_before = request.items_before
-    chained = bool(params.get("previous_response_id"))
+    chained = bool(request.params.get("previous_response_id"))
     plan = steps(
         ("R01", _readable),
-        ("R04", lambda w: _compaction(w, items_before if original is not None else None)),
-        ("R06", _responses_ids),
-        ("R03", lambda w: _unsealed(w, params)),
-        ("R01", lambda w: _pair(w, orphans, chained)),
-        ("R02", lambda w: _responses_reasoning(w, items_before)),
+        ("R04", lambda w: _compaction(w, None if request.original is None else items_before)),
+        ("R06", _twice),
+        ("R03", _unsealed),
+        ("R01", lambda w: _pair(w, request.orphans, chained)),
+        ("R02", lambda w: _linked(w, items_before)),
     )
     return run_steps(items, work=Lines(items), plan=plan, check=request.report, report=report)
 
@@ -217,30 +204,26 @@ def _readable(work: Lines) -> None:
 
 
 def _compaction(work: Lines, items_before: Sequence[Any] | None) -> None:
-    exact = {name_of(item): item for item in items_before or () if _type(item) == "compaction"}
-    lines_out = []
+    exact = {name_of(item): item for item in items_before or () if kind_of(item) == "compaction"}
+    lines = []
     for line in work.lines:
         good = _kind(line) != "compaction" or (
             isinstance(line.get("encrypted_content"), str)
-            and (items_before is None or line.value in list(exact.values()))
+            and (items_before is None or line.value in exact.values())
         )
         if not good and name_of(line.value) in exact:
             work.note("R04", line, "put the compaction item back as it came")
             line.value, good = exact[name_of(line.value)], True
         if good:
-            lines_out.append(line)
+            lines.append(line)
         else:
             work.note("R04", line, "dropped a compaction item that is not as it came")
-    work.lines = lines_out
+    work.lines = lines
 
 
-def _type(item: Any) -> Any:
-    return item.get("type") if isinstance(item, Mapping) else None
-
-
-def _responses_ids(work: Lines) -> None:
+def _twice(work: Lines) -> None:
     seen: dict[str, Any] = {}
-    lines_out = []
+    lines = []
     for line in work.lines:
         name = line.get("id")
         if isinstance(name, str) and name in seen:
@@ -251,13 +234,11 @@ def _responses_ids(work: Lines) -> None:
             line.drop("id")
         elif isinstance(name, str) and name:
             seen[name] = line.value
-        lines_out.append(line)
-    work.lines = lines_out
+        lines.append(line)
+    work.lines = lines
 
 
-def _unsealed(work: Lines, params: Mapping[str, Any]) -> None:
-    if params.get("store") is not False:
-        return
+def _unsealed(work: Lines) -> None:
     unsealed = [
         line
         for line in work.lines
@@ -282,23 +263,25 @@ def _drop_reasoning(work: Lines, dropped: Sequence[ChatLine], rule: str) -> None
 def _pair(work: Lines, orphans: str, chained: bool) -> None:
     outputs = _match(work)
     claimed = {id(line) for line in outputs.values()}
-    answers_by_name = {_key(output_of(_kind(line)), line): line for line in outputs.values()}
-    placed_lines: list[ChatLine] = []
-    later: set[int] = set()
+    by_key = {_key(output_of(_kind(line)), line): line for line in outputs.values()}
+    placed: list[ChatLine] = []
     waits = False
+    moved: set[int] = set()
     for line in work.lines:
-        if output_of(_kind(line)):
-            if id(line) not in claimed and not _foreign_output(line, chained):
-                first = answers_by_name.get(_key(output_of(_kind(line)), line))
-                placed_lines += _ANSWER.stray(work, line, first, placed_lines, orphans, waits=waits)
-            elif id(line) not in claimed or id(line) not in later:
-                placed_lines.append(line)
+        if kind := output_of(_kind(line)):
+            # Of a chain the call may lie on the server.
+            if id(line) in claimed or (chained and isinstance(line.get("call_id"), str)):
+                if id(line) not in moved:
+                    placed.append(line)
+            else:
+                first = by_key.get(_key(kind, line))
+                placed += _ANSWER.stray(work, line, first, placed, orphans, waits=waits)
             continue
-        placed_lines.append(line)
+        placed.append(line)
         if _kind(line) in CALLS:
             waits = id(line) not in outputs
-            placed_lines += _answer(work, line, outputs, later)
-    work.lines = [line for line in placed_lines if line.value is not None]
+            placed += _answer(work, line, outputs, moved)
+    work.lines = [line for line in placed if line.value is not None]
 
 
 _ANSWER = AnswerForm(
@@ -309,11 +292,6 @@ _ANSWER = AnswerForm(
     repeated_rule="R01",
     repeated="further outputs of one call",
 )
-
-
-def _foreign_output(line: ChatLine, chained: bool) -> bool:
-    """An output whose call lies on the server."""
-    return chained and isinstance(line.get("call_id"), str)
 
 
 def _key(kind: str, line: ChatLine) -> tuple[str, str]:
@@ -377,7 +355,7 @@ def _answer(
     return [ChatLine(value, line.origin)]
 
 
-def _responses_reasoning(work: Lines, items_before: Sequence[Any]) -> None:
+def _linked(work: Lines, items_before: Sequence[Any]) -> None:
     after, before = _neighbours(items_before)
     dropped = []
     for line, following in zip(work.lines, [*work.lines[1:], None], strict=True):
@@ -391,7 +369,7 @@ def _responses_reasoning(work: Lines, items_before: Sequence[Any]) -> None:
     _drop_reasoning(work, dropped, "R02")
     for previous, line in zip([None, *work.lines], work.lines, strict=False):
         was = before.get(name_of(line.value)) if line.get("id") is not None else None
-        if _type(was) != "reasoning" or _kind(line) == "reasoning":
+        if kind_of(was) != "reasoning" or _kind(line) == "reasoning":
             continue
         if previous is None or name_of(previous.value) != name_of(was):
             work.note("R02", line, "removed the id of an item whose reasoning is missing")

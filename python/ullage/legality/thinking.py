@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any
 
 from ullage.legality.blocks import RECEIVED, TURN_CLOSED
@@ -12,16 +13,16 @@ from ullage.messages import Item
 
 
 def repair_binding(draft: Draft, originals: Originals, *, system: Any, tools: Any) -> None:
-    """Keeps the newest unbroken run of thinking that still is valid, and drops the rest (A15, A16).
-
-    Args:
-        draft: Changed.
-        originals: What the model made, and after what.
-        system: The request's system prompt.
-        tools: The request's tools.
-    """
-    items = draft.build()
-    keep = _newest_run(list(prefixes(system, tools, items)), originals)
+    """Keeps the newest unbroken run of thinking that still is valid, and drops the rest (A15, A16)."""
+    keep: set[Place] = set()
+    expected: int | None = None
+    for place, key, digest in reversed(list(prefixes(system, tools, draft.build()))):
+        valid = digest in originals.bound.get(key, ())
+        if keep and (not valid or originals.order[key] != expected):
+            break
+        if valid:
+            keep.add(place)
+            expected = originals.order[key] - 1
     for index, slot in enumerate(draft.slots):
         dropped = [
             position
@@ -34,97 +35,60 @@ def repair_binding(draft: Draft, originals: Originals, *, system: Any, tools: An
     draft.drop_empty("A15", "dropped a message that held only thinking")
 
 
-def _newest_run(thoughts: Sequence[tuple[Place, str, bytes]], originals: Originals) -> set[Place]:
-    keep: set[Place] = set()
-    expected: int | None = None
-    for place, key, digest in reversed(thoughts):
-        valid = digest in originals.bound.get(key, ())
-        if keep and (not valid or originals.order[key] != expected):
-            break
-        if valid:
-            keep.add(place)
-            expected = originals.order[key] - 1
-    return keep
-
-
 def restore_turn(draft: Draft, originals: Originals) -> bool:
     """Puts the current turn's thinking back as it came; False if that cannot be done (A13)."""
-    items = draft.build()
-    start = current_turn(items)
-    done = _restore_blocks(draft, originals)
-    for run in _runs(draft.slots[start:]):
-        original_blocks = _original_blocks(run, originals)
-        if original_blocks is None:
-            continue
-        have = [block for slot in run for block in slot.blocks]
-        if have == original_blocks or [b for b in have if thought_key(b) is None] != [
-            b for b in original_blocks if thought_key(b) is None
-        ]:
-            continue
-        draft.note("A13", run[0], "put thinking of the open turn back as it came")
-        _spread(run, original_blocks)
-        done = True
-    return done
-
-
-def _restore_blocks(draft: Draft, originals: Originals) -> bool:
-    done = False
+    start, done = current_turn(draft.build()), False
     for slot in draft.speaking():
         blocks = [originals.blocks.get(thought_key(block) or "", block) for block in slot.blocks]
         if blocks != slot.blocks:
             draft.note("A13", slot, "put altered thinking back as it came")
             slot.blocks, done = blocks, True
+    spoken = (slot for slot in draft.slots[start:] if slot.role)
+    for role, run in groupby(spoken, lambda slot: slot.role):
+        slots = list(run)
+        blocks = [block for slot in slots for block in slot.blocks]
+        steps = sorted({step for block in blocks if (step := originals.step(block)) is not None})
+        came = [block for step in steps for block in originals.layout[step]]
+        if role != ASSISTANT or not steps or blocks == came or _spoken(blocks) != _spoken(came):
+            continue
+        draft.note("A13", slots[0], "put thinking of the open turn back as it came")
+        done = True
+        # Each message takes what it held, with the thinking that came before and after it.
+        for slot in slots[:-1]:
+            count = len(_spoken(slot.blocks))
+            part: list[Any] = []
+            while came and (count or thought_key(came[0]) is not None):
+                count -= thought_key(came[0]) is None
+                part.append(came.pop(0))
+            slot.blocks = part
+        slots[-1].blocks = came
     return done
 
 
-def _runs(slots: Sequence[Slot]) -> list[list[Slot]]:
-    runs: list[list[Slot]] = []
-    previous = ""
-    for slot in slots:
-        if slot.role == ASSISTANT:
-            if previous != ASSISTANT:
-                runs.append([])
-            runs[-1].append(slot)
-        previous = slot.role or previous
-    return runs
+def _is_spoken(block: Any) -> bool:
+    return thought_key(block) is None
 
 
-def _original_blocks(run: Sequence[Slot], originals: Originals) -> list[Any] | None:
-    blocks = [block for slot in run for block in slot.blocks]
-    steps = sorted({step for block in blocks if (step := originals.step(block)) is not None})
-    return [block for step in steps for block in originals.layout[step]] if steps else None
-
-
-def _spread(run: Sequence[Slot], original_blocks: Sequence[Any]) -> None:
-    """Gives the whole sequence back to the messages that hold its parts."""
-    unplaced = list(original_blocks)
-    for slot in run[:-1]:
-        count = sum(thought_key(block) is None for block in slot.blocks)
-        part: list[Any] = []
-        while unplaced and (count or thought_key(unplaced[0]) is not None):
-            count -= thought_key(unplaced[0]) is None
-            part.append(unplaced.pop(0))
-        slot.blocks = part
-    run[-1].blocks = unplaced
+def _spoken(blocks: Iterable[Any]) -> list[Any]:
+    """All but the thinking."""
+    return list(filter(_is_spoken, blocks))
 
 
 def close_turn(draft: Draft) -> None:
     """Ends the open turn with text, so that its thinking may be left out (A13, A14)."""
     start = current_turn(draft.build())
-    for slot in draft.slots[start:]:
-        remaining = [block for block in slot.blocks if thought_key(block) is None]
-        if len(remaining) != len(slot.blocks):
-            draft.note("A13", slot, "dropped thinking of the open turn")
-            slot.blocks = remaining
+    draft.keep("A13", "dropped thinking of the open turn", _is_spoken, draft.slots[start:])
     draft.drop_empty("A13", "dropped a message that held only thinking")
-    spoken = (slot for slot in reversed(draft.slots) if slot.role in (USER, ASSISTANT))
-    last = next(spoken, None)
-    if last is None or start >= len(draft.slots):
-        return
-    draft.note("A13", last, "ended the open turn with lines of text")
-    if last.role == USER:
-        draft.slots.append(Slot.added(ASSISTANT, [text_block(RECEIVED)], last.origin))
-    draft.slots.append(Slot.added(USER, [text_block(TURN_CLOSED)], last.origin))
+    last = _last(draft)
+    if last is not None and start < len(draft.slots):
+        draft.note("A13", last, "ended the open turn with lines of text")
+        if last.role == USER:
+            draft.slots.append(Slot.added(ASSISTANT, [text_block(RECEIVED)], last.origin))
+        draft.slots.append(Slot.added(USER, [text_block(TURN_CLOSED)], last.origin))
+
+
+def _last(draft: Draft) -> Slot | None:
+    return next((slot for slot in reversed(draft.slots) if slot.role in (USER, ASSISTANT)), None)
 
 
 def unbound(messages: Iterable[Item], *, close: bool = True) -> list[Item]:
@@ -140,7 +104,7 @@ def unbound(messages: Iterable[Item], *, close: bool = True) -> list[Item]:
     start = current_turn(items)
     drop_thinking(draft)
     lost = any(one.message >= start for one in draft.repairs)
-    last = next((slot for slot in reversed(draft.slots) if slot.role in (USER, ASSISTANT)), None)
+    last = _last(draft)
     if close and lost and last is not None and last.role == USER:
         draft.slots.append(Slot.added(ASSISTANT, [text_block(RECEIVED)], last.origin))
         draft.slots.append(Slot.added(USER, [text_block(TURN_CLOSED)], last.origin))
@@ -156,11 +120,7 @@ def turn_end() -> tuple[dict[str, Any], dict[str, Any]]:
 
 def drop_thinking(draft: Draft) -> None:
     """Drops all thinking: what the documentation asks for after the error of a foreign binding."""
-    for slot in draft.speaking():
-        spoken = [block for block in slot.blocks if thought_key(block) is None]
-        if len(spoken) != len(slot.blocks):
-            draft.note("A15", slot, "dropped thinking that the provider refused")
-            slot.blocks = spoken
+    draft.keep("A15", "dropped thinking that the provider refused", _is_spoken)
     if draft.repairs:
         draft.drop_empty("A15", "dropped a message that held only thinking")
 
