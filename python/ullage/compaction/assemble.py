@@ -84,12 +84,9 @@ def stable_uuid(*parts: str) -> str:
 
 
 class BoundaryEntries:
-    """Makes the entries of one compaction.
+    """Makes the entries of one compaction; what the entries of the context share (session, folder, branch, newest time) is carried over.
 
-    Args:
-        context: Entries that the model saw; what they share (session, folder, branch, newest time) is
-            carried over.
-        last: Uuid of the last message before the boundary; empty: it has none.
+    `last`: uuid of the last message before the boundary; empty: it has none.
     """
 
     def __init__(self, context: Sequence[Item], last: str) -> None:
@@ -110,15 +107,17 @@ class BoundaryEntries:
 
     def carried(self, messages: Sequence[Item], summary: Item) -> tuple[StoredEntry, ...]:
         """The entries between boundary and summary: an item that only its provider can write, and standing texts of the host."""
-        entries = []
-        parent = stable_uuid("boundary", self._last, str(summary["uuid"]))
+        name = str(summary["uuid"])
+        entries: list[StoredEntry] = []
         for at, message in enumerate(messages):
             content = dict(message_of(message) or {})
-            name = stable_uuid("carried", str(summary["uuid"]), *([str(at)] if at else []))
-            kind = "assistant" if content.get("role") == "assistant" else "user"
-            head = {"parentUuid": parent, "uuid": name, "type": kind}
+            parent = entries[-1]["uuid"] if entries else stable_uuid("boundary", self._last, name)
+            head = {
+                "parentUuid": parent,
+                "uuid": stable_uuid("carried", name, *([str(at)] if at else [])),
+                "type": "assistant" if content.get("role") == "assistant" else "user",
+            }
             entries.append({**self._shared, **head, "message": content})
-            parent = name
         return tuple(entries)
 
     def following(self, attachments: Sequence[Mapping[str, Any]], parent: str) -> list[StoredEntry]:
@@ -171,8 +170,7 @@ def _after(stamp: str) -> str:
 MAX_TOKENS = 20_000
 """Of all media that are carried: some ten screenshots. A longer document is named, not carried."""
 
-MOST = 20
-"""Above 20 images in one request Anthropic takes smaller ones only."""
+MOST = 20  # above 20 images in one request Anthropic takes smaller ones only
 
 # Not a set: a type that is not a string may have no hash.
 _KINDS = ("image", "image_url", "input_image", "document", "file", "input_file")
@@ -208,8 +206,8 @@ def with_media(state: State, text: str) -> str | list[dict[str, Any]]:
 
 def _holder(state: State) -> int | None:
     """The position of the newest user input; else of the summary message that carries its media."""
-    places = range(len(state.source.context) - 1, -1, -1)
     items = state.source.context
+    places = range(len(items) - 1, -1, -1)
     newest = next((at for at in places if is_user_input(items[at])), None)
     if newest is not None:
         return newest
@@ -217,8 +215,7 @@ def _holder(state: State) -> int | None:
 
 
 def _media(item: Any) -> list[BlockView]:
-    message = message_of(item)
-    content = message.get("content") if message is not None else None
+    content = (message_of(item) or {}).get("content")
     blocks: Sequence[Any] = content if isinstance(content, list) else ()
     return [b for b in blocks if isinstance(b, Mapping) and b.get("type") in _KINDS]
 
@@ -244,9 +241,6 @@ def repair(
     facts: Facts, summary: str, *, tokens: int, user_tokens: int | None = None
 ) -> SummaryRepair:
     """What the summary lost of the facts, within a cap; over it, the least important are left out.
-
-    The order is: user messages, decisions, files that were changed, rules, tasks that are open or no longer so, open work, failures that were not
-    seen to be resolved, commits, addresses, files that were read, names.
 
     Args:
         facts: Of what was summarised.
@@ -326,12 +320,12 @@ def _lost_rules(facts: Facts, summary: str, *, by_code: bool, newest: str = "") 
 
 
 def _inputs(facts: Facts, flat: str) -> list[str]:
-    rows = []
-    for number, entry in enumerate(facts.inputs, 1):
-        if " ".join(entry.text.split()) not in flat:
-            rows.append(KEPT_INPUT + user_message(number, shorten(entry.text, LONGEST_INPUT)))
     # Newest first where room is short; the numbers keep the order.
-    return rows[::-1]
+    return [
+        KEPT_INPUT + user_message(number, shorten(entry.text, LONGEST_INPUT))
+        for number, entry in reversed([*enumerate(facts.inputs, 1)])
+        if " ".join(entry.text.split()) not in flat
+    ]
 
 
 def _decisions(facts: Facts, flat: str) -> list[str]:
@@ -353,9 +347,10 @@ def _files(changed: bool) -> Finder:
 def _tasks(facts: Facts, summary: str) -> list[str]:
     """Open tasks without a row that says so: only what stands in one is still known after the next compaction."""
     recorded = {(task.subject, task.open) for task in read_tasks(summary, 0)}
-    lost = (t for t in facts.tasks if t.open and t.subject)
     return [
-        work_lines.task_line(t) for t in lost if (one_line(t.subject, 300), True) not in recorded
+        work_lines.task_line(task)
+        for task in facts.tasks
+        if task.open and task.subject and (one_line(task.subject, 300), True) not in recorded
     ]
 
 
@@ -444,12 +439,7 @@ SAID_AGAIN = 100
 
 
 def summary_message(state: State, summary: str) -> str:
-    """The text of the message that replaces what was compacted: the summary, and what the model must know about it.
-
-    Args:
-        state: The compaction: where the conversation stands decides the text around the summary.
-        summary: Nine sections, without a draft.
-    """
+    """The text of the message that replaces what was compacted: the nine sections, and what the model must know about them."""
     room = state.summary_room
     small = room is not None and room - state.measure(state.newest_input) < SMALL_ROOM
     opening = BRIEF_OPENING if small else OPENING
@@ -585,8 +575,13 @@ def weighed(
         warnings: So far.
     """
     result = _assemble(state, text, attached, hook_context, accepted.carried)
-    all_warnings = [*warnings, *_pin_warnings(state, result), *_header(state, accepted)]
-    return _reported(state, result, accepted, fixed, all_warnings)
+    # A redaction can take a pin out.
+    texts = [text_of(message) for message in result.summary_messages]
+    lost = [f"pin_lost:{pin.name}" for pin in missing_pins(state.pins, texts)]
+    # What later requests need for the provider's compaction item.
+    beta = getattr(state.job.summarizer, "beta", "")
+    header = [f"needs_beta:{beta}"] if beta and accepted.carried else []
+    return _reported(state, result, accepted, fixed, [*warnings, *lost, *header])
 
 
 def _assemble(
@@ -598,12 +593,7 @@ def _assemble(
 ) -> CompactionResult:
     """The new context, in the form of the input.
 
-    Args:
-        state: The job, looked at.
-        text: Of the summary message.
-        attached: What is put back.
-        hook_context: Name and text of each SessionStart hook that had something to say.
-        carried: Messages that the provider made just now, in front of the summary; for bare messages only.
+    `carried`: messages that the provider made just now, in front of the summary; for bare messages only.
 
     Raises:
         CompactionError: `provider_compaction`: an older item of the provider's cannot be kept in its place.
@@ -617,37 +607,28 @@ def _assemble(
         }
         for name, hook_text in hook_context
     ]
-    kept_items = _without_bound_thinking(state, state.kept_items())
-    kept_items = _with_turn_ended(state, kept_items)
-    front, kept_items = with_item(state.source, state.cut, kept_items, carried)
-    front, system = _with_standing(state, front)
+    front, kept_items = with_item(state.source, state.cut, _kept_after(state), carried)
+    # The host's standing texts stand there too; those in the system's role have another place.
+    texts = [item for _, item in state.facts.standing]
+    system = tuple(item for item in texts if role_of(item) == "system")
+    front = (*front, *(item for item in texts if role_of(item) != "system"))
     content = with_media(state, text)
     if state.source.entries:
         return _as_entries(state, content, attached, context, kept_items, (*front, *system))
     summary = (*front, {"role": "user", "content": content})
-    make, files, hooked = _entries(state), _as_messages(attached), _as_messages(context)
+    files, hooked = _as_messages(attached), _as_messages(context)
     ordered = _with_system(_ordered(state, summary, kept_items, files, hooked), system, summary[-1])
+    named = {"uuid": stable_uuid("summary", text)}
     return CompactionResult(
         outcome=Outcome.COMPACTED,
         messages=(*state.source.head, *ordered),
-        boundary=make.boundary(
-            _info(state, 0), {"uuid": stable_uuid("summary", text)}, (), KeptEntries()
-        ),
+        boundary=_entries(state).boundary(_info(state), named, (), KeptEntries()),
         summary_messages=summary,
         kept=kept_items,
         attachments=files,
         hook_results=hooked,
         head=state.source.head,
     )
-
-
-def _with_standing(
-    state: State, front: tuple[Item, ...]
-) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
-    """What comes before the summary with the host's standing texts; and those in the system's role, which have another place."""
-    texts = [item for _, item in state.facts.standing]
-    system = tuple(item for item in texts if role_of(item) == "system")
-    return (*front, *(item for item in texts if role_of(item) != "system")), system
 
 
 def _with_system(
@@ -660,33 +641,21 @@ def _with_system(
     return (*ordered[:place], *system, *ordered[place:])
 
 
-def _without_bound_thinking(state: State, items: tuple[Item, ...]) -> tuple[Item, ...]:
-    """The kept messages after a summary, for a model whose thinking is bound to what came before it.
+def _kept_after(state: State) -> tuple[Item, ...]:
+    """The kept messages as they may follow a summary; a kept beginning has nothing new before it.
 
-    A kept beginning has nothing new before it. A turn that is still open is ended by two lines, since its
-    thinking may not be missing; in a log there are none: the request is repaired instead.
+    A model whose thinking is bound to what came before it gets it back without. An open turn that lost its first thinking, which may
+    not be missing, is ended by two lines (A14); not where results are still to come, nor in a log: the request is repaired instead.
     """
-    if not state.job.bound_thinking or state.cut.start > 0:
+    items, bare = state.kept_items(), not state.source.entries
+    if state.cut.start > 0:
         return items
-    return tuple(unbound(items, close=not state.source.entries))
-
-
-def _with_turn_ended(state: State, items: tuple[Item, ...]) -> tuple[Item, ...]:
-    """What stays, where manual thinking is on: a turn that lost its first thinking is ended by two lines (A14).
-
-    In a log there are none: the request is repaired instead. Nor where results are still to come.
-    """
-    if (
-        not is_manual(state.job.thinking)
-        or state.cut.start > 0
-        or state.source.entries
-        or not items
-    ):
+    if state.job.bound_thinking:
+        items = tuple(unbound(items, close=bare))
+    if not items or not bare or not is_manual(state.job.thinking):
         return items
     ledger = core.Ledger(None, items)
-    if ledger.open_calls() or not is_torn(ledger):
-        return items
-    return (*items, *turn_end())
+    return items if ledger.open_calls() or not is_torn(ledger) else (*items, *turn_end())
 
 
 def _as_messages(attachments: Sequence[Attachment]) -> tuple[Item, ...]:
@@ -713,7 +682,10 @@ def _as_entries(
     if carried:
         summary = make.summary(content, after=str(carried[-1]["uuid"]))
     follow = make.following([*attached, *context], str(summary["uuid"]))
-    boundary = make.boundary(_info(state, 0), summary, [*carried, *follow], _kept_ids(state))
+    first, last = state.kept_range()
+    names = [name for name in state.source.ids[first:last] if isinstance(name, str)]
+    stays = KeptEntries(tuple(names), before_summary=state.cut.start > 0)
+    boundary = make.boundary(_info(state), summary, [*carried, *follow], stays)
     files, hooked = tuple(follow[: len(attached)]), tuple(follow[len(attached) :])
     return CompactionResult(
         outcome=Outcome.COMPACTED,
@@ -745,20 +717,13 @@ def _ordered(
     return (*summary, *kept_items, *files, *hooked)
 
 
-def _info(state: State, after: int) -> BoundaryInfo:
+def _info(state: State) -> BoundaryInfo:
     return BoundaryInfo(
         trigger=state.job.trigger,
         pre_tokens=state.size,
-        post_tokens=after or None,
         messages_summarized=state.cut.stop - state.cut.start,
         discovered_tools=state.facts.whole.found_tools,
     )
-
-
-def _kept_ids(state: State) -> KeptEntries:
-    first, last = state.kept_range()
-    names = [name for name in state.source.ids[first:last] if isinstance(name, str)]
-    return KeptEntries(tuple(names), before_summary=state.cut.start > 0)
 
 
 # ---- the account -----------------------------------------------------------------------------
@@ -821,10 +786,7 @@ def _counted(state: State, result: CompactionResult) -> list[Item]:
 def over_target(state: State, messages: int, *, summary: int = 0) -> list[str]:
     """The excess over the target, and what takes the room and cannot be smaller; empty: it is met, or there is none.
 
-    Args:
-        state: The job, looked at.
-        messages: Tokens of the new context's messages.
-        summary: Of those, the summary's.
+    `messages`: tokens of the new context's messages; `summary`: of those, the summary's.
     """
     target = state.job.target_tokens
     if target is None or messages <= target:
@@ -840,7 +802,13 @@ def _size_warnings(state: State, after: int, messages: int, summary: int) -> lis
     target = state.job.target_tokens
     if target is not None and messages > target:
         warnings = over_target(state, messages, summary=summary)
-        return [*warnings, *_whole_results(state, messages - target)]
+        if state.source.entries:
+            # What cutting results would have freed if their messages were not lines of a transcript.
+            first, last = state.kept_range()
+            kept_messages = [message_of(item) or {} for item in state.source.context[first:last]]
+            _, freed = shorter_results(kept_messages, messages - target, state.measure)
+            warnings += [f"results_kept_whole:{freed}"] if freed else []
+        return warnings
     limit = state.job.trigger_tokens
     if limit is None:
         return []
@@ -850,33 +818,10 @@ def _size_warnings(state: State, after: int, messages: int, summary: int) -> lis
     return ["above_low_mark"] if after > low else []
 
 
-def _whole_results(state: State, over: int) -> list[str]:
-    """What cutting results would have freed if their messages were not lines of a transcript."""
-    if not state.source.entries:
-        return []
-    first, last = state.kept_range()
-    messages = [message_of(item) or {} for item in state.source.context[first:last]]
-    _, freed = shorter_results(messages, over, state.measure)
-    return [f"results_kept_whole:{freed}"] if freed else []
-
-
-def _header(state: State, accepted: Accepted) -> list[str]:
-    """What later requests need for the provider's compaction item."""
-    beta = getattr(state.job.summarizer, "beta", "")
-    return [f"needs_beta:{beta}"] if beta and accepted.carried else []
-
-
-def _pin_warnings(state: State, result: CompactionResult) -> list[str]:
-    """A warning for each pin that the summary message does not hold (a redaction can do that)."""
-    texts = [text_of(message) for message in result.summary_messages]
-    return [f"pin_lost:{pin.name}" for pin in missing_pins(state.pins, texts)]
-
-
 # What a compaction must leave, and the minimum gain of one on demand: below it nothing is changed, and the notice says what goes further.
 
 
-LEAST_REMOVED_TOKENS = 400
-"""Below it nine headings cost more than they save."""
+LEAST_REMOVED_TOKENS = 400  # below it nine headings cost more than they save
 
 
 def check_target(state: State) -> None:
@@ -903,8 +848,7 @@ def target_too_small(least: int, target: int, parts: dict[str, int]) -> ContextT
     return ContextTooLarge(least, target, parts=shown, limit="the target of messages is", hint=hint)
 
 
-ROUNDING_TOKENS = 4
-"""Parts that are counted one by one can be less than the whole."""
+ROUNDING_TOKENS = 4  # parts that are counted one by one can be less than the whole
 
 
 def least_messages(state: State) -> dict[str, int]:
@@ -913,16 +857,17 @@ def least_messages(state: State) -> dict[str, int]:
     The unfinished end (a message without an answer, open calls), the provider's own item, what hosts put there to stand, and the summary
     message in its shortest form, which holds the user's newest message, every rule and the pins.
     """
-    least = _with_least_kept(state)
+    least = unshortened(state)
+    if state.job.direction == "full":
+        manual = is_manual(state.job.thinking)
+        cut = least_cut(state.source, state.ledger, manual_thinking=manual)
+        least = recut(state, after_item(state.source, state.ledger, cut))
     waiting = int(least.ledger.tokens(*least.kept_range()))
     if not least.source.entries:
         waiting -= shorter_results(least.kept_items(), waiting, least.measure)[1]
-    provider_item = least.source.item
-    item = (
-        0
-        if provider_item is None or provider_item.at >= least.cut.stop
-        else item_tokens(least.source, least.ledger)
-    )
+    newest_item = least.source.item
+    goes = newest_item is not None and newest_item.at < least.cut.stop
+    item = item_tokens(least.source, least.ledger) if goes else 0
     host = least.facts.standing_tokens
     summary = _least_summary(least, waiting + host)
     newest = min(least.measure(least.newest_input), summary)
@@ -934,14 +879,6 @@ def least_messages(state: State) -> dict[str, int]:
         "rules, pins and frame": summary - newest + ROUNDING_TOKENS,
     }
     return {name: least.counted(tokens) + (tokens > 0) for name, tokens in parts.items()}
-
-
-def _with_least_kept(state: State) -> State:
-    if state.job.direction != "full":
-        return unshortened(state)
-    manual = is_manual(state.job.thinking)
-    cut = least_cut(state.source, state.ledger, manual_thinking=manual)
-    return recut(state, after_item(state.source, state.ledger, cut))
 
 
 def _least_summary(state: State, others: int) -> int:
