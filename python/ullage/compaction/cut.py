@@ -734,8 +734,7 @@ def prepare(job: Job) -> State:
     pins = {pin.name: pin for text in summaries for pin in read_pins(text)}
     pins |= {pin.name: pin for pin in job.pins}
     facts = CutFacts(source, cut, job.weights)
-    newest_usage = ledger.anchor(ANY)
-    is_true = newest_usage is None or newest_usage == ledger.anchor()
+    usage, true_usage = ledger.anchor(ANY), ledger.anchor()
     state = State(
         job=job,
         source=source,
@@ -748,7 +747,7 @@ def prepare(job: Job) -> State:
         removed_tokens=int(ledger.tokens(cut.start, cut.stop)) - facts.standing_tokens,
         overhead=overhead,
         reported=_reported(job, ledger),
-        untrue_usage=0 if is_true else int(newest_usage.usage),
+        untrue_usage=0 if usage is None or usage == true_usage else int(usage.usage),
     )
     return _within_target(state)
 
