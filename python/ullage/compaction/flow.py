@@ -600,8 +600,8 @@ def _pre_compact(state: State) -> Flow[CompactionResult | tuple[str, list[str], 
         reply = yield from _run(job, "PreCompact", hook, payload)
         if reply.status == "blocked":
             why = reply.reason or f"hook {hook.name}"
-            said = (f"Compaction blocked: {why}", *notices, reply.user_message)
-            more = {"user_notice": " ".join(filter(None, said)), "stop": why if reply.stop else ""}
+            parts = (f"Compaction blocked: {why}", *notices, reply.user_message)
+            more = {"user_notice": " ".join(filter(None, parts)), "stop": why if reply.stop else ""}
             return _ended(job, Outcome.BLOCKED, "hook", report=_unchanged(state), **more)
         if reply.status == "ok":
             instructions.append(reply.text[:MAX_HOOK_INSTRUCTIONS].strip())

@@ -697,8 +697,8 @@ class _Call:
         if seconds is None:
             seconds = BACK_OFF_SECONDS[min(self._errors, len(BACK_OFF_SECONDS)) - 1]
         seconds = min(max(seconds, 0.0), LONGEST_WAIT_SECONDS)
-        known = failure.kind in ("rate_limit", "overloaded")
-        yield self._retried(failure.kind if known else "error", wait_seconds=seconds)
+        reason = failure.kind if failure.kind in ("rate_limit", "overloaded") else "error"
+        yield self._retried(reason, wait_seconds=seconds)
         try:
             yield Wait(seconds)
         except Cancelled as cancelled:

@@ -260,7 +260,7 @@ def reset(context: Context) -> None:
 
 
 def rewind(context: Context, count: int) -> None:
-    """Forget spans of messages that were taken back."""
+    """Forget spans of messages that were occupied back."""
     state = context.state(Collapse)
     state.staged = [part for part in state.staged if part.last < count]
     state.commits = {k: part for k, part in state.commits.items() if part.span.last < count}
@@ -528,13 +528,13 @@ def candidates(
     if len(rounds) <= keep:
         return []
     limit = rounds[-keep]
-    taken = [(part.first, part.last) for part in state.staged]
-    taken += [(part.first, part.last) for part in state.expanded]
+    occupied = [(part.first, part.last) for part in state.staged]
+    occupied += [(part.first, part.last) for part in state.expanded]
     closed = protected(view, policy)
     closed.update(
         at
         for at, source in enumerate(view.sources)
-        if isinstance(source, int) and any(first <= source <= last for first, last in taken)
+        if isinstance(source, int) and any(first <= source <= last for first, last in occupied)
     )
     wanted = max(policy.collapse.min_span_tokens, effective_tokens // SPAN_SHARE)
     mentions = _Mentions(view)

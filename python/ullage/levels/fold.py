@@ -101,7 +101,7 @@ def lines_of(
     return [line for lines in messages for line in lines if line.text.strip()]
 
 
-def _made(text: str, words: Sequence[str]) -> Iterator[Line]:
+def _from_level(text: str, words: Sequence[str]) -> Iterator[Line]:
     """What a level or a summary put there: the user's words whole, and the rest."""
     text_left = text.replace(RECORD_HEAD, "").replace(RECORD_TAIL, "")
     # Longer ones first: a short one can be a part of them.
@@ -170,7 +170,7 @@ def _message(
                 line for line in lines if line.kind != "user" or line.text[:KNOWN_BY] in text
             )
         else:
-            yield from _made(text, _words_in(view, at, text, lines))
+            yield from _from_level(text, _words_in(view, at, text, lines))
     elif digest.role == Role.ASSISTANT:
         for block in blocks_of(item):
             if block.get("type") == "text":
