@@ -260,7 +260,7 @@ def reset(context: Context) -> None:
 
 
 def rewind(context: Context, count: int) -> None:
-    """Forget spans of messages that were occupied back."""
+    """Forget spans of messages that were taken back."""
     state = context.state(Collapse)
     state.staged = [part for part in state.staged if part.last < count]
     state.commits = {k: part for k, part in state.commits.items() if part.span.last < count}
