@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate
@@ -167,11 +167,9 @@ def _after(stamp: str) -> str:
 # Images and documents of the newest user message, where the message itself becomes part of a summary.
 
 
+# Of all media that are carried: some ten screenshots. A longer document is named, not carried.
 MAX_TOKENS = 20_000
-"""Of all media that are carried: some ten screenshots. A longer document is named, not carried."""
-
 MOST = 20  # above 20 images in one request Anthropic takes smaller ones only
-
 # Not a set: a type that is not a string may have no hash.
 _KINDS = ("image", "image_url", "input_image", "document", "file", "input_file")
 
@@ -223,10 +221,18 @@ def _media(item: Any) -> list[BlockView]:
 # Appends what a summary lost and code knows: user messages, files, commands, names. No model, no guessing.
 
 
-LONGEST_INPUT = 600
-"""Tokens of one user message in the repair; longer ones are shortened in the middle."""
-
+LONGEST_INPUT = 600  # tokens of one user message in the repair; longer ones lose their middle
 MOST_NAMES = 120
+MOST_OPEN = 40
+
+# The most important first. Failures are those that were not seen to be resolved.
+_REPAIRED = (
+    "user_messages", "decisions", "changed_files", "rules", "tasks", "closed_tasks", "still_open",
+    "failures", "commits", "urls", "read_files", "names",
+)  # fmt: skip
+_SAYS_DONE = re.compile(
+    r"\[x\]|✅|✓|✔|\b(?:done|complete\w*|finished|cancel\w*|closed|fixed|withdrawn)\b", re.I
+)
 
 
 class SummaryRepair(NamedTuple):
@@ -240,7 +246,7 @@ class SummaryRepair(NamedTuple):
 def repair(
     facts: Facts, summary: str, *, tokens: int, user_tokens: int | None = None
 ) -> SummaryRepair:
-    """What the summary lost of the facts, within a cap; over it, the least important are left out.
+    """What the summary lost of the facts, within a cap; over it, the least important kinds are left out.
 
     Args:
         facts: Of what was summarised.
@@ -249,28 +255,25 @@ def repair(
         user_tokens: Of that, most for the user's messages; `None`: no limit but the cap.
     """
     flat = " ".join(summary.split())
-    room = tokens - cost(KEPT_HEADING)
+    lost = _not_in_text(facts, flat) | _not_in_rows(facts, summary, flat)
+    room, user_room = tokens - cost(KEPT_HEADING), tokens if user_tokens is None else user_tokens
     rows: list[str] = []
     appended: dict[str, int] = {}
-    left_out = user_cost = 0
-    for kind, find in _SUMMARY_REPAIR_KINDS:
-        with_rows = "\n".join([summary, KEPT_HEADING, *rows]) if kind == "rules" else summary
-        for row in find(facts, with_rows if kind in _BY_ROW else flat):
-            price = cost(row)
-            words = kind == "user_messages"
-            if price > (
-                room if user_tokens is None or not words else min(room, user_tokens - user_cost)
-            ):
+    left_out = 0
+    for kind in _REPAIRED:
+        if kind == "rules":
+            rules = _lost_rules(facts, "\n".join([summary, KEPT_HEADING, *rows]), by_code=False)
+            lost[kind] = [extractive_sections.rule_line(rule) for rule in rules]
+        for row in lost[kind]:
+            price, words = cost(row), kind == "user_messages"
+            if price > (min(room, user_room) if words else room):
                 left_out += 1
                 continue
             rows.append(row)
             room -= price
-            user_cost += price * words
+            user_room -= price * words
             appended[kind] = appended.get(kind, 0) + 1
     return SummaryRepair("\n".join([KEPT_HEADING, *rows]) if rows else "", appended, left_out)
-
-
-Finder = Callable[[Facts, str], list[str]]
 
 
 def with_rules(
@@ -319,53 +322,59 @@ def _lost_rules(facts: Facts, summary: str, *, by_code: bool, newest: str = "") 
     ]
 
 
-def _inputs(facts: Facts, flat: str) -> list[str]:
-    # Newest first where room is short; the numbers keep the order.
-    return [
+def _not_in_text(facts: Facts, flat: str) -> dict[str, list[str]]:
+    """By kind: rows for what the text of a summary, on one line, does not hold; the newest first where room is short."""
+    inputs = [
         KEPT_INPUT + user_message(number, shorten(entry.text, LONGEST_INPUT))
-        for number, entry in reversed([*enumerate(facts.inputs, 1)])
+        for number, entry in enumerate(facts.inputs, 1)
         if " ".join(entry.text.split()) not in flat
     ]
-
-
-def _decisions(facts: Facts, flat: str) -> list[str]:
-    return [
+    decisions = [
         f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”"
         for d in facts.decisions
         if one_line(d.answer, 300) not in flat
     ]
+    files = sorted((f for f in facts.files if f.path not in flat), key=lambda f: -f.last)
+    failures = [f for f in facts.failures if f.fixed_index < 0 and f.line and f.line not in flat]
+    commits = [commit for commit in facts.commits if commit.digest not in flat]
+    names = [name.text for name in facts.names[:MOST_NAMES] if shown(name) not in flat]
+    file_line, failure_line = extractive_sections.file_line, extractive_sections.failure_line
+    return {
+        "user_messages": inputs[::-1],  # their numbers keep the order
+        "decisions": decisions,
+        "changed_files": [file_line(file) for file in files if file.changed],
+        "failures": [failure_line(failure) for failure in failures[::-1]],
+        "commits": [f"- Committed {c.digest} on {c.branch}: {c.subject}" for c in commits[::-1]],
+        "urls": [f"- {url}" for url in facts.urls[::-1] if url not in flat],
+        "read_files": [file_line(file) for file in files if not file.changed],
+        "names": [f"- Names: {', '.join(names[at : at + 20])}" for at in range(0, len(names), 20)],
+    }
 
 
-def _files(changed: bool) -> Finder:
-    def find(facts: Facts, flat: str) -> list[str]:
-        lost = [file for file in facts.files if file.changed is changed and file.path not in flat]
-        return [extractive_sections.file_line(file) for file in sorted(lost, key=lambda f: -f.last)]
+def _not_in_rows(facts: Facts, summary: str, flat: str) -> dict[str, list[str]]:
+    """By kind: rows for work that no row of a summary says, since only that is still known after the next compaction.
 
-    return find
-
-
-def _tasks(facts: Facts, summary: str) -> list[str]:
-    """Open tasks without a row that says so: only what stands in one is still known after the next compaction."""
+    Of what is closed: where the summary names it without saying so, or the user's words do.
+    """
     recorded = {(task.subject, task.open) for task in read_tasks(summary, 0)}
-    return [
-        work_lines.task_line(task)
-        for task in facts.tasks
-        if task.open and task.subject and (one_line(task.subject, 300), True) not in recorded
-    ]
-
-
-def _closed(facts: Facts, summary: str) -> list[str]:
-    """What is closed, where the summary names it without saying so, or the user's words do."""
-    flat = " ".join(summary.split())
+    recorded_work = {work.text for work in read_work(summary, 0)}
+    titled = [(task, one_line(task.subject, 300)) for task in facts.tasks if task.subject]
     words = work_lines.words_by_line(facts)
-    recorded = {work.text for work in read_work(summary, 0)}
-    tasks = (task for task in facts.tasks if task.subject and not task.open)
-    rows = [work_lines.task_line(t) for t in tasks if _as_open(flat, one_line(t.subject, 300))]
-    return rows + [
-        work_lines.work_line(work)
+    closed = [task for task, title in titled if not task.open and _as_open(flat, title)]
+    closed_work = [
+        work
         for work in facts.closed_work
-        if work.text not in recorded and (work.text in words or _as_open(flat, work.text))
+        if work.text not in recorded_work and (work.text in words or _as_open(flat, work.text))
     ]
+    still_open = [work for work in facts.still_open if work.text not in recorded_work]
+    task_line, work_line = work_lines.task_line, work_lines.work_line
+    return {
+        "tasks": [
+            task_line(task) for task, title in titled if task.open and (title, True) not in recorded
+        ],
+        "closed_tasks": [*map(task_line, closed), *map(work_line, closed_work)],
+        "still_open": [work_line(work) for work in still_open[-MOST_OPEN:]],
+    }
 
 
 def _as_open(flat: str, text: str) -> bool:
@@ -377,65 +386,11 @@ def _as_open(flat: str, text: str) -> bool:
     return False
 
 
-_SAYS_DONE = re.compile(
-    r"\[x\]|✅|✓|✔|\b(?:done|complete\w*|finished|cancel\w*|closed|fixed|withdrawn)\b", re.I
-)
-
-
-def _rules(facts: Facts, summary: str) -> list[str]:
-    lost = _lost_rules(facts, summary, by_code=False)
-    return [extractive_sections.rule_line(rule) for rule in lost]
-
-
-def _still_open(facts: Facts, summary: str) -> list[str]:
-    recorded = {work.text for work in read_work(summary, 0)}
-    rows = [work_lines.work_line(work) for work in facts.still_open if work.text not in recorded]
-    return rows[-MOST_OPEN:]
-
-
-MOST_OPEN = 40
-
-
-def _failures(facts: Facts, flat: str) -> list[str]:
-    lost = [f for f in facts.failures if f.fixed_index < 0 and f.line and f.line not in flat]
-    return [extractive_sections.failure_line(failure) for failure in lost[::-1]]
-
-
-def _commits(facts: Facts, flat: str) -> list[str]:
-    lost = [commit for commit in facts.commits if commit.digest not in flat]
-    return [f"- Committed {c.digest} on {c.branch}: {c.subject}" for c in lost[::-1]]
-
-
-def _urls(facts: Facts, flat: str) -> list[str]:
-    return [f"- {url}" for url in facts.urls[::-1] if url not in flat]
-
-
-def _names(facts: Facts, flat: str) -> list[str]:
-    lost = [name.text for name in facts.names[:MOST_NAMES] if shown(name) not in flat]
-    return [f"- Names: {', '.join(lost[at : at + 20])}" for at in range(0, len(lost), 20)]
-
-
-_BY_ROW = ("rules", "tasks", "closed_tasks", "still_open")
-"""Found by the lines of the summary; the others in its text on one line."""
-
-_SUMMARY_REPAIR_KINDS: tuple[tuple[str, Finder], ...] = (
-    ("user_messages", _inputs),
-    ("decisions", _decisions),
-    ("changed_files", _files(True)),
-    ("rules", _rules),
-    ("tasks", _tasks),
-    ("closed_tasks", _closed),
-    ("still_open", _still_open),
-    ("failures", _failures),
-    ("commits", _commits),
-    ("urls", _urls),
-    ("read_files", _files(False)),
-    ("names", _names),
-)
-
-
+# Tokens of the newest message up to which it is repeated after a summary that has room, where the model looks for it.
 SAID_AGAIN = 100
-"""Tokens of the newest message up to which it is repeated after a summary that has room, where the model looks for it."""
+_NOT_THE_USER = "This message was generated automatically. It is not user input and does not grant or confirm anything."
+# Of the room after a compaction without a target: no more of it is for rules that the summary had no room for.
+RULES_PART = 3
 
 
 def summary_message(state: State, summary: str) -> str:
@@ -489,9 +444,6 @@ def _newest(state: State, summary: str) -> str:
     return f"{NEWEST}\n{quoted(newest)}"
 
 
-_NOT_THE_USER = "This message was generated automatically. It is not user input and does not grant or confirm anything."
-
-
 def _instruction(state: State) -> str:
     """What the model is to do now: never more than the user asked for (an open question stays open)."""
     context, (first, last) = state.source.context, state.kept_range()
@@ -542,10 +494,6 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
     body = f"{accepted.text}\n\n{fixed.text}" if fixed.text else accepted.text
     text = summary_message(state, body)
     return (state.job.redact(text) if state.job.redact else text), fixed
-
-
-RULES_PART = 3
-"""Of the room after a compaction without a target: no more of it is for rules that the summary had no room for."""
 
 
 def answer_room(state: State) -> int:
@@ -822,6 +770,7 @@ def _size_warnings(state: State, after: int, messages: int, summary: int) -> lis
 
 
 LEAST_REMOVED_TOKENS = 400  # below it nine headings cost more than they save
+ROUNDING_TOKENS = 4  # parts that are counted one by one can be less than the whole
 
 
 def check_target(state: State) -> None:
@@ -846,9 +795,6 @@ def target_too_small(least: int, target: int, parts: dict[str, int]) -> ContextT
     shown = {name: tokens for name, tokens in parts.items() if tokens}
     hint = f"nothing was changed; the smallest target is {least:,} tokens of messages (target_tokens, --target)"
     return ContextTooLarge(least, target, parts=shown, limit="the target of messages is", hint=hint)
-
-
-ROUNDING_TOKENS = 4  # parts that are counted one by one can be less than the whole
 
 
 def least_messages(state: State) -> dict[str, int]:
@@ -890,7 +836,7 @@ def _least_summary(state: State, others: int) -> int:
     text = extractive_render(state.facts.removed, tokens=least, newest_apart=apart)
     accepted = Accepted(text, "extractive", 0, by_code=True)
     tokens = 1
-    for _ in range(LOOKS):
+    for _ in range(4):  # looks at most; its own size can lengthen its frame
         # Never less than the smallest target leaves, which is rounded up by parts: the frame must not be shorter here.
         target = state.counted(others + tokens + 2 * ROUNDING_TOKENS)
         job = replace(state.job, target_tokens=target)
@@ -902,9 +848,6 @@ def _least_summary(state: State, others: int) -> int:
             break
         tokens = size
     return tokens
-
-
-LOOKS = 4
 
 
 def only_summary(state: State) -> bool:

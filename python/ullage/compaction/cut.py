@@ -351,23 +351,19 @@ Measure: TypeAlias = Callable[[str], int]
 
 LEAST_SUMMARY_TOKENS = 20  # one section with a line in it
 FRAME_TOKENS = 150  # the text of the summary message around the summary
+# Tokens for the summary message below which that text is reduced to what must be said.
 SMALL_ROOM = 700
-"""Tokens for the summary message below which that text is reduced to what must be said."""
-
 SMALL_FRAME_TOKENS = 60
 MARK_TOKENS = 12  # of the mark where a result is cut: one is not cut to save less
+# Minimum tokens of a result in the kept part: a shorter one would not show what it was.
 LEAST_RESULT_TOKENS = 60
-"""Minimum tokens of a result in the kept part: a shorter one would not show what it was."""
-
 HEAD_PERCENT = 60
+LEAST_KEPT_PERCENT = 20
 
 
 def frame_tokens(room: int) -> int:
     """Tokens of the text around a summary whose message has this room."""
     return SMALL_FRAME_TOKENS if room < SMALL_ROOM else FRAME_TOKENS
-
-
-LEAST_KEPT_PERCENT = 20
 
 
 def kept_share(room: int, needed: int = 0) -> int:
@@ -813,15 +809,8 @@ def with_more_kept(state: State, share: int) -> State | None:
     return more if more.kept_tokens - more.facts.standing_tokens <= share else None
 
 
-def with_longer_results(state: State, share: int) -> State | None:
-    """The job with what is kept cut to so many tokens, or whole; `None`: no more of it would stay."""
-    more = _shortened(unshortened(state), share)
-    return more if more.kept_tokens > state.kept_tokens else None
-
-
-def with_shorter_results(state: State, over: int) -> State:
-    """The job with the results that are kept cut by so many tokens more, as far as they can be; what is kept stays the same."""
-    share = state.kept_tokens - state.facts.standing_tokens - over
+def with_results_within(state: State, share: int) -> State:
+    """The job with the results that are kept as long as this share allows; what is kept stays the same."""
     return _shortened(unshortened(state), share)
 
 
@@ -906,6 +895,9 @@ def _most_kept(job: Job, overhead: int) -> int:
 
 
 LEAST_SUMMARY_ROOM = 4_000  # tokens that a summary should have, if half of the room is that large
+# Of the tokens between system prompt and trigger: messages take no less after a compaction.
+LEAST_ROOM_PERCENT = 30
+ITEMS_AT_ONCE = 4  # items that are read between two places where others may run: some 0.3 ms
 
 
 def room_after(job: Job, overhead: int) -> int:
@@ -916,10 +908,6 @@ def room_after(job: Job, overhead: int) -> int:
     # A large system prompt can take all of that. Messages then have a share of what is free below the limit: a summary of a few
     # hundred tokens with nothing after it is no context to work from, and the next compaction would come soon all the same.
     return max(room, (limit - overhead) * LEAST_ROOM_PERCENT // 100)
-
-
-LEAST_ROOM_PERCENT = 30
-"""Of the tokens between system prompt and trigger: messages take no less after a compaction."""
 
 
 def _facts(source: CompactionInput, cut: Cut) -> Flow[tuple[Facts, Facts]]:
@@ -971,9 +959,6 @@ def _fed(
         collector.feed(index, item)
         if count % ITEMS_AT_ONCE == 0:
             yield LetOthersRun()
-
-
-ITEMS_AT_ONCE = 4  # items that are read between two places where others may run: some 0.3 ms
 
 
 def _unranked(items: Sequence[Item], first: int = 0) -> Facts:

@@ -244,11 +244,10 @@ class Performer:
             time.sleep(min(left, 0.05 if self._cancel is not None else left))
 
 
+# After so long, work in an event loop lets others run: a quarter of the 2 ms that a request of another conversation may wait.
 LONGEST_TURN_SECONDS = 0.0005
-"""After so long, work in an event loop lets others run: a quarter of the 2 ms that a request of another conversation may wait."""
-
+# A timer that is due takes as many to reach the task that waits for it: found, run, the task woken.
 ROUNDS_OF_THE_LOOP = 3
-"""A timer that is due takes as many to reach the task that waits for it: found, run, the task woken."""
 
 
 class AsyncPerformer(Performer):

@@ -39,9 +39,8 @@ from ullage.compaction.cut import (
     since_last,
     unshortened,
     whole_turn,
-    with_longer_results,
     with_more_kept,
-    with_shorter_results,
+    with_results_within,
     within_share,
 )
 from ullage.compaction.effects_runner import Attachment
@@ -280,7 +279,8 @@ def _built(
             state, result = another, fuller
     if not accepted.by_code and (over := _over(job, result)) > 0:
         # It was paid for: results give way before it does, where it is longer than it was asked to be.
-        state = with_shorter_results(state, over)
+        share = state.kept_tokens - state.facts.standing_tokens - over
+        state = with_results_within(state, share)
         result = _put_together(state, accepted, attached, hook_context, warnings)
     if not state.removed_tokens and over_target(state, result.report.messages_after):
         return _no_op(state, "nothing_to_compact")  # shortened results alone are not enough
@@ -293,9 +293,8 @@ def _built(
     return replace(result, user_notice=" ".join(begun.notices), stop=begun.stop)
 
 
+# Times that a summary by code is written again for a target; two or three suffice as a rule.
 MOST_FITTINGS = 8
-"""Times that a summary by code is written again for a target; two or three suffice as a rule."""
-
 FILLED_PERCENT = 95  # of a target: from here on it is filled
 SMALL_TARGET = 1_000  # tokens; below it a short turn can be a twentieth of the target
 WORTH_PERCENT = 90  # of what a summary replaces: one that is longer frees too little
@@ -415,7 +414,8 @@ class _Search:
             # No more than twice the target would keep: what that says must not stand for less.
             share = min(share, kept_share(2 * state.target, needed_tokens(state.facts.removed)))
         if state.freed_tokens:
-            return self._again(with_longer_results(state, share), limit)
+            longer = with_results_within(state, share)
+            return self._again(longer if longer.kept_tokens > state.kept_tokens else None, limit)
         more = with_more_kept(state, share)
         return self._again(more, None) if more and more.kept_tokens > state.kept_tokens else None
 
@@ -495,12 +495,10 @@ def _no_op(state: State, reason: str) -> CompactionResult:
 
 # ---- by the session's notes --------------------------------------------------------------------
 
+# Notes may have at most this share of what they replace: else a rewrite would not be worth it.
 MOST_NOTES_PERCENT = 50
-"""Notes may have at most this share of what they replace: else a rewrite would not be worth it."""
-
+# The notes may be cut to half to fit a small window; if not even that fits, a summary is better.
 LEAST_NOTES_SHARE = 2
-"""The notes may be cut to half to fit a small window; if not even that fits, a summary is better."""
-
 NOTES_FRAME_TOKENS = 300  # the text of the summary message around the notes
 
 
@@ -611,8 +609,8 @@ def _pre_compact(state: State) -> Flow[CompactionResult | tuple[str, list[str], 
     return "\n\n".join(filter(None, instructions)), list(filter(None, notices)), warnings
 
 
+# Characters of one hook's instructions, so that it cannot crowd out the prompt.
 MAX_HOOK_INSTRUCTIONS = 4_000
-"""Characters of one hook's instructions, so that it cannot crowd out the prompt."""
 
 
 @dataclass(slots=True)

@@ -225,8 +225,8 @@ class KeptNotes(Memory, Protocol):
 
 DEFAULT_WINDOW = 200_000  # context window without a model name (WIN-7)
 
+# Installs a result, given the ids of what was compacted, oldest first: all or nothing. Returns it as installed.
 ResultStore: TypeAlias = Callable[[CompactionResult, tuple[str | int, ...]], CompactionResult]
-"""Installs a result, given the ids of what was compacted, oldest first: all or nothing. Returns it as installed."""
 
 
 # What may be said about a compaction: each option once, for `compact`, `acompact`, `compact_session` and the manager.

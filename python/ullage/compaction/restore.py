@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn, TypeAlias
 
-from ullage.compaction.effects_runner import Attachment as HostAttachment, Providers, Skill
+from ullage.compaction.effects_runner import Attachment, Providers, Skill
 from ullage.effects import Call, Effect, Flow, ReadFile, Together
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts
@@ -22,18 +22,17 @@ from ullage.transcript.render import SHOWN_KINDS, render
 # State that only the host knows (tasks, tools, agents, MCP): checked, announced once, and within its budget (POST-3).
 
 
-Attachment: TypeAlias = dict[str, Any]
 Measure: TypeAlias = Callable[[str], int]
 
+# Listings, by what names their rows.
 _NAMES: Final[Mapping[str, str]] = {
     "deferred_tools_delta": "addedNames",
     "agent_listing_delta": "addedTypes",
     "mcp_instructions_delta": "addedNames",
 }
-"""Listings, by what names their rows."""
 
+# Lists of a listing that run side by side, where they have the same length.
 _ROWS: Final = ("addedNames", "addedTypes", "addedLines", "addedBlocks")
-"""Lists of a listing that run side by side, where they have the same length."""
 
 CUT: Final = "[… cut …]"
 
@@ -178,9 +177,8 @@ def _strings(value: Any) -> list[str]:
     return [text for text in _list(value) if isinstance(text, str)]
 
 
+# A file above this many characters per allowed token is not cut to size: only its name is restored.
 BYTES_PER_TOKEN = 8
-"""A file above this many characters per allowed token is not cut to size: only its name is restored."""
-
 LEAST_TOKENS = 50  # a smaller part of a file or skill is not worth its frame
 
 
@@ -211,7 +209,7 @@ def rebuild(
     policy: RestorePolicy,
     measure: Measure,
     kept_messages: Sequence[Mapping[str, Any]] = (),
-) -> Flow[tuple[list[HostAttachment], list[str]]]:
+) -> Flow[tuple[list[Attachment], list[str]]]:
     """Ask all providers in parallel, and fit the answers into their budgets.
 
     Args:
@@ -256,9 +254,7 @@ def rebuild(
     return attachments, warnings
 
 
-def within(
-    attached: Sequence[HostAttachment], tokens: int, measure: Measure
-) -> list[HostAttachment]:
+def within(attached: Sequence[Attachment], tokens: int, measure: Measure) -> list[Attachment]:
     """Those that fit, in their order; what matters most is placed first: modes and state, then the plan, skills, files."""
     chosen: set[int] = set()
     ranked = sorted(enumerate(attached), key=lambda pair: (_RANKS.get(pair[1]["type"], 0), pair[0]))
@@ -271,16 +267,14 @@ def within(
 
 
 ATTACHMENT_FRAME_TOKENS = 10  # tokens of the message around an attachment
-
 _RANKS = {"plan_file_reference": 1, "invoked_skills": 2, "file": 3, "compact_file_reference": 3}
-
 _ORDER = ("plan", "skills", "plan_mode", "tasks", "tools", "agents", "mcp")
 
 
 def _files(
     read: Sequence[tuple[str, Any]], policy: RestorePolicy, measure: Measure, limit: int
-) -> list[HostAttachment]:
-    attachments: list[HostAttachment] = []
+) -> list[Attachment]:
+    attachments: list[Attachment] = []
     room = policy.files_max_tokens
     for path, content in read:
         if not isinstance(content, str) or room < LEAST_TOKENS:
@@ -321,7 +315,7 @@ def _missing(whole: str, text: str) -> str:
     return f"{lines:,} more lines" if lines else f"{len(whole) - len(text):,} more characters"
 
 
-def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAttachment]:
+def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
     if answer is None:
         return []
     pair = isinstance(answer, tuple) and len(answer) == 2
@@ -335,7 +329,7 @@ def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAtta
     return [{"type": "plan_file_reference", "planFilePath": path, "planContent": text + note}]
 
 
-def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAttachment]:
+def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
     room, skills = policy.skills_max_tokens, []
     seen: set[str] = set()
     for skill in answer or ():
@@ -351,7 +345,7 @@ def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAt
     return [{"type": "invoked_skills", "skills": skills}] if skills else []
 
 
-def _plan_mode(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAttachment]:
+def _plan_mode(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
     if answer is not None and not isinstance(answer, bool):
         _refuse("plan_mode", answer, "must return True, False or None")
     return [{"type": "plan_mode"}] if answer else []
@@ -361,7 +355,7 @@ def _refuse(name: str, value: Any, limit: str) -> NoReturn:
     raise InvalidPolicy(f"providers.{name}", type(value).__name__, limit)
 
 
-_FORMS: dict[str, Callable[[Any, RestorePolicy, Measure], list[HostAttachment]]] = {
+_FORMS: dict[str, Callable[[Any, RestorePolicy, Measure], list[Attachment]]] = {
     "plan": _plan,
     "skills": _skills,
     "plan_mode": _plan_mode,

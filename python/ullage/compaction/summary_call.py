@@ -44,10 +44,10 @@ from ullage.summarizers.extractive import (
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
 from ullage.summarizers.streams import PrefixLost
 
+# System prompt of a plain summary call.
 PLAIN_SYSTEM = (
     "You write hand-over notes: complete, exact, and only from the conversation you are given."
 )
-"""System prompt of a plain summary call."""
 
 
 @cache
@@ -150,8 +150,8 @@ def filled(template: str, values: Mapping[str, str]) -> str:
 # Shortens a summary call that is itself too long: drops oldest rounds until it fits, and always terminates.
 
 
+# Text of the meta message that comes first if what is left starts with the assistant.
 MARKER = "[Earlier turns were cut here so that the summary request fits.]"
-"""Text of the meta message that comes first if the rest starts with the assistant."""
 
 
 class HeadTruncation:
@@ -202,9 +202,8 @@ class HeadTruncation:
 # Splits a history that is too long for its summarizer into parts that fit, one after the other.
 
 
+# Calls for one compaction; if a history needs more, its oldest rounds are covered only by the facts.
 MOST_PARTS = 12
-"""Calls for one compaction; if a history needs more, its oldest rounds are covered only by the facts."""
-
 LONG_TEXT_TOKENS = 500  # characters of each text that stay in a round that does not fit by itself
 
 
@@ -261,9 +260,8 @@ def _block(block: Any) -> Any:
 # headers: neither may be sent in a call that has others.
 
 
+# Characters of a block that is only described: a page that a server tool fetched may have 100 000.
 LONGEST_NOTE = 2_000
-"""Characters of a block that is only described: a page that a server tool fetched may have 100 000."""
-
 # Tuples: a type may be anything, and only strings are sure to have a hash.
 _KEPT_TYPES = ("text", "tool_use", "tool_result")
 _DROPPED = (*THINKING, "fallback")
@@ -316,23 +314,18 @@ def _as_json(block: Any) -> str:
         return repr(block).encode(errors="replace").decode()
 
 
+# Seconds before the second, third, … try, if the provider names no time.
 BACK_OFF_SECONDS = (2.0, 8.0, 30.0)
-"""Seconds before the second, third, … try, if the provider names no time."""
-
 LONGEST_WAIT_SECONDS = 120.0
+# Share of a summarizer's window that stays free, since the estimate may be that far off.
 MARGIN_TOKENS = 1_000
-"""Share of a summarizer's window that stays free, since the estimate may be that far off."""
-
 LEAST_PART_TOKENS = 500
+# Tokens of Ullage's own summary next to one that only its provider can read: 1 % of a usual window.
 SHADOW_TOKENS = 2_000
-"""Tokens of Ullage's own summary next to one that only its provider can read: 1 % of a usual window."""
-
+# A summary may have at most 1/2 of what it replaces: less would not be worth a rewrite.
 EXTRACTIVE_SHARE = 2
-"""A summary may have at most 1/2 of what it replaces: less would not be worth a rewrite."""
-
+# Of a target's room: a summary by code is limited by bytes / 4, and has 1.1 to 1.4 tokens for each (recorded sessions).
 FIRST_LIMIT_PERCENT = 77
-"""Of a target's room: a summary by code is limited by bytes / 4, and has 1.1 to 1.4 tokens for each (recorded sessions)."""
-
 LEAST_OUTPUT_TOKENS = 300  # nine headings with a little text: a shorter summary says nothing
 
 Mode: TypeAlias = Literal["shared", "plain", "native"]
@@ -811,11 +804,9 @@ Problem = str
 """`no_text`, `tool_call`, `protocol_tokens`, `refusal`, `cut`, `overflow`, `repetition`, `wrong_script`, `template_only`,
 `too_few_sections` or `not_smaller`."""
 
+# Of nine. Fewer is no hand-over; up to four that a model left out are filled by code.
 LEAST_SECTIONS = 5
-"""Of nine. Fewer is no hand-over; up to four that a model left out are filled by code."""
-
 LEAST_CHARS = 40
-
 _OVERFLOW = frozenset({"model_context_window_exceeded"})
 _CALLED = frozenset({"tool_use", "tool_calls", "function_call"})
 
@@ -832,9 +823,8 @@ _BLANK = re.compile(
     re.IGNORECASE,
 )
 _INLINE = re.compile(r"`[^`\n]+`")
-
+# Characters of a section that may say nothing; longer ones say nothing only if they hold no letter.
 LONGEST_BLANK = 400
-"""Characters of a section that may say nothing; longer ones say nothing only if they hold no letter."""
 
 
 def check_reply(
@@ -873,8 +863,10 @@ def check_reply(
     return text, tuple(problems)
 
 
+# Characters up to which an answer may be an error's text; a summary in nine sections is longer.
 LONGEST_ERROR = 600
-"""Characters up to which an answer may be an error's text; a summary in nine sections is longer."""
+# With these a client's own words for an error begin.
+_ERRORS = ("API Error", "Prompt is too long", "prompt is too long")
 
 
 def error_in(text: str) -> str | None:
@@ -885,10 +877,6 @@ def error_in(text: str) -> str | None:
     if answer.startswith(_ERRORS):
         return answer
     return answer if classify(answer).is_overflow else None
-
-
-_ERRORS = ("API Error", "Prompt is too long", "prompt is too long")
-"""With these a client's own words for an error begin."""
 
 
 def _substance(
@@ -946,9 +934,8 @@ def _repeats(text: str) -> bool:
 
 MOST_NAMED = 8  # names in one warning
 LONGEST_REQUEST = 120
-
+# Kinds of names that nobody writes in other words.
 _COPIED = frozenset((NameKind.PATH, NameKind.COMMIT, NameKind.ID, NameKind.TICKET))
-"""Kinds of names that nobody writes in other words."""
 COMMIT_CHARS = 7  # of a hash, which sources and summaries cut at different lengths
 
 _REQUEST = re.compile(
@@ -958,6 +945,7 @@ _REQUEST = re.compile(
 )
 _WORD = re.compile(r"[^\W\d_]{4,}")
 STEM_CHARS = 5  # of a word: its beginning is the same in most of its forms
+_HASH = re.compile(r"[0-9a-f]{7,40}")
 _IN_ANY_REQUEST = frozenset(
     "that this with from into their there them then also some more before after when where which should would could must have been make made "
     "assistant user about they what only first next again continue work done want wants".split()
@@ -988,9 +976,6 @@ def _stands_in(name: str, source: str) -> bool:
         or last in source
         or (_HASH.fullmatch(name) is not None and name[:COMMIT_CHARS] in source)
     )
-
-
-_HASH = re.compile(r"[0-9a-f]{7,40}")
 
 
 def _invented(summary: str, facts: Facts) -> list[str]:

@@ -24,12 +24,12 @@ CATEGORIES = (
 OVERHEAD = "system prompt and tools"  # what a usage figure holds beyond the messages
 FRAMES = "message frames"  # what an API adds to each message: its role and its borders
 
+# What the categories are whose names do not say it.
 NOTABLE = {
     "host text": "what the client wrote into the user's messages: reminders, skills, hooks, notifications",
     "other": "blocks of a kind that this version does not know",
     FRAMES: "what the API adds to each message",
 }
-"""What the categories are whose names do not say it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,15 +155,12 @@ def commit_records(pairs: Iterable[tuple[Staged, str]]) -> list[dict[str, Any]]:
 
 
 STAGE = "collapse"
+# They write summaries themselves and would wait for themselves (AUTO-1); the last is what Claude Code calls collapse.
 QUIET_SOURCES = frozenset({"compact", "session_memory", "collapse", "marble_origami"})
-"""They write summaries themselves and would wait for themselves (AUTO-1); the last is what Claude Code calls collapse."""
-
+# Percent of the effective window that must have come before spans are looked for again: that walks the whole context.
 LOOK_PERCENT = 2
-"""Percent of the effective window that must have come before spans are looked for again: that walks the whole context."""
-
+# Percent of the effective window that a commit must free: each one breaks the cached prefix far in front (P-8).
 GAIN_PERCENT = 5
-"""Percent of the effective window that a commit must free: each one breaks the cached prefix far in front (P-8)."""
-
 WAIT_SECONDS = 0.1
 TITLE_CHARS = 100
 
@@ -473,11 +470,10 @@ LEVEL = Level(STAGE, run, Collapse, drain=drain, reset=reset, rewind=rewind, res
 
 
 INPUT_CHARS = 2_000  # of a call's input: what it is about stands at its beginning
+# A span ends once it holds one part in so many of the effective window: large enough to pay, small enough to choose from.
 SPAN_SHARE = 20
-"""A span ends once it holds one part in so many of the effective window: large enough to pay, small enough to choose from."""
-
+# Percent of the worth; each part goes from 0 to 1000.
 WEIGHTS = {"age": 25, "size": 20, "tools": 20, "unreferenced": 20, "calm": 8, "unspoken": 7}
-"""Percent of the worth; each part goes from 0 to 1000."""
 
 
 # Plain numbers: an enum's own operators are slow, and every message is asked.
@@ -659,7 +655,6 @@ class _Mentions:
 CONCURRENT = 4  # summaries at once: enough to be quick, few enough for a rate limit
 MESSAGE_CHARS = 8_000  # of one message in what a summarizer is shown: its ends tell what it was
 LINES_SHARE = 6  # without a model a span's record takes at most one part in so many of its tokens
-
 _SYSTEM = "You write short records of finished parts of an agent's work. You call no tools."
 
 _PROMPT = (

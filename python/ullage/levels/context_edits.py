@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ullage.levels.context_management import ClearToolUses
 
 STAGE = "context_edits"
-
 _THINKING = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
 
 

@@ -179,11 +179,11 @@ def _first_block(report: StageReport, view: View, first: int) -> int:
 # How much of a large window the levels work in (COST-1).
 
 
+# Up to windows of this size the thresholds of the reference hold; in a larger one `knee` leaves the messages no less room.
 FLOOR_TOKENS: Final = 200_000
-"""Up to windows of this size the thresholds of the reference hold; in a larger one `knee` leaves the messages no less room."""
 
+# By which a request is longer than the one before: the median of 124 recorded sessions.
 GROWTH_TOKENS: Final = 1_400
-"""By which a request is longer than the one before: the median of 124 recorded sessions."""
 
 
 class WorkingSize(NamedTuple):

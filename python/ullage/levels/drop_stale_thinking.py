@@ -17,7 +17,6 @@ from ullage.messages import THINKING
 from ullage.providers.anthropic import is_torn
 
 STAGE = "drop_stale_thinking"
-
 _THINKING = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
 
 

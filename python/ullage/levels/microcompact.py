@@ -111,12 +111,10 @@ _PARTIAL = (
     "offset", "limit", "start_line", "end_line", "view_range", "line_range", "start", "end", "lines", "head", "tail",
 )  # fmt: skip
 
+# Failed results stay until this many times more newer results follow them than others need.
 ERRORS_LONGER = 4
-"""Failed results stay until this many times more newer results follow them than others need."""
-
+# Percent of the window that the context must have grown by since the newest pass: each pass breaks the cached prefix.
 EPOCH_PERCENT = 5
-"""Percent of the window that the context must have grown by since the newest pass: each pass breaks the cached prefix."""
-
 LOOK_PERCENT = 1  # percent of the window that must have come before all results are looked at again
 
 
@@ -449,7 +447,6 @@ CONCURRENT = 8  # lines at once: a small model answers in a second, and rate lim
 SHOWN_CHARS = 16_000  # of a result in a request for its line: its two ends
 CHARS_A_TOKEN = 4
 TITLE_CHARS = 100
-
 _SYSTEM = "You describe results of tools in one line each. You call no tools."
 
 _PROMPT = (

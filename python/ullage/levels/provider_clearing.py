@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from ullage.levels.context_management import ContextManagement, Edit
 
 STAGE = "provider_clearing"
-
+# Tools that give back what left: clearing their answers would only have them called again.
 NEVER_CLEARED = ("memory", "recall", "Snip")
-"""Tools that give back what left: clearing their answers would only have them called again."""
 
 
 @dataclass(slots=True)

@@ -13,7 +13,6 @@ from ullage.policy import Policy
 
 
 _NEAR = 200  # characters: how far a cut may move to find a line end
-
 _JOINERS = "\u200d\ufe0f\ufe0e"
 
 

@@ -10,9 +10,8 @@ from ullage.levels.level import Context, Level, newest_input, whole_cuts
 from ullage.levels.view import Made, StageReport, item_tokens, standing_tokens
 
 STAGE = "truncate"
-
+# Percent of a refused request that may be left, whatever the error said.
 DRAIN_PERCENT = 80
-"""Percent of a refused request that may be left, whatever the error said."""
 
 
 def run(context: Context) -> StageReport | None:

@@ -186,9 +186,8 @@ _HAS_MEDIA, _HAS_USAGE = int(MessageFlag.HAS_MEDIA), int(MessageFlag.HAS_USAGE)
 _IS_ERROR = int(BlockFlag.IS_ERROR)
 NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
 _SHORTENED = int(BlockFlag.CLEARED | BlockFlag.OFFLOADED)
-
+# Characters: a longer text that begins like one of our markers is output, not a marker.
 LONGEST_MARKER = 4_000
-"""Characters: a longer text that begins like one of our markers is output, not a marker."""
 
 
 def is_marker(block: Any) -> bool:
@@ -304,10 +303,9 @@ def _input_of(item: Item, number: int) -> Mapping[str, Any]:
 
 
 _SYSTEM = bytes((Role.SYSTEM,))
-
 _ITEM = "item:"
+# How the key of a message begins that holds standing texts of the host and nothing else.
 HOST = "host:"
-"""How the key of a message begins that holds standing texts of the host and nothing else."""
 
 
 def with_standing(
@@ -410,11 +408,10 @@ def opens_with(view: Any) -> int:
     return head
 
 
+# Changed messages from which the ledger takes the list in at once: each single replacement costs the rest of its sums.
 MANY = 8
-"""Changed messages from which the ledger takes the list in at once: each single replacement costs the rest of its sums."""
-
+# Tokens left out by the provider, for a look at the newest figure whatever it says: the view judges it by what it covered then.
 ANY = 1 << 40
-"""Tokens left out by the provider, for a look at the newest figure whatever it says: the view judges it by what it covered then."""
 
 
 class View:
