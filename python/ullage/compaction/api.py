@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields as dataclass_fields, replace
+from functools import partial
 from typing import Any, Unpack
 
 from ullage.compaction.assemble import stable_uuid
@@ -19,7 +20,7 @@ from ullage.messages import COPY_OF, Item
 from ullage.observe.hooks import Hooks
 from ullage.policy import Policy
 from ullage.policy.whole import policy_given, refuse_unknown
-from ullage.providers.anthropic import Thinking, read_thinking
+from ullage.providers.anthropic import read_thinking
 from ullage.providers.native_lists import FormList, read_form
 from ullage.summarizers.extractive import ExtractiveSummarizer
 from ullage.summarizers.lines import writer_of
@@ -84,13 +85,10 @@ def _read(
 ) -> tuple[Job, FormList | None, dict[str, Any]]:
     """The job, the form of a list that is not in the internal one, and who listens and cancels."""
     refuse_unknown(options, ListOptions.__annotations__)
-    job_options: dict[str, Any] = {**options}
-    around = {
-        "listeners": job_options.pop("listeners", ()),
-        "cancel": job_options.pop("cancel", None),
-    }
-    form = read_form(items, job_options.pop("provider", None))
-    return job_of(items if form is None else form.messages, **job_options), form, around
+    of_job: dict[str, Any] = {**options}
+    around = {"listeners": of_job.pop("listeners", ()), "cancel": of_job.pop("cancel", None)}
+    form = read_form(items, of_job.pop("provider", None))
+    return job_of(items if form is None else form.messages, **of_job), form, around
 
 
 def in_form(result: CompactionResult, form: FormList) -> CompactionResult:
@@ -113,59 +111,55 @@ def job_of(
     log: TranscriptLog | None = None,
     **options: Any,
 ) -> Job:
-    """A `Job` from what a caller has at hand.
-
-    Args:
-        items: Messages or entries.
-        model: This and `log` are those of `ListOptions`.
-        log: See `model`.
-        **options: Fields of `Job` as `ListOptions` has them; `None` instead of a model's figure: the model's.
-    """
-    refuse_unknown(options, _FIELDS)
+    """A `Job` from what a caller has at hand: options of `ListOptions`; `None` instead of a model's figure: the model's."""
+    refuse_unknown(options, [job_field.name for job_field in dataclass_fields(Job)])
     if not isinstance(model, str | None):
         raise InvalidPolicy("model", model, "must be the name of a model")
-    options = {
-        name: value for name, value in options.items() if value is not None or name not in _OF_MODEL
-    }
+    of_model = ("window_tokens", "trigger_tokens", "weights")
+    options = {name: v for name, v in options.items() if v is not None or name not in of_model}
     if log is not None:
-        of_log = {
-            "store": log_store(log),
-            "transcript_path": log.path,
-            "session_id": log.session_id,
-        }
+        store = partial(install_in, log)
+        of_log = {"store": store, "transcript_path": log.path, "session_id": log.session_id}
         options |= {name: value for name, value in of_log.items() if not options.get(name)}
     writer, fallback = writer_of(options.get("summarizer")), options.get("fallback")
     automatic = options.get("trigger") == "auto"
     if fallback is None and automatic and not isinstance(writer, ExtractiveSummarizer):
         fallback = ExtractiveSummarizer()
-    off = WindowSettings.from_env().disable_compact
-    fields = {"disabled": off, **_of_model(model), **options}
+    settings = WindowSettings.from_env()
+    row = None if model is None else ModelTable.builtin().find(model)
+    fields: dict[str, Any] = {"disabled": settings.disable_compact, "weights": weights_for(model)}
+    if model is not None:
+        marks = window_for(model, settings=settings)
+        fields |= {"window_tokens": marks.context, "trigger_tokens": marks.threshold}
+        fields["bound_thinking"] = row is not None and row.bound_thinking
+    fields |= options
+    fallback = None if fallback is None else writer_of(fallback)
+    # The setting has a meaning only where its rules are those of Anthropic's models.
+    claude = row is None or row.provider == "anthropic"
+    thinking = read_thinking(options.get("thinking"), provider="anthropic" if claude else None)
+    # The job refuses an invalid window.
+    window = fields.get("window_tokens", DEFAULT_WINDOW)
+    window = window if isinstance(window, int) and window > 0 else DEFAULT_WINDOW
     fields |= {
         "summarizer": writer,
-        "fallback": None if fallback is None else writer_of(fallback),
-        "thinking": _thinking_of(model, options.get("thinking")),
+        "fallback": fallback,
+        "thinking": thinking if claude else None,
         "hooks": _hooks(options.get("hooks")),
         "providers": options.get("providers") or Providers(),
         "pins": _pins(options.get("pins", ())),
-        "policy": policy_given(options.get("policy"), Policy()).fitted(_window_in(fields)),
+        "policy": policy_given(options.get("policy"), Policy()).fitted(window),
     }
     return Job(items=items, **fields)
-
-
-_FIELDS = tuple(field.name for field in dataclass_fields(Job))
-_OF_MODEL = ("window_tokens", "trigger_tokens", "weights")
 
 
 def _hooks(hooks: Hooks | Mapping[str, Any] | None) -> Hooks:
     if isinstance(hooks, Hooks):
         return hooks
     if hooks is not None and not isinstance(hooks, Mapping):
-        raise InvalidPolicy(
-            "hooks", type(hooks).__name__, "must be Hooks, or their fields as a mapping"
-        )
-    refuse_unknown(
-        hooks or {}, [hook_field.name for hook_field in dataclass_fields(Hooks)], "hooks."
-    )
+        limit = "must be Hooks, or their fields as a mapping"
+        raise InvalidPolicy("hooks", type(hooks).__name__, limit)
+    names = [hook_field.name for hook_field in dataclass_fields(Hooks)]
+    refuse_unknown(hooks or {}, names, "hooks.")
     return Hooks(**(hooks or {}))
 
 
@@ -174,40 +168,9 @@ def _pins(pins_given: Iterable[Pin]) -> tuple[Pin, ...]:
     pins = (unchecked,) if isinstance(unchecked, str) else tuple(unchecked)
     for pin in pins:
         if not isinstance(pin, Pin):
-            raise InvalidPolicy(
-                "pins",
-                type(pin).__name__,
-                "must hold Pins",
-                hint='Pin("name", "text"), of ullage.levels.pins',
-            )
+            hint = 'Pin("name", "text"), of ullage.levels.pins'
+            raise InvalidPolicy("pins", type(pin).__name__, "must hold Pins", hint=hint)
     return pins
-
-
-def _window_in(fields: Mapping[str, Any]) -> int:
-    """The window that a policy is fitted to; the job refuses an invalid one."""
-    window = fields.get("window_tokens", DEFAULT_WINDOW)
-    return window if isinstance(window, int) and window > 0 else DEFAULT_WINDOW
-
-
-def _thinking_of(model: str | None, value: object) -> Thinking | None:
-    """The setting, where its rules are those of Anthropic's models; `None`: not in use, or another's."""
-    row = None if model is None else ModelTable.builtin().find(model)
-    claude = row is None or row.provider == "anthropic"
-    thinking = read_thinking(value, provider="anthropic" if claude else None)
-    return thinking if claude else None
-
-
-def _of_model(model: str | None) -> dict[str, Any]:
-    if model is None:
-        return {"weights": weights_for()}
-    marks = window_for(model, settings=WindowSettings.from_env())
-    row = ModelTable.builtin().find(model)
-    return {
-        "window_tokens": marks.context,
-        "trigger_tokens": marks.threshold,
-        "weights": weights_for(model),
-        "bound_thinking": row is not None and row.bound_thinking,
-    }
 
 
 # Kept entries on one chain of parents, for readers that walk a Claude Code file from its newest entry to the oldest.
@@ -217,11 +180,9 @@ def _of_model(model: str | None) -> dict[str, Any]:
 
 
 def on_one_chain(result: CompactionResult, transcript: Transcript) -> CompactionResult:
-    """The result, with copies of what is kept if a walk along the parents would miss some of it.
+    """The result, with copies of what is kept if a walk along the parents in the file would miss some of it.
 
-    Args:
-        result: Of entries that stand in the file, with its own lines as they will be written.
-        transcript: The file before the compaction.
+    `result`: of entries that stand in the file, with its own lines as they will be written; `transcript`: the file before the compaction.
     """
     places = {row.uuid: row for row in transcript.rows() if row.uuid}
     uuids = [str(name) for name in result.report.kept]
@@ -293,8 +254,7 @@ def _copied(result: CompactionResult, boundary: Item, whole: Sequence[Item]) -> 
 class Copies:
     """Copies of entries under ids of their own: Claude Code merges entries that share an id with their originals.
 
-    Args:
-        mark: Uuid of the boundary that they follow.
+    `mark`: uuid of the boundary that they follow.
     """
 
     def __init__(self, mark: str) -> None:
@@ -302,12 +262,7 @@ class Copies:
         self._uuids: dict[str, str] = {}
 
     def of(self, item: Item, parent: str) -> dict[str, Any]:
-        """A copy, without usage, which would be counted twice and is of the context before.
-
-        Args:
-            item: An entry with a uuid.
-            parent: Uuid of the entry before it.
-        """
+        """A copy of an entry, child of `parent`, without usage, which would be counted twice and is of the context before."""
         named = isinstance(item.get("uuid"), str)
         old = str(item["uuid"]) if named else f"without a uuid, after {parent}"
         own = self._uuids[old] = stable_uuid("kept", self._mark, old)
@@ -324,34 +279,21 @@ class Copies:
     def _message(self, message: Mapping[str, Any]) -> dict[str, Any]:
         copied = {key: value for key, value in message.items() if key != "usage"}
         if isinstance(copied.get("id"), str):
-            copied["id"] = "msg_" + stable_uuid("response", self._mark, copied["id"]).replace(
-                "-", ""
-            )
+            new = stable_uuid("response", self._mark, copied["id"])
+            copied["id"] = "msg_" + new.replace("-", "")
         return copied
-
-
-def log_store(
-    log: TranscriptLog,
-) -> Callable[[CompactionResult, tuple[Any, ...]], CompactionResult]:
-    """A `Job.store` that installs in a log."""
-    return lambda draft, ids: install_in(log, draft, ids)
 
 
 def install_in(
     log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]
 ) -> CompactionResult:
-    """Writes a compaction to a log, with one write that is on the disk when this returns.
+    """Write a compaction to the open log that the items came from, with one write that is on the disk when this returns.
 
-    What was appended to the log since the compaction began is kept after the kept messages.
-
-    Args:
-        log: The open log that the items came from.
-        draft: The result to install.
-        ids: Of the context that was compacted, oldest first.
+    What was appended to the log since the compaction began is kept after the kept messages; that is a conflict if the kept part is the
+    beginning of the conversation. `ids`: of the context that was compacted, oldest first.
 
     Returns:
-        The result with the entries as they were written. Messages that were appended cannot be kept if
-        the kept part is the beginning of the conversation: that is a conflict.
+        The result with the entries as they were written.
 
     Raises:
         LogConflict: The log's context no longer begins with what was compacted; nothing was written.
@@ -364,26 +306,31 @@ def install_in(
 def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) -> CompactionResult:
     context = log.resume().entries
     here = [item.get("uuid") for item in context]
+    later, hint = tuple(context[len(ids) :]), "compact again: nothing was written"
     if tuple(here[: len(ids)]) != tuple(ids):
-        raise LogConflict(
-            "the conversation changed while it was compacted",
-            hint="compact again: nothing was written",
-        )
-    later = tuple(context[len(ids) :])
-    if later and _before(draft):
-        raise LogConflict(
-            "messages were appended after the part that was summarised",
-            hint="compact again: nothing was written",
-        )
+        raise LogConflict("the conversation changed while it was compacted", hint=hint)
+    # Whether the beginning is kept, before the summary.
+    order = [id(item) for item in draft.messages]
+    before = bool(draft.kept) and (
+        order.index(id(draft.kept[0])) < order.index(id(draft.summary_messages[0]))
+    )
+    if later and before:
+        raise LogConflict("messages were appended after the part that was summarised", hint=hint)
     kept_ids = (*draft.report.kept, *here[len(ids) :])
+    metadata = (draft.boundary or {}).get("compactMetadata", {})
+    info = BoundaryInfo(
+        trigger=metadata.get("trigger", "manual"),
+        pre_tokens=metadata.get("preTokens", 0),
+        post_tokens=draft.report.tokens_after,
+        messages_summarized=len(draft.report.removed),
+        discovered_tools=metadata.get("preCompactDiscoveredTools", ()),
+    )
     written, _ = compaction_lines(
         log,
-        _info(draft),
+        info,
         [*map(without_ids, draft.summary_messages)],
         parent=log.leaf,
-        kept_entries=KeptEntries(
-            tuple(str(name) for name in kept_ids), before_summary=_before(draft)
-        ),
+        kept_entries=KeptEntries(tuple(map(str, kept_ids)), before_summary=before),
         attachments=[*map(without_ids, (*draft.attachments, *draft.hook_results))],
         metadata=(),
     )
@@ -393,24 +340,6 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
     log.write([*lines, *session_lines(transcript, lines)])
     log.sync()
     return done
-
-
-def _before(draft: CompactionResult) -> bool:
-    order = [id(item) for item in draft.messages]
-    if not draft.kept:
-        return False
-    return order.index(id(draft.kept[0])) < order.index(id(draft.summary_messages[0]))
-
-
-def _info(draft: CompactionResult) -> BoundaryInfo:
-    metadata = (draft.boundary or {}).get("compactMetadata", {})
-    return BoundaryInfo(
-        trigger=metadata.get("trigger", "manual"),
-        pre_tokens=metadata.get("preTokens", 0),
-        post_tokens=draft.report.tokens_after,
-        messages_summarized=len(draft.report.removed),
-        discovered_tools=metadata.get("preCompactDiscoveredTools", ()),
-    )
 
 
 def _as_written(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import accumulate
@@ -84,12 +84,9 @@ def stable_uuid(*parts: str) -> str:
 
 
 class BoundaryEntries:
-    """Makes the entries of one compaction.
+    """Makes the entries of one compaction; what the entries of the context share (session, folder, branch, newest time) is carried over.
 
-    Args:
-        context: Entries that the model saw; what they share (session, folder, branch, newest time) is
-            carried over.
-        last: Uuid of the last message before the boundary; empty: it has none.
+    `last`: uuid of the last message before the boundary; empty: it has none.
     """
 
     def __init__(self, context: Sequence[Item], last: str) -> None:
@@ -110,15 +107,17 @@ class BoundaryEntries:
 
     def carried(self, messages: Sequence[Item], summary: Item) -> tuple[StoredEntry, ...]:
         """The entries between boundary and summary: an item that only its provider can write, and standing texts of the host."""
-        entries = []
-        parent = stable_uuid("boundary", self._last, str(summary["uuid"]))
+        name = str(summary["uuid"])
+        entries: list[StoredEntry] = []
         for at, message in enumerate(messages):
             content = dict(message_of(message) or {})
-            name = stable_uuid("carried", str(summary["uuid"]), *([str(at)] if at else []))
-            kind = "assistant" if content.get("role") == "assistant" else "user"
-            head = {"parentUuid": parent, "uuid": name, "type": kind}
+            parent = entries[-1]["uuid"] if entries else stable_uuid("boundary", self._last, name)
+            head = {
+                "parentUuid": parent,
+                "uuid": stable_uuid("carried", name, *([str(at)] if at else [])),
+                "type": "assistant" if content.get("role") == "assistant" else "user",
+            }
             entries.append({**self._shared, **head, "message": content})
-            parent = name
         return tuple(entries)
 
     def following(self, attachments: Sequence[Mapping[str, Any]], parent: str) -> list[StoredEntry]:
@@ -168,12 +167,9 @@ def _after(stamp: str) -> str:
 # Images and documents of the newest user message, where the message itself becomes part of a summary.
 
 
+# Of all media that are carried: some ten screenshots. A longer document is named, not carried.
 MAX_TOKENS = 20_000
-"""Of all media that are carried: some ten screenshots. A longer document is named, not carried."""
-
-MOST = 20
-"""Above 20 images in one request Anthropic takes smaller ones only."""
-
+MOST = 20  # above 20 images in one request Anthropic takes smaller ones only
 # Not a set: a type that is not a string may have no hash.
 _KINDS = ("image", "image_url", "input_image", "document", "file", "input_file")
 
@@ -208,8 +204,8 @@ def with_media(state: State, text: str) -> str | list[dict[str, Any]]:
 
 def _holder(state: State) -> int | None:
     """The position of the newest user input; else of the summary message that carries its media."""
-    places = range(len(state.source.context) - 1, -1, -1)
     items = state.source.context
+    places = range(len(items) - 1, -1, -1)
     newest = next((at for at in places if is_user_input(items[at])), None)
     if newest is not None:
         return newest
@@ -217,8 +213,7 @@ def _holder(state: State) -> int | None:
 
 
 def _media(item: Any) -> list[BlockView]:
-    message = message_of(item)
-    content = message.get("content") if message is not None else None
+    content = (message_of(item) or {}).get("content")
     blocks: Sequence[Any] = content if isinstance(content, list) else ()
     return [b for b in blocks if isinstance(b, Mapping) and b.get("type") in _KINDS]
 
@@ -226,10 +221,18 @@ def _media(item: Any) -> list[BlockView]:
 # Appends what a summary lost and code knows: user messages, files, commands, names. No model, no guessing.
 
 
-LONGEST_INPUT = 600
-"""Tokens of one user message in the repair; longer ones are shortened in the middle."""
-
+LONGEST_INPUT = 600  # tokens of one user message in the repair; longer ones lose their middle
 MOST_NAMES = 120
+MOST_OPEN = 40
+
+# The most important first. Failures are those that were not seen to be resolved.
+_REPAIRED = (
+    "user_messages", "decisions", "changed_files", "rules", "tasks", "closed_tasks", "still_open",
+    "failures", "commits", "urls", "read_files", "names",
+)  # fmt: skip
+_SAYS_DONE = re.compile(
+    r"\[x\]|✅|✓|✔|\b(?:done|complete\w*|finished|cancel\w*|closed|fixed|withdrawn)\b", re.I
+)
 
 
 class SummaryRepair(NamedTuple):
@@ -243,10 +246,7 @@ class SummaryRepair(NamedTuple):
 def repair(
     facts: Facts, summary: str, *, tokens: int, user_tokens: int | None = None
 ) -> SummaryRepair:
-    """What the summary lost of the facts, within a cap; over it, the least important are left out.
-
-    The order is: user messages, decisions, files that were changed, rules, tasks that are open or no longer so, open work, failures that were not
-    seen to be resolved, commits, addresses, files that were read, names.
+    """What the summary lost of the facts, within a cap; over it, the least important kinds are left out.
 
     Args:
         facts: Of what was summarised.
@@ -255,28 +255,25 @@ def repair(
         user_tokens: Of that, most for the user's messages; `None`: no limit but the cap.
     """
     flat = " ".join(summary.split())
-    room = tokens - cost(KEPT_HEADING)
+    lost = _not_in_text(facts, flat) | _not_in_rows(facts, summary, flat)
+    room, user_room = tokens - cost(KEPT_HEADING), tokens if user_tokens is None else user_tokens
     rows: list[str] = []
     appended: dict[str, int] = {}
-    left_out = user_cost = 0
-    for kind, find in _SUMMARY_REPAIR_KINDS:
-        with_rows = "\n".join([summary, KEPT_HEADING, *rows]) if kind == "rules" else summary
-        for row in find(facts, with_rows if kind in _BY_ROW else flat):
-            price = cost(row)
-            words = kind == "user_messages"
-            if price > (
-                room if user_tokens is None or not words else min(room, user_tokens - user_cost)
-            ):
+    left_out = 0
+    for kind in _REPAIRED:
+        if kind == "rules":
+            rules = _lost_rules(facts, "\n".join([summary, KEPT_HEADING, *rows]), by_code=False)
+            lost[kind] = [extractive_sections.rule_line(rule) for rule in rules]
+        for row in lost[kind]:
+            price, words = cost(row), kind == "user_messages"
+            if price > (min(room, user_room) if words else room):
                 left_out += 1
                 continue
             rows.append(row)
             room -= price
-            user_cost += price * words
+            user_room -= price * words
             appended[kind] = appended.get(kind, 0) + 1
     return SummaryRepair("\n".join([KEPT_HEADING, *rows]) if rows else "", appended, left_out)
-
-
-Finder = Callable[[Facts, str], list[str]]
 
 
 def with_rules(
@@ -325,52 +322,59 @@ def _lost_rules(facts: Facts, summary: str, *, by_code: bool, newest: str = "") 
     ]
 
 
-def _inputs(facts: Facts, flat: str) -> list[str]:
-    rows = []
-    for number, entry in enumerate(facts.inputs, 1):
-        if " ".join(entry.text.split()) not in flat:
-            rows.append(KEPT_INPUT + user_message(number, shorten(entry.text, LONGEST_INPUT)))
-    # Newest first where room is short; the numbers keep the order.
-    return rows[::-1]
-
-
-def _decisions(facts: Facts, flat: str) -> list[str]:
-    return [
+def _not_in_text(facts: Facts, flat: str) -> dict[str, list[str]]:
+    """By kind: rows for what the text of a summary, on one line, does not hold; the newest first where room is short."""
+    inputs = [
+        KEPT_INPUT + user_message(number, shorten(entry.text, LONGEST_INPUT))
+        for number, entry in enumerate(facts.inputs, 1)
+        if " ".join(entry.text.split()) not in flat
+    ]
+    decisions = [
         f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”"
         for d in facts.decisions
         if one_line(d.answer, 300) not in flat
     ]
+    files = sorted((f for f in facts.files if f.path not in flat), key=lambda f: -f.last)
+    failures = [f for f in facts.failures if f.fixed_index < 0 and f.line and f.line not in flat]
+    commits = [commit for commit in facts.commits if commit.digest not in flat]
+    names = [name.text for name in facts.names[:MOST_NAMES] if shown(name) not in flat]
+    file_line, failure_line = extractive_sections.file_line, extractive_sections.failure_line
+    return {
+        "user_messages": inputs[::-1],  # their numbers keep the order
+        "decisions": decisions,
+        "changed_files": [file_line(file) for file in files if file.changed],
+        "failures": [failure_line(failure) for failure in failures[::-1]],
+        "commits": [f"- Committed {c.digest} on {c.branch}: {c.subject}" for c in commits[::-1]],
+        "urls": [f"- {url}" for url in facts.urls[::-1] if url not in flat],
+        "read_files": [file_line(file) for file in files if not file.changed],
+        "names": [f"- Names: {', '.join(names[at : at + 20])}" for at in range(0, len(names), 20)],
+    }
 
 
-def _files(changed: bool) -> Finder:
-    def find(facts: Facts, flat: str) -> list[str]:
-        lost = [file for file in facts.files if file.changed is changed and file.path not in flat]
-        return [extractive_sections.file_line(file) for file in sorted(lost, key=lambda f: -f.last)]
+def _not_in_rows(facts: Facts, summary: str, flat: str) -> dict[str, list[str]]:
+    """By kind: rows for work that no row of a summary says, since only that is still known after the next compaction.
 
-    return find
-
-
-def _tasks(facts: Facts, summary: str) -> list[str]:
-    """Open tasks without a row that says so: only what stands in one is still known after the next compaction."""
+    Of what is closed: where the summary names it without saying so, or the user's words do.
+    """
     recorded = {(task.subject, task.open) for task in read_tasks(summary, 0)}
-    lost = (t for t in facts.tasks if t.open and t.subject)
-    return [
-        work_lines.task_line(t) for t in lost if (one_line(t.subject, 300), True) not in recorded
-    ]
-
-
-def _closed(facts: Facts, summary: str) -> list[str]:
-    """What is closed, where the summary names it without saying so, or the user's words do."""
-    flat = " ".join(summary.split())
+    recorded_work = {work.text for work in read_work(summary, 0)}
+    titled = [(task, one_line(task.subject, 300)) for task in facts.tasks if task.subject]
     words = work_lines.words_by_line(facts)
-    recorded = {work.text for work in read_work(summary, 0)}
-    tasks = (task for task in facts.tasks if task.subject and not task.open)
-    rows = [work_lines.task_line(t) for t in tasks if _as_open(flat, one_line(t.subject, 300))]
-    return rows + [
-        work_lines.work_line(work)
+    closed = [task for task, title in titled if not task.open and _as_open(flat, title)]
+    closed_work = [
+        work
         for work in facts.closed_work
-        if work.text not in recorded and (work.text in words or _as_open(flat, work.text))
+        if work.text not in recorded_work and (work.text in words or _as_open(flat, work.text))
     ]
+    still_open = [work for work in facts.still_open if work.text not in recorded_work]
+    task_line, work_line = work_lines.task_line, work_lines.work_line
+    return {
+        "tasks": [
+            task_line(task) for task, title in titled if task.open and (title, True) not in recorded
+        ],
+        "closed_tasks": [*map(task_line, closed), *map(work_line, closed_work)],
+        "still_open": [work_line(work) for work in still_open[-MOST_OPEN:]],
+    }
 
 
 def _as_open(flat: str, text: str) -> bool:
@@ -382,74 +386,15 @@ def _as_open(flat: str, text: str) -> bool:
     return False
 
 
-_SAYS_DONE = re.compile(
-    r"\[x\]|✅|✓|✔|\b(?:done|complete\w*|finished|cancel\w*|closed|fixed|withdrawn)\b", re.I
-)
-
-
-def _rules(facts: Facts, summary: str) -> list[str]:
-    lost = _lost_rules(facts, summary, by_code=False)
-    return [extractive_sections.rule_line(rule) for rule in lost]
-
-
-def _still_open(facts: Facts, summary: str) -> list[str]:
-    recorded = {work.text for work in read_work(summary, 0)}
-    rows = [work_lines.work_line(work) for work in facts.still_open if work.text not in recorded]
-    return rows[-MOST_OPEN:]
-
-
-MOST_OPEN = 40
-
-
-def _failures(facts: Facts, flat: str) -> list[str]:
-    lost = [f for f in facts.failures if f.fixed_index < 0 and f.line and f.line not in flat]
-    return [extractive_sections.failure_line(failure) for failure in lost[::-1]]
-
-
-def _commits(facts: Facts, flat: str) -> list[str]:
-    lost = [commit for commit in facts.commits if commit.digest not in flat]
-    return [f"- Committed {c.digest} on {c.branch}: {c.subject}" for c in lost[::-1]]
-
-
-def _urls(facts: Facts, flat: str) -> list[str]:
-    return [f"- {url}" for url in facts.urls[::-1] if url not in flat]
-
-
-def _names(facts: Facts, flat: str) -> list[str]:
-    lost = [name.text for name in facts.names[:MOST_NAMES] if shown(name) not in flat]
-    return [f"- Names: {', '.join(lost[at : at + 20])}" for at in range(0, len(lost), 20)]
-
-
-_BY_ROW = ("rules", "tasks", "closed_tasks", "still_open")
-"""Found by the lines of the summary; the others in its text on one line."""
-
-_SUMMARY_REPAIR_KINDS: tuple[tuple[str, Finder], ...] = (
-    ("user_messages", _inputs),
-    ("decisions", _decisions),
-    ("changed_files", _files(True)),
-    ("rules", _rules),
-    ("tasks", _tasks),
-    ("closed_tasks", _closed),
-    ("still_open", _still_open),
-    ("failures", _failures),
-    ("commits", _commits),
-    ("urls", _urls),
-    ("read_files", _files(False)),
-    ("names", _names),
-)
-
-
+# Tokens of the newest message up to which it is repeated after a summary that has room, where the model looks for it.
 SAID_AGAIN = 100
-"""Tokens of the newest message up to which it is repeated after a summary that has room, where the model looks for it."""
+_NOT_THE_USER = "This message was generated automatically. It is not user input and does not grant or confirm anything."
+# Of the room after a compaction without a target: no more of it is for rules that the summary had no room for.
+RULES_PART = 3
 
 
 def summary_message(state: State, summary: str) -> str:
-    """The text of the message that replaces what was compacted: the summary, and what the model must know about it.
-
-    Args:
-        state: The compaction: where the conversation stands decides the text around the summary.
-        summary: Nine sections, without a draft.
-    """
+    """The text of the message that replaces what was compacted: the nine sections, and what the model must know about them."""
     room = state.summary_room
     small = room is not None and room - state.measure(state.newest_input) < SMALL_ROOM
     opening = BRIEF_OPENING if small else OPENING
@@ -497,9 +442,6 @@ def _newest(state: State, summary: str) -> str:
     if cost(newest) > SAID_AGAIN and holds_message(summary, newest):
         return "The user's newest message is the last one in the list of user messages above."
     return f"{NEWEST}\n{quoted(newest)}"
-
-
-_NOT_THE_USER = "This message was generated automatically. It is not user input and does not grant or confirm anything."
 
 
 def _instruction(state: State) -> str:
@@ -554,10 +496,6 @@ def summary_text(state: State, accepted: Accepted) -> tuple[str, SummaryRepair]:
     return (state.job.redact(text) if state.job.redact else text), fixed
 
 
-RULES_PART = 3
-"""Of the room after a compaction without a target: no more of it is for rules that the summary had no room for."""
-
-
 def answer_room(state: State) -> int:
     """Tokens that a model's answer may have for a target: what kept messages and the text around a summary leave, with all rules and pins."""
     around, _ = summary_text(state, Accepted("", "", 0, by_code=False, facts_tokens=0))
@@ -585,8 +523,13 @@ def weighed(
         warnings: So far.
     """
     result = _assemble(state, text, attached, hook_context, accepted.carried)
-    all_warnings = [*warnings, *_pin_warnings(state, result), *_header(state, accepted)]
-    return _reported(state, result, accepted, fixed, all_warnings)
+    # A redaction can take a pin out.
+    texts = [text_of(message) for message in result.summary_messages]
+    lost = [f"pin_lost:{pin.name}" for pin in missing_pins(state.pins, texts)]
+    # What later requests need for the provider's compaction item.
+    beta = getattr(state.job.summarizer, "beta", "")
+    header = [f"needs_beta:{beta}"] if beta and accepted.carried else []
+    return _reported(state, result, accepted, fixed, [*warnings, *lost, *header])
 
 
 def _assemble(
@@ -598,12 +541,7 @@ def _assemble(
 ) -> CompactionResult:
     """The new context, in the form of the input.
 
-    Args:
-        state: The job, looked at.
-        text: Of the summary message.
-        attached: What is put back.
-        hook_context: Name and text of each SessionStart hook that had something to say.
-        carried: Messages that the provider made just now, in front of the summary; for bare messages only.
+    `carried`: messages that the provider made just now, in front of the summary; for bare messages only.
 
     Raises:
         CompactionError: `provider_compaction`: an older item of the provider's cannot be kept in its place.
@@ -617,37 +555,28 @@ def _assemble(
         }
         for name, hook_text in hook_context
     ]
-    kept_items = _without_bound_thinking(state, state.kept_items())
-    kept_items = _with_turn_ended(state, kept_items)
-    front, kept_items = with_item(state.source, state.cut, kept_items, carried)
-    front, system = _with_standing(state, front)
+    front, kept_items = with_item(state.source, state.cut, _kept_after(state), carried)
+    # The host's standing texts stand there too; those in the system's role have another place.
+    texts = [item for _, item in state.facts.standing]
+    system = tuple(item for item in texts if role_of(item) == "system")
+    front = (*front, *(item for item in texts if role_of(item) != "system"))
     content = with_media(state, text)
     if state.source.entries:
         return _as_entries(state, content, attached, context, kept_items, (*front, *system))
     summary = (*front, {"role": "user", "content": content})
-    make, files, hooked = _entries(state), _as_messages(attached), _as_messages(context)
+    files, hooked = _as_messages(attached), _as_messages(context)
     ordered = _with_system(_ordered(state, summary, kept_items, files, hooked), system, summary[-1])
+    named = {"uuid": stable_uuid("summary", text)}
     return CompactionResult(
         outcome=Outcome.COMPACTED,
         messages=(*state.source.head, *ordered),
-        boundary=make.boundary(
-            _info(state, 0), {"uuid": stable_uuid("summary", text)}, (), KeptEntries()
-        ),
+        boundary=_entries(state).boundary(_info(state), named, (), KeptEntries()),
         summary_messages=summary,
         kept=kept_items,
         attachments=files,
         hook_results=hooked,
         head=state.source.head,
     )
-
-
-def _with_standing(
-    state: State, front: tuple[Item, ...]
-) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
-    """What comes before the summary with the host's standing texts; and those in the system's role, which have another place."""
-    texts = [item for _, item in state.facts.standing]
-    system = tuple(item for item in texts if role_of(item) == "system")
-    return (*front, *(item for item in texts if role_of(item) != "system")), system
 
 
 def _with_system(
@@ -660,33 +589,21 @@ def _with_system(
     return (*ordered[:place], *system, *ordered[place:])
 
 
-def _without_bound_thinking(state: State, items: tuple[Item, ...]) -> tuple[Item, ...]:
-    """The kept messages after a summary, for a model whose thinking is bound to what came before it.
+def _kept_after(state: State) -> tuple[Item, ...]:
+    """The kept messages as they may follow a summary; a kept beginning has nothing new before it.
 
-    A kept beginning has nothing new before it. A turn that is still open is ended by two lines, since its
-    thinking may not be missing; in a log there are none: the request is repaired instead.
+    A model whose thinking is bound to what came before it gets it back without. An open turn that lost its first thinking, which may
+    not be missing, is ended by two lines (A14); not where results are still to come, nor in a log: the request is repaired instead.
     """
-    if not state.job.bound_thinking or state.cut.start > 0:
+    items, bare = state.kept_items(), not state.source.entries
+    if state.cut.start > 0:
         return items
-    return tuple(unbound(items, close=not state.source.entries))
-
-
-def _with_turn_ended(state: State, items: tuple[Item, ...]) -> tuple[Item, ...]:
-    """What stays, where manual thinking is on: a turn that lost its first thinking is ended by two lines (A14).
-
-    In a log there are none: the request is repaired instead. Nor where results are still to come.
-    """
-    if (
-        not is_manual(state.job.thinking)
-        or state.cut.start > 0
-        or state.source.entries
-        or not items
-    ):
+    if state.job.bound_thinking:
+        items = tuple(unbound(items, close=bare))
+    if not items or not bare or not is_manual(state.job.thinking):
         return items
     ledger = core.Ledger(None, items)
-    if ledger.open_calls() or not is_torn(ledger):
-        return items
-    return (*items, *turn_end())
+    return items if ledger.open_calls() or not is_torn(ledger) else (*items, *turn_end())
 
 
 def _as_messages(attachments: Sequence[Attachment]) -> tuple[Item, ...]:
@@ -713,7 +630,10 @@ def _as_entries(
     if carried:
         summary = make.summary(content, after=str(carried[-1]["uuid"]))
     follow = make.following([*attached, *context], str(summary["uuid"]))
-    boundary = make.boundary(_info(state, 0), summary, [*carried, *follow], _kept_ids(state))
+    first, last = state.kept_range()
+    names = [name for name in state.source.ids[first:last] if isinstance(name, str)]
+    stays = KeptEntries(tuple(names), before_summary=state.cut.start > 0)
+    boundary = make.boundary(_info(state), summary, [*carried, *follow], stays)
     files, hooked = tuple(follow[: len(attached)]), tuple(follow[len(attached) :])
     return CompactionResult(
         outcome=Outcome.COMPACTED,
@@ -745,20 +665,13 @@ def _ordered(
     return (*summary, *kept_items, *files, *hooked)
 
 
-def _info(state: State, after: int) -> BoundaryInfo:
+def _info(state: State) -> BoundaryInfo:
     return BoundaryInfo(
         trigger=state.job.trigger,
         pre_tokens=state.size,
-        post_tokens=after or None,
         messages_summarized=state.cut.stop - state.cut.start,
         discovered_tools=state.facts.whole.found_tools,
     )
-
-
-def _kept_ids(state: State) -> KeptEntries:
-    first, last = state.kept_range()
-    names = [name for name in state.source.ids[first:last] if isinstance(name, str)]
-    return KeptEntries(tuple(names), before_summary=state.cut.start > 0)
 
 
 # ---- the account -----------------------------------------------------------------------------
@@ -821,10 +734,7 @@ def _counted(state: State, result: CompactionResult) -> list[Item]:
 def over_target(state: State, messages: int, *, summary: int = 0) -> list[str]:
     """The excess over the target, and what takes the room and cannot be smaller; empty: it is met, or there is none.
 
-    Args:
-        state: The job, looked at.
-        messages: Tokens of the new context's messages.
-        summary: Of those, the summary's.
+    `messages`: tokens of the new context's messages; `summary`: of those, the summary's.
     """
     target = state.job.target_tokens
     if target is None or messages <= target:
@@ -840,7 +750,13 @@ def _size_warnings(state: State, after: int, messages: int, summary: int) -> lis
     target = state.job.target_tokens
     if target is not None and messages > target:
         warnings = over_target(state, messages, summary=summary)
-        return [*warnings, *_whole_results(state, messages - target)]
+        if state.source.entries:
+            # What cutting results would have freed if their messages were not lines of a transcript.
+            first, last = state.kept_range()
+            kept_messages = [message_of(item) or {} for item in state.source.context[first:last]]
+            _, freed = shorter_results(kept_messages, messages - target, state.measure)
+            warnings += [f"results_kept_whole:{freed}"] if freed else []
+        return warnings
     limit = state.job.trigger_tokens
     if limit is None:
         return []
@@ -850,33 +766,11 @@ def _size_warnings(state: State, after: int, messages: int, summary: int) -> lis
     return ["above_low_mark"] if after > low else []
 
 
-def _whole_results(state: State, over: int) -> list[str]:
-    """What cutting results would have freed if their messages were not lines of a transcript."""
-    if not state.source.entries:
-        return []
-    first, last = state.kept_range()
-    messages = [message_of(item) or {} for item in state.source.context[first:last]]
-    _, freed = shorter_results(messages, over, state.measure)
-    return [f"results_kept_whole:{freed}"] if freed else []
-
-
-def _header(state: State, accepted: Accepted) -> list[str]:
-    """What later requests need for the provider's compaction item."""
-    beta = getattr(state.job.summarizer, "beta", "")
-    return [f"needs_beta:{beta}"] if beta and accepted.carried else []
-
-
-def _pin_warnings(state: State, result: CompactionResult) -> list[str]:
-    """A warning for each pin that the summary message does not hold (a redaction can do that)."""
-    texts = [text_of(message) for message in result.summary_messages]
-    return [f"pin_lost:{pin.name}" for pin in missing_pins(state.pins, texts)]
-
-
 # What a compaction must leave, and the minimum gain of one on demand: below it nothing is changed, and the notice says what goes further.
 
 
-LEAST_REMOVED_TOKENS = 400
-"""Below it nine headings cost more than they save."""
+LEAST_REMOVED_TOKENS = 400  # below it nine headings cost more than they save
+ROUNDING_TOKENS = 4  # parts that are counted one by one can be less than the whole
 
 
 def check_target(state: State) -> None:
@@ -903,26 +797,23 @@ def target_too_small(least: int, target: int, parts: dict[str, int]) -> ContextT
     return ContextTooLarge(least, target, parts=shown, limit="the target of messages is", hint=hint)
 
 
-ROUNDING_TOKENS = 4
-"""Parts that are counted one by one can be less than the whole."""
-
-
 def least_messages(state: State) -> dict[str, int]:
     """What must stay of the messages whatever the target, in the provider's tokens: the sum is the smallest that can be met (FULL-17).
 
     The unfinished end (a message without an answer, open calls), the provider's own item, what hosts put there to stand, and the summary
     message in its shortest form, which holds the user's newest message, every rule and the pins.
     """
-    least = _with_least_kept(state)
+    least = unshortened(state)
+    if state.job.direction == "full":
+        manual = is_manual(state.job.thinking)
+        cut = least_cut(state.source, state.ledger, manual_thinking=manual)
+        least = recut(state, after_item(state.source, state.ledger, cut))
     waiting = int(least.ledger.tokens(*least.kept_range()))
     if not least.source.entries:
         waiting -= shorter_results(least.kept_items(), waiting, least.measure)[1]
-    provider_item = least.source.item
-    item = (
-        0
-        if provider_item is None or provider_item.at >= least.cut.stop
-        else item_tokens(least.source, least.ledger)
-    )
+    newest_item = least.source.item
+    goes = newest_item is not None and newest_item.at < least.cut.stop
+    item = item_tokens(least.source, least.ledger) if goes else 0
     host = least.facts.standing_tokens
     summary = _least_summary(least, waiting + host)
     newest = min(least.measure(least.newest_input), summary)
@@ -936,14 +827,6 @@ def least_messages(state: State) -> dict[str, int]:
     return {name: least.counted(tokens) + (tokens > 0) for name, tokens in parts.items()}
 
 
-def _with_least_kept(state: State) -> State:
-    if state.job.direction != "full":
-        return unshortened(state)
-    manual = is_manual(state.job.thinking)
-    cut = least_cut(state.source, state.ledger, manual_thinking=manual)
-    return recut(state, after_item(state.source, state.ledger, cut))
-
-
 def _least_summary(state: State, others: int) -> int:
     """Tokens of the shortest summary message; its frame is longer where its room is."""
     local = getattr(state.job.summarizer, "local", False) is True
@@ -953,7 +836,7 @@ def _least_summary(state: State, others: int) -> int:
     text = extractive_render(state.facts.removed, tokens=least, newest_apart=apart)
     accepted = Accepted(text, "extractive", 0, by_code=True)
     tokens = 1
-    for _ in range(LOOKS):
+    for _ in range(4):  # looks at most; its own size can lengthen its frame
         # Never less than the smallest target leaves, which is rounded up by parts: the frame must not be shorter here.
         target = state.counted(others + tokens + 2 * ROUNDING_TOKENS)
         job = replace(state.job, target_tokens=target)
@@ -965,9 +848,6 @@ def _least_summary(state: State, others: int) -> int:
             break
         tokens = size
     return tokens
-
-
-LOOKS = 4
 
 
 def only_summary(state: State) -> bool:

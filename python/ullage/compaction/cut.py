@@ -49,29 +49,17 @@ from ullage.transcript.render import to_messages
 
 @dataclass(frozen=True)
 class CompactionInput:
-    """A conversation, split into its parts.
+    """A conversation, split into its parts."""
 
-    Attributes:
-        items: Everything that was passed.
-        head: System messages at the start of a bare list; never compacted.
-        context: What the model sees after the newest boundary, one entry or message each.
-        stored: For each of `context` the item as it was passed: the same object, unless a placeholder
-            of an earlier level replaces it.
-        ids: For each of `context` its uuid, or its position in `items`.
-        earlier: Items that an earlier compaction took out of the context.
-        entries: Whether the items are entries of a transcript.
-        item: The newest of the provider's own compaction items in `context`; `None`: there is none.
-        originals: By position in `context`: the items that a message stands for which a level wrote. Code reads them in its place.
-    """
-
-    items: tuple[Item, ...]
-    head: tuple[Item, ...]
-    context: tuple[Item, ...]
-    stored: tuple[Item, ...]
-    ids: tuple[str | int, ...]
-    earlier: tuple[Item, ...]
-    entries: bool
-    item: CompactionItem | None
+    items: tuple[Item, ...]  # everything that was passed
+    head: tuple[Item, ...]  # system messages at the start of a bare list; never compacted
+    context: tuple[Item, ...]  # what the model sees after the newest boundary
+    stored: tuple[Item, ...]  # the same as passed, unless a level's placeholder replaces it
+    ids: tuple[str | int, ...]  # for each of `context` its uuid, or its position in `items`
+    earlier: tuple[Item, ...]  # what an earlier compaction took out of the context
+    entries: bool  # the items are entries of a transcript
+    item: CompactionItem | None  # the provider's newest own compaction item in `context`
+    # By position in `context`: the items that a level's message stands for. Code reads them in its place.
     originals: Mapping[int, Sequence[Item]] = field(default_factory=dict)
 
     @cached_property
@@ -80,13 +68,7 @@ class CompactionInput:
         return standing_texts(self.context)
 
     def bare(self, start: int, stop: int, *, plain: bool = False) -> list[dict[str, Any]]:
-        """A part of the context as messages of a request.
-
-        Args:
-            start: First position in the context.
-            stop: Position after the last.
-            plain: Leave out what hosts put in, for the moment or to stand; what sub-agents answered stays.
-        """
+        """A part of the context as messages of a request; `plain`: without what hosts put in, but with what sub-agents answered."""
         part = self.context[start:stop]
         if not self.entries:
             messages = [dict(message) for message in part]
@@ -146,10 +128,7 @@ class ReadItems(tuple[Item, ...]):
 
 
 def read_source(sequence: Sequence[Item]) -> CompactionInput:
-    """Split a list into its parts.
-
-    Args:
-        sequence: Bare messages or entries, oldest first; not changed. `ReadItems` are not read again.
+    """Split a list of bare messages or entries into its parts; `ReadItems` are not read again.
 
     Raises:
         InvalidMessage: Something in the list is not a mapping; names its position.
@@ -159,22 +138,18 @@ def read_source(sequence: Sequence[Item]) -> CompactionInput:
     items = tuple(listed(sequence))
     if any(("message" in item and "role" not in item) or is_boundary(item) for item in items):
         return _of_entries(items)
-    return _of_messages(items)
-
-
-def _uuid(item: Item) -> str:
-    uuid = item.get("uuid")
-    return uuid if isinstance(uuid, str) else ""
-
-
-def _of_messages(items: tuple[Item, ...]) -> CompactionInput:
     head = 0
     while head < len(items) and role_of(items[head]) == "system":
         head += 1
     places = tuple(at for at in range(head, len(items)) if message_of(items[at]) is not None)
     context = tuple(items[at] for at in places)
-    item = newest_item(context)
-    return CompactionInput(items, items[:head], context, context, places, (), False, item)
+    newest = newest_item(context)
+    return CompactionInput(items, items[:head], context, context, places, (), False, newest)
+
+
+def _uuid(item: Item) -> str:
+    uuid = item.get("uuid")
+    return uuid if isinstance(uuid, str) else ""
 
 
 def _of_entries(items: tuple[Item, ...]) -> CompactionInput:
@@ -213,22 +188,16 @@ class Cut(NamedTuple):
 def scaled_keep(
     keep: KeepPolicy | int | None, policy: KeepPolicy, window_tokens: int
 ) -> KeepPolicy:
-    """How much to keep, fitted to the window.
+    """How much to keep: a policy, or tokens (0: only what must stay).
 
-    Args:
-        keep: A number of tokens (0: nothing but what must stay), a policy, or `None`: `policy`, but at
-            least a twelfth and at most a quarter of a small window.
-        policy: The default.
-        window_tokens: The model's context window.
+    `None`: the default policy, but at least a twelfth and at most a quarter of a small window.
     """
     if isinstance(keep, KeepPolicy):
         return keep
     if keep is None:
         least = min(policy.min_tokens, window_tokens // 12)
         most = max(min(policy.max_tokens, window_tokens // 4), 1)
-        return KeepPolicy(
-            min_tokens=least, max_tokens=most, min_text_messages=policy.min_text_messages
-        )
+        return replace(policy, min_tokens=least, max_tokens=most)
     tokens: object = keep
     if isinstance(tokens, bool) or not isinstance(tokens, int) or tokens < 0:
         raise InvalidPolicy("keep", tokens, "must be a number of tokens, at least 0")
@@ -251,10 +220,9 @@ def choose_cut(
         source: The conversation.
         ledger: Of `source.context`.
         keep: How much of the end stays, for direction `full`.
-        direction: `full`: all but the newest part. `from`: from a message to the end. `up_to`: all
-            before a message.
+        direction: `full`: all but the newest part. `from`: from a message to the end. `up_to`: all before a message.
         at: That message: its uuid or its position in the items; moved back to a legal place.
-        most_kept: Tokens that may be kept at most; less is kept where `keep` would exceed it.
+        most_kept: Tokens that may be kept at most, whatever `keep` says; `None`: any.
         manual_thinking: An open turn is kept from a message on that begins with thinking, where there is one near.
     """
     length = len(source.context)
@@ -294,12 +262,7 @@ def whole_turn(
 ) -> int:
     """The cut, where an open turn begins with thinking; the very same if there is none: then the turn is ended.
 
-    Args:
-        source: The conversation.
-        ledger: Of its context.
-        start: The cut so far.
-        most: Tokens that may be kept; `None`: any.
-        last: The newest position that the cut may have; `None`: where what must stay begins.
+    `most`: tokens that may be kept, `None`: any. `last`: the newest position that the cut may have, `None`: where what must stay begins.
     """
     end = must_stay(source, ledger)
     place = whole_start(
@@ -331,16 +294,11 @@ def _with_reasoning(ledger: Any, place: int) -> int:
     """
     while (
         0 < place < len(ledger)
-        and ledger.message(place).role == Role.ASSISTANT
-        and _is_reasoning(ledger, place - 1)
+        and ledger.message(place).role == ledger.message(place - 1).role == Role.ASSISTANT
+        and {block.kind for block in ledger.blocks(place - 1)} == {BlockKind.THINKING}
     ):
         place -= 1
     return place
-
-
-def _is_reasoning(ledger: Any, place: int) -> bool:
-    kinds = {block.kind for block in ledger.blocks(place)}
-    return ledger.message(place).role == Role.ASSISTANT and kinds == {BlockKind.THINKING}
 
 
 def _kept_from(source: CompactionInput, ledger: Any, keep: KeepPolicy) -> int:
@@ -373,20 +331,17 @@ def must_stay(source: CompactionInput, ledger: Any) -> int:
         start = length - 1
     for message, _ in ledger.open_calls():
         # Only calls of the newest response can still be answered; an older one never will be.
-        if not any(_speaks(item) for item in context[message + 1 :]):
+        if not any(
+            is_user_input(item) or (role_of(item) == "assistant" and text_of(item).strip())
+            for item in context[message + 1 :]
+        ):
             start = min(start, message)
     return legal_cut(ledger, start) if start < length else length
 
 
-def _speaks(item: Any) -> bool:
-    return is_user_input(item) or (role_of(item) == "assistant" and bool(text_of(item).strip()))
-
-
 def _newest_input(source: CompactionInput) -> int | None:
-    for place in reversed(range(len(source.context))):
-        if is_user_input(source.context[place]):
-            return place
-    return None
+    context = source.context
+    return next((at for at in range(len(context) - 1, -1, -1) if is_user_input(context[at])), None)
 
 
 # A size that the new context must not exceed: how the room is split, and what is shortened first.
@@ -394,24 +349,16 @@ def _newest_input(source: CompactionInput) -> int | None:
 
 Measure: TypeAlias = Callable[[str], int]
 
-LEAST_SUMMARY_TOKENS = 20
-"""One section with a line in it."""
-
-FRAME_TOKENS = 150
-"""The text of the summary message around the summary."""
-
+LEAST_SUMMARY_TOKENS = 20  # one section with a line in it
+FRAME_TOKENS = 150  # the text of the summary message around the summary
+# Tokens for the summary message below which that text is reduced to what must be said.
 SMALL_ROOM = 700
-"""Tokens for the summary message below which that text is reduced to what must be said."""
-
 SMALL_FRAME_TOKENS = 60
-
-MARK_TOKENS = 12
-"""Of the mark where a result is cut: one is not cut to save less."""
-
+MARK_TOKENS = 12  # of the mark where a result is cut: one is not cut to save less
+# Minimum tokens of a result in the kept part: a shorter one would not show what it was.
 LEAST_RESULT_TOKENS = 60
-"""Minimum tokens of a result in the kept part: a shorter one would not show what it was."""
-
 HEAD_PERCENT = 60
+LEAST_KEPT_PERCENT = 20
 
 
 def frame_tokens(room: int) -> int:
@@ -419,19 +366,10 @@ def frame_tokens(room: int) -> int:
     return SMALL_FRAME_TOKENS if room < SMALL_ROOM else FRAME_TOKENS
 
 
-LEAST_KEPT_PERCENT = 20
-
-
 def kept_share(room: int, needed: int = 0) -> int:
-    """Tokens of a target that the kept messages may have.
+    """Tokens of a target that the kept messages may have: half, or what the summary leaves of it, but at least a fifth.
 
-    Args:
-        room: The target.
-        needed: What the summary needs for the user's words and the essential facts; results in the kept part are
-            shortened before these are.
-
-    Returns:
-        Half of the room, or what the summary leaves of it, but at least a fifth.
+    `needed`: what the summary needs for the user's words and the essential facts; results are shortened before these are.
     """
     left = room - needed - frame_tokens(room)
     return max(min(room // 2, left), room * LEAST_KEPT_PERCENT // 100)
@@ -440,16 +378,12 @@ def kept_share(room: int, needed: int = 0) -> int:
 def scaled_to_target(keep: KeepPolicy, share: int) -> KeepPolicy:
     """The policy's amount, reduced where a target leaves less room."""
     least = min(keep.min_tokens, share // 2)
-    return KeepPolicy(
-        min_tokens=least,
-        max_tokens=max(min(keep.max_tokens, share), 1),
-        min_text_messages=keep.min_text_messages,
-    )
+    return replace(keep, min_tokens=least, max_tokens=max(min(keep.max_tokens, share), 1))
 
 
 class _Result(NamedTuple):
     message: int
-    path: tuple[int, ...]  # of the block, and of the part inside; empty: the content itself
+    path: tuple[str | int, ...]  # to its text in the message
     text: str
     tokens: int
 
@@ -457,12 +391,7 @@ class _Result(NamedTuple):
 def shorter_results(
     messages: Sequence[Item], excess: int, measure: Measure
 ) -> tuple[tuple[Item, ...], int]:
-    """The kept messages with their largest tool results cut in the middle.
-
-    Args:
-        messages: Bare messages; not changed.
-        excess: Tokens to remove.
-        measure: Tokens of a text.
+    """The kept messages with their largest tool results cut in the middle, to remove `excess` tokens.
 
     Returns:
         The messages (unchanged ones are the same objects), and about how many tokens were removed.
@@ -494,17 +423,17 @@ def _cap(sizes: Sequence[int], excess: int) -> int:
 def _results(at: int, item: Item, measure: Measure) -> Iterator[_Result]:
     content = item.get("content")
     if item.get("role") == "tool" and isinstance(content, str):
-        yield _Result(at, (), content, measure(content))
+        yield _Result(at, ("content",), content, measure(content))
     for place, block in enumerate(content if isinstance(content, list) else ()):
         if not isinstance(block, Mapping) or block.get("type") != "tool_result":
             continue
-        inner = block.get("content")
+        inner, path = block.get("content"), ("content", place, "content")
         if isinstance(inner, str):
-            yield _Result(at, (place,), inner, measure(inner))
-        for part, block_part in enumerate(inner if isinstance(inner, list) else ()):
-            text = block_part.get("text") if isinstance(block_part, Mapping) else None
-            if isinstance(text, str) and block_part.get("type") == "text":
-                yield _Result(at, (place, part), text, measure(text))
+            yield _Result(at, path, inner, measure(inner))
+        for number, part in enumerate(inner if isinstance(inner, list) else ()):
+            text = part.get("text") if isinstance(part, Mapping) else None
+            if isinstance(text, str) and part.get("type") == "text":
+                yield _Result(at, (*path, number, "text"), text, measure(text))
 
 
 def _cut(text: str, tokens: int, whole: int) -> str:
@@ -515,19 +444,13 @@ def _cut(text: str, tokens: int, whole: int) -> str:
     return f"{front}\n[… {missing} characters left out to fit …]\n{back}"
 
 
-def _put(item: Item, path: tuple[int, ...], text: str) -> Item:
+def _put(value: Any, path: tuple[str | int, ...], text: str) -> Any:
+    """A copy with the text at the end of the path."""
     if not path:
-        return {**item, "content": text}
-    content = list(item["content"])
-    block = dict(content[path[0]])
-    if len(path) == 1:
-        block["content"] = text
-    else:
-        parts = list(block["content"])
-        parts[path[1]] = {**parts[path[1]], "text": text}
-        block["content"] = parts
-    content[path[0]] = block
-    return {**item, "content": content}
+        return text
+    copy: Any = dict(value) if isinstance(value, Mapping) else list(value)
+    copy[path[0]] = _put(value[path[0]], path[1:], text)
+    return copy
 
 
 # Carries the provider's own compaction item through a compaction: at the front, unchanged, or the compaction is refused (FULL-14).
@@ -562,35 +485,27 @@ def with_item(
 ) -> tuple[tuple[Item, ...], tuple[Item, ...]]:
     """What comes before the summary, and the kept messages without what moved to the front and what that replaces.
 
-    Args:
-        source: The conversation.
-        cut: Of the compaction.
-        kept_items: Messages that stay, as they will be shown.
-        carried: What the provider made just now, instead of a summary.
+    `carried`: what the provider made just now, instead of a summary.
 
     Raises:
-        CompactionError: `provider_compaction`: it is newer than what the provider was asked to compact.
+        CompactionError: `provider_compaction`: the item is newer than what the provider was asked to compact.
     """
     newest = source.item
     if newest is None or cut.start > 0:
         return carried, kept_items
     if carried:
-        return _behind_newer(newest, cut, carried), kept_items
+        if newest.at >= cut.stop:
+            raise _refused("it is newer than what was to be summarised by the provider")
+        newer = newest_item(carried)
+        same = newer is not None and family_of(newer.block) == family_of(newest.block)
+        # Another provider's item cannot have been absorbed.
+        return carried if same else (alone(newest.block), *carried), kept_items
     if newest.at < cut.stop:
         return (alone(newest.block),), kept_items
     if source.entries:
         return (), kept_items
     others = (without(item) for item in kept_items)
     return (alone(newest.block),), tuple(item for item in others if item is not None)
-
-
-def _behind_newer(newest: CompactionItem, cut: Cut, carried: tuple[Item, ...]) -> tuple[Item, ...]:
-    if newest.at >= cut.stop:
-        raise _refused("it is newer than what was to be summarised by the provider")
-    newer = newest_item(carried)
-    same = newer is not None and family_of(newer.block) == family_of(newest.block)
-    # Another provider's item cannot have been absorbed.
-    return carried if same else (alone(newest.block), *carried)
 
 
 def _refused(why: str) -> CompactionError:
@@ -606,21 +521,13 @@ def _refused(why: str) -> CompactionError:
 
 @dataclass(slots=True)
 class CallTally:
-    """One compaction's calls.
+    """One compaction's calls."""
 
-    Attributes:
-        summarizer: The summarizer asked last; empty: none yet.
-        attempts: Calls that were made.
-        dropped: Oldest messages that the newest call did not see.
-        usage: Of the calls that reported theirs.
-        failure: Why the summarizer gave up, so that its fallback wrote; empty: it did not.
-    """
-
-    summarizer: str = ""
-    attempts: int = 0
-    dropped: int = 0
-    usage: SummaryUsage = field(default_factory=SummaryUsage)
-    failure: str = ""
+    summarizer: str = ""  # asked last; empty: none yet
+    attempts: int = 0  # calls that were made
+    dropped: int = 0  # oldest messages that the newest call did not see
+    usage: SummaryUsage = field(default_factory=SummaryUsage)  # of the calls that reported theirs
+    failure: str = ""  # why the summarizer gave up, so that its fallback wrote; empty: it did not
 
     def asked(self, summarizer: str, dropped: int) -> None:
         """Record the start of a call."""
@@ -637,20 +544,16 @@ class CallTally:
 def usage_of(reported: Mapping[str, Any]) -> SummaryUsage:
     """One answer's usage, in Anthropic's or OpenAI's words."""
     details = reported.get("prompt_tokens_details") or reported.get("input_tokens_details")
-    inner = details if isinstance(details, Mapping) else {}
-    sent = _first(reported, "input_tokens", "prompt_tokens")
-    cached = _first(inner, "cached_tokens")
+    cached = _first(details if isinstance(details, Mapping) else {}, "cached_tokens")
     read = _first(reported, "cache_read_input_tokens", "cache_read_tokens")
-    written = _first(reported, "cache_creation_input_tokens", "cache_write_tokens")
-    usage = SummaryUsage(
+    return SummaryUsage(
         calls=1,
-        input_tokens=sent,
-        cache_read_tokens=read,
-        cache_write_tokens=written,
+        # OpenAI counts what it read from its cache as input too, Anthropic does not.
+        input_tokens=max(_first(reported, "input_tokens", "prompt_tokens") - cached, 0),
+        cache_read_tokens=read or cached,
+        cache_write_tokens=_first(reported, "cache_creation_input_tokens", "cache_write_tokens"),
         output_tokens=_first(reported, "output_tokens", "completion_tokens"),
     )
-    # OpenAI counts what it read from its cache as input too, Anthropic does not.
-    return replace(usage, input_tokens=max(sent - cached, 0), cache_read_tokens=read or cached)
 
 
 def as_told(usage: SummaryUsage) -> dict[str, int] | None:
@@ -737,9 +640,8 @@ class State:
     reported: int | None = None  # size of the context by a usage figure or by the host
     untrue_usage: int = 0  # the newest usage figure, where it cannot be true
     tally: CallTally = field(default_factory=CallTally, repr=False)  # of the summary calls
-    shortened: tuple[Item, ...] | None = field(
-        default=None, repr=False
-    )  # kept messages, to fit a target
+    # The kept messages, shortened to fit a target.
+    shortened: tuple[Item, ...] | None = field(default=None, repr=False)
     freed_tokens: int = 0  # by shortening them
     summary_limit: int | None = None  # most tokens of the summary, to fit a target
     excerpts: bool = False  # room that is left is for excerpts of the newest results
@@ -825,20 +727,23 @@ def prepare(job: Job) -> State:
     )
     cut = after_item(source, ledger, cut)
     summaries = [text for item in source.context if (text := summary_text(item))]
+    pins = {pin.name: pin for text in summaries for pin in read_pins(text)}
+    pins |= {pin.name: pin for pin in job.pins}
     facts = CutFacts(source, cut, job.weights)
+    usage, true_usage = ledger.anchor(ANY), ledger.anchor()
     state = State(
         job=job,
         source=source,
         ledger=ledger,
         cut=cut,
         facts=facts,
-        pins=_pins(job, summaries),
+        pins=tuple(pins.values()),
         recompaction=bool(summaries),
         tokens=tokens,
         removed_tokens=int(ledger.tokens(cut.start, cut.stop)) - facts.standing_tokens,
         overhead=overhead,
         reported=_reported(job, ledger),
-        untrue_usage=_untrue(ledger),
+        untrue_usage=0 if usage is None or usage == true_usage else int(usage.usage),
     )
     return _within_target(state)
 
@@ -849,12 +754,6 @@ def _reported(job: Job, ledger: Any) -> int | None:
         return job.context_tokens
     count = ledger.anchored()
     return None if count.anchor is None else int(count.total)
-
-
-def _untrue(ledger: Any) -> int:
-    """The newest usage figure, where it is too small to be true; else 0."""
-    newest, held = ledger.anchor(ANY), ledger.anchor()
-    return int(newest.usage) if newest is not None and newest != held else 0
 
 
 def _within_target(state: State) -> State:
@@ -910,15 +809,8 @@ def with_more_kept(state: State, share: int) -> State | None:
     return more if more.kept_tokens - more.facts.standing_tokens <= share else None
 
 
-def with_longer_results(state: State, share: int) -> State | None:
-    """The job with what is kept cut to so many tokens, or whole; `None`: no more of it would stay."""
-    more = _shortened(unshortened(state), share)
-    return more if more.kept_tokens > state.kept_tokens else None
-
-
-def with_shorter_results(state: State, over: int) -> State:
-    """The job with the results that are kept cut by so many tokens more, as far as they can be; what is kept stays the same."""
-    share = state.kept_tokens - state.facts.standing_tokens - over
+def with_results_within(state: State, share: int) -> State:
+    """The job with the results that are kept as long as this share allows; what is kept stays the same."""
     return _shortened(unshortened(state), share)
 
 
@@ -1002,8 +894,10 @@ def _most_kept(job: Job, overhead: int) -> int:
     return max(room - aside, 0)
 
 
-LEAST_SUMMARY_ROOM = 4_000
-"""Tokens that a summary should have, if half of the room is that large."""
+LEAST_SUMMARY_ROOM = 4_000  # tokens that a summary should have, if half of the room is that large
+# Of the tokens between system prompt and trigger: messages take no less after a compaction.
+LEAST_ROOM_PERCENT = 30
+ITEMS_AT_ONCE = 4  # items that are read between two places where others may run: some 0.3 ms
 
 
 def room_after(job: Job, overhead: int) -> int:
@@ -1014,10 +908,6 @@ def room_after(job: Job, overhead: int) -> int:
     # A large system prompt can take all of that. Messages then have a share of what is free below the limit: a summary of a few
     # hundred tokens with nothing after it is no context to work from, and the next compaction would come soon all the same.
     return max(room, (limit - overhead) * LEAST_ROOM_PERCENT // 100)
-
-
-LEAST_ROOM_PERCENT = 30
-"""Of the tokens between system prompt and trigger: messages take no less after a compaction."""
 
 
 def _facts(source: CompactionInput, cut: Cut) -> Flow[tuple[Facts, Facts]]:
@@ -1071,20 +961,8 @@ def _fed(
             yield LetOthersRun()
 
 
-ITEMS_AT_ONCE = 4
-"""Items that are read between two places where others may run: some 0.3 ms."""
-
-
 def _unranked(items: Sequence[Item], first: int = 0) -> Facts:
     collector = Collector(ranked=False)
     for index, item in enumerate(items, first):
         collector.feed(index, item)
     return collector.finish()
-
-
-def _pins(job: Job, summaries: list[str]) -> tuple[Pin, ...]:
-    pins: dict[str, Pin] = {}
-    for text in summaries:
-        pins.update((pin.name, pin) for pin in read_pins(text))
-    pins.update((pin.name, pin) for pin in job.pins)
-    return tuple(pins.values())

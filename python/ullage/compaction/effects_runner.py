@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypeAlias, TypedDict, TypeVar
 
@@ -132,13 +133,6 @@ class FlowHost(Protocol):
         ...
 
 
-class _Nowhere:
-    """A host without files and log."""
-
-    providers = Providers()
-    store: Any = None
-
-
 class _Limits:
     """When to stop waiting for one summary call."""
 
@@ -169,11 +163,8 @@ class _Limits:
 class Performer:
     """Performs effects one by one.
 
-    Args:
-        job: Provides files and store; `None`: there are none.
-        listeners: Called with every event.
-        sleep: For `Wait`, in seconds; `None`: the clock of the thread or of the event loop.
-        cancel: Checked while a summary is written, and while waiting.
+    `job` provides files and store, `None`: there are none; `listeners` are called with every event; `sleep`: for `Wait`, in seconds, `None`:
+    the clock of the thread or of the event loop; `cancel`: checked while a summary is written, and while waiting.
     """
 
     def __init__(
@@ -183,10 +174,9 @@ class Performer:
         sleep: Callable[[float], Any] | None = None,
         cancel: CancelToken | None = None,
     ) -> None:
-        self._job = _Nowhere() if job is None else job
-        self._listeners = tuple(listeners)
-        self._sleep = sleep
-        self._cancel = cancel
+        self._read_file = None if job is None else job.providers.read_file
+        self._store: Any = None if job is None else job.store
+        self._listeners, self._sleep, self._cancel = tuple(listeners), sleep, cancel
 
     def __call__(self, effect: Effect) -> Any:
         """The effect's result."""
@@ -200,29 +190,28 @@ class Performer:
 
                 return run_hook(hook, payload)
             case ReadFile(path, max_bytes):
-                return self._read(path, max_bytes)
+                text = _plain(self._read_file(path)) if self._read_file is not None else None
+                return _beginning(text, max_bytes)
             case Call(function, args):
                 return _plain(function(*args))
             case Wait(seconds):
                 return self._pause(seconds)
             case Store():
-                return self._store(effect)
+                return _plain(self._store(effect.draft, effect.ids))
             case Together() | LetOthersRun():
                 raise TypeError(f"a compaction has no effect {type(effect).__name__} of its own")
 
     def _tell(self, event: Event) -> None:
         for listener in self._listeners:
-            try:
+            # A listener only observes; its failure must not stop the work.
+            with suppress(Exception):
                 listener(event)
-            except Exception:  # noqa: S112 - a listener only observes; its failure must not stop the work
-                continue
 
     def _summarize(self, effect: Summarize) -> Any:
         write = getattr(effect.summarizer, "summarize", None)
         if write is None:
-            raise InvalidPolicy(
-                "summarizer", effect.summarizer, "has no summarize method", hint="use acompact"
-            )
+            limit, hint = "has no summarize method", "use acompact"
+            raise InvalidPolicy("summarizer", effect.summarizer, limit, hint=hint)
         if getattr(effect.summarizer, "local", False) is True:
             return write(effect.request)
         request, limits = self._watched(effect)
@@ -237,11 +226,13 @@ class Performer:
         def progress(chars: int) -> None:
             from ullage.observe.events import CompactionProgress
 
-            event = CompactionProgress(summarizer=name, attempt=request.attempt, chars=chars)
-            self._tell(event)
+            self._tell(CompactionProgress(summarizer=name, attempt=request.attempt, chars=chars))
 
         watch = Watch(progress)
         return replace(request, watch=watch), _Limits(watch, request, self._cancel)
+
+    def _is_cancelled(self) -> bool:
+        return self._cancel is not None and self._cancel.is_set()
 
     def _pause(self, seconds: float) -> None:
         """Wait, but not on when the caller cancels: the driver sees that before the next effect."""
@@ -249,26 +240,14 @@ class Performer:
             self._sleep(seconds)
             return
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and not self._cancelled():
+        while (left := end - time.monotonic()) > 0 and not self._is_cancelled():
             time.sleep(min(left, 0.05 if self._cancel is not None else left))
 
-    def _cancelled(self) -> bool:
-        return self._cancel is not None and self._cancel.is_set()
 
-    def _read(self, path: str, max_bytes: int) -> str | None:
-        reader = self._job.providers.read_file
-        text = _plain(reader(path)) if reader is not None else None
-        return _beginning(text, max_bytes)
-
-    def _store(self, effect: Store) -> Any:
-        return _plain(self._job.store(effect.draft, effect.ids))
-
-
+# After so long, work in an event loop lets others run: a quarter of the 2 ms that a request of another conversation may wait.
 LONGEST_TURN_SECONDS = 0.0005
-"""After so long, work in an event loop lets others run: a quarter of the 2 ms that a request of another conversation may wait."""
-
+# A timer that is due takes as many to reach the task that waits for it: found, run, the task woken.
 ROUNDS_OF_THE_LOOP = 3
-"""A timer that is due takes as many to reach the task that waits for it: found, run, the task woken."""
 
 
 class AsyncPerformer(Performer):
@@ -297,7 +276,7 @@ class AsyncPerformer(Performer):
             case Wait(seconds):
                 return self._apause(seconds)
             case Store():
-                return _in_thread(self._job.store, effect.draft, effect.ids)
+                return _in_thread(self._store, effect.draft, effect.ids)
             case _:
                 return super().__call__(effect)
 
@@ -344,11 +323,11 @@ class AsyncPerformer(Performer):
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
         # The token may be a thread's: there is no event of the loop to wait for.
-        while (left := end - loop.time()) > 0 and not self._cancelled():  # noqa: ASYNC110
+        while (left := end - loop.time()) > 0 and not self._is_cancelled():  # noqa: ASYNC110
             await asyncio.sleep(min(left, 0.05 if self._cancel is not None else left))
 
     async def _aread(self, path: str, max_bytes: int) -> str | None:
-        reader = self._job.providers.read_file
+        reader = self._read_file
         text = await _in_thread(reader, path) if reader is not None else None
         return _beginning(text, max_bytes)
 
@@ -406,15 +385,7 @@ def run_flow_on_thread(
     *,
     cancel: CancelToken | None = None,
 ) -> T:
-    """`run_flow` for a thread of the background, where a writer that must be awaited gets an event loop of its own.
-
-    Args:
-        flow: Fresh.
-        writer: Whom it asks; `None`: nobody.
-        host: This and the other arguments are those of `Performer`.
-        listeners: Called with every event.
-        cancel: Looked at between effects and while one is waited for.
-    """
+    """`run_flow` of a fresh flow for a thread of the background; a `writer` that must be awaited gets an event loop of its own."""
     from ullage.summarizers.protocol import is_async
 
     if not is_async(writer, in_loop=False):

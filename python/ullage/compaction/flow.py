@@ -39,9 +39,8 @@ from ullage.compaction.cut import (
     since_last,
     unshortened,
     whole_turn,
-    with_longer_results,
     with_more_kept,
-    with_shorter_results,
+    with_results_within,
     within_share,
 )
 from ullage.compaction.effects_runner import Attachment
@@ -75,13 +74,7 @@ from ullage.summarizers.extractive import DEFAULT_TOKENS, needed_tokens
 
 
 def compaction_flow(job: Job) -> Flow[CompactionResult]:
-    """Compacts a conversation.
-
-    Args:
-        job: What and how.
-
-    Returns:
-        The result. A manual compaction that fails raises; an automatic one returns the failure.
+    """Compacts a conversation; a manual compaction that fails raises, an automatic one returns the failure.
 
     Raises:
         CompactionError: By name (FULL-4); nothing has changed.
@@ -118,9 +111,23 @@ def compaction_flow(job: Job) -> Flow[CompactionResult]:
 
 def _last_words(job: Job, state: State | None, result: CompactionResult) -> Flow[None]:
     """Emit the end event of what began; too late for a cancel, since the compaction is installed."""
-    if state is not None:
-        with suppress(Cancelled):
-            yield _finished(job, result)
+    if state is None:
+        return
+    report = result.report
+    event = CompactionFinished(
+        outcome="aborted" if result.reason == "aborted" else result.outcome.value,
+        reason=result.reason,
+        trigger=job.trigger,
+        tokens_before=report.tokens_before,
+        tokens_after=report.tokens_after,
+        summarizer=report.summarizer,
+        facts_appended=sum(report.facts_appended.values()),
+        attempts=report.attempts,
+        dropped_messages=report.dropped_messages,
+        usage=report.usage,
+    )
+    with suppress(Cancelled):
+        yield Emit(event)
 
 
 def _ended(job: Job, outcome: Outcome, reason: str, **more: Any) -> CompactionResult:
@@ -145,27 +152,21 @@ def _unchanged(state: State | None) -> CompactionReport:
     )
 
 
-def _finished(job: Job, result: CompactionResult) -> Emit:
-    report = result.report
-    return Emit(
-        CompactionFinished(
-            outcome="aborted" if result.reason == "aborted" else result.outcome.value,
-            reason=result.reason,
-            trigger=job.trigger,
-            tokens_before=report.tokens_before,
-            tokens_after=report.tokens_after,
-            summarizer=report.summarizer,
-            facts_appended=sum(report.facts_appended.values()),
-            attempts=report.attempts,
-            dropped_messages=report.dropped_messages,
-            usage=report.usage,
-        )
-    )
-
-
 def _compact(state: State) -> Flow[CompactionResult]:
     job = state.job
-    yield Emit(_started(state))
+    turns, previous = since_last(state)
+    started = CompactionStarted(
+        trigger=job.trigger,
+        messages=len(state.source.context),
+        tokens_before=state.size,
+        summarizer=str(getattr(job.summarizer, "name", type(job.summarizer).__name__)),
+        recompaction=state.recompaction,
+        turns_since=turns if job.turns_since is None else job.turns_since,
+        previous_turn_id=job.previous_turn_id or previous,
+        threshold_tokens=job.trigger_tokens,
+        source=job.source,
+    )
+    yield Emit(started)
     yield LetOthersRun()
     state, unmet = _with_target(state)
     least = 1 if over_target(state, state.counted(state.tokens)) else LEAST_REMOVED_TOKENS
@@ -186,7 +187,12 @@ def _compact(state: State) -> Flow[CompactionResult]:
         return result
     if job.store is not None:
         result = yield Store(result, state.source.ids)
-    notice_parts = [notice_of(result.report), *notices, result.user_notice]
+    report = result.report
+    notice = (
+        f"Compacted {len(report.removed)} messages: about {report.tokens_before:,} tokens before, "
+        f"{report.tokens_after:,} after."
+    )
+    notice_parts = [notice, *notices, result.user_notice]
     result = replace(result, user_notice=" ".join(filter(None, notice_parts)))
     return (yield from _after(state, result))
 
@@ -249,9 +255,8 @@ def _built(
         state.measure,
         state.kept_items(),
     )
-    begun = yield from _hook_replies(
-        job, "SessionStart", job.hooks.session_start, "compact", {"source": "compact"}
-    )
+    hooks, source = job.hooks.session_start, {"source": "compact"}
+    begun = yield from _hook_replies(job, "SessionStart", hooks, "compact", source)
     hook_context = begun.texts
     warnings = [*earlier_warnings, *warnings, *begun.warnings]
     result = _put_together(state, accepted, attached, hook_context, warnings)
@@ -274,7 +279,8 @@ def _built(
             state, result = another, fuller
     if not accepted.by_code and (over := _over(job, result)) > 0:
         # It was paid for: results give way before it does, where it is longer than it was asked to be.
-        state = with_shorter_results(state, over)
+        share = state.kept_tokens - state.facts.standing_tokens - over
+        state = with_results_within(state, share)
         result = _put_together(state, accepted, attached, hook_context, warnings)
     if not state.removed_tokens and over_target(state, result.report.messages_after):
         return _no_op(state, "nothing_to_compact")  # shortened results alone are not enough
@@ -287,17 +293,11 @@ def _built(
     return replace(result, user_notice=" ".join(begun.notices), stop=begun.stop)
 
 
+# Times that a summary by code is written again for a target; two or three suffice as a rule.
 MOST_FITTINGS = 8
-"""Times that a summary by code is written again for a target; two or three suffice as a rule."""
-
-FILLED_PERCENT = 95
-"""Of a target: from here on it is filled."""
-
-SMALL_TARGET = 1_000
-"""Tokens; below it a short turn can be a twentieth of the target."""
-
-WORTH_PERCENT = 90
-"""Of what a summary replaces: one that is longer frees too little."""
+FILLED_PERCENT = 95  # of a target: from here on it is filled
+SMALL_TARGET = 1_000  # tokens; below it a short turn can be a twentieth of the target
+WORTH_PERCENT = 90  # of what a summary replaces: one that is longer frees too little
 
 
 @dataclass(slots=True)
@@ -414,7 +414,8 @@ class _Search:
             # No more than twice the target would keep: what that says must not stand for less.
             share = min(share, kept_share(2 * state.target, needed_tokens(state.facts.removed)))
         if state.freed_tokens:
-            return self._again(with_longer_results(state, share), limit)
+            longer = with_results_within(state, share)
+            return self._again(longer if longer.kept_tokens > state.kept_tokens else None, limit)
         more = with_more_kept(state, share)
         return self._again(more, None) if more and more.kept_tokens > state.kept_tokens else None
 
@@ -426,11 +427,10 @@ def _hold(state: State, accepted: Accepted, report: CompactionReport) -> None:
         CompactionError: `incomplete_summary`: a summary that code did not write is too long.
         ContextTooLarge: What else is in it is too much; names the size that was reached.
     """
-    job, whole = state.job, state.counted(state.tokens)
-    target = job.target_tokens
-    if target is None or report.messages_after <= target or job.trigger != "manual":
+    target, manual = state.job.target_tokens, state.job.trigger == "manual"
+    if target is None or report.messages_after <= target or not manual:
         return
-    if whole <= target:
+    if state.counted(state.tokens) <= target:
         return  # it is no gain either, and all stays as it is
     if not accepted.by_code:
         too_long = f"{accepted.summarizer}: its summary of {report.summary_tokens:,} tokens is too long for the target of {target:,}"
@@ -486,22 +486,6 @@ def _most(job: Job, accepted: Accepted, report: CompactionReport) -> int:
     return most if target is None else min(most, target + report.overhead_tokens + 1)
 
 
-def _started(state: State) -> CompactionStarted:
-    job = state.job
-    turns, previous = since_last(state)
-    return CompactionStarted(
-        trigger=job.trigger,
-        messages=len(state.source.context),
-        tokens_before=state.size,
-        summarizer=str(getattr(job.summarizer, "name", type(job.summarizer).__name__)),
-        recompaction=state.recompaction,
-        turns_since=turns if job.turns_since is None else job.turns_since,
-        previous_turn_id=job.previous_turn_id or previous,
-        threshold_tokens=job.trigger_tokens,
-        source=job.source,
-    )
-
-
 def _no_op(state: State, reason: str) -> CompactionResult:
     notice = advice(state, reason)
     over = over_target(state, state.counted(state.tokens))
@@ -511,14 +495,11 @@ def _no_op(state: State, reason: str) -> CompactionResult:
 
 # ---- by the session's notes --------------------------------------------------------------------
 
+# Notes may have at most this share of what they replace: else a rewrite would not be worth it.
 MOST_NOTES_PERCENT = 50
-"""Notes may have at most this share of what they replace: else a rewrite would not be worth it."""
-
+# The notes may be cut to half to fit a small window; if not even that fits, a summary is better.
 LEAST_NOTES_SHARE = 2
-"""The notes may be cut to half to fit a small window; if not even that fits, a summary is better."""
-
-NOTES_FRAME_TOKENS = 300
-"""The text of the summary message around the notes."""
+NOTES_FRAME_TOKENS = 300  # the text of the summary message around the notes
 
 
 def _by_notes(state: State, memory: Memory) -> Flow[tuple[State, Accepted] | str]:
@@ -611,21 +592,15 @@ def _framed(notes: str) -> str:
 def _pre_compact(state: State) -> Flow[CompactionResult | tuple[str, list[str], list[str]]]:
     """The instructions of the user, then of the hooks, with notices and warnings; or the result, if a hook blocks."""
     job = state.job
-    instructions: list[str] = [job.instructions.strip()]
-    notices: list[str] = []
-    warnings: list[str] = []
+    instructions, notices, warnings = [job.instructions.strip()], list[str](), list[str]()
     for hook in _matching(job.hooks.pre_compact, job.trigger):
         payload = {"trigger": job.trigger, "custom_instructions": job.instructions}
         reply = yield from _run(job, "PreCompact", hook, payload)
         if reply.status == "blocked":
             why = reply.reason or f"hook {hook.name}"
-            notice = " ".join(
-                filter(None, (f"Compaction blocked: {why}", *notices, reply.user_message))
-            )
-            stop, report = why if reply.stop else "", _unchanged(state)
-            return _ended(
-                job, Outcome.BLOCKED, "hook", user_notice=notice, report=report, stop=stop
-            )
+            parts = (f"Compaction blocked: {why}", *notices, reply.user_message)
+            more = {"user_notice": " ".join(filter(None, parts)), "stop": why if reply.stop else ""}
+            return _ended(job, Outcome.BLOCKED, "hook", report=_unchanged(state), **more)
         if reply.status == "ok":
             instructions.append(reply.text[:MAX_HOOK_INSTRUCTIONS].strip())
             notices.append(reply.user_message)
@@ -634,8 +609,8 @@ def _pre_compact(state: State) -> Flow[CompactionResult | tuple[str, list[str], 
     return "\n\n".join(filter(None, instructions)), list(filter(None, notices)), warnings
 
 
+# Characters of one hook's instructions, so that it cannot crowd out the prompt.
 MAX_HOOK_INSTRUCTIONS = 4_000
-"""Characters of one hook's instructions, so that it cannot crowd out the prompt."""
 
 
 @dataclass(slots=True)
@@ -696,42 +671,30 @@ def _run(job: Job, event: str, hook: Hook, details: Mapping[str, Any]) -> Flow[H
 # ---- afterwards ------------------------------------------------------------------------------
 
 
-def _warned(result: CompactionResult, warning: str) -> CompactionResult:
-    report = replace(result.report, warnings=(*result.report.warnings, warning))
+def _warned(result: CompactionResult, *warnings: str) -> CompactionResult:
+    report = replace(result.report, warnings=(*result.report.warnings, *warnings))
     return replace(result, report=report)
 
 
 def _after(state: State, result: CompactionResult) -> Flow[CompactionResult]:
     """What follows an installed compaction; none of it can undo it."""
-    for clean_up in state.job.providers.clean_up:
+    job = state.job
+    for clean_up in job.providers.clean_up:
         try:
             yield Call(clean_up)
         except Cancelled:
             return result
-        except (
-            Exception
-        ) as exc:  # the clean-up is the host's responsibility; the compaction stays installed
-            failed = f"clean_up_failed:{type(exc).__name__}"
-            result = _warned(result, failed)
+        except Exception as exc:  # it is the host's responsibility; the compaction stays installed
+            result = _warned(result, f"clean_up_failed:{type(exc).__name__}")
     try:
-        yield Emit(CacheReset(reason="compaction", details={"trigger": state.job.trigger}))
-        job = state.job
+        yield Emit(CacheReset(reason="compaction", details={"trigger": job.trigger}))
         summary = "\n\n".join(text_of(item) for item in result.summary_messages)
         details = {"trigger": job.trigger, "compact_summary": summary}
-        replies = yield from _hook_replies(
-            job, "PostCompact", job.hooks.post_compact, job.trigger, details
-        )
+        hooks = job.hooks.post_compact
+        replies = yield from _hook_replies(job, "PostCompact", hooks, job.trigger, details)
     except Cancelled:
         return result
-    for warning in replies.warnings:
-        result = _warned(result, warning)
+    if replies.warnings:
+        result = _warned(result, *replies.warnings)
     notice = " ".join([result.user_notice, *replies.notices])
     return replace(result, user_notice=notice, stop=result.stop or replies.stop)
-
-
-def notice_of(report: CompactionReport) -> str:
-    """The notice to the user about a completed compaction."""
-    return (
-        f"Compacted {len(report.removed)} messages: about {report.tokens_before:,} tokens before, "
-        f"{report.tokens_after:,} after."
-    )

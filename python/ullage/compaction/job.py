@@ -25,6 +25,7 @@ from ullage.transcript.log import TranscriptLog
 
 
 Direction: TypeAlias = Literal["full", "from", "up_to"]
+DIRECTIONS: tuple[Direction, ...] = ("full", "from", "up_to")
 
 
 class Outcome(StrEnum):
@@ -176,20 +177,14 @@ class CompactionResult:
 # Notes of a session as a compaction uses them: who keeps them, and what they stand for.
 
 
-SESSION_MEMORY = "session_memory"
-"""Name of the summarizer in reports: no model was asked."""
+SESSION_MEMORY = "session_memory"  # name of the summarizer in reports: no model was asked
 
 
 class Remembered(NamedTuple):
-    """Notes that can stand for a part of the conversation.
+    """Notes that can stand for a part of the conversation."""
 
-    Attributes:
-        start: First message that they have not absorbed.
-        text: The notes within so many tokens; `None`: within their own limits. What is cut is said, with where the
-            rest is.
-    """
-
-    start: int
+    start: int  # first message that they have not absorbed
+    # The notes within so many tokens, `None`: within their own limits. What is cut is said, with where the rest is.
     text: Callable[[int | None], str]
 
 
@@ -199,12 +194,7 @@ class Memory(Protocol):
     def recall_flow(
         self, items: Sequence[Mapping[str, Any]], measure: Callable[[str], int]
     ) -> Flow[Remembered | str]:
-        """The notes, after waiting for an update that is running; or why they can't be used.
-
-        Args:
-            items: The conversation as the model sees it.
-            measure: Tokens of a text.
-        """
+        """The notes, after waiting for an update that is running; or why they can't be used. `measure`: tokens of a text."""
         ...
 
 
@@ -223,12 +213,8 @@ class KeptNotes(Memory, Protocol):
     ) -> object:
         """Called after each response; returns at once.
 
-        Args:
-            response: The message that came.
-            items: The conversation as the model sees it.
-            tokens: Of it.
-            source: The part of the host that asked, as in the manager.
-            history: All that was said; `None`: `items`.
+        `items`: the conversation as the model sees it, of so many tokens; `source`: the part of the host that asked, as in the manager;
+        `history`: all that was said, `None`: `items`.
         """
         ...
 
@@ -237,11 +223,10 @@ class KeptNotes(Memory, Protocol):
         ...
 
 
-DEFAULT_WINDOW = 200_000
-"""Context window without a model name (WIN-7)."""
+DEFAULT_WINDOW = 200_000  # context window without a model name (WIN-7)
 
+# Installs a result, given the ids of what was compacted, oldest first: all or nothing. Returns it as installed.
 ResultStore: TypeAlias = Callable[[CompactionResult, tuple[str | int, ...]], CompactionResult]
-"""Installs a result, given the ids of what was compacted, oldest first: all or nothing. Returns it as installed."""
 
 
 # What may be said about a compaction: each option once, for `compact`, `acompact`, `compact_session` and the manager.
@@ -396,12 +381,13 @@ class Job:
 
     def __post_init__(self) -> None:
         read_thinking(self.thinking, provider=None)
-        _one_of("trigger", self.trigger, ("manual", "auto"))
-        _one_of("direction", self.direction, ("full", "from", "up_to"))
+        for name, choices in (("trigger", ("manual", "auto")), ("direction", DIRECTIONS)):
+            if getattr(self, name) not in choices:
+                limit = f"must be one of {', '.join(choices)}"
+                raise InvalidPolicy(name, getattr(self, name), limit)
         if (self.direction == "full") != (self.at is None):
-            raise InvalidPolicy(
-                "at", self.at, "is required for a partial direction, and valid only there"
-            )
+            limit = "is required for a partial direction, and valid only there"
+            raise InvalidPolicy("at", self.at, limit)
         if isinstance(self.window_tokens, bool) or self.window_tokens < 1:
             raise InvalidPolicy("window_tokens", self.window_tokens, "must be at least 1")
         target: object = self.target_tokens
@@ -409,8 +395,3 @@ class Job:
             isinstance(target, bool) or not isinstance(target, int) or target < 1
         ):
             raise InvalidPolicy("target_tokens", target, "must be a number of tokens, at least 1")
-
-
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InvalidPolicy(name, value, f"must be one of {', '.join(choices)}")

@@ -27,21 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prewritten:
-    """A summary that exists already, as the summarizer of the compaction that installs it.
+    """A summary that exists already, as the summarizer of the compaction that installs it."""
 
-    Attributes:
-        name: The summarizer that wrote it.
-        text: The summary.
-        items: The messages that it replaces, oldest first: the same objects.
-        at: The first message that is kept, by uuid or position.
-        usage: Of the calls that it took.
-    """
-
-    name: str
+    name: str  # of the summarizer that wrote it
     text: str = field(repr=False)
-    items: tuple[Item, ...] = field(repr=False)
-    at: str | int = 0
-    usage: SummaryUsage = field(default_factory=SummaryUsage)
+    items: tuple[Item, ...] = field(repr=False)  # that it replaces, oldest first: the same objects
+    at: str | int = 0  # the first message that is kept, by uuid or position
+    usage: SummaryUsage = field(default_factory=SummaryUsage)  # of the calls that it took
 
     def summarize(self, request: SummaryRequest) -> SummaryReply:
         """The summary."""
@@ -80,11 +72,8 @@ def ahead_flow(job: Job) -> Flow[Prewritten | None]:
 class Ahead:
     """At most one summary that is being written or waits to be used, for one conversation.
 
-    Args:
-        listeners: Called with the retries of the summary and its end, from the thread or task that writes it.
-
-    Attributes:
-        failure: Why the newest one was not written; empty: it was, or nothing was due since.
+    `listeners` hear of its retries and its end, from the thread or task that writes it. `failure`: why the newest one was not written;
+    empty: it was, or nothing was due since.
     """
 
     def __init__(self, listeners: Iterable[Listener] = ()) -> None:
@@ -109,11 +98,9 @@ class Ahead:
             self._prewritten = None
 
     def start(self, job: Job, *, in_loop: bool = False) -> None:
-        """Write, unless there is one already.
+        """Write, unless there is one already: as a task of the running event loop (`in_loop`), else on a thread.
 
-        Args:
-            job: Its summarizer writes; one that must be awaited gets an event loop of its own on a thread.
-            in_loop: As a task of the running event loop; else on a thread.
+        A summarizer that must be awaited gets an event loop of its own on that thread.
         """
         if self.busy:
             return
@@ -144,23 +131,22 @@ class Ahead:
         return self._background.wait(seconds)
 
     def _ended(self, result: object, *, cancelled: bool) -> None:
-        if isinstance(
-            result, Exception
-        ):  # it was not requested yet: the compaction that needs it will report this
+        if isinstance(result, Exception):
+            # It was not requested yet: the compaction that needs it will report this.
             expected = isinstance(result, CompactionError | InvalidMessage)
             self.failure = str(result) if expected else f"{type(result).__name__}: {result}"
         elif isinstance(result, Prewritten) and not cancelled:
             self._prewritten = result
-        event = BackgroundFinished(outcome="cancelled") if cancelled else self._finished()
+        if cancelled:
+            event = BackgroundFinished(outcome="cancelled")
+        elif self._prewritten is not None:
+            event = BackgroundFinished(outcome="ready", usage=self._prewritten.usage)
+        else:
+            outcome = "failed" if self.failure else "nothing"
+            event = BackgroundFinished(outcome=outcome, reason=self.failure)
         for listener in self._listeners:
             with suppress(Exception):
                 listener(event)
-
-    def _finished(self) -> BackgroundFinished:
-        if self._prewritten is not None:
-            return BackgroundFinished(outcome="ready", usage=self._prewritten.usage)
-        outcome = "failed" if self.failure else "nothing"
-        return BackgroundFinished(outcome=outcome, reason=self.failure)
 
     def __repr__(self) -> str:
         state = "writing" if self.running else "ready" if self._prewritten is not None else "idle"

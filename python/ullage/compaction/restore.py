@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, NoReturn, TypeAlias
 
-from ullage.compaction.effects_runner import Attachment as HostAttachment, Providers, Skill
+from ullage.compaction.effects_runner import Attachment, Providers, Skill
 from ullage.effects import Call, Effect, Flow, ReadFile, Together
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts
@@ -23,28 +22,23 @@ from ullage.transcript.render import SHOWN_KINDS, render
 # State that only the host knows (tasks, tools, agents, MCP): checked, announced once, and within its budget (POST-3).
 
 
-Attachment: TypeAlias = dict[str, Any]
 Measure: TypeAlias = Callable[[str], int]
 
+# Listings, by what names their rows.
 _NAMES: Final[Mapping[str, str]] = {
     "deferred_tools_delta": "addedNames",
     "agent_listing_delta": "addedTypes",
     "mcp_instructions_delta": "addedNames",
 }
-"""Listings, by what names their rows."""
 
+# Lists of a listing that run side by side, where they have the same length.
 _ROWS: Final = ("addedNames", "addedTypes", "addedLines", "addedBlocks")
-"""Lists of a listing that run side by side, where they have the same length."""
 
 CUT: Final = "[… cut …]"
 
 
 class Seen:
-    """What the kept messages already announce.
-
-    Args:
-        kept: The messages and entries that stay, as they are stored.
-    """
+    """What the kept messages and entries, as they are stored, already announce."""
 
     def __init__(self, messages: Iterable[Mapping[str, Any]]) -> None:
         self._rows: dict[str, set[str]] = {}
@@ -58,24 +52,22 @@ class Seen:
 
     def note(self, attachment: Mapping[str, Any]) -> None:
         """Record an attachment that is present, or will be."""
-        rows = self._rows.setdefault(str(attachment.get("type")), set())
-        rows.update(_strings(attachment.get(_NAMES.get(str(attachment.get("type")), ""))))
+        kind = str(attachment.get("type"))
+        rows = self._rows.setdefault(kind, set())
+        rows.update(_strings(attachment.get(_NAMES.get(kind, ""))))
         rows.difference_update(_strings(attachment.get("removedNames")))
         rows.difference_update(_strings(attachment.get("removedTypes")))
         self._texts.append(_text(attachment))
 
     def news_in(self, attachment: Attachment) -> Attachment | None:
         """The attachment without rows that were already announced; `None`: nothing in it is new."""
-        text, names = _text(attachment), _NAMES.get(attachment["type"], "")
+        text, kind = _text(attachment), attachment["type"]
         if not text or any(text in shown for shown in self._texts):
             return None
-        announced_rows, rows = (
-            self._rows.get(attachment["type"], set()),
-            _strings(attachment.get(names)),
-        )
-        if not announced_rows.intersection(rows):
+        rows, earlier = _strings(attachment.get(_NAMES.get(kind, ""))), self._rows.get(kind, set())
+        if not earlier.intersection(rows):
             return attachment
-        news = [at for at, row in enumerate(rows) if row not in announced_rows]
+        news = [at for at, row in enumerate(rows) if row not in earlier]
         left = _with_rows(attachment, news, len(rows))
         return left if _text(left) else None
 
@@ -83,14 +75,9 @@ class Seen:
 def announced(
     name: str, answer: Any, seen: Seen, tokens: int, measure: Measure
 ) -> tuple[list[Attachment], int]:
-    """A provider's attachments that are news, and how many did not fit whole.
+    """A provider's attachments that are news, and how many did not fit whole; restored rows are added to what was seen.
 
-    Args:
-        name: The provider's field, for errors.
-        answer: What it returned; `None`: nothing.
-        seen: What was already announced; restored rows are added.
-        tokens: For all of them, rendered.
-        measure: Tokens of a text.
+    `name`: the provider's field, for errors; `answer`: what it returned, `None`: nothing; `tokens`: for all of them, rendered.
 
     Raises:
         InvalidPolicy: Something in the answer is not an attachment, or of a type that is not shown to a model.
@@ -110,48 +97,33 @@ def announced(
     return news_fitted, cut
 
 
-def size_of(attachment: Mapping[str, Any], measure: Measure) -> int:
-    """Tokens of an attachment as it is shown to the model."""
-    return measure(_text(attachment))
-
-
 def _newest(name: str, answer: Any) -> list[Attachment]:
     """The checked attachments; of several states of one task only the last."""
     if answer is None:
         return []
     if isinstance(answer, str | bytes | Mapping) or not isinstance(answer, Sequence):
-        raise InvalidPolicy(
-            f"providers.{name}", type(answer).__name__, "must return a list of attachments"
-        )
+        kind = type(answer).__name__
+        raise InvalidPolicy(f"providers.{name}", kind, "must return a list of attachments")
     checked = [_checked(name, at, attachment) for at, attachment in enumerate(answer)]
-    last = {
-        attachment.get("taskId"): at
-        for at, attachment in enumerate(checked)
-        if _is_task(attachment)
-    }
+    tasks = [one.get("taskId") if one["type"] == "task_status" else None for one in checked]
+    last = {task: at for at, task in enumerate(tasks) if isinstance(task, str | int)}
+    newest = set(last.values())
     return [
         attachment
-        for at, attachment in enumerate(checked)
-        if not _is_task(attachment) or last[attachment["taskId"]] == at
+        for at, (attachment, task) in enumerate(zip(checked, tasks, strict=True))
+        if at in newest or not isinstance(task, str | int)
     ]
-
-
-def _is_task(attachment: Attachment) -> bool:
-    return attachment["type"] == "task_status" and isinstance(attachment.get("taskId"), str | int)
 
 
 def _checked(name: str, at: int, value: Any) -> Attachment:
     place = f"providers.{name}[{at}]"
     if not isinstance(value, Mapping):
-        raise InvalidPolicy(
-            place, type(value).__name__, "must be an attachment: an object with a type"
-        )
+        limit = "must be an attachment: an object with a type"
+        raise InvalidPolicy(place, type(value).__name__, limit)
     kind = value.get("type")
     if kind not in SHOWN_KINDS:
-        hint = nearest(kind, SHOWN_KINDS)
-        raise InvalidPolicy(
-            f"{place}.type", kind, "is not a type of attachment that a model is shown", hint=hint
-        )
+        limit = "is not a type of attachment that a model is shown"
+        raise InvalidPolicy(f"{place}.type", kind, limit, hint=nearest(kind, SHOWN_KINDS))
     return dict(value)
 
 
@@ -161,35 +133,30 @@ def _checked(name: str, at: int, value: Any) -> Attachment:
 def _shortened(attachment: Attachment, tokens: int, measure: Measure) -> Attachment | None:
     """As many first rows of a listing as fit, or the longest text cut; `None`: not even that fits."""
     rows = max((len(_list(attachment.get(key))) for key in _ROWS), default=0)
-    if rows > 1:
-        first_rows = partial(_first_rows, attachment, rows)
-        return _largest(first_rows, rows, tokens, measure)
     texts = {
         key: text for key, text in attachment.items() if isinstance(text, str) and key != "type"
     }
-    if not texts:
+    if rows <= 1 and not texts:
         return None
-    longest = max(texts, key=lambda key: len(texts[key]))
-    return _largest(partial(_cut_at, attachment, longest), len(texts[longest]) - 1, tokens, measure)
+    longest = max(texts, key=lambda key: len(texts[key]), default="")
+
+    def cut_to(most: int) -> Attachment:
+        if rows > 1:
+            return _with_rows(attachment, range(most), rows)
+        return {**attachment, longest: f"{texts[longest][:most]}{CUT}"}
+
+    most = rows if rows > 1 else len(texts[longest]) - 1
+    fitting = _largest(most, lambda size: measure(_text(cut_to(size))) <= tokens)
+    return cut_to(fitting) if fitting else None
 
 
-def _largest(
-    cut_to: Callable[[int], Attachment], most: int, tokens: int, measure: Measure
-) -> Attachment | None:
+def _largest(most: int, fits: Callable[[int], bool]) -> int:
+    """The largest number, at most this one, that fits; 0: none does."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
-        fits = measure(_text(cut_to(middle))) <= tokens
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return cut_to(low) if low else None
-
-
-def _first_rows(attachment: Attachment, count: int, rows: int) -> Attachment:
-    return _with_rows(attachment, range(rows), count)
-
-
-def _cut_at(attachment: Attachment, key: str, chars: int) -> Attachment:
-    return {**attachment, key: f"{attachment[key][:chars]}{CUT}"}
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
 
 
 def _with_rows(attachment: Attachment, places: Iterable[int], count: int) -> Attachment:
@@ -210,11 +177,9 @@ def _strings(value: Any) -> list[str]:
     return [text for text in _list(value) if isinstance(text, str)]
 
 
+# A file above this many characters per allowed token is not cut to size: only its name is restored.
 BYTES_PER_TOKEN = 8
-"""A file above this many characters per allowed token is not cut to size: only its name is restored."""
-
-LEAST_TOKENS = 50
-"""A smaller part of a file or skill is not worth its frame."""
+LEAST_TOKENS = 50  # a smaller part of a file or skill is not worth its frame
 
 
 def recent_files(
@@ -223,14 +188,7 @@ def recent_files(
     policy: RestorePolicy,
     skip: Callable[[str], bool] = lambda path: False,
 ) -> list[str]:
-    """Paths to read again, newest use first, each file once.
-
-    Args:
-        facts: Of what was summarised.
-        visible: Facts of the kept part: a file that it still shows is not restored.
-        policy: How many.
-        skip: Whether a path is left out, and its place goes to the next.
-    """
+    """Paths of the summarised part to read again, newest use first, each file once; not those that the kept part still shows."""
     shown = {_same(file.path) for file in visible.files if file.reads or file.writes}
     used = [file for file in facts.files if not file.deleted and not skip(file.path)]
     newest = sorted(used, key=lambda file: (-file.last, file.path))
@@ -251,7 +209,7 @@ def rebuild(
     policy: RestorePolicy,
     measure: Measure,
     kept_messages: Sequence[Mapping[str, Any]] = (),
-) -> Flow[tuple[list[HostAttachment], list[str]]]:
+) -> Flow[tuple[list[Attachment], list[str]]]:
     """Ask all providers in parallel, and fit the answers into their budgets.
 
     Args:
@@ -296,77 +254,59 @@ def rebuild(
     return attachments, warnings
 
 
-def within(
-    attached: Sequence[HostAttachment], tokens: int, measure: Measure
-) -> list[HostAttachment]:
+def within(attached: Sequence[Attachment], tokens: int, measure: Measure) -> list[Attachment]:
     """Those that fit, in their order; what matters most is placed first: modes and state, then the plan, skills, files."""
     chosen: set[int] = set()
     ranked = sorted(enumerate(attached), key=lambda pair: (_RANKS.get(pair[1]["type"], 0), pair[0]))
     for place, attachment in ranked:
-        size = size_of(attachment, measure) + ATTACHMENT_FRAME_TOKENS
+        size = measure(_text(attachment)) + ATTACHMENT_FRAME_TOKENS
         if size <= tokens:
             tokens -= size
             chosen.add(place)
     return [attachment for place, attachment in enumerate(attached) if place in chosen]
 
 
-ATTACHMENT_FRAME_TOKENS = 10
-"""Tokens of the message around an attachment."""
-
+ATTACHMENT_FRAME_TOKENS = 10  # tokens of the message around an attachment
 _RANKS = {"plan_file_reference": 1, "invoked_skills": 2, "file": 3, "compact_file_reference": 3}
-
 _ORDER = ("plan", "skills", "plan_mode", "tasks", "tools", "agents", "mcp")
 
 
 def _files(
     read: Sequence[tuple[str, Any]], policy: RestorePolicy, measure: Measure, limit: int
-) -> list[HostAttachment]:
-    attachments: list[HostAttachment] = []
+) -> list[Attachment]:
+    attachments: list[Attachment] = []
     room = policy.files_max_tokens
     for path, content in read:
         if not isinstance(content, str) or room < LEAST_TOKENS:
             continue
         if len(content) > limit:
             # Not decoded, counted or cut; one line says that it was read.
-            attachments.append(
-                {"type": "compact_file_reference", "filename": path, "displayPath": path}
-            )
+            reference = {"type": "compact_file_reference", "filename": path, "displayPath": path}
+            attachments.append(reference)
             continue
         text, cut = _top(clean(content), min(policy.file_max_tokens, room), measure)
         room -= measure(text)
-        attachments.append(_file(path, text, content, cut=cut))
+        note = f"\n[… {_missing(content, text)}; read the file for the rest …]" if cut else ""
+        file = {
+            "filePath": path,
+            "content": text + note,
+            "numLines": text.count("\n") + 1,
+            "startLine": 1,
+            "totalLines": content.count("\n") + 1,
+        }
+        shown = {"type": "text", "file": file}
+        named = {"type": "file", "filename": path, "content": shown, "displayPath": path}
+        attachments.append(named)
     return attachments
-
-
-def _file(path: str, text: str, whole: str, *, cut: bool) -> HostAttachment:
-    total = whole.count("\n") + 1
-    shown = text.count("\n") + 1
-    note = f"\n[… {_missing(whole, text)}; read the file for the rest …]" if cut else ""
-    file = {
-        "filePath": path,
-        "content": text + note,
-        "numLines": shown,
-        "startLine": 1,
-        "totalLines": total,
-    }
-    return {
-        "type": "file",
-        "filename": path,
-        "content": {"type": "text", "file": file},
-        "displayPath": path,
-    }
 
 
 def _top(text: str, tokens: int, measure: Measure) -> tuple[str, bool]:
     """The first lines that fit, and whether any are missing."""
     if measure(text) <= tokens:
         return text, False
-    low, high = 0, len(text)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if measure(text[:middle]) <= tokens else (low, middle - 1)
-    end = text.rfind("\n", 0, low)
-    return text[: end if end > 0 else low], True
+    chars = _largest(len(text), lambda size: measure(text[:size]) <= tokens)
+    end = text.rfind("\n", 0, chars)
+    return text[: end if end > 0 else chars], True
 
 
 def _missing(whole: str, text: str) -> str:
@@ -375,7 +315,7 @@ def _missing(whole: str, text: str) -> str:
     return f"{lines:,} more lines" if lines else f"{len(whole) - len(text):,} more characters"
 
 
-def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAttachment]:
+def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
     if answer is None:
         return []
     pair = isinstance(answer, tuple) and len(answer) == 2
@@ -389,7 +329,7 @@ def _plan(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAtta
     return [{"type": "plan_file_reference", "planFilePath": path, "planContent": text + note}]
 
 
-def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAttachment]:
+def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
     room, skills = policy.skills_max_tokens, []
     seen: set[str] = set()
     for skill in answer or ():
@@ -405,7 +345,7 @@ def _skills(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAt
     return [{"type": "invoked_skills", "skills": skills}] if skills else []
 
 
-def _plan_mode(answer: Any, policy: RestorePolicy, measure: Measure) -> list[HostAttachment]:
+def _plan_mode(answer: Any, policy: RestorePolicy, measure: Measure) -> list[Attachment]:
     if answer is not None and not isinstance(answer, bool):
         _refuse("plan_mode", answer, "must return True, False or None")
     return [{"type": "plan_mode"}] if answer else []
@@ -415,7 +355,7 @@ def _refuse(name: str, value: Any, limit: str) -> NoReturn:
     raise InvalidPolicy(f"providers.{name}", type(value).__name__, limit)
 
 
-_FORMS: dict[str, Callable[[Any, RestorePolicy, Measure], list[HostAttachment]]] = {
+_FORMS: dict[str, Callable[[Any, RestorePolicy, Measure], list[Attachment]]] = {
     "plan": _plan,
     "skills": _skills,
     "plan_mode": _plan_mode,

@@ -21,18 +21,15 @@ CATEGORIES = (
     "summary", "user", "assistant", "thinking", "tool calls", "tool results", "media", "host text", "other",
 )  # fmt: skip
 
-OVERHEAD = "system prompt and tools"
-"""What a usage figure holds beyond the messages."""
+OVERHEAD = "system prompt and tools"  # what a usage figure holds beyond the messages
+FRAMES = "message frames"  # what an API adds to each message: its role and its borders
 
-FRAMES = "message frames"
-"""What an API adds to each message: its role and its borders."""
-
+# What the categories are whose names do not say it.
 NOTABLE = {
     "host text": "what the client wrote into the user's messages: reminders, skills, hooks, notifications",
     "other": "blocks of a kind that this version does not know",
     FRAMES: "what the API adds to each message",
 }
-"""What the categories are whose names do not say it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +112,15 @@ def inspect_messages(
     """
     check_list(items)
     survey = core.Survey(weights, items)
-    return inspection_of(
-        survey, policy=policy, overhead_tokens=overhead_tokens, host=_host_text(items, weights)
-    )
-
-
-def _host_text(items: Sequence[Item], weights: Weights | None) -> tuple[int, int]:
-    """Of bare messages, which have no mark: tokens of what hosts wrote into user messages, and how many the user wrote no part of."""
+    # Bare messages have no mark of what hosts wrote into user messages.
     tokens = alone = 0
     for item in items:
         if "role" in item and role_of(item) == "user" and (texts := host_texts(item)):
             ledger = core.Ledger(weights, [{"role": "user", "content": "\n".join(texts)}])
             tokens += sum(block.tokens for block in ledger.blocks(0))
             alone += is_host_only(item)
-    return tokens, alone
+    host = tokens, alone
+    return inspection_of(survey, policy=policy, overhead_tokens=overhead_tokens, host=host)
 
 
 def inspection_of(
@@ -140,26 +132,17 @@ def inspection_of(
 ) -> Inspection:
     """As `inspect_messages`, of messages that the engine has read.
 
-    Args:
-        survey: Of the messages.
-        policy: Decides what each level would free; `None`: `Policy.buffered()`.
-        overhead_tokens: As there.
-        host: Tokens of what hosts wrote into the user's messages, and how many of these the user wrote no part of; 0: what is
-            not marked in the log counts as the user's.
+    `host`: tokens of what hosts wrote into the user's messages, and how many of these the user wrote no part of; 0: what is
+    not marked in the log counts as the user's.
     """
     count, facts, estimated = survey.anchored(), survey.facts(), survey.tokens
     whole = count.total + (0 if count.anchor is not None else overhead_tokens)
     scale = _Scale(whole, estimated)
-    categories = {
-        name: by_category
-        for name, by_category in zip(CATEGORIES, facts.categories, strict=True)
-        if by_category
-    }
-    moved = min(host[0], categories.get("user", 0))
-    if moved:
-        by_category = {"user": -moved, "host text": moved}
-        sums = {name: categories.get(name, 0) + by_category.get(name, 0) for name in CATEGORIES}
-        categories = {name: tokens for name, tokens in sums.items() if tokens}
+    categories = dict(zip(CATEGORIES, facts.categories, strict=True))
+    moved = min(host[0], categories["user"])
+    categories["user"] -= moved
+    categories["host text"] += moved
+    categories = {name: tokens for name, tokens in categories.items() if tokens}
     return Inspection(
         messages=len(survey),
         tokens=estimated,
@@ -227,21 +210,16 @@ def _freeable(
         matches(tool, micro.tools) and not matches(tool, micro.exclude_tools) for tool in tools
     ]
     large, long, old, summary = survey.freeable(limits, unlimited, clearable)
-    return [
-        Freeable(level, scale.of(tokens), places, how)
-        for level, (tokens, places), how in (
-            (
-                "tool-result budget",
-                large,
-                f"results over {budget.max_result_chars:,} characters move to a file",
-            ),
-            ("snip", long, f"results over {snip.max_chars:,} characters lose their middle"),
-            ("microcompact", old, f"all except the newest {micro.keep_recent} results"),
-            ("media", media, "images and documents are removed for a summary call"),
-            (
-                "summary",
-                summary,
-                f"all but the newest messages (at least {policy.keep.min_tokens:,} tokens) become a summary, whose own size comes off this",
-            ),
-        )
-    ]
+    moved = f"results over {budget.max_result_chars:,} characters move to a file"
+    becomes = (
+        f"all but the newest messages (at least {policy.keep.min_tokens:,} tokens) become a summary, "
+        "whose own size comes off this"
+    )
+    rows = (
+        ("tool-result budget", large, moved),
+        ("snip", long, f"results over {snip.max_chars:,} characters lose their middle"),
+        ("microcompact", old, f"all except the newest {micro.keep_recent} results"),
+        ("media", media, "images and documents are removed for a summary call"),
+        ("summary", summary, becomes),
+    )
+    return [Freeable(level, scale.of(tokens), places, how) for level, (tokens, places), how in rows]

@@ -27,7 +27,7 @@ from ullage.levels.level import (
     whole_cuts,
 )
 from ullage.levels.snip import within
-from ullage.levels.view import Made, StageReport, View, spans, unrecorded
+from ullage.levels.view import Made, StageReport, View, names_of, spans, unrecorded
 from ullage.messages import uuid_of
 from ullage.policy import Policy
 from ullage.recall.text import NamedSpan, render
@@ -41,29 +41,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A span with its summary, ready to be committed.
+    """A span with its summary, ready to be committed."""
 
-    Attributes:
-        first: Position in the history of its first message.
-        last: And of its last.
-        summary: What stands in the placeholder.
-        risk: 0 (nothing would be missed) to 1000.
-        staged_ms: When, in milliseconds since the epoch; 0: unknown.
-        first_uuid: Of the first entry; empty: it has none.
-        last_uuid: Of the last.
-        count: How many messages there were; 0: unknown, as after a resume.
-        ends: What the id is made of; empty: the uuids, else the positions.
-    """
-
-    first: int
-    last: int
-    summary: str = field(repr=False)
-    risk: int
-    staged_ms: int = 0
-    first_uuid: str = ""
-    last_uuid: str = ""
-    count: int = 0
-    ends: str = ""
+    first: int  # position in the history of its first message
+    last: int  # and of its last
+    summary: str = field(repr=False)  # what stands in the placeholder
+    risk: int  # 0 (nothing would be missed) to 1000
+    staged_ms: int = 0  # when, in milliseconds since the epoch; 0: unknown
+    first_uuid: str = ""  # of the first entry; empty: it has none
+    last_uuid: str = ""  # of the last
+    count: int = 0  # how many messages there were; 0: unknown, as after a resume
+    ends: str = ""  # what the id is made of; empty: the uuids, else the positions
 
     @property
     def collapse_id(self) -> str:
@@ -73,15 +61,11 @@ class Staged:
 
 
 class Committed(NamedTuple):
-    """A span that one placeholder stands for.
+    """A span that one placeholder stands for."""
 
-    Attributes:
-        parts: Positions [first, last] in the history, rising; more than one where something had left before.
-        title: What it was about, in a line.
-    """
-
+    # Positions [first, last] in the history, rising; more than one where something had left before.
     parts: tuple[tuple[int, int], ...]
-    title: str = ""
+    title: str = ""  # what it was about, in a line
 
     @property
     def span(self) -> NamedSpan:
@@ -96,27 +80,18 @@ class Committed(NamedTuple):
 
 @dataclass(slots=True)
 class Collapse:
-    """State of the level.
+    """State of the level."""
 
-    Attributes:
-        staged: Ready spans, oldest first; they never overlap.
-        commits: By collapse id.
-        expanded: Spans that were put back; they are left alone from then on.
-        armed: Whether the window is so full that spans are staged.
-        last_run_tokens: Size of the context when spans were staged last.
-        looked_tokens: And when they were looked for, found or not; 0: never, or what was found then has changed.
-        untold: Spans that were staged since the last report of any.
-        running: Summaries are being written elsewhere; not saved.
-    """
-
-    staged: list[Staged] = field(default_factory=list)
-    commits: dict[str, Committed] = field(default_factory=dict)
+    staged: list[Staged] = field(default_factory=list)  # oldest first; they never overlap
+    commits: dict[str, Committed] = field(default_factory=dict)  # by collapse id
+    # Spans that were put back; they are left alone from then on.
     expanded: list[NamedSpan] = field(default_factory=list)
-    armed: bool = False
-    last_run_tokens: int = 0
+    armed: bool = False  # the window is so full that spans are staged
+    last_run_tokens: int = 0  # size of the context when spans were staged last
+    # And when they were looked for; 0: never, or what was found then has changed.
     looked_tokens: int = 0
-    untold: int = 0
-    running: int = 0
+    untold: int = 0  # spans that were staged since the last report of any
+    running: int = 0  # summaries are being written elsewhere; not saved
 
     @property
     def removed(self) -> dict[str, NamedSpan]:
@@ -141,9 +116,7 @@ class Collapse:
         return cls(
             staged=[Staged(**part) for part in stored["staged"]],
             commits={
-                name: Committed(
-                    tuple((first, last) for first, last in part["parts"]), part["title"]
-                )
+                name: Committed(tuple(map(tuple, part["parts"])), part["title"])
                 for name, part in stored["commits"].items()
             },
             expanded=[NamedSpan(**part) for part in stored["expanded"]],
@@ -157,16 +130,15 @@ class Collapse:
         """The transcript's line with this state; the last one counts."""
         from ullage.transcript import records
 
-        spans = tuple(
+        spans = [
             records.StagedSpan(
                 part.first_uuid, part.last_uuid, part.summary, part.risk / 1000, part.staged_ms
             )
             for part in self.staged
             if part.first_uuid and part.last_uuid
-        )
-        return records.collapse_snapshot(
-            records.CollapseSnapshot(spans, self.armed, self.last_run_tokens)
-        )
+        ]
+        snapshot = records.CollapseSnapshot(tuple(spans), self.armed, self.last_run_tokens)
+        return records.collapse_snapshot(snapshot)
 
 
 def commit_records(pairs: Iterable[tuple[Staged, str]]) -> list[dict[str, Any]]:
@@ -176,24 +148,19 @@ def commit_records(pairs: Iterable[tuple[Staged, str]]) -> list[dict[str, Any]]:
     lines = []
     for span, text in pairs:
         if span.first_uuid and span.last_uuid:
-            name = span.collapse_id
-            commit = records.CollapseCommit(
-                name, f"collapse-{name}", text, span.summary, span.first_uuid, span.last_uuid
-            )
+            name, ends = span.collapse_id, (span.first_uuid, span.last_uuid)
+            commit = records.CollapseCommit(name, f"collapse-{name}", text, span.summary, *ends)
             lines.append(records.collapse_commit(commit))
     return lines
 
 
 STAGE = "collapse"
+# They write summaries themselves and would wait for themselves (AUTO-1); the last is what Claude Code calls collapse.
 QUIET_SOURCES = frozenset({"compact", "session_memory", "collapse", "marble_origami"})
-"""They write summaries themselves and would wait for themselves (AUTO-1); the last is what Claude Code calls collapse."""
-
+# Percent of the effective window that must have come before spans are looked for again: that walks the whole context.
 LOOK_PERCENT = 2
-"""Percent of the effective window that must have come before spans are looked for again: that walks the whole context."""
-
+# Percent of the effective window that a commit must free: each one breaks the cached prefix far in front (P-8).
 GAIN_PERCENT = 5
-"""Percent of the effective window that a commit must free: each one breaks the cached prefix far in front (P-8)."""
-
 WAIT_SECONDS = 0.1
 TITLE_CHARS = 100
 
@@ -237,28 +204,31 @@ def rest(context: Context) -> Rest:
 
 
 def _due(context: Context, state: Collapse, filled: int) -> Flow[StageReport | None]:
-
     view, rules = context.view, context.policy.collapse
     _forget_torn(view, state)
     goal = _room(context) * rules.target_percent // 100
     outside = asks_outside(context.summarizer)
-    if filled >= rules.block_percent and outside and _lacks(context, state, goal):
-        yield from _awaited(context, state)
+    if filled >= rules.block_percent and outside:
+        ready = sum(_tokens_of(view, part) for part in state.staged)
+        if view.tokens(context.overhead_tokens) - ready > goal:
+            yield from _awaited(context, state)
     if filled >= (rules.block_percent if outside else rules.stage_percent):
-        by_code = replace(context, summarizer=None) if outside else context
-        yield from stage(by_code, state)
+        yield from stage(replace(context, summarizer=None) if outside else context, state)
     if filled >= rules.commit_percent:
         why = f"{filled} % of the effective window"
         report = _commit(context, state, why, goal)
         if report is not None:
             return report
-    return _staged_report(view, state) if state.untold else None
-
-
-def _lacks(context: Context, state: Collapse, goal: int) -> bool:
-    """Whether what is staged could not bring the request below the goal."""
-    ready = sum(_tokens_of(context.view, part) for part in state.staged)
-    return context.view.tokens(context.overhead_tokens) - ready > goal
+    if not state.untold:
+        return None
+    tokens, count, state.untold = view.ledger.tokens(), state.untold, 0
+    return StageReport(
+        stage=STAGE,
+        why=f"{count} span(s) summarised ahead of need; nothing has changed yet",
+        tokens_before=tokens,
+        tokens_after=tokens,
+        records=(state.snapshot_record(),),
+    )
 
 
 def _awaited(context: Context, state: Collapse) -> Flow[None]:
@@ -307,12 +277,9 @@ def stage_now(context: Context) -> Flow[int]:
 
 
 def stage(context: Context, state: Collapse) -> Flow[int]:
-    """Write summaries for as much as a commit will need, the most rewarding spans first.
+    """Write summaries for as much as a commit will need, the most rewarding spans first; returns how many were staged.
 
     May run in the background: what was added or changed meanwhile is looked at when it ends.
-
-    Returns:
-        How many spans were staged.
     """
     view, rules = context.view, context.policy.collapse
     now = _room(context) * (rules.block_percent - rules.target_percent) // 100
@@ -361,18 +328,6 @@ def _wanted(context: Context, state: Collapse, tokens: int) -> list[Candidate]:
         ready += span.tokens
         chosen.append(span)
     return chosen
-
-
-def _staged_report(view: View, state: Collapse) -> StageReport:
-    tokens, count = view.ledger.tokens(), state.untold
-    state.untold = 0
-    return StageReport(
-        stage=STAGE,
-        why=f"{count} span(s) summarised ahead of need; nothing has changed yet",
-        tokens_before=tokens,
-        tokens_after=tokens,
-        records=(state.snapshot_record(),),
-    )
 
 
 # ---- where staged spans are in the view ------------------------------------------------------
@@ -437,27 +392,18 @@ def _commit(context: Context, state: Collapse, why: str, goal: int | None) -> St
             continue
         if goal is not None and tokens - gained < goal:
             break
-        message = _message_of(span)
-        gain = view.ledger.tokens(*place) - int(
-            core.Ledger(view.weights, [message.message]).tokens()
-        )
+        name = span.collapse_id
+        text = placeholder(name, span.first, span.last, span.summary)
+        message = Made(f"{STAGE}:{name}", {"role": "user", "content": text})
+        size = int(core.Ledger(view.weights, [message.message]).tokens())
+        gain = view.ledger.tokens(*place) - size
         if gain > 0:
             gained += gain
             chosen.append((span, place, message))
-    if not chosen or (goal is not None and gained < _least(context)):
+    least = max(context.policy.micro.min_freed_tokens, _room(context) * GAIN_PERCENT // 100)
+    if not chosen or (goal is not None and gained < least):
         return None
     return _committed(view, state, why, chosen)
-
-
-def _least(context: Context) -> int:
-    return max(context.policy.micro.min_freed_tokens, _room(context) * GAIN_PERCENT // 100)
-
-
-def _message_of(span: Staged) -> Made:
-
-    name = span.collapse_id
-    text = placeholder(name, span.first, span.last, span.summary)
-    return Made(f"{STAGE}:{name}", {"role": "user", "content": text})
 
 
 def _committed(
@@ -465,7 +411,7 @@ def _committed(
 ) -> StageReport:
     starts = {place[0]: message for _, place, message in chosen}
     inside = {at for _, (start, stop), _ in chosen for at in range(start, stop)}
-    results = [result for result in view.results() if result.message in inside]
+    results = names_of([result for result in view.results() if result.message in inside])
     for span, (start, stop), _ in chosen:
         words = " ".join(text_of(view.originals[start])[: 4 * TITLE_CHARS].split())
         title = words[:TITLE_CHARS] or f"{stop - start} messages"
@@ -479,8 +425,8 @@ def _committed(
         STAGE,
         f"{why}; {len(chosen)} span(s) committed",
         [starts.get(at, at) for at in range(len(view)) if at not in inside or at in starts],
-        tools=tuple(dict.fromkeys(result.tool for result in results)),
-        paths=tuple(dict.fromkeys(result.path for result in results if result.path)),
+        tools=results["tools"],
+        paths=results["paths"],
     )
     records = commit_records((span, message.message["content"]) for span, _, message in chosen)
     lines = (*records, state.snapshot_record()) if records else ()
@@ -523,14 +469,11 @@ LEVEL = Level(STAGE, run, Collapse, drain=drain, reset=reset, rewind=rewind, res
 # Which spans of old, closed rounds could be collapsed, and what each is worth (COL-1, COL-6).
 
 
-INPUT_CHARS = 2_000
-"""Of a call's input: what it is about stands at its beginning."""
-
+INPUT_CHARS = 2_000  # of a call's input: what it is about stands at its beginning
+# A span ends once it holds one part in so many of the effective window: large enough to pay, small enough to choose from.
 SPAN_SHARE = 20
-"""A span ends once it holds one part in so many of the effective window: large enough to pay, small enough to choose from."""
-
+# Percent of the worth; each part goes from 0 to 1000.
 WEIGHTS = {"age": 25, "size": 20, "tools": 20, "unreferenced": 20, "calm": 8, "unspoken": 7}
-"""Percent of the worth; each part goes from 0 to 1000."""
 
 
 # Plain numbers: an enum's own operators are slow, and every message is asked.
@@ -581,23 +524,25 @@ def candidates(
     if len(rounds) <= keep:
         return []
     limit = rounds[-keep]
-    closed = protected(view, policy) | _occupied(view, state)
+    occupied = [(part.first, part.last) for part in state.staged]
+    occupied += [(part.first, part.last) for part in state.expanded]
+    closed = protected(view, policy)
+    closed.update(
+        at
+        for at, source in enumerate(view.sources)
+        if isinstance(source, int) and any(first <= source <= last for first, last in occupied)
+    )
     wanted = max(policy.collapse.min_span_tokens, effective_tokens // SPAN_SHARE)
     mentions = _Mentions(view)
     return [
-        Candidate(start, stop, view.ledger.tokens(start, stop), _worth(view, start, stop, wanted, mentions))
+        Candidate(
+            start,
+            stop,
+            view.ledger.tokens(start, stop),
+            _worth(view, start, stop, wanted, mentions),
+        )
         for start, stop in _grouped(view, _atoms(view, limit, closed), policy, wanted)
-    ]  # fmt: skip
-
-
-def _occupied(view: View, state: Collapse) -> set[int]:
-    spans = [(part.first, part.last) for part in state.staged]
-    spans += [(part.first, part.last) for part in state.expanded]
-    return {
-        at
-        for at, source in enumerate(view.sources)
-        if isinstance(source, int) and any(first <= source <= last for first, last in spans)
-    }
+    ]
 
 
 def _atoms(view: View, limit: int, closed: set[int]) -> Iterator[tuple[int, int]]:
@@ -654,18 +599,13 @@ def _is_input(view: View, at: int) -> bool:
 
 
 def _worth(view: View, start: int, stop: int, wanted: int, mentions: _Mentions) -> int:
-    parts = _parts(view, start, stop, wanted, mentions)
-    return sum(WEIGHTS[name] * value for name, value in parts.items()) // 100
-
-
-def _parts(view: View, start: int, stop: int, wanted: int, mentions: _Mentions) -> dict[str, int]:
     results = list(view.results(start, stop))
     tokens = max(1, view.ledger.tokens(start, stop))
     failed = sum(result.is_error for result in results)
     spoken = sum(bool(view.ledger.message(at).flags & _USER_INPUT) for at in range(start, stop))
     targets = set[str]().union(*(mentions.named_in(result.given) for result in results))
     later = sum(mentions.newest.get(name, -1) >= stop for name in targets)
-    return {
+    parts: dict[str, int] = {
         "age": 1000 * (len(view) - stop) // max(1, len(view)),
         "size": min(1000, 1000 * tokens // wanted),
         "tools": min(1000, 1000 * sum(result.tokens for result in results) // tokens),
@@ -673,6 +613,7 @@ def _parts(view: View, start: int, stop: int, wanted: int, mentions: _Mentions) 
         "calm": 1000 - 1000 * failed // max(1, len(results)),
         "unspoken": 1000 // (1 + spoken),
     }
+    return sum(WEIGHTS[name] * value for name, value in parts.items()) // 100
 
 
 _NAME = pattern(r"[\w.-]{0,80}[A-Za-z_]\w{0,80}\.\w{1,80}|[A-Za-z_]\w{7,}")
@@ -684,14 +625,10 @@ def _names(text: str) -> set[str]:
 
 
 class _Mentions:
-    """Names that the user or the assistant mentions, in words or in calls.
-
-    Attributes:
-        newest: The last message that mentions each.
-    """
+    """Names that the user or the assistant mentions, in words or in calls."""
 
     def __init__(self, view: View) -> None:
-        self.newest: dict[str, int] = {}
+        self.newest: dict[str, int] = {}  # the last message that mentions each
         self._inputs: dict[int, set[str]] = {}  # by `id` of a call's input
         for at, item in enumerate(view.originals):
             for block in blocks_of(item):
@@ -715,15 +652,9 @@ class _Mentions:
 # What a collapsed span comes to: asked of a model, or put together from lines; and the placeholder around it.
 
 
-CONCURRENT = 4
-"""Summaries at once: enough to be quick, few enough for a rate limit."""
-
-MESSAGE_CHARS = 8_000
-"""Of one message in what a summarizer is shown: its ends tell what it was."""
-
-LINES_SHARE = 6
-"""Without a model a span's record takes at most one part in so many of its tokens."""
-
+CONCURRENT = 4  # summaries at once: enough to be quick, few enough for a rate limit
+MESSAGE_CHARS = 8_000  # of one message in what a summarizer is shown: its ends tell what it was
+LINES_SHARE = 6  # without a model a span's record takes at most one part in so many of its tokens
 _SYSTEM = "You write short records of finished parts of an agent's work. You call no tools."
 
 _PROMPT = (

@@ -6,16 +6,16 @@ cleared, and clearing happens again only when the trigger is reached again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
 from ullage.counting.calibration import Weights
 from ullage.counting.models import Model
-from ullage.levels.level import NEVER, NOW, Context, Level, Rest
+from ullage.levels.level import NEVER, NOW, Context, Level, PlainState, Rest
 from ullage.levels.provider_clearing import understands
-from ullage.levels.view import Decision, Result, StageReport, View, fresh_from
+from ullage.levels.view import Decision, Result, StageReport, View, fresh_from, names_of
 from ullage.messages import CLEARED
 from ullage.policy import Policy
 from ullage.providers.registry import AnyProvider
@@ -24,36 +24,18 @@ if TYPE_CHECKING:
     from ullage.levels.context_management import ClearToolUses
 
 STAGE = "context_edits"
-
 _THINKING = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
 
 
 @dataclass(slots=True)
-class ContextEdits:
-    """What was asked for, and what was done of it.
+class ContextEdits(PlainState):
+    """What was asked for, and what was done of it."""
 
-    Attributes:
-        config: The parameter as the host gave it; `None`: it gave none.
-        cleared: Tool uses that were cleared.
-        cleared_tokens: What that freed, estimated.
-        thinking_turns: Turns whose thinking was left out.
-        thinking_tokens: What that freed, estimated.
-    """
-
-    config: dict[str, Any] | None = None
-    cleared: list[str] = field(default_factory=list)
-    cleared_tokens: int = 0
-    thinking_turns: int = 0
-    thinking_tokens: int = 0
-
-    def dump(self) -> dict[str, Any]:
-        """As plain JSON."""
-        return asdict(self)
-
-    @classmethod
-    def load(cls, stored: Any) -> Self:
-        """What `dump` gave."""
-        return cls(**stored)
+    config: dict[str, Any] | None = None  # the parameter as the host gave it
+    cleared: list[str] = field(default_factory=list)  # tool uses that were cleared
+    cleared_tokens: int = 0  # what that freed, estimated
+    thinking_turns: int = 0  # turns whose thinking was left out
+    thinking_tokens: int = 0  # what that freed, estimated
 
     def applied_edits(self) -> list[dict[str, Any]]:
         """The account in the API's form, of all that is cleared in the request."""
@@ -115,24 +97,18 @@ def _edited(view: View, overhead_tokens: int, state: ContextEdits) -> StageRepor
                 state.cleared_tokens += start - view.ledger.tokens()
     if not changed:
         return None
+    from ullage.transcript import records
+
+    lines = (records.microcompact([result.id for result in cleared]),) if cleared else ()
     return StageReport(
         stage=STAGE,
         why="context_management",
         tokens_before=before,
         tokens_after=view.ledger.tokens(),
-        tool_use_ids=tuple(result.id for result in cleared),
-        tools=tuple(dict.fromkeys(result.tool for result in cleared)),
-        paths=tuple(dict.fromkeys(result.path for result in cleared if result.path)),
         first_changed=min((at for at in changed if at is not None), default=None),
-        records=_lines(cleared),
+        records=lines,
+        **names_of(cleared),
     )
-
-
-def _lines(cleared: Sequence[Result]) -> tuple[dict[str, Any], ...]:
-    """For the transcript."""
-    from ullage.transcript import records
-
-    return (records.microcompact([result.id for result in cleared]),) if cleared else ()
 
 
 def apply_context_management(
@@ -197,15 +173,11 @@ def _due(view: View, edit: ClearToolUses, overhead_tokens: int) -> list[Result]:
     if size < edit.trigger:
         return []
     fresh = fresh_from(view.ledger)  # what the model has not seen yet stays, however few are kept
-    old = [
-        candidate
-        for candidate in results[: max(0, len(results) - edit.keep)]
-        if candidate.message < fresh
-    ]
     able = [
         result
-        for result in old
-        if not _is_ours(view, result)
+        for result in results[: max(0, len(results) - edit.keep)]
+        if result.message < fresh
+        and not _is_ours(view, result)
         and result.tool not in edit.exclude_tools
         and result.chars > len(CLEARED)
     ]
@@ -230,8 +202,7 @@ def _clears_input(edit: ClearToolUses, result: Result) -> bool:
     return result.tool in edit.inputs if isinstance(edit.inputs, tuple) else edit.inputs
 
 
-def _clear(view: View, edit: ClearToolUses, chosen: Iterable[Result]) -> int | None:
-    chosen = list(chosen)
+def _clear(view: View, edit: ClearToolUses, chosen: Sequence[Result]) -> int | None:
     first = view.decide(Decision(result.id, STAGE, CLEARED) for result in chosen)
     inputs = view.strip(result.id for result in chosen if _clears_input(edit, result))
     return min((at for at in (first, inputs) if at is not None), default=None)

@@ -14,12 +14,9 @@ from ullage.exceptions import InvalidPolicy
 CLEAR_TOOL_USES = "clear_tool_uses_20250919"
 CLEAR_THINKING = "clear_thinking_20251015"
 COMPACT = "compact_20260112"
-
 EDITING_HEADER = "context-management-2025-06-27"
 COMPACT_HEADER = "compact-2026-01-12"
-
-MIN_COMPACT_TOKENS = 50_000
-"""The API refuses a compaction trigger below this."""
+MIN_COMPACT_TOKENS = 50_000  # the API refuses a compaction trigger below this
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import Any, Final, NamedTuple, Self
 
-from ullage._engine.digests import Role
 from ullage.counting.models import Model
 from ullage.counting.window import AUTOCOMPACT_BUFFER_TOKENS, SUMMARY_RESERVE_TOKENS
 from ullage.levels.level import Context
@@ -80,10 +79,10 @@ def cost_of(
     broken_from: int | None = None,
     cold: bool = False,
 ) -> Cost | None:
-    """What a level's rewrite costs; `None` if it changed nothing that was sent before.
+    """What a level's rewrite costs, just after it acted; `None` if it changed nothing that was sent before.
 
     Args:
-        report: Of the level, just after it acted.
+        report: Of the level.
         view: As the level left it.
         model: Who is asked.
         overhead_tokens: System prompt and tool definitions, which stand before all messages.
@@ -111,16 +110,7 @@ def expected_cost(
     overhead_tokens: int = 0,
     cold: bool = False,
 ) -> Cost:
-    """The cost of a rewrite that changes message `first` and frees this many tokens at or after it.
-
-    Args:
-        view: As it is.
-        model: Who is asked.
-        first: First message that would change.
-        freed: Estimated tokens.
-        overhead_tokens: System prompt and tool definitions.
-        cold: The cache has run out.
-    """
+    """The cost of a rewrite that changes message `first` and frees this many tokens at or after it; for the others see `cost_of`."""
     end = view.sent if view.changed_from is None else min(view.sent, view.changed_from)
     after_tokens = max(0, view.ledger.tokens(first, max(first, end)) - freed) if first < end else 0
     before = view.ledger.tokens(0, first) + overhead_tokens
@@ -128,20 +118,11 @@ def expected_cost(
 
 
 def is_cold(view: View, model: Model, now_ms: int | None) -> bool:
-    """Whether the cache has run out: no answer for longer than its shortest life.
-
-    Args:
-        view: Its newest assistant message tells when the last request was.
-        model: Whose cache; one that states no life never runs out.
-        now_ms: The host's clock; `None`: unknown, then it has not.
-    """
+    """Whether the cache has run out: no answer for longer than its shortest life. No life stated, or no clock: it has not."""
     lives = model.cache.ttl_seconds
     if now_ms is None or not lives:
         return False
-    for at in range(len(view) - 1, -1, -1):
-        if view.ledger.message(at).role == Role.ASSISTANT:
-            return 0 < view.time_at(at) < now_ms - 1000 * min(lives)
-    return False
+    return 0 < view.answered_ms() < now_ms - 1000 * min(lives)
 
 
 def _cost(
@@ -162,16 +143,10 @@ def _cost(
         saved_tokens=freed,
         rewrite_nanousd=rewrite,
         saving_nanousd=saving,
-        break_even_turns=_turns(rewrite, saving),
+        # The request for which it is made is the first that saves.
+        break_even_turns=0 if not rewrite else -(-rewrite // saving) if saving > 0 else None,
         priced=rates.priced,
     )
-
-
-def _turns(rewrite: int, saving: int) -> int | None:
-    """The request for which it is made is the first that saves."""
-    if not rewrite:
-        return 0
-    return -(-rewrite // saving) if saving > 0 else None
 
 
 def rates_of(model: Model, prompt_tokens: int) -> tuple[int, int]:
@@ -204,11 +179,11 @@ def _first_block(report: StageReport, view: View, first: int) -> int:
 # How much of a large window the levels work in (COST-1).
 
 
+# Up to windows of this size the thresholds of the reference hold; in a larger one `knee` leaves the messages no less room.
 FLOOR_TOKENS: Final = 200_000
-"""Up to windows of this size the thresholds of the reference hold; in a larger one `knee` leaves the messages no less room."""
 
+# By which a request is longer than the one before: the median of 124 recorded sessions.
 GROWTH_TOKENS: Final = 1_400
-"""By which a request is longer than the one before: the median of 124 recorded sessions."""
 
 
 class WorkingSize(NamedTuple):
@@ -223,12 +198,8 @@ def working_size(model: Model, policy: Policy, *, overhead_tokens: int = 0) -> W
     """The size to work in: where reading a longer prompt each time costs as much as compacting more often.
 
     From a compaction on, a prompt grows from `base` to the trigger; a request reads half of that growth on average, and once in
-    each round `base` is written again. The sum is least at `base + sqrt(2 * write / read * base * growth)`.
-
-    Args:
-        model: Its window and prices; without prices the usual ratio of writing and reading holds.
-        policy: Says which size is wanted (`cost.work`), and what a compaction leaves.
-        overhead_tokens: System prompt and tools.
+    each round `base` is written again. The sum is least at `base + sqrt(2 * write / read * base * growth)`. Without prices the usual
+    ratio of writing and reading holds; `overhead_tokens`: system prompt and tools.
     """
     whole, wanted = model.context_window, policy.cost
     rates = _rates(model, min(whole, FLOOR_TOKENS))
@@ -305,18 +276,14 @@ def session_costs(
 ) -> SessionCosts:
     """Add up what prompts cost.
 
-    Args:
-        requests: Number, tokens and time of each, in order; `None`: no time.
-        reports: Of the levels, in order.
-        model: Its prices and the life of its cache.
-        size: For the result.
+    `requests`: number, tokens and time of each, in order, `None`: no time; `reports`: of the levels, in order; `size`: for the result.
     """
     paid = plain = 0
     saved = dict[str, int]()
     freed = dict[str, int]()
     acted = iter(reports)
     report = next(acted, None)
-    before, before_ms = 0, None
+    lives, before, before_ms = model.cache.ttl_seconds, 0, None
     for number, tokens, at_ms in requests:
         again = 0
         while report is not None and report.request <= number:
@@ -327,30 +294,21 @@ def session_costs(
             report = next(acted, None)
         removed = sum(freed.values())
         write, read = rates_of(model, tokens)
-        cold = _passed(model, before_ms, at_ms)
+        # Whether the cache has run out since the one before.
+        passed = 0 if before_ms is None or at_ms is None else at_ms - before_ms
+        cold = bool(lives) and passed > 1000 * min(lives)
         grown = tokens if cold else min(tokens, max(0, tokens + removed - before))
         paid += (tokens - grown) * read + grown * write
         paid += 0 if cold else min(again, tokens - grown) * max(0, write - read)
         more, cheap = rates_of(model, tokens + removed)
-        plain += (
-            (tokens + removed - grown) * cheap + grown * more
-            if not cold
-            else (tokens + removed) * more
-        )
+        new = tokens + removed if cold else grown
+        plain += (tokens + removed - new) * cheap + new * more
         for stage, tokens_freed in freed.items():
             saved[stage] = saved.get(stage, 0) + tokens_freed * (more if cold else cheap)
         before, before_ms = tokens + removed, at_ms
     dollars = {stage: nanousd / 1e9 for stage, nanousd in saved.items()}
     priced = model.prices is not None
     return SessionCosts(len(requests), paid / 1e9, plain / 1e9, dollars, size, priced)
-
-
-def _passed(model: Model, before_ms: int | None, at_ms: int | None) -> bool:
-    """Whether the cache has run out between two requests."""
-    lives = model.cache.ttl_seconds
-    if not lives or before_ms is None or at_ms is None:
-        return False
-    return at_ms - before_ms > 1000 * min(lives)
 
 
 # Whether a conversation is compacted while nobody works on it, since its next request has to be written to the cache anyway.
@@ -367,11 +325,11 @@ def idle_pays(
     """Whether a compaction between two requests pays, if the next one finds the cache run out.
 
     What it frees is not written again, and not read by later requests: within `cost.wait_requests` that has to be more than what
-    the summary costs.
+    the summary costs. Without prices the usual ratios hold, and an answer costs four times the price of writing.
 
     Args:
         tokens: Of the next request as it stands.
-        model: Its prices; `None` in it: the usual ratios, and an answer at four times the price of writing.
+        model: Its prices.
         policy: What a compaction leaves, and how long a change may take to pay.
         overhead_tokens: System prompt and tools.
         asks: The summary is a model's, which reads the conversation.
@@ -390,14 +348,10 @@ def idle_pays(
 
 
 def pays_soon(context: Context, first: int, gain: int) -> bool:
-    """Whether a change pays within `cost.wait_requests`; always true where the policy waits for nothing, or no model is known.
+    """Whether a change of message `first` that frees so many tokens pays within `cost.wait_requests`.
 
-    A young conversation is counted on for half as many requests as it has had: it may end before ten more.
-
-    Args:
-        context: Of the level.
-        first: First message that would change.
-        gain: Estimated tokens that it frees.
+    Always where the policy waits for nothing, or no model is known. A young conversation is counted on for half as many requests as
+    it has had: it may end before ten more.
     """
     limit, model = context.policy.cost.wait_requests, context.model
     if not limit or model is None or not context.window_tokens:

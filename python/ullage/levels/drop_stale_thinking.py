@@ -17,16 +17,11 @@ from ullage.messages import THINKING
 from ullage.providers.anthropic import is_torn
 
 STAGE = "drop_stale_thinking"
-
 _THINKING = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
 
 
 def after(report: StageReport, view: View, model: Model | None) -> StageReport:
-    """The step after each rewrite: on a model that binds thinking, what the rewrite made stale is left out.
-
-    Returns:
-        The report, with the tokens that are left.
-    """
+    """The step after each rewrite: on a model that binds thinking, what the rewrite made stale is left out. The report, with the tokens that are left."""
     first = report.first_changed
     if first is None or model is None or not model.bound_thinking or not unbind(view, first):
         return report
@@ -48,19 +43,18 @@ def rest(context: Context) -> Rest:
 
 
 def unbind(view: View, first_changed: int) -> int:
-    """Leave out the thinking of messages from `first_changed` on.
-
-    Args:
-        view: Just after a level rewrote it.
-        first_changed: First message that is not what was sent before.
-
-    Returns:
-        How many messages lost thinking.
-    """
+    """Leave out the thinking of messages from the first that a level just changed; returns how many messages lost it."""
     lost = [at for at in range(first_changed, len(view)) if _thinks(view, at)]
     if not lost:
         return 0
-    is_open = lost[-1] >= _open_from(view)
+    # The open turn begins after the newest user message that answers no call.
+    inputs = (
+        at
+        for at in range(len(view) - 1, -1, -1)
+        if view.ledger.message(at).role == Role.USER
+        and not any(block.kind == BlockKind.TOOL_RESULT for block in view.ledger.blocks(at))
+    )
+    is_open = lost[-1] > next(inputs, -1)
     view.strip((), lost)
     # What a level made is rebuilt; a message that held only thinking is removed.
     written_by_levels = {at for at in lost if not isinstance(view.sources[at], int)}
@@ -73,16 +67,13 @@ def unbind(view: View, first_changed: int) -> int:
     return len(lost)
 
 
-def end_broken_turn(view: View) -> bool:
+def end_broken_turn(view: View) -> None:
     """With manual thinking: end the open turn, for good, if a level cut off the thinking that it began with (A14).
 
-    Returns:
-        Whether it was ended. Not while results are still to come.
+    Not while results are still to come.
     """
-    if not len(view) or view.ledger.open_calls() or not is_torn(view.ledger):
-        return False
-    view.rearrange([*range(len(view)), *_closing(view)])
-    return True
+    if len(view) and not view.ledger.open_calls() and is_torn(view.ledger):
+        view.rearrange([*range(len(view)), *_closing(view)])
 
 
 def _thinks(view: View, at: int) -> bool:
@@ -97,15 +88,6 @@ def _bare(view: View, at: int) -> Made:
     blocks = [block for block in message["content"] if block.get("type") not in THINKING]
     text = [{"type": "text", "text": TURN_CLOSED}]
     return Made(str(view.sources[at]), {**message, "content": blocks or text})
-
-
-def _open_from(view: View) -> int:
-    """First message after the newest user message that answers no call: the open turn."""
-    for at in range(len(view) - 1, -1, -1):
-        results = any(block.kind == BlockKind.TOOL_RESULT for block in view.ledger.blocks(at))
-        if view.ledger.message(at).role == Role.USER and not results:
-            return at + 1
-    return 0
 
 
 def _closing(view: View) -> tuple[Made, Made]:

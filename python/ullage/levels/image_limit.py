@@ -9,12 +9,10 @@ from ullage.levels.level import NEVER, Context, Level, Rest
 from ullage.levels.view import Decision, StageReport, fresh_from
 
 STAGE = "image_limit"
-
+# A quarter of the limit goes at once: dropping one image at a time would rewrite the cached prefix at each of them.
 BATCH_SHARE = 4
-"""A quarter of the limit goes at once: dropping one image at a time would rewrite the cached prefix at each of them."""
-
+# Images in a request of Anthropic's form where the model's row names no other number.
 API_LIMIT = 100
-"""Images in a request of Anthropic's form where the model's row names no other number."""
 
 
 def limit_of(context: Context) -> int:

@@ -20,7 +20,7 @@ every request again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
@@ -162,13 +162,10 @@ class Rest(NamedTuple):
     pause_ms: int = _NEVER
     images: int = _NEVER
 
-    def both(self, other: Rest) -> Rest:
-        """While both hold."""
-        return Rest(
-            min(self.fill, other.fill),
-            max(self.least_fill, other.least_fill),
-            *map(min, self[2:], other[2:]),
-        )
+    def both(self, *others: Rest) -> Rest:
+        """While all of them hold."""
+        fill, least_fill, *marks = zip(self, *others, strict=True)
+        return Rest(min(fill), max(least_fill), *map(min, marks))
 
 
 NEVER: Final = Rest()
@@ -329,6 +326,21 @@ class Level(NamedTuple):
     catch_up: Callable[[Context, int], bool | None] | None = None
 
 
+class PlainState:
+    """The state of a level whose fields are plain JSON: a base of dataclasses."""
+
+    __slots__ = ()
+
+    def dump(self) -> dict[str, Any]:
+        """As plain JSON."""
+        return asdict(self)  # type: ignore[call-overload, no-any-return]
+
+    @classmethod
+    def load(cls, stored: Any) -> Self:
+        """What `dump` gave."""
+        return cls(**stored)
+
+
 # What levels ask of a model.
 
 
@@ -355,18 +367,15 @@ def usable(reply: Any) -> SummaryReply | None:
 # Where a conversation can be cut without tearing anything apart: what turns, collapses and folds begin and end at.
 
 
+_ASSISTANT = int(Role.ASSISTANT)
 _RESULTS = (BlockKind.TOOL_RESULT, BlockKind.SERVER_TOOL_RESULT)
 
 
 def whole_cuts(ledger: Any, stop: int | None = None) -> list[int]:
-    """Positions p, rising, such that neither part of a cut before message p misses anything of the other.
+    """Positions p, rising, such that neither part of a cut before message p misses anything of the other; `stop`: the last one to look at.
 
     No answered call is before p with its result at or after p, no response that was stored in pieces is split, and p is
-    not between two assistant messages, which are one turn on the wire. 0 is always one of them.
-
-    Args:
-        ledger: Of the messages.
-        stop: Last position to look at; `None`: the end, which counts too.
+    not between two assistant messages, which are one turn on the wire. 0 is always one of them, and so is the end.
     """
     cuts: list[int] = ledger.whole_cuts(stop)
     return cuts
@@ -383,9 +392,8 @@ def turn_starts_from(ledger: Any, start: int) -> list[int]:
     end, starts = len(ledger), []
     called = _called_after(ledger, start)
     last_piece = {ledger.message(at).response_id: at for at in range(start, end)}
-    before = (at for at in range(start - 1, -1, -1) if ledger.message(at).role == Role.ASSISTANT)
-    newest = next(before, None)
-    response = 0 if newest is None else ledger.message(newest).response_id
+    newest = ledger.roles().rfind(_ASSISTANT, 0, start)
+    response = 0 if newest < 0 else ledger.message(newest).response_id
     for at in range(start, end):
         is_split = response and last_piece.get(response, -1) >= at
         if not is_split and called[at - start] >= at and _is_input(ledger, at):

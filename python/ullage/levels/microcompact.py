@@ -6,19 +6,29 @@ a bare placeholder after a pause, when the provider's cache is cold anyway. Call
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from ullage._engine.digests import Role
 from ullage._lazy import hashlib, orjson
 from ullage.effects import Flow, LetOthersRun
 from ullage.facts.calls import family_of, matches
 from ullage.levels.fold import outcome
-from ullage.levels.level import NEVER, NOW, Context, Level, Rest, replies_to, share_of, usable
+from ullage.levels.level import (
+    NEVER,
+    NOW,
+    Context,
+    Level,
+    PlainState,
+    Rest,
+    replies_to,
+    share_of,
+    usable,
+)
 from ullage.levels.provider_clearing import comes_first
 from ullage.levels.snip import within
-from ullage.levels.view import Decision, Result, StageReport, View, fresh_from
+from ullage.levels.view import Decision, Result, StageReport, View, fresh_from, names_of
 from ullage.messages import CLEARED
 from ullage.policy import MicrocompactPolicy, Policy
 from ullage.recall.text import RECALL_NAME, call_title
@@ -30,42 +40,23 @@ if TYPE_CHECKING:
 # What microcompact remembers: what it cleared, whether that is fetched again, and how large the context was after a pass.
 
 
-ENOUGH_CLEARED = 4
-"""Cleared results from which a share of them says something."""
-
+ENOUGH_CLEARED = 4  # cleared results from which a share of them says something
 MOST_CAUTION = 8
 
 
 @dataclass(slots=True)
-class Micro:
-    """State of the level.
+class Micro(PlainState):
+    """State of the level."""
 
-    Attributes:
-        cleared: Tool use id of each cleared result, by the fingerprint of its call.
-        count: How many were cleared since caution changed last.
-        refetched: How many of them were fetched again.
-        caution: How many times more of the newest results are protected; 1: as the policy says.
-        floor_tokens: Size of the context after the newest pass; 0: there was none.
-        looked_tokens: Size of the context when all results were looked at last; 0: never.
-        edits: Tool uses that were named for the host's cache edits (MIC-2).
-    """
-
+    # Tool use id of each cleared result, by the fingerprint of its call.
     cleared: dict[str, str] = field(default_factory=dict)
-    count: int = 0
-    refetched: int = 0
-    caution: int = 1
-    floor_tokens: int = 0
-    looked_tokens: int = 0
+    count: int = 0  # how many were cleared since caution changed last
+    refetched: int = 0  # how many of them were fetched again
+    caution: int = 1  # how many times more of the newest results are protected than the policy says
+    floor_tokens: int = 0  # size of the context after the newest pass; 0: there was none
+    looked_tokens: int = 0  # and when all results were looked at last; 0: never
+    # Tool uses that were named for the host's cache edits (MIC-2).
     edits: list[str] = field(default_factory=list)
-
-    def dump(self) -> dict[str, Any]:
-        """As plain JSON."""
-        return asdict(self)
-
-    @classmethod
-    def load(cls, stored: Any) -> Self:
-        """What `dump` gave."""
-        return cls(**stored)
 
     def watch(self, view: View, start: int) -> bool:
         """Count what was fetched again, among the results of messages from `start` on; whether anything was."""
@@ -80,15 +71,15 @@ class Micro:
     def weigh(self, refetch_percent: int) -> int:
         """The caution for the next pass (MIC-6): doubled where too much came back, halved again where little does."""
         if self.count >= ENOUGH_CLEARED:
-            share = 100 * self.refetched // self.count
+            share, caution = 100 * self.refetched // self.count, self.caution
             if share >= refetch_percent:
-                self._set(min(MOST_CAUTION, self.caution * 2))
-            elif 2 * share < refetch_percent and self.caution > 1:
-                self._set(self.caution // 2)
+                caution = min(MOST_CAUTION, caution * 2)
+            elif 2 * share < refetch_percent and caution > 1:
+                caution //= 2
+            else:
+                return caution
+            self.caution, self.count, self.refetched = caution, 0, 0
         return self.caution
-
-    def _set(self, caution: int) -> None:
-        self.caution, self.count, self.refetched = caution, 0, 0
 
     def passed(self, results: Iterable[Result], tokens: int) -> None:
         """Take in what a pass cleared."""
@@ -100,10 +91,9 @@ class Micro:
 
 def call_key(result: Result) -> bytes:
     """Of the call that a result answers: the same tool with the same input."""
+    options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
     try:
-        arguments = orjson.dumps(
-            dict(result.given), default=repr, option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-        )
+        arguments = orjson.dumps(dict(result.given), default=repr, option=options)
     except TypeError:  # what strict JSON cannot hold: large integers, lone surrogates, depth
         arguments = repr(sorted(result.given.items(), key=repr)).encode("utf-8", "replace")
     return result.tool.encode("utf-8", "replace") + b"\0" + arguments
@@ -116,29 +106,16 @@ def fingerprint(result: Result) -> str:
 
 STAGE = "microcompact"
 
+# What an input names that asks for a part of a file.
 _PARTIAL = (
-    "offset",
-    "limit",
-    "start_line",
-    "end_line",
-    "view_range",
-    "line_range",
-    "start",
-    "end",
-    "lines",
-    "head",
-    "tail",
-)
-"""What an input names that asks for a part of a file."""
+    "offset", "limit", "start_line", "end_line", "view_range", "line_range", "start", "end", "lines", "head", "tail",
+)  # fmt: skip
 
+# Failed results stay until this many times more newer results follow them than others need.
 ERRORS_LONGER = 4
-"""Failed results stay until this many times more newer results follow them than others need."""
-
+# Percent of the window that the context must have grown by since the newest pass: each pass breaks the cached prefix.
 EPOCH_PERCENT = 5
-"""Percent of the window that the context must have grown by since the newest pass: each pass breaks the cached prefix."""
-
-LOOK_PERCENT = 1
-"""Percent of the window that must have come before all results are looked at again."""
+LOOK_PERCENT = 1  # percent of the window that must have come before all results are looked at again
 
 
 def run(context: Context) -> Flow[StageReport | None] | None:
@@ -151,7 +128,7 @@ def run(context: Context) -> Flow[StageReport | None] | None:
     if not _any_due(context) or not _worth_a_look(context, state):
         context.extras.cache_edits += state.edits
         return None
-    return _looked(context, state)
+    return _due(context, state)
 
 
 def rest(context: Context) -> Rest:
@@ -179,35 +156,31 @@ def catch_up(context: Context, start: int) -> bool:
     return context.state(Micro).watch(context.view, start)
 
 
-def _looked(context: Context, state: Micro) -> Flow[StageReport | None]:
-    report = yield from _due(context, state)
-    context.extras.cache_edits += state.edits
-    return report
-
-
 def _due(context: Context, state: Micro) -> Flow[StageReport | None]:
     view, micro = context.view, context.policy.micro
     results = list(view.results())
-    caution = state.weigh(micro.refetch_percent)
+    caution, report = state.weigh(micro.refetch_percent), None
     if _idle(context):
         # The cache is cold: what was named for it is cleared in the messages like the rest.
-        named, elsewhere = set(state.edits), set(view.cleared_elsewhere)
-        view.cleared_elsewhere -= named
-        why = f"no answer for {micro.idle_minutes} minutes"
+        elsewhere = set(view.cleared_elsewhere)
+        view.cleared_elsewhere -= set(state.edits)
         old = _eligible(context, results, micro.keep_recent * caution, longer=1)
+        why = f"no answer for {micro.idle_minutes} minutes"
         report = _pass(context, why, [(result, CLEARED) for result in old], state)
-        if report is not None:
+        if report is None:
+            view.cleared_elsewhere = elsewhere
+        else:
             state.edits.clear()
-            return report
-        view.cleared_elsewhere = elsewhere
-    if _edits_due(context):
-        named_now = _eligible(context, results, micro.keep_recent * caution)
-        return _named(context, list(named_now), state)
-    kept_results = max(micro.keep_recent, context.policy.protect.tool_results) * caution
-    eligible = list(_eligible(context, results, kept_results))
-    if not _new_epoch(context, eligible, state):
-        return None
-    return (yield from _older(context, results, eligible, kept_results, state))
+    if report is None and _edits_due(context):
+        eligible = list(_eligible(context, results, micro.keep_recent * caution))
+        report = _named(context, eligible, state)
+    elif report is None:
+        kept_results = max(micro.keep_recent, context.policy.protect.tool_results) * caution
+        eligible = list(_eligible(context, results, kept_results))
+        if _new_epoch(context, eligible, state):
+            report = yield from _older(context, results, eligible, kept_results, state)
+    context.extras.cache_edits += state.edits
+    return report
 
 
 def _any_due(context: Context) -> bool:
@@ -244,15 +217,7 @@ def _idle(context: Context) -> bool:
     now_ms, micro, view = context.now_ms, context.policy.micro, context.view
     if now_ms is None or not micro.by_time or context.source != "main":
         return False
-    return 0 < newest_answer_ms(view) <= now_ms - micro.idle_minutes * 60_000
-
-
-def newest_answer_ms(view: View) -> int:
-    """When the newest message of the assistant came, in milliseconds since the epoch; 0: unknown, or there is none."""
-    for index in range(len(view) - 1, -1, -1):
-        if view.ledger.message(index).role == Role.ASSISTANT:
-            return view.time_at(index)
-    return 0
+    return 0 < view.answered_ms() <= now_ms - micro.idle_minutes * 60_000
 
 
 def _new_epoch(context: Context, eligible: Sequence[Result], state: Micro) -> bool:
@@ -281,9 +246,9 @@ def _eligible(
         if matches(tool, micro.tools) and not matches(tool, micro.exclude_tools)
     }
     by_tool = [result for result in results if result.tool in tools]
-    for newer, result in zip(range(len(by_tool) - 1, -1, -1), by_tool, strict=True):
+    for older, result in enumerate(by_tool, 1):
         least = kept_results * longer if result.is_error else kept_results
-        if newer < least or result.message >= fresh:
+        if len(by_tool) - older < least or result.message >= fresh:
             continue
         if not result.has_media and not _is_short(view, result):
             yield result
@@ -302,11 +267,16 @@ def _superseded(
     """Reads of a file that a later whole read or write replaced; calls that a later one repeated with success."""
     files: dict[str, int] = {}  # the newest message with the whole of a file
     calls: dict[bytes, int] = {}
-    keys = [call_key(result) for result in results]
-    for result, key in zip(results, keys, strict=True):
+    # Calls of a tool with as many arguments for the same file may be equal; only these are compared.
+    alike = Counter([(result.tool, result.path, len(result.given)) for result in results])
+    keys: list[bytes | None] = []
+    for result in results:
+        is_alone = alike[result.tool, result.path, len(result.given)] == 1
+        key = None if is_alone else call_key(result)
+        keys.append(key)
         if result.path and (_is_write(result) or _is_whole_read(result)):
             files[result.path] = result.message
-        if not result.is_error:
+        if key is not None and not result.is_error:
             calls[key] = result.message
     able = {result.id for result in eligible}
     # A failure that was put right needs no longer protection than other results.
@@ -319,7 +289,7 @@ def _superseded(
         if result.id in able
         and (
             (files.get(result.path, -1) > result.message and _is_read(result))
-            or calls.get(key, -1) > result.message
+            or (key is not None and calls.get(key, -1) > result.message)
         )
     ]
 
@@ -393,24 +363,16 @@ def _to_line(
     if not due or (cleared and now < mark):
         return []
     spare, chosen = now - mark * micro.low_watermark_percent // 100, list[Result]()
-    out = {result.id for result in cleared}
-    older = [
-        candidate
-        for candidate in eligible
-        if candidate.message < len(view) // 2 and candidate.id not in out
-    ]
-    for result in sorted(
-        older, key=lambda candidate: (not _is_large_read(candidate, policy), candidate.message)
-    ):
+    out, half = {result.id for result in cleared}, len(view) // 2
+    older = [result for result in eligible if result.message < half and result.id not in out]
+    large = policy.protect.large_read_chars
+    older.sort(key=lambda old: (not (_is_read(old) and old.chars > large), old.message))
+    for result in older:
         if spare <= 0:
             break
         spare -= result.tokens
         chosen.append(result)
-    return sorted(chosen, key=lambda candidate: candidate.message)
-
-
-def _is_large_read(result: Result, policy: Policy) -> bool:
-    return _is_read(result) and result.chars > policy.protect.large_read_chars
+    return sorted(chosen, key=lambda old: old.message)
 
 
 def _enough(context: Context, chosen: Sequence[Result], gain: int) -> bool:
@@ -427,11 +389,13 @@ def _pass(
 ) -> StageReport | None:
     """One pass: all at once, or nothing where it would free less than the least."""
     view = context.view
-    marked = ((result, _with_handle(context, text, result.id)) for result, text in texts)
+    # With what brings it back where a tool for that is offered.
+    offered = RECALL_NAME in context.tools
     decided = [
         (result, Decision(result.id, STAGE, text))
-        for result, text in marked
-        if len(text) < result.chars
+        for result, plain in texts
+        if len(text := f'{plain[:-1]}; recall handle "{result.id}"]' if offered else plain)
+        < result.chars
     ]
     gain = sum(
         result.tokens - result.tokens * len(decision.text) // result.chars
@@ -442,12 +406,6 @@ def _pass(
     report = view.report(STAGE, why, decided)
     state.passed((result for result, _ in decided), view.tokens(context.overhead_tokens))
     return replace(report, visible_paths=_visible(view))
-
-
-def _with_handle(context: Context, text: str, handle: str) -> str:
-    """What stands for a result, with what brings it back where a tool for that is offered."""
-    offered = RECALL_NAME in context.tools
-    return f'{text[:-1]}; recall handle "{handle}"]' if offered else text
 
 
 def _named(context: Context, eligible: Sequence[Result], state: Micro) -> StageReport | None:
@@ -464,10 +422,8 @@ def _named(context: Context, eligible: Sequence[Result], state: Micro) -> StageR
         why="named for the host's cache edits; the messages stay",
         tokens_before=tokens,
         tokens_after=tokens,
-        tool_use_ids=tuple(result.id for result in eligible),
-        tools=tuple(dict.fromkeys(result.tool for result in eligible)),
-        paths=tuple(dict.fromkeys(result.path for result in eligible if result.path)),
         visible_paths=_visible(view),
+        **names_of(eligible),
     )
 
 
@@ -487,15 +443,10 @@ LEVEL = Level(STAGE, run, Micro, rest=rest, catch_up=catch_up)
 # One line for a tool result: by a small model, many at once, or put together from the result itself (MIC-4).
 
 
-CONCURRENT = 8
-"""Lines at once: a small model answers in a second, and rate limits count requests."""
-
-SHOWN_CHARS = 16_000
-"""Of a result in a request for its line: its two ends."""
-
+CONCURRENT = 8  # lines at once: a small model answers in a second, and rate limits count requests
+SHOWN_CHARS = 16_000  # of a result in a request for its line: its two ends
 CHARS_A_TOKEN = 4
 TITLE_CHARS = 100
-
 _SYSTEM = "You describe results of tools in one line each. You call no tools."
 
 _PROMPT = (
@@ -504,36 +455,25 @@ _PROMPT = (
 )
 
 
-def line_for(view: View, result: Result) -> str:
-    """A result in one line: tool, target, size, first meaningful line, exit status. No model is asked."""
-    ending = outcome(view.text(result), is_error=result.is_error)
-    return f"[Compacted: {'; '.join([_title(result), *ending])}]"
-
-
 def lines_for(
     view: View, policy: Policy, writer: Any, results: Sequence[Result]
 ) -> Flow[list[str]]:
-    """A line for each result, in their order.
+    """A line for each result: tool, target, size, first meaningful line, exit status; or what a small model wrote (`None`: none is asked).
 
-    Args:
-        view: Of the conversation.
-        policy: `micro.line_max_tokens`.
-        writer: A summarizer with a small model; `None`: no model is asked. Where it fails, refuses or calls a tool, the line is
-            put together from the result.
-        results: Whose lines.
+    Where it fails, refuses or calls a tool, the line is put together from the result.
     """
-    own = [line_for(view, result) for result in results]
-    if writer is None:
-        return own
-    limit = policy.micro.line_max_tokens
-    asked = [_request(view, policy, result) for result in results]
-    replies = yield from replies_to(asked, writer, CONCURRENT)
-    return [
-        f"[Compacted: {_title(result)}: {line_text}]"
-        if (line_text := _accepted(reply, limit))
-        else line
-        for reply, result, line in zip(replies, results, own, strict=True)
+    own = [
+        "; ".join([_title(result), *outcome(view.text(result), is_error=result.is_error)])
+        for result in results
     ]
+    if writer is not None:
+        limit = policy.micro.line_max_tokens * CHARS_A_TOKEN
+        asked = [_request(view, policy, result) for result in results]
+        replies = yield from replies_to(asked, writer, CONCURRENT)
+        for at, answer in enumerate(map(usable, replies)):
+            if answer and (written := one_line(answer.text, limit)):
+                own[at] = f"{_title(results[at])}: {written}"
+    return [f"[Compacted: {line}]" for line in own]
 
 
 def _title(result: Result) -> str:
@@ -553,8 +493,3 @@ def _request(view: View, policy: Policy, result: Result) -> SummaryRequest:
         stall_seconds=policy.summary.stall_seconds,
         source="compact",
     )
-
-
-def _accepted(reply: Any, limit_tokens: int) -> str:
-    answer = usable(reply)
-    return one_line(answer.text, limit_tokens * CHARS_A_TOKEN) if answer else ""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 from ullage._engine.digests import Role
-from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
+from ullage.levels.level import NEVER, NOW, Context, Level, PlainState, Rest, share_of
 from ullage.levels.view import View
 from ullage.policy import Policy
 from ullage.recall.text import Tool, ToolAnswer
@@ -35,39 +35,23 @@ CONTEXT_TOOL = Tool(
     schema={"type": "object", "properties": {}, "additionalProperties": False},
 )
 
-SUMMARY_TOKENS = 8_000
-"""What a summary comes to, for the estimate of what a compaction would free."""
-
+SUMMARY_TOKENS = 8_000  # what a summary comes to, for the estimate of what a compaction would free
 INSTRUCTION_CHARS = 2_000
 
 
 @dataclass(slots=True)
-class Offers:
-    """State of what is offered.
+class Offers(PlainState):
+    """State of what is offered."""
 
-    Attributes:
-        reported_percent: Highest mark reported to the model; 0: none since the window was emptier.
-        asked: Instructions of a compaction that the model has asked for; `None`: it has not.
-        granted: How many compactions it was granted.
-    """
-
+    # Highest mark reported to the model; 0: none since the window was emptier.
     reported_percent: int = 0
-    asked: str | None = None
-    granted: int = 0
+    asked: str | None = None  # instructions of a compaction that the model has asked for
+    granted: int = 0  # how many compactions it was granted
 
     def take(self) -> str | None:
         """The compaction that was asked for, once."""
         asked, self.asked = self.asked, None
         return asked
-
-    def dump(self) -> dict[str, Any]:
-        """As plain JSON."""
-        return asdict(self)
-
-    @classmethod
-    def load(cls, stored: Any) -> Self:
-        """What `dump` gave."""
-        return cls(**stored)
 
 
 def run(context: Context) -> None:
@@ -87,11 +71,11 @@ def run(context: Context) -> None:
     newest = len(view) - 1
     fresh = newest >= max(0, view.sent) and isinstance(view.sources[newest], int)
     if fresh and view.ledger.message(newest).role == Role.USER:
-        view.append_text(
-            newest,
+        text = (
             f"<system-reminder>The context window is {mark} % full. Finish what needs the older part of the conversation "
-            "first. Do not mention this reminder.</system-reminder>",
+            "first. Do not mention this reminder.</system-reminder>"
         )
+        view.append_text(newest, text)
         state.reported_percent = mark
 
 
@@ -105,15 +89,7 @@ def rest(context: Context) -> Rest:
 
 
 def ask(arguments: Any, view: View, policy: Policy, state: Offers, *, possible: bool) -> ToolAnswer:
-    """The answer to a model that asks for a compaction.
-
-    Args:
-        arguments: The call's `input`.
-        view: What it sees.
-        policy: `offer.compact_min_tokens` and `offer.compact_limit`.
-        state: Takes the request in.
-        possible: Compaction is not switched off.
-    """
+    """The answer to a model that asks for a compaction, with a call's `input`; `possible`: compaction is not switched off."""
     rules = policy.offer
     gain = int(view.ledger.tokens()) - policy.keep.max_tokens - SUMMARY_TOKENS
     if not possible:

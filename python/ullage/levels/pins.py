@@ -8,7 +8,7 @@ from typing import Any
 
 from ullage._lazy import pattern
 from ullage.exceptions import InvalidPolicy
-from ullage.facts.sections import quoted
+from ullage.facts.sections import CLOSING, PINS_HEADING, quoted
 from ullage.facts.words import blocks_of, clean, text_of
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, whole_cuts
 from ullage.levels.view import Made, StageReport, View
@@ -40,13 +40,7 @@ class Pin:
 
 
 def pin_of(name: str, content: str | Mapping[str, Any], *, by: str = "host") -> Pin:
-    """A pin of a text, or of the text of a message or block.
-
-    Args:
-        name: To unpin it by.
-        content: A string, a message or entry, or a text block.
-        by: Who pins.
-    """
+    """A pin of a string, or of the text of a message, entry or block."""
     if isinstance(content, str):
         return Pin(name, clean(content), by)
     if isinstance(content.get("text"), str):
@@ -69,15 +63,11 @@ def unpin(pins: Iterable[Pin], name: str) -> tuple[Pin, ...]:
 
 def write_pins(pins: Iterable[Pin]) -> str:
     """The pins as a summary message carries them."""
-    from ullage.facts.sections import quoted
-
     return "\n".join(f"- {pin.name}:\n{quoted(pin.text)}" for pin in pins)
 
 
 def read_pins(text: str) -> tuple[Pin, ...]:
     """The pins that a summary message carries; `()` if it has none."""
-    from ullage.facts.sections import CLOSING, PINS_HEADING
-
     _, closed, after = text.rpartition(f"\n{CLOSING}\n")
     start = after.find(f"## {PINS_HEADING}\n") if closed else -1
     if start < 0:
@@ -132,7 +122,10 @@ def run(context: Context) -> StageReport | None:
     text = "\n\n".join(texts)
     entry = {"type": "user", "isMeta": True, "message": {"role": "user", "content": text}}
     message = Made(f"{STAGE}:{context.request}", entry)
-    at = _place(view)
+    # The first position, not before what was changed, where nothing is split.
+    least = view.sent if view.changed_from is None else view.changed_from
+    cuts = whole_cuts(view.ledger)
+    at = next((cut for cut in cuts if cut > least), cuts[-1])
     parts = [*range(at), message, *range(at, len(view))]
     names = [*(pin.name for pin in lost), *(["the user's newest message"] if newest else [])]
     return view.rearranged(STAGE, f"{', '.join(names)}: not in the request any more", parts)
@@ -165,23 +158,14 @@ def _newest_words(history: Sequence[Mapping[str, Any]], view: View) -> str:
 
 
 def _says_something(item: Mapping[str, Any]) -> bool:
+    """Whether the user wrote in a message; most hold results alone, and are not read."""
     from ullage.facts import is_user_input
 
-    return not _holds_results_alone(item) and is_user_input(item)
-
-
-def _holds_results_alone(item: Mapping[str, Any]) -> bool:
     content = item.get("content")
-    if item.get("role") != "user" or type(content) is not list:
-        return False
-    return all(type(block) is dict and block.get("type") == "tool_result" for block in content)
-
-
-def _place(view: View) -> int:
-    """The first position, not before what was changed, where nothing is split."""
-    least = view.sent if view.changed_from is None else view.changed_from
-    cuts = whole_cuts(view.ledger)
-    return next((at for at in cuts if at > least), cuts[-1])
+    if item.get("role") == "user" and type(content) is list:
+        if all(type(block) is dict and block.get("type") == "tool_result" for block in content):
+            return False
+    return is_user_input(item)
 
 
 def _texts(messages: Iterable[Any]) -> Iterator[str]:

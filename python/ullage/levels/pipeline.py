@@ -76,13 +76,10 @@ def fresh_states(levels: tuple[Level, ...] = ORDER) -> dict[str, LevelState]:
 def run(
     levels: tuple[Level, ...], context: Context, note: Note, *, at_rest: bool = False
 ) -> Flow[None]:
-    """Run the levels for a request.
+    """Run the levels, in order, for a request.
 
-    Args:
-        levels: In order.
-        at_rest: All marks hold: until a level has changed something, only those are asked that state none.
-        context: What they are given; takes the reports of those that acted.
-        note: Takes each report into account as soon as its level has acted, and gives it back complete.
+    `at_rest`: all marks hold: until a level has changed something, only those are asked that state none. `note` takes each report
+    into account as soon as its level has acted, and gives it back complete for `context.reports`.
     """
     edits = context.view.edits
     for level in levels:
@@ -96,11 +93,8 @@ def run(
 
 def resting(levels: tuple[Level, ...], context: Context) -> Rest:
     """Until when no level that states marks has anything to do."""
-    rest_of_all = NEVER
-    for level in levels:
-        if level.rest is not None:
-            rest_of_all = rest_of_all.both(level.rest(context))
-    return rest_of_all
+    marks = [level.rest(context) for level in levels if level.rest is not None]
+    return NEVER.both(*(mark for mark in marks if mark is not NEVER))
 
 
 def take(outcome: Outcome, context: Context, note: Note) -> Flow[None]:
@@ -115,7 +109,6 @@ def take(outcome: Outcome, context: Context, note: Note) -> Flow[None]:
 
 def resorts(levels: tuple[Level, ...]) -> Iterator[tuple[str, list[Act]]]:
     """The last resorts after a refusal, in order, by name: what the levels do that each is made of."""
-    named = ((level.resort or level.name, level.drain) for level in levels)
-    able = ((name, drain) for name, drain in named if drain is not None)
+    able = [(level.resort or level.name, level.drain) for level in levels if level.drain]
     for name, group in groupby(able, key=itemgetter(0)):
         yield name, [drain for _, drain in group]

@@ -8,42 +8,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from ullage.counting.models import Model
 from ullage.facts.calls import matches
 from ullage.facts.words import blocks_of
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest
-from ullage.levels.view import StageReport, View
-from ullage.policy import MicrocompactPolicy, Policy
+from ullage.levels.view import StageReport, View, names_of
+from ullage.policy import Policy
 from ullage.providers.registry import AnyProvider, provider_of
 
 if TYPE_CHECKING:
     from ullage.levels.context_management import ContextManagement, Edit
 
 STAGE = "provider_clearing"
-
+# Tools that give back what left: clearing their answers would only have them called again.
 NEVER_CLEARED = ("memory", "recall", "Snip")
-"""Tools that give back what left: clearing their answers would only have them called again."""
 
 
 @dataclass(slots=True)
 class ProviderClearing:
-    """What the provider clears by itself.
+    """What the provider clears by itself."""
 
-    Attributes:
-        exclude_tools: Tools that the newest request asked it to leave alone.
-        cleared: Ids of the tool uses that it left out of what the newest answer was given for, oldest first.
-        tokens: How many input tokens that were, by its own count.
-        thinking_turns: Turns whose thinking it left out.
-        reported: How many of `cleared` a report has named.
-    """
-
-    exclude_tools: tuple[str, ...] = ()
+    exclude_tools: tuple[str, ...] = ()  # that the newest request asked it to leave alone
+    # Ids of the tool uses that it left out of what the newest answer was given for, oldest first.
     cleared: list[str] = field(default_factory=list)
-    tokens: int = 0
-    thinking_turns: int = 0
-    reported: int = 0
+    tokens: int = 0  # how many input tokens that were, by its own count
+    thinking_turns: int = 0  # turns whose thinking it left out
+    reported: int = 0  # how many of `cleared` a report has named
 
     def dump(self) -> dict[str, Any]:
         """As plain JSON."""
@@ -57,6 +50,8 @@ class ProviderClearing:
 
 def run(context: Context) -> StageReport | None:
     """Ask for what the policy wants, and report what the newest answer showed to be cleared; `None`: nothing new."""
+    if rest(context) is NEVER:
+        return None
     state, extras = context.state(ProviderClearing), context.extras
     params, betas = _parameters(context, state)
     # What the host itself gave as `context_management` goes before what the policy makes.
@@ -81,12 +76,7 @@ def understands(provider: AnyProvider, model: Model | None) -> bool:
 
 
 def management(policy: Policy, tools: Iterable[str]) -> ContextManagement | None:
-    """What the policy asks of Anthropic's API; `None`: nothing.
-
-    Args:
-        policy: `micro.by_provider` and what follows it.
-        tools: Names that the host offers: those of `micro.exclude_tools`, or not of `micro.tools`, are excluded.
-    """
+    """What the policy asks of Anthropic's API; `None`: nothing. Of the tools that the host offers, those not to be cleared are excluded."""
     micro = policy.micro
     if not micro.by_provider and not micro.provider_compact_tokens:
         return None
@@ -99,6 +89,14 @@ def management(policy: Policy, tools: Iterable[str]) -> ContextManagement | None
 
     edits: list[Edit] = []
     if micro.by_provider:
+        never = (*NEVER_CLEARED, *micro.exclude_tools)
+        excluded = tuple(
+            sorted(
+                name
+                for name in set(tools)
+                if matches(name, never) or not matches(name, micro.tools)
+            )
+        )
         if micro.provider_thinking != "default":
             turns = None if micro.provider_thinking == "all" else micro.provider_thinking_turns
             edits.append(ClearThinking(keep_turns=turns))
@@ -107,24 +105,13 @@ def management(policy: Policy, tools: Iterable[str]) -> ContextManagement | None
                 trigger=micro.provider_trigger_tokens,
                 keep=micro.keep_recent,
                 at_least=micro.provider_clear_tokens,
-                exclude_tools=_excluded(micro, tools),
+                exclude_tools=excluded,
                 inputs=micro.provider_clear_inputs,
             )
         )
     if micro.provider_compact_tokens:
         edits.append(Compact(trigger=micro.provider_compact_tokens))
     return ContextManagement(tuple(edits)) if edits else None
-
-
-def _excluded(micro: MicrocompactPolicy, tools: Iterable[str]) -> tuple[str, ...]:
-    return tuple(
-        sorted(
-            name
-            for name in set(tools)
-            if matches(name, (*NEVER_CLEARED, *micro.exclude_tools))
-            or not matches(name, micro.tools)
-        )
-    )
 
 
 def _parameters(
@@ -180,31 +167,24 @@ def observe(context: Context, response: Mapping[str, Any]) -> None:
     state.tokens = sum(_count(edit, "cleared_input_tokens") for edit in applied)
     state.thinking_turns = sum(_count(edit, "cleared_thinking_turns") for edit in applied)
     uses = sum(
-        _count(edit, "cleared_tool_uses") for edit in applied if _type(edit) == CLEAR_TOOL_USES
+        _count(edit, "cleared_tool_uses")
+        for edit in applied
+        if isinstance(edit, Mapping) and edit.get("type") == CLEAR_TOOL_USES
     )
-    state.cleared = _oldest(view, state, uses)
+    calls = (
+        str(block.get("id"))
+        for item in view.originals
+        for block in blocks_of(item)
+        if block.get("type") == "tool_use" and block.get("name") not in state.exclude_tools
+    )
+    state.cleared = list(islice(calls, uses))
     state.reported = min(state.reported, len(state.cleared))
     view.cleared_elsewhere = set(state.cleared)
-
-
-def _type(edit: Any) -> Any:
-    return edit.get("type") if isinstance(edit, Mapping) else None
 
 
 def _count(edit: Any, name: str) -> int:
     value = edit.get(name) if isinstance(edit, Mapping) else None
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
-def _oldest(view: View, state: ProviderClearing, count: int) -> list[str]:
-    oldest: list[str] = []
-    for item in view.originals:
-        for block in blocks_of(item):
-            if len(oldest) >= count:
-                return oldest
-            if block.get("type") == "tool_use" and block.get("name") not in state.exclude_tools:
-                oldest.append(str(block.get("id")))
-    return oldest
 
 
 def _report(view: View, state: ProviderClearing) -> StageReport | None:
@@ -221,9 +201,7 @@ def _report(view: View, state: ProviderClearing) -> StageReport | None:
         why=f"the provider left out {len(new)} tool uses; {state.tokens:,} tokens by its count",
         tokens_before=tokens,
         tokens_after=max(0, tokens - sum(result.tokens for result in results)),
-        tool_use_ids=tuple(result.id for result in results),
-        tools=tuple(dict.fromkeys(result.tool for result in results)),
-        paths=tuple(dict.fromkeys(result.path for result in results if result.path)),
+        **names_of(results),
     )
 
 

@@ -12,9 +12,7 @@ from ullage.policy import Policy
 # Cuts texts at natural places: at line ends, never inside a character.
 
 
-_NEAR = 200
-"""Characters: how far a cut may move to find a line end."""
-
+_NEAR = 200  # characters: how far a cut may move to find a line end
 _JOINERS = "\u200d\ufe0f\ufe0e"
 
 
@@ -66,13 +64,9 @@ def within(text: str, max_chars: int) -> str:
 
 
 def cut_middle(text: str, head_chars: int, tail_chars: int, handle: str = "") -> str:
-    """At most so many characters from the two ends of a text, and between them how many were taken out.
+    """At most so many characters from the two ends of a longer text, and between them how many were taken out.
 
-    Args:
-        text: Longer than both together.
-        head_chars: Kept from its start.
-        tail_chars: Kept from its end.
-        handle: What brings the whole text back; empty: nothing is said of it.
+    `handle`: what brings the whole text back; empty: nothing is said of it.
     """
     first, last = head(text, head_chars), tail(text, tail_chars)
     removed_chars = len(text) - len(first) - len(last)
@@ -108,21 +102,16 @@ def run(context: Context) -> StageReport | None:
     if pressed:
         view.looked[STAGE] = chosen[0][0].message if waiting else stop
     chosen = chosen[waiting:]
-    return (
-        view.report(STAGE, f"results over {snip.max_chars:,} characters", chosen)
-        if chosen
-        else None
-    )
+    why = f"results over {snip.max_chars:,} characters"
+    return view.report(STAGE, why, chosen) if chosen else None
 
 
 def _waiting(context: Context, chosen: Sequence[tuple[Result, Decision]]) -> int:
     """How many of the first ones wait until they pay for the cache that they break: the later a change, the less it breaks."""
     from ullage.levels.cost import pays_soon
 
-    freed = 0
-    worth = len(chosen)
-    for at in range(len(chosen) - 1, -1, -1):
-        result, decision = chosen[at]
+    freed, worth = 0, len(chosen)
+    for at, (result, decision) in reversed([*enumerate(chosen)]):
         freed += result.tokens - result.tokens * len(decision.text) // result.chars
         if pays_soon(context, result.message, freed):
             worth = at
@@ -148,18 +137,10 @@ def rest(context: Context) -> Rest:
 
 
 def shortened(text: str, policy: Policy, handle: str) -> str:
-    """The first and last characters of a text, by shares of `snip.max_chars`; at most so long, however long the text is.
-
-    Args:
-        text: Of a result.
-        policy: Its group `snip`.
-        handle: What brings the whole text back.
-    """
+    """The first and last characters of a text, by shares of `snip.max_chars`; at most so long, however long the text is."""
     snip = policy.snip
-    first, last = (
-        snip.max_chars * share // 100 for share in (snip.head_percent, snip.tail_percent)
-    )
-    return cut_middle(text, first, last, handle)
+    first = snip.max_chars * snip.head_percent // 100
+    return cut_middle(text, first, snip.max_chars * snip.tail_percent // 100, handle)
 
 
 def _snip(view: View, result: Result, policy: Policy) -> Decision | None:

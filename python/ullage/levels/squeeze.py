@@ -13,12 +13,9 @@ from ullage.levels.snip import snipped
 from ullage.levels.view import Decision, Result, StageReport, View
 
 STAGE = "squeeze"
-
-RECORD_TOKENS = 500
-"""Room for a record in few words."""
-
+RECORD_TOKENS = 500  # room for a record in few words
+# Tokens that each result keeps; the first cap with which the newest part fits is taken.
 CAPS = (8_000, 4_000, 2_000, 1_000, 500, 250, 100, 30)
-"""Tokens that each result keeps; the first cap with which the newest part fits is taken."""
 
 
 def run(context: Context) -> StageReport | None:

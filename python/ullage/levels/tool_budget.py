@@ -29,7 +29,11 @@ def run(context: Context) -> Flow[StageReport | None] | None:
     """Offload what is too large, and say of empty results that they are; `None` if there is no new result."""
     view = context.view
     # Results of messages that were sent before are decided.
-    new = [result for result in view.results(view.sent) if _open(view, result)]
+    new = [
+        result
+        for result in view.results(view.sent)
+        if result.id not in view.whole and result.id not in view.decisions and not result.replaced
+    ]
     return _decided(context, new) if new else None
 
 
@@ -62,10 +66,6 @@ def _decided(context: Context, new: list[Result]) -> Flow[StageReport | None]:
     return view.report(STAGE, "; ".join(why), chosen, failures=tuple(failures))
 
 
-def _open(view: View, result: Result) -> bool:
-    return result.id not in view.whole and result.id not in view.decisions and not result.replaced
-
-
 def _is_empty(result: Result) -> bool:
     return result.chars == 0 and not result.has_media
 
@@ -75,17 +75,15 @@ def _too_large(view: View, new: list[Result], policy: Policy) -> Iterator[Result
     able = [
         result
         for result in new
-        if not matches(result.tool, limits.unlimited_tools)
+        if result.chars
         and not result.has_media
-        and not _is_empty(result)
+        and not matches(result.tool, limits.unlimited_tools)
     ]
+    able.sort(key=lambda result: (-result.chars, result.message))
     for group in _groups(view, new):
         size = sum(result.chars for result in group)
         members = {result.id for result in group}
-        for result in sorted(
-            (candidate for candidate in able if candidate.id in members),
-            key=lambda candidate: (-candidate.chars, candidate.message),
-        ):
+        for result in (one for one in able if one.id in members):
             if result.chars > limits.max_result_chars or size > limits.max_message_chars:
                 size -= max(0, result.chars - limits.preview_bytes)
                 yield result
@@ -114,12 +112,11 @@ def _reference(
         failures.append(f"{result.id}: {exc}; snipped in place instead")
         return Decision(result.id, STAGE, shortened(text, policy, result.id))
     preview = head(text, policy.tool_budget.preview_bytes)
-    return Decision(
-        result.id,
-        STAGE,
+    reference = (
         f"<persisted-output>\nThe output was too large to stay here ({len(text):,} characters). It lies in: {place}\n\n"
-        f"It begins:\n{preview.rstrip()}\n...\n</persisted-output>",
+        f"It begins:\n{preview.rstrip()}\n...\n</persisted-output>"
     )
+    return Decision(result.id, STAGE, reference)
 
 
 LEVEL = Level(STAGE, run, rest=rest)

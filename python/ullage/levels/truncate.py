@@ -10,9 +10,8 @@ from ullage.levels.level import Context, Level, newest_input, whole_cuts
 from ullage.levels.view import Made, StageReport, item_tokens, standing_tokens
 
 STAGE = "truncate"
-
+# Percent of a refused request that may be left, whatever the error said.
 DRAIN_PERCENT = 80
-"""Percent of a refused request that may be left, whatever the error said."""
 
 
 def run(context: Context) -> StageReport | None:
@@ -23,8 +22,7 @@ def run(context: Context) -> StageReport | None:
     Raises:
         ContextTooLarge: What must stay does not fit; names the floor.
     """
-    folded_now = any(report.stage == fold.STAGE for report in context.reports)
-    if folded_now or not context.over_goal():
+    if not context.over_goal() or any(report.stage == fold.STAGE for report in context.reports):
         return None
     return _shortened(context, context.limit_tokens())
 
@@ -63,14 +61,13 @@ def truncated(context: Context, limit_tokens: int) -> StageReport | None:
     # Words that came with a result keep its call.
     newest = max((at for at in whole_cuts(ledger) if at <= newest), default=0)
     starts = [start for start in ledger.rounds() if 0 < start <= newest] + [newest]
-    kept_tokens = [ledger.tokens(start) + item_tokens(view, 0, start) for start in starts]
+    sizes = [(start, ledger.tokens(start) + item_tokens(view, 0, start)) for start in starts]
     host = standing_tokens(view, range(newest))
-    fits = (at for at, size in zip(starts, kept_tokens, strict=True) if size + host <= room)
-    cut = next(fits, None)
+    cut = next((at for at, size in sizes if size + host <= room), None)
     lost = host > 0 and not cut
     if lost:  # rather without them than not at all
-        cut = next((at for at, size in zip(starts, kept_tokens, strict=True) if size <= room), None)
-    if cut is None or cut == 0:
+        cut = next((at for at, size in sizes if size <= room), None)
+    if not cut:
         parts = {
             "system and tools": overhead_tokens,
             "newest input and what follows": ledger.tokens(newest),

@@ -59,19 +59,15 @@ _REASON_CHARS = 300
 
 @dataclass(slots=True)
 class TurnSnip:
-    """What this level remembers of a conversation.
+    """What this level remembers of a conversation."""
 
-    Attributes:
-        ids: By position in the history: the id that a user input is sent with.
-        asked: Turns that the model asked to remove, by id, with its reason; done at the next request.
-        removed: Removed turns: their first and last position in the history.
-        base_tokens: Size of the context at the last snip or reminder; -1: not measured yet.
-    """
-
+    # By position in the history: the id that a user input is sent with.
     ids: dict[int, str] = field(default_factory=dict)
+    # Turns that the model asked to remove, by id, with its reason; done at the next request.
     asked: dict[str, str] = field(default_factory=dict)
+    # Removed turns: their first and last position in the history.
     removed: dict[str, NamedSpan] = field(default_factory=dict)
-    base_tokens: int = -1
+    base_tokens: int = -1  # size of the context at the last snip or reminder; -1: not measured yet
 
     def dump(self) -> dict[str, Any]:
         """As plain JSON."""
@@ -171,13 +167,7 @@ def _append_ids(view: View, state: TurnSnip) -> None:
 
 
 def answer(arguments: Any, view: View, state: TurnSnip) -> ToolAnswer:
-    """The answer to a call of the Snip tool; what it removes is left out from the next request on.
-
-    Args:
-        arguments: The call's `input`.
-        view: As the model saw it, or later.
-        state: Takes in what was asked for.
-    """
+    """The answer to a call of the Snip tool with this `input`; what it removes is left out from the next request on."""
     body = arguments if isinstance(arguments, Mapping) else {}
     asked = body.get("ids")
     asked = [asked] if isinstance(asked, str) else asked
@@ -199,9 +189,7 @@ def _bare(name: Any) -> str:
 
 def _words(names: Sequence[str], good: Sequence[str], current: str) -> str:
     unknown = [name for name in names if name not in good and name != current]
-    words = []
-    if good:
-        words.append(f"Removed from the next request on: {', '.join(good)}.")
+    words = [f"Removed from the next request on: {', '.join(good)}."] if good else []
     if current in names:
         words.append(f"The current turn ({current}) cannot be removed.")
     if unknown:
@@ -235,7 +223,10 @@ def _remove(view: View, state: TurnSnip) -> StageReport | None:
     ]
     uuids = [uuid for at in sorted(removed) if (uuid := view.uuid_at(at))]
     for name, (start, stop) in chosen.items():
-        state.removed[name] = _span(view, start, stop)
+        positions = [source for source in view.sources[start:stop] if isinstance(source, int)]
+        words = text_of(view.originals[start])[: 4 * _TITLE_CHARS].split()
+        title = " ".join(words)[:_TITLE_CHARS]
+        state.removed[name] = NamedSpan(positions[0], positions[-1], title)
     why = "; ".join(filter(None, dict.fromkeys(reasons[name] for name in chosen)))[:_REASON_CHARS]
     report = view.rearranged(
         STAGE,
@@ -248,12 +239,6 @@ def _remove(view: View, state: TurnSnip) -> StageReport | None:
     from ullage.transcript import records
 
     return replace(report, records=(records.snip(uuids, reason=why, freed_tokens=report.freed),))
-
-
-def _span(view: View, start: int, stop: int) -> NamedSpan:
-    positions = [source for source in view.sources[start:stop] if isinstance(source, int)]
-    title = " ".join(text_of(view.originals[start])[: 4 * _TITLE_CHARS].split())[:_TITLE_CHARS]
-    return NamedSpan(positions[0], positions[-1], title)
 
 
 # ---- reminding -------------------------------------------------------------------------------

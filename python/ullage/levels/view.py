@@ -6,14 +6,14 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ullage._engine import core
 from ullage._engine.digests import BlockFlag, BlockKind, MessageFlag, Role
 from ullage.counting.calibration import Weights
 from ullage.facts.sections import alone, has_items, holds, newest_item, without
 from ullage.facts.words import standing_left
-from ullage.messages import THINKING, Item, as_blocks, as_sent, message_of, role_of
+from ullage.messages import Item, as_blocks, as_sent, is_thinking, message_of, role_of, same_items
 
 if TYPE_CHECKING:
     from ullage.levels.cost import Cost
@@ -120,19 +120,32 @@ def decided_records(
     A first decision about a result is one of `content-replacement`, which no later such line changes; what takes the
     place of an earlier one, and what was cleared, is a clearing.
     """
-    cleared = {decision.tool_use_id: decision.text for decision in decided
-               if stage == "microcompact" or decision.tool_use_id in earlier}  # fmt: skip
-    first = {
-        decision.tool_use_id: decision.text
-        for decision in decided
-        if decision.tool_use_id not in cleared
-    }
     from ullage.transcript import records
 
+    first, cleared = dict[str, str](), dict[str, str]()
+    for name, _, text in decided:
+        (cleared if stage == "microcompact" or name in earlier else first)[name] = text
     lines = [records.content_replacement(first)] if first else []
     if cleared:
         lines.append(records.microcompact(list(cleared), texts=cleared))
     return tuple(lines)
+
+
+class ResultNames(TypedDict):
+    """What a report says of the results that a level replaced."""
+
+    tool_use_ids: tuple[str, ...]
+    tools: tuple[str, ...]
+    paths: tuple[str, ...]
+
+
+def names_of(results: Collection[Result]) -> ResultNames:
+    """Ids of the results, their tools and their files, each once."""
+    return {
+        "tool_use_ids": tuple([result.id for result in results]),
+        "tools": tuple(dict.fromkeys([result.tool for result in results])),
+        "paths": tuple(dict.fromkeys([result.path for result in results if result.path])),
+    }
 
 
 def unrecorded(count: int) -> str:
@@ -154,67 +167,10 @@ def spans(positions: Iterable[int]) -> tuple[Span, ...]:
     return tuple(listed)
 
 
-# A message as it is shown: what was decided of its results, calls and thinking laid over it.
-
-
-def laid_over(
-    item: Item,
-    *,
-    decisions: Mapping[str, Decision],
-    texts: Sequence[str],
-    emptied: Collection[str],
-    thinking: bool,
-) -> Item:
-    """The message or entry as it is shown; the same object where nothing concerns it.
-
-    Args:
-        item: As it was added.
-        decisions: What stands in place of results, by tool use id.
-        texts: Texts to add after it.
-        emptied: Tool uses whose input is shown empty.
-        thinking: Whether its thinking is shown.
-    """
-    if thinking and not (decisions or texts or emptied):
-        return item
-    message = message_of(item)
-    content = None if message is None else message.get("content")
-    blocks: Any = content
-    if isinstance(content, list):
-        blocks = [_block(block, decisions, emptied) for block in content]
-        if all(new is old for new, old in zip(blocks, content, strict=True)):
-            blocks = content
-        if not thinking:
-            blocks = _without_thinking(blocks)
-    for text in texts:
-        blocks = _with_text(blocks, text)
-    if blocks is content or message is None:
-        return item
-    changed = {**message, "content": blocks}
-    return changed if message is item else {**item, "message": changed}
-
-
-def _block(block: Any, decisions: Mapping[str, Decision], emptied: Collection[str]) -> Any:
-    kind = block.get("type") if isinstance(block, Mapping) else None
-    if kind == "tool_use" and str(block.get("id")) in emptied and block.get("input"):
-        return {**block, "input": {}}
-    if kind != "tool_result":
-        return block
-    decision = decisions.get(str(block.get("tool_use_id")))
-    return block if decision is None else {**block, "content": decision.text}
-
-
 def _without_thinking(blocks: list[Any]) -> list[Any]:
     """The same list where there is none, or nothing else."""
-    others = [
-        block
-        for block in blocks
-        if not (isinstance(block, Mapping) and block.get("type") in THINKING)
-    ]
+    others = [block for block in blocks if not is_thinking(block)]
     return others if others and len(others) < len(blocks) else blocks
-
-
-def _with_text(content: Any, text: str) -> list[Any]:
-    return [*as_blocks(content), {"type": "text", "text": text}]
 
 
 # Tool results of a view with the calls that they answer, each read once.
@@ -230,9 +186,8 @@ _HAS_MEDIA, _HAS_USAGE = int(MessageFlag.HAS_MEDIA), int(MessageFlag.HAS_USAGE)
 _IS_ERROR = int(BlockFlag.IS_ERROR)
 NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
 _SHORTENED = int(BlockFlag.CLEARED | BlockFlag.OFFLOADED)
-
+# Characters: a longer text that begins like one of our markers is output, not a marker.
 LONGEST_MARKER = 4_000
-"""Characters: a longer text that begins like one of our markers is output, not a marker."""
 
 
 def is_marker(block: Any) -> bool:
@@ -262,37 +217,23 @@ def _images_of(block: Any) -> int:
 
 
 class Result(NamedTuple):
-    """A tool result in the view, with the call that it answers.
-
-    Attributes:
-        message: Index of its message; `block` of its block.
-        tool: Name of the tool; empty if its call is not in the context.
-        given: The call's input.
-        chars: Length of its text as it stands in the view.
-        tokens: Calibrated estimate of it.
-        replaced: Something stands in its place already.
-        path: The file that the call names, or an empty string.
-    """
+    """A tool result in the view, with the call that it answers."""
 
     id: str
-    message: int
-    block: int
-    tool: str
-    given: Mapping[str, Any]
-    chars: int
-    tokens: int
+    message: int  # index of its message
+    block: int  # and of its block
+    tool: str  # name of the tool; empty if its call is not in the context
+    given: Mapping[str, Any]  # the call's input
+    chars: int  # length of its text as it stands in the view
+    tokens: int  # calibrated estimate of it
     is_error: bool
     has_media: bool
-    replaced: bool
-    path: str
+    replaced: bool  # something stands in its place already
+    path: str  # the file that the call names, or empty
 
 
 class Results:
-    """The results of a view, oldest first; what was read stays until the view changes there.
-
-    Attributes:
-        found: Those read so far; `read_all` reads the rest.
-    """
+    """The results of a view, oldest first; what was read stays until the view changes there."""
 
     def __init__(self) -> None:
         self.listed: list[Result] = []
@@ -325,14 +266,7 @@ class Results:
     def read(
         self, ledger: Any, originals: Sequence[Item], replaced: Mapping[str, Any], start: int = 0
     ) -> Iterator[Result]:
-        """Results from message `start` on.
-
-        Args:
-            ledger: Of the view.
-            originals: Its messages as they were added.
-            replaced: Results in whose place something stands, by tool use id.
-            start: A position in the view.
-        """
+        """Results from message `start` on, of a view's ledger and originals; `replaced`: those in whose place something stands."""
         for name, at, block, call, tool, chars, tokens, flags in ledger.results(self._upto):
             arguments = _NOTHING if call is None else _input_of(originals[call[0]], call[1])
             error, media = bool(flags & _IS_ERROR), bool(flags & NESTED_MEDIA)
@@ -369,10 +303,9 @@ def _input_of(item: Item, number: int) -> Mapping[str, Any]:
 
 
 _SYSTEM = bytes((Role.SYSTEM,))
-
 _ITEM = "item:"
+# How the key of a message begins that holds standing texts of the host and nothing else.
 HOST = "host:"
-"""How the key of a message begins that holds standing texts of the host and nothing else."""
 
 
 def with_standing(
@@ -380,14 +313,9 @@ def with_standing(
 ) -> Sequence[int | Made]:
     """A new order of a view's messages, in which no text is lost that a host put there to stand, nor an older version of it kept.
 
-    Args:
-        messages: Of the view as it is.
-        sources: Of the same.
-        parts: Of the view as it shall be: positions in `messages`, rising, and what a level made.
-
-    Returns:
-        The parts, the very same where nothing has to be put back. The texts stand before what was made; those of the system's
-        role after the user messages that follow, where providers take them (A12).
+    `messages` and `sources` are of the view as it is, `parts` of the view as it shall be: positions, rising, and what a level made. The
+    very same parts where nothing has to be put back. The texts stand before what was made; those of the system's role after the user
+    messages that follow, where providers take them (A12).
     """
     removed = set(range(len(messages))).difference(part for part in parts if isinstance(part, int))
     new_messages = [part.message for part in parts if isinstance(part, Made)]
@@ -430,16 +358,9 @@ def with_item(
     parts: Sequence[int | Made],
     ledger: core.Ledger,
 ) -> Sequence[int | Made]:
-    """A new order of a view's messages, in which the newest item is not lost and stands before all that is made.
+    """A new order of a view's messages, in which the provider's newest item is not lost and stands before all that is made.
 
-    Args:
-        messages: Of the view as it is.
-        sources: Of the same.
-        parts: Of the view as it shall be: positions in `messages`, rising, and what a level made.
-        ledger: Of the view as it is.
-
-    Returns:
-        The parts, the very same where the item is in its place.
+    The arguments are those of `with_standing`, and the ledger of the view as it is; the very same parts where the item is in its place.
     """
     newest = newest_item(messages, ledger)
     if newest is None:
@@ -452,7 +373,9 @@ def with_item(
         return parts
     # Older items after it would count as newer ones.
     others = [other for part in parts for other in _without_items(messages, sources, part)]
-    head = _system_messages(messages, others)
+    shown = (messages[part] if isinstance(part, int) else part.message for part in others)
+    roles = (message.get("role") for message in shown)
+    head = next((at for at, role in enumerate(roles) if role != "system"), len(others))
     front = Made(f"{_ITEM}{sources[newest.at]}", alone(newest.block))
     return [*others[:head], front, *others[head:]]
 
@@ -466,14 +389,6 @@ def _without_items(
     remaining = without(message)
     key = f"rest:{sources[part]}" if isinstance(part, int) else part.key
     return [] if remaining is None else [Made(key, dict(remaining))]
-
-
-def _system_messages(messages: Sequence[Item], parts: Sequence[int | Made]) -> int:
-    messages_of_parts = (
-        messages[part] if isinstance(part, int) else part.message for part in parts
-    )
-    roles = (message.get("role") for message in messages_of_parts)
-    return next((at for at, role in enumerate(roles) if role != "system"), len(parts))
 
 
 def item_tokens(view: Any, start: int, stop: int) -> int:
@@ -493,11 +408,10 @@ def opens_with(view: Any) -> int:
     return head
 
 
+# Changed messages from which the ledger takes the list in at once: each single replacement costs the rest of its sums.
 MANY = 8
-"""Changed messages from which the ledger takes the list in at once: each single replacement costs the rest of its sums."""
-
+# Tokens left out by the provider, for a look at the newest figure whatever it says: the view judges it by what it covered then.
 ANY = 1 << 40
-"""Tokens left out by the provider, for a look at the newest figure whatever it says: the view judges it by what it covered then."""
 
 
 class View:
@@ -508,53 +422,38 @@ class View:
 
     Lists are replaced, never changed, once `snapshot` has handed them out: a request stays what it was.
 
-    Attributes:
-        originals: As they were added, or made.
-        shown: With decisions and additions applied; what the ledger holds.
-        messages: As they are sent: bare, without what only responses or logs hold.
-        sources: For each the position in the history, or the key of what a level made.
-        decisions: By tool use id: what stands in place of a result, for ever.
-        added_texts: By position in the history: texts after a user input, only in the request's copy.
-        whole: Results that the budget has sent whole, in the order in which it did.
-        emptied: Tool uses whose input is shown empty.
-        unthought: Positions in the history of messages that are shown without their thinking.
-        cleared_elsewhere: Tool uses that the provider leaves out itself.
-        sent: Messages before this index were part of a request.
-        changed_from: Lowest index of what was sent and is not as it was; `None`: nothing changed.
-        rewrites: How often anything was changed that had been sent.
-        reader: Tool results, read once.
-        looked: By level: messages before this index it has looked at, and need not again until they change.
-        uuids: By position in the history: the name that a log knows a message by, where the message itself has none.
-        times: By position in the history: when a message came in, in milliseconds since the epoch, where it does not say so.
-        stable: Messages before this index stand where they stood when it was last set (by whoever keeps its state).
-        plain: Positions in the history of answers that go to Anthropic as they are, whatever is laid over them.
-        edits: How often a decision was made, a text added, an input or thinking left out.
-
     Args:
         weights: For the calibrated estimate; `None`: characters / 4.
     """
 
     def __init__(self, weights: Weights | None = None) -> None:
         self.weights = weights
-        self.originals: list[Item] = []
-        self.shown: list[Item] = []
-        self.messages: list[Item] = []
+        self.originals: list[Item] = []  # as they were added, or made
+        self.shown: list[Item] = []  # with decisions and additions applied; what the ledger holds
+        self.messages: list[Item] = []  # as sent: bare, without what only responses or logs hold
+        # For each the position in the history, or the key of what a level made.
         self.sources: list[int | str] = []
         self.ledger: Any = core.Ledger(weights)
-        self.decisions: dict[str, Decision] = {}
+        self.decisions: dict[str, Decision] = {}  # by tool use id, for ever
+        # By position in the history: texts after a user input, only in the request's copy.
         self.added_texts: dict[int, list[str]] = {}
-        self.whole: dict[str, None] = {}
-        self.emptied: set[str] = set()
-        self.unthought: set[int] = set()
-        self.cleared_elsewhere: set[str] = set()
-        self.sent = 0
+        self.whole: dict[str, None] = {}  # results that the budget has sent whole, in that order
+        self.emptied: set[str] = set()  # tool uses whose input is shown empty
+        self.unthought: set[int] = set()  # positions in the history that show no thinking
+        self.cleared_elsewhere: set[str] = set()  # tool uses that the provider leaves out itself
+        self.sent = 0  # messages before this index were part of a request
+        # Lowest index of what was sent and is not as it was; `None`: nothing changed.
         self.changed_from: int | None = None
-        self.rewrites = 0
+        self.rewrites = 0  # how often anything was changed that had been sent
         self.reader = Results()
+        # By level: messages before this index it has looked at, and need not again until they change.
         self.looked: dict[str, int] = {}
         self.bases: dict[int | str, int] = {}  # estimate of what a usage figure covered, by source
+        # By position in the history, where a message does not say so: the name that a log knows it by, and when it came,
+        # in milliseconds since the epoch.
         self.uuids: dict[int, str] = {}
         self.times: dict[int, int] = {}
+        # Positions in the history of answers that go to Anthropic as they are, whatever is laid over them.
         self.plain: set[int] = set()
         # How far the history was searched for the user's newest words, and their place; -1: there are none.
         self.heard = (0, -1)
@@ -562,7 +461,8 @@ class View:
         # there when one came otherwise, or something changed.
         self.fresh: list[str] = []
         self.fresh_longest = self.fresh_chars = self.closely = 0
-        self.stable = self.edits = 0
+        self.stable = 0  # messages before this index stand where they stood when whoever keeps the state set it
+        self.edits = 0  # how often a decision was made, a text added, an input or thinking left out
         self._counted_upto = self._images = 0
         self._lent = False
 
@@ -572,11 +472,7 @@ class View:
     # ---- changes -----------------------------------------------------------------------------
 
     def add(self, item: Item, source: int | None = None) -> bool:
-        """Append a message.
-
-        Args:
-            item: A message, or an entry.
-            source: Its position in the history; `None`: as many as there are messages.
+        """Append a message or entry, by its position in the history (`None`: as many as there are messages).
 
         Returns:
             False for an entry of which a model is shown nothing.
@@ -627,13 +523,8 @@ class View:
     ) -> None:
         """As `add`, of a bare message over which nothing is laid: the next of the history, which the ledger holds already.
 
-        Args:
-            message: As it was added.
-            sent: The form in which it is sent.
-            place: In the history.
-            results: Ids of its results, which are neither empty nor stand for others.
-            longest: At least the characters of the longest of them.
-            chars: The same of all.
+        `results`: ids of its results, which are neither empty nor stand for others; `longest`: at least the characters of the longest of
+        them, `chars`: of all.
         """
         if results:
             self.fresh += results
@@ -742,11 +633,8 @@ class View:
         Returns:
             The first changed message that was sent before (`None`: none), and which parts of the history left.
         """
-        return self._rearrange(self._carried(parts))
-
-    def _carried(self, parts: Sequence[int | Made]) -> Sequence[int | Made]:
         parts = with_item(self.messages, self.sources, parts, self.ledger)
-        return with_standing(self.messages, self.sources, parts)
+        return self._rearrange(with_standing(self.messages, self.sources, parts))
 
     def _rearrange(self, parts: Sequence[int | Made]) -> tuple[int | None, tuple[Span, ...]]:
         staying = {part for part in parts if isinstance(part, int)}
@@ -757,17 +645,22 @@ class View:
             default=0,
         )
         self._settle(part.message for part in parts if not isinstance(part, int))
-        originals = [self._part(self.originals, part) for part in parts]
-        shown = [self._part(self.shown, part) for part in parts]
-        messages = [
-            self.messages[part] if isinstance(part, int) else as_sent(part.message) or {}
-            for part in parts
-        ]
-        sources = [self.sources[part] if isinstance(part, int) else part.key for part in parts]
+        originals, shown, messages = list[Item](), list[Item](), list[Item]()
+        sources: list[int | str] = []
+        for part in parts:
+            if isinstance(part, int):
+                originals.append(self.originals[part])
+                shown.append(self.shown[part])
+                messages.append(self.messages[part])
+                sources.append(self.sources[part])
+            else:
+                originals.append(part.message)
+                shown.append(part.message)
+                messages.append(as_sent(part.message) or {})
+                sources.append(part.key)
         self.ledger.sync(shown)
-        self.originals, self.shown, self.messages, self.sources = (
-            originals, shown, messages, sources,
-        )  # fmt: skip
+        self.originals, self.shown, self.messages = originals, shown, messages
+        self.sources = sources
         self._lent = False
         self._moved(same)
         self.reader.cut(same)
@@ -786,16 +679,13 @@ class View:
         if not self.decisions.keys().isdisjoint(ids):
             self.decisions = {key: d for key, d in self.decisions.items() if key not in ids}
 
-    @staticmethod
-    def _part(items: Sequence[Item], part: int | Made) -> Item:
-        return items[part] if isinstance(part, int) else part.message
-
     def place(self, placed: Sequence[tuple[int | str, Item]]) -> None:
         """Fill an empty view with what a stored one held; entries without a message are none of it."""
         for source, item in placed:
             rendered = _rendered(item) if "type" in item else item
-            shown = self._shown(rendered if rendered is not None else item, source)
-            self.originals.append(rendered if rendered is not None else item)
+            original = item if rendered is None else rendered
+            shown = self._shown(original, source)
+            self.originals.append(original)
             self.shown.append(shown)
             self.messages.append(as_sent(shown) or {})
             self.sources.append(source)
@@ -856,13 +746,35 @@ class View:
         return changed
 
     def _shown(self, item: Item, source: int | str) -> Item:
-        return laid_over(
-            item,
-            decisions=self.decisions,
-            texts=self.added_texts.get(source, ()) if isinstance(source, int) else (),
-            emptied=self.emptied,
-            thinking=source not in self.unthought,
-        )
+        """The message or entry with all that was decided laid over it; the same object where nothing concerns it."""
+        texts = self.added_texts.get(source, ()) if isinstance(source, int) else ()
+        thinking = source not in self.unthought
+        if thinking and not (self.decisions or texts or self.emptied):
+            return item
+        message = message_of(item)
+        content = None if message is None else message.get("content")
+        blocks: Any = content
+        if isinstance(content, list):
+            blocks = [self._block(block) for block in content]
+            if same_items(blocks, content):
+                blocks = content
+            if not thinking:
+                blocks = _without_thinking(blocks)
+        for text in texts:
+            blocks = [*as_blocks(blocks), {"type": "text", "text": text}]
+        if blocks is content or message is None:
+            return item
+        changed = {**message, "content": blocks}
+        return changed if message is item else {**item, "message": changed}
+
+    def _block(self, block: Any) -> Any:
+        kind = block.get("type") if isinstance(block, Mapping) else None
+        if kind == "tool_use" and str(block.get("id")) in self.emptied and block.get("input"):
+            return {**block, "input": {}}
+        if kind != "tool_result":
+            return block
+        decision = self.decisions.get(str(block.get("tool_use_id")))
+        return block if decision is None else {**block, "content": decision.text}
 
     # ---- questions ---------------------------------------------------------------------------
 
@@ -879,6 +791,11 @@ class View:
         source = self.sources[index]
         came = self.times.get(source, 0) if isinstance(source, int) else 0
         return int(self.ledger.message(index).timestamp) or came
+
+    def answered_ms(self) -> int:
+        """When the newest message of the assistant came, in milliseconds since the epoch; 0: unknown, or there is none."""
+        newest = fresh_from(self.ledger) - 1
+        return self.time_at(newest) if newest >= 0 else 0
 
     def anchor(self) -> core.Anchor | None:
         """The newest usage figure, if it holds and can be true, or `None`."""
@@ -945,7 +862,8 @@ class View:
         inner = content[result.block].get("content") if isinstance(content, list) else content
         if isinstance(inner, str):
             return inner
-        texts = (part.get("text") for part in _parts(inner) if isinstance(part, Mapping))
+        parts = inner if isinstance(inner, list | tuple) else ()
+        texts = (part.get("text") for part in parts if isinstance(part, Mapping))
         return "\n".join(text for text in texts if isinstance(text, str))
 
     def report(
@@ -966,12 +884,10 @@ class View:
             why=why,
             tokens_before=before,
             tokens_after=self.ledger.tokens(),
-            tool_use_ids=tuple(result.id for result, _ in chosen),
-            tools=tuple(dict.fromkeys(result.tool for result, _ in chosen)),
-            paths=tuple(dict.fromkeys(result.path for result, _ in chosen if result.path)),
             first_changed=changed,
             records=records,
             failures=failures,
+            **names_of([result for result, _ in chosen]),
         )
 
     def rearranged(
@@ -985,10 +901,9 @@ class View:
         standing: bool = True,
     ) -> StageReport:
         """Rebuild the view (see `rearrange`) and report what that did; without `standing`, the host's texts go with their messages."""
+        parts = with_item(self.messages, self.sources, parts, self.ledger)
         if standing:
-            parts = self._carried(parts)
-        else:
-            parts = with_item(self.messages, self.sources, parts, self.ledger)
+            parts = with_standing(self.messages, self.sources, parts)
         before, count = self.ledger.tokens(), len(self)
         staying = sum(isinstance(part, int) for part in parts)
         changed, removed = self._rearrange(parts)
@@ -1003,10 +918,6 @@ class View:
             tools=tools,
             paths=paths,
         )
-
-
-def _parts(content: Any) -> Sequence[Any]:
-    return content if isinstance(content, list | tuple) else ()
 
 
 def _rendered(item: Any) -> Any:

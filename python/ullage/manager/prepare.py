@@ -21,7 +21,6 @@ from ullage.levels.collapse import Collapse, Committed, asks_outside
 from ullage.levels.cost import idle_pays, life_ms
 from ullage.levels.drop_stale_thinking import after
 from ullage.levels.level import NEVER, Goal, Level, Rest
-from ullage.levels.microcompact import newest_answer_ms
 from ullage.levels.view import NESTED_MEDIA, Made, StageReport, is_replaced
 from ullage.manager.known import Host
 from ullage.manager.machine import Machine, can_compact, decided, due_at_last, is_due
@@ -238,7 +237,7 @@ class Marks:
 
     @staticmethod
     def _paused(machine: Machine, pause_ms: int, now_ms: int | None) -> bool:
-        return now_ms is not None and 0 < newest_answer_ms(machine.view) <= now_ms - pause_ms
+        return now_ms is not None and 0 < machine.view.answered_ms() <= now_ms - pause_ms
 
 
 def _resting(machine: Machine, host: Host) -> Rest:
@@ -461,7 +460,7 @@ def _may_idle(machine: Machine, tokens: int, *, asks: bool, cold: bool) -> bool:
 def _last_used_ms(machine: Machine) -> int:
     """When the newest request was made, or else its answer came; 0: unknown."""
     sent = machine.records[-1].at_ms if machine.records else None
-    return sent or microcompact.newest_answer_ms(machine.view)
+    return sent or machine.view.answered_ms()
 
 
 def compact_idle(machine: Machine, host: Host, now_ms: int | None) -> Flow[StageReport | None]:
