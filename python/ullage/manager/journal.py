@@ -912,10 +912,20 @@ class Journal:
         own = ((at, machine.history[at].get("uuid")) for at in positions)
         return [name if isinstance(name, str) else uuids.get(at, "") for at, name in own]
 
-    def without(self, uuids: Iterable[str], why: str) -> list[Line]:
-        """A line that takes messages out of the transcript's context, by their uuids; none where there are none."""
+    def without(
+        self, uuids: Iterable[str], why: str, shown: Iterable[str] | None = None
+    ) -> list[Line]:
+        """A line that takes messages out of the transcript's context, by their uuids; none where there are none.
+
+        `shown`: the context after it, where messages come back that a compaction had taken out.
+        """
         names = list(filter(None, uuids))
-        return [self.log.entry(snip(names, reason=why), parent=self.log.leaf)] if names else []
+        if not names:
+            return []
+        record = snip(names, reason=why)
+        if shown is not None:
+            record["snipMetadata"]["shownUuids"] = list(filter(None, shown))
+        return [self.log.entry(record, parent=self.log.leaf)]
 
 
 def _is_talk(item: Item) -> bool:

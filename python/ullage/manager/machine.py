@@ -494,7 +494,7 @@ class Account:
     def settle(self, view: View, tally: Tally) -> list[RequestRecord]:
         """Every record, what is noted added up as the view is now; the list is the account's own."""
         for *fields, shown in self._noted:
-            self._records.append(RequestRecord(*fields, tally.look(view, shown)))
+            self._records.append(RequestRecord._make([*fields, tally.look(view, shown)]))
         self._noted.clear()
         return self._records
 
