@@ -124,6 +124,26 @@ def test_a_compaction_is_in_the_log_and_the_breaker_stays_shut(tmp_path):
         assert shown[-1] == request.messages[-1]
 
 
+def test_a_reader_of_the_log_sees_what_a_rewind_past_a_compaction_brings_back(tmp_path):
+    path = tmp_path / "s.jsonl"
+    talk = [each for at in range(20) for each in (user(f"q {at} " + "word " * 200), said("fine"))]
+    with filled(talk, log=path) as manager:
+        manager.prepare()
+        manager.compact(keep=0)
+        manager.add(user("more"))
+        assert len(resume(path).messages) < 5
+        manager.rewind(20)
+        assert resume(path).messages == manager.messages == talk[:20]
+        manager.add(user("another way"))
+        assert resume(path).messages == manager.messages
+        manager.compact(keep=0)
+        manager.rewind(0)
+        assert resume(path).messages == []
+        manager.add(user("from the start"))
+    with ContextManager.resume(path) as resumed:
+        assert resume(path).messages == resumed.messages == [user("from the start")]
+
+
 def test_a_log_with_a_conversation_is_resumed_not_begun_again(tmp_path):
     path = tmp_path / "s.jsonl"
     with ContextManager(model=MODEL, log=path) as manager:

@@ -30,8 +30,7 @@ from ullage.levels.pins import Pin
 from ullage.levels.view import Decision, Span, StageReport, View
 from ullage.manager.keeping import rewind
 from ullage.manager.machine import CallIds, Machine, Tracking
-from ullage.manager.questions import RequestRecord
-from ullage.manager.values import Figure, Request
+from ullage.manager.values import Figure, Request, RequestRecord
 from ullage.messages import Item, common_length, message_of
 from ullage.policy import Policy
 from ullage.policy.whole import policy_given
@@ -61,28 +60,21 @@ def diff(before: Any, now: Any) -> dict[str, Any]:
     if before is now or (type(before) is type(now) and before == now):
         return SAME
     if isinstance(before, dict) and isinstance(now, dict):
-        return _of_keys(before, now)
+        changes = _changed_keys(before, now, {})
+        if list(before) == list(now):
+            return changes
+        remaining = [key for key in before if key in now]
+        # Order is part of it: texts are laid over in the order of the decisions.
+        if list(now) != [*remaining, *(key for key in now if key not in before)]:
+            return {"is": dict(now)}
+        removed = [key for key in before if key not in now]
+        return {**changes, "gone": removed} if removed else changes
     if isinstance(before, list) and isinstance(now, list):
         same = common_length(before, now)
         return {"from": same, "tail": now[same:]}
     if isinstance(before, str) and isinstance(now, str) and before and now.startswith(before):
         return {"from": len(before), "tail": now[len(before) :]}
     return {"is": now}
-
-
-def _of_keys(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-    changes = _changed_keys(before, now, {})
-    names, earlier = list(now), list(before)
-    if names == earlier:
-        return changes
-    removed = [key for key in earlier if key not in now]
-    # Order is part of it: texts are laid over in the order of the decisions.
-    if names != [
-        *(key for key in earlier if key in now),
-        *(key for key in names if key not in before),
-    ]:
-        return {"is": dict(now)}
-    return {**changes, "gone": removed} if removed else changes
 
 
 def _changed_keys(
@@ -94,7 +86,7 @@ def _changed_keys(
             keys[name] = {"is": value}
             continue
         earlier = before[name]
-        # As `diff` begins: most of the 25 keys that a turn looks at are as they were.
+        # As `diff` begins: most keys are as they were.
         if earlier is not value and (type(earlier) is not type(value) or earlier != value):
             keys[name] = diff(earlier, value)
     return {"keys": keys} if keys else SAME
@@ -118,7 +110,14 @@ def patch(before: Any, change: Mapping[str, Any], *, in_place: bool = False) -> 
     if "is" in change:
         return change["is"]
     if "tail" in change:
-        return _grown(before, change["from"], change["tail"], in_place=in_place)
+        same, tail = change["from"], change["tail"]
+        if same > len(before):
+            raise ValueError(f"there are {len(before)} of {same} values")
+        if isinstance(before, str):
+            return before[:same] + tail
+        grown = before if in_place else list(before)
+        grown[same:] = tail
+        return grown
     state = before if in_place else dict(before)
     for key in change.get("gone", ()):
         state.pop(key, None)
@@ -127,16 +126,6 @@ def patch(before: Any, change: Mapping[str, Any], *, in_place: bool = False) -> 
             inner["is"] if "is" in inner else patch(state.get(key), inner, in_place=in_place)
         )
     return state
-
-
-def _grown(before: Any, same: int, tail: Any, *, in_place: bool) -> Any:
-    if same > len(before):
-        raise ValueError(f"there are {len(before)} of {same} values")
-    if isinstance(before, str):
-        return before[:same] + tail
-    grown = before if in_place else list(before)
-    grown[same:] = tail
-    return grown
 
 
 # A view as plain JSON, and back: the remaining history, what levels made, every decision.
@@ -187,7 +176,9 @@ def view_change(view: View, before: Mapping[str, Any], mark: ViewMark | None) ->
         starts["parts"] = max(0, starts["parts"] - 1)  # the last one may have grown
         keys = {name: {"from": starts[name], "tail": rows[name]} for name in rows if rows[name]}
     now: dict[str, Any] = {
-        name: getattr(view, name) for name in ("sent", "changed_from", "rewrites")
+        "sent": view.sent,
+        "changed_from": view.changed_from,
+        "rewrites": view.rewrites,
     }
     if view.edits != mark.edits:
         now |= _edited(view)
@@ -301,7 +292,9 @@ def told_since(machine: Machine, reports: int, records: int) -> dict[str, Any]:
     """The account of what happened, from so many reports and requests on, as plain JSON."""
     return {
         "reports": [_report(report) for report in machine.reports[reports:]],
-        "records": [record.dump() for record in machine.records[records:]],
+        "records": [
+            [*record[:-1], dict(record.by_category)] for record in machine.records[records:]
+        ],
     }
 
 
@@ -313,7 +306,7 @@ def load_account(machine: Machine, stored: Mapping[str, Any]) -> None:
     """
     try:
         machine.reports = [_load_report(row) for row in stored["reports"]]
-        machine.records = [RequestRecord.load(row) for row in stored["records"]]
+        machine.records = [RequestRecord(*row) for row in stored["records"]]
         count, newest = stored.get("let_go", (0, 0))
         machine.let_go = int(count), int(newest)
     except (KeyError, TypeError, ValueError) as exc:
@@ -347,11 +340,18 @@ def _settings_of(machine: Machine) -> dict[str, Any]:
     }
 
 
-def _settings_mark(machine: Machine) -> tuple[Any, ...]:
-    """Equal as long as `_settings_of` is: nearly always the same objects, of which none is looked into."""
+def _seldom_mark(machine: Machine) -> tuple[Any, ...]:
+    """Equal as long as `_settings_of` is, and all of `_turn_of` but what `Journal._change` looks at in each turn.
+
+    Nearly always the same objects, of which none is looked into.
+    """
+    tracking = machine.tracking
     return (
         machine.model, machine.source, machine.provider, machine.thinking, machine.stated_policy,
         machine.tools, *machine.stated_window.items(), *machine.overhead.values(), *machine.pins.values(),
+        tracking.failures, tracking.refills, tracking.compactions, tracking.compacted_turn,
+        tracking.last_failure, tracking.model_failures, tracking.model_rested, machine.recovered,
+        len(machine.steps_tried), machine.learned_limit, len(machine.call_ids.came_as),
     )  # fmt: skip
 
 
@@ -598,7 +598,8 @@ class Journal:
         self._base = False
         self.holds = 0
         self._mark: ViewMark | None = None
-        self._settings: tuple[Any, ...] = ()
+        self._seldom: tuple[Any, ...] = ()
+        self._correction: Correction | None = None
         self._looks = -1
         self.made_uuids: dict[str, str] = {}  # uuids of what levels made, by key
         self.recorder: Recorder | None = None
@@ -629,15 +630,16 @@ class Journal:
             LogConflict: Another process changed the log; nothing was written.
             StoreError: The log could not be written; it is as it was.
         """
-        if len(machine.history) - self.messages != 1:
+        at = self.messages
+        if len(machine.history) - at != 1:
             return False
-        lines = self._messages(machine, waits=False)
+        line = self._line(machine, at, self.log.leaf, {"at": at})
         if answer:
-            lines[-1][MARK]["answer"] = True
-        self._wrote(self._write(lines))
+            line[MARK]["answer"] = True
+        self._wrote(self._write([line]))
         if answer:
-            self.answers.add(self.messages)
-        self.messages += 1
+            self.answers.add(at)
+        self.messages = at + 1
         return True
 
     def commit(
@@ -663,35 +665,43 @@ class Journal:
             StoreError: See `added`.
         """
         with self.log.one_writer:
-            lines = [*self._messages(machine, waits=True), *more]
-            parent = next(
-                (line["uuid"] for line in reversed(lines) if "parentUuid" in line), self.log.leaf
-            )
+            lines, parent = list[Line](), self.log.leaf
+            for at in range(self.messages, len(machine.history)):
+                # They count only with the line of the state after them.
+                lines.append(self._line(machine, at, parent, {"at": at, "waits": True}))
+                parent = lines[-1]["uuid"] if "parentUuid" in lines[-1] else parent
+            lines += more
             machine.settle()
-            settings = _settings_mark(machine)
-            uuids, lines_of_levels, durable = self._lines_of_levels(machine, parent)
-            change = self._change(machine, others, uuids, same_settings=settings == self._settings)
+            view, mark, uuids = machine.view, self._mark, dict[str, str]()
+            same_view = mark is not None and mark.view is view and mark.edits == view.edits
+            if len(machine.reports) > self.reports or not same_view:
+                uuids, lines_of_levels = self._lines_of_levels(
+                    machine, same_view=same_view, parent=parent
+                )
+                lines += lines_of_levels
+            seldom = _seldom_mark(machine)
+            change = self._change(machine, others, uuids, plain=seldom == self._seldom)
             account = told_since(machine, self.reports, self.records)
             request = request if self.recorder else None
-            if not (change or lines or lines_of_levels or any(account.values()) or request):
+            if not (change or lines or account["reports"] or account["records"] or request):
                 return
             head = {"type": STATE, "format": FORMAT, "what": what, "sessionId": self.log.session_id}
             if self._base:
                 head["base"] = True
             if what == "begin" and machine.let_go[0]:
                 head["let_go"] = list(machine.let_go)
-            state = {**head, "state": change, **account}
+            lines.append({**head, "state": change, **account})
             names = {**self.made_uuids, **uuids} if uuids else self.made_uuids
             record = self._recorded(machine, request, names) if request else None
-            starts = self._write([*lines, *lines_of_levels, state], record)
+            starts = self._write(lines, record)
             self._wrote(starts[: len(machine.history) - self.messages])
             self.state = patch(self.state, change, in_place=not self.holds)
             self.made_uuids, self._base = names, False
             self.answers.clear()
-            self._mark, self._looks, self._settings = mark_of(machine.view), machine.looks, settings
-            self.messages = len(machine.history)
+            self._mark, self._looks, self._seldom = mark_of(view), machine.looks, seldom
+            self._correction, self.messages = machine.correction, len(machine.history)
             self.reports, self.records = len(machine.reports), machine.account.held
-        if durable:
+        if uuids:  # a compaction must be on the disk
             self.log.sync()
 
     def _write(
@@ -741,26 +751,40 @@ class Journal:
         )
 
     def _change(
-        self,
-        machine: Machine,
-        others: Mapping[str, Any],
-        uuids: Mapping[str, str],
-        *,
-        same_settings: bool,
+        self, machine: Machine, others: Mapping[str, Any], uuids: Mapping[str, str], *, plain: bool
     ) -> dict[str, Any]:
-        """The decision since the newest line: how the state in the log has changed, at the cost of what did."""
-        if not self.state:
+        """The decision since the newest line: how the state in the log has changed, at the cost of what did.
+
+        `plain`: what `_seldom_mark` speaks of is as it was.
+        """
+        state = self.state
+        if not state:
             return diff({}, {**state_of(machine), **others, "made": {**self.made_uuids, **uuids}})
-        now = {**_turn_of(machine), **others}
+        view = view_change(machine.view, state["view"], self._mark)
+        keys: dict[str, Any] = {"view": view} if view else {}
+        now: dict[str, Any] = {}
+        if plain:
+            count, turns, figure = len(machine.history), machine.tracking.turns, machine.figure
+            if count != state["count"]:
+                keys["count"] = {"is": count}
+            if turns != state["tracking"]["turns"]:
+                keys["tracking"] = {"keys": {"turns": {"is": turns}}}
+            if machine.requests != state["requests"]:
+                keys["requests"] = {"is": machine.requests}
+            if machine.correction is not self._correction:
+                now["correction"] = machine.correction.dump()
+            now["figure"] = list(figure) if figure else None
+        else:
+            now = _turn_of(machine)
+        now |= others
         if uuids:
             now["made"] = {**self.made_uuids, **uuids}
-        if not same_settings:
+        if not plain:
             now |= _settings_of(machine)
         # Summaries of spans come in at any moment.
         if self._looks != machine.looks or machine.policy.collapse.enabled:
             now["states"] = _states_of(machine)
-        view = view_change(machine.view, self.state["view"], self._mark)
-        return _changed_keys(self.state, now, {"view": view} if view else {})
+        return _changed_keys(state, now, keys)
 
     def begin(self, machine: Machine, others: Mapping[str, Any], *, base: bool = False) -> None:
         """Write the whole state, with which a manager begins.
@@ -807,52 +831,41 @@ class Journal:
 
     # ---- messages ----------------------------------------------------------------------------
 
-    def _messages(self, machine: Machine, *, waits: bool) -> list[Line]:
-        """Lines for what the log does not hold yet. Waiting ones count only with the state line after them."""
-        parent, lines = self.log.leaf, []
-        for at in range(self.messages, len(machine.history)):
-            line = self._line(machine, at, parent, waits=waits)
-            parent = line["uuid"] if "parentUuid" in line else parent
-            lines.append(line)
-        return lines
-
-    def _line(self, machine: Machine, at: int, parent: str | None, *, waits: bool) -> Line:
+    def _line(self, machine: Machine, at: int, parent: str | None, mark: dict[str, Any]) -> Line:
+        """For a message that the log does not hold yet."""
         item, view = machine.history[at], machine.view
         uuid = item.get("uuid")
         if not isinstance(uuid, str):
             uuid = view.uuids.setdefault(at, self._ids())
-        mark: dict[str, Any] = {"at": at, "waits": True} if waits else {"at": at}
         named = {"uuid": uuid}
         if at in view.times:
             named["timestamp"] = iso_of(view.times[at])
         if not _is_talk(item):
             head = {"type": ITEM, **named, "sessionId": self.log.session_id}
             return {**head, "item": item, MARK: mark}
-        if message_of(item) is item:
-            own: Item = {"type": item["role"], "message": item}
-        else:
-            own = {key: value for key, value in item.items() if key not in ("parentUuid", MARK)}
-            mark["keys"] = list(item)
+        if "message" not in item:
+            return self.log.entry(
+                {"type": item["role"], "message": item, **named, MARK: mark}, parent=parent
+            )
+        own = {key: value for key, value in item.items() if key not in ("parentUuid", MARK)}
+        mark["keys"] = list(item)
         return self.log.entry({**own, **named, MARK: mark}, parent=parent)
 
     # ---- what levels did ---------------------------------------------------------------------
 
     def _lines_of_levels(
-        self, machine: Machine, parent: str | None
-    ) -> tuple[dict[str, str], list[Line], bool]:
-        """New names of what levels made, the transcript's lines, and whether they must be on the disk."""
-        reports = machine.reports[self.reports :]
-        records = [record for report in reports for record in report.records]
-        lines = []
-        for record in records:
-            line = self.log.entry(record, parent=parent)
-            parent = line["uuid"] if "parentUuid" in line else parent
-            lines.append(line)
-        view, mark = machine.view, self._mark
-        same = mark is not None and mark.view is view and mark.edits == view.edits
-        new = not same and any(isinstance(key, str) and self._is_new(key) for key in view.sources)
-        uuids, summed = self._summed(view, reports, parent) if new else ({}, [])
-        return uuids, [*lines, *summed], bool(summed)
+        self, machine: Machine, *, same_view: bool, parent: str | None
+    ) -> tuple[dict[str, str], list[Line]]:
+        """New names of what levels made, and the transcript's lines."""
+        reports, lines = machine.reports[self.reports :], list[Line]()
+        for record in (record for report in reports for record in report.records):
+            lines.append(self.log.entry(record, parent=parent))
+            parent = lines[-1]["uuid"] if "parentUuid" in lines[-1] else parent
+        view = machine.view
+        if same_view or not any(isinstance(key, str) and self._is_new(key) for key in view.sources):
+            return {}, lines
+        uuids, summed = self._summed(view, reports, parent)
+        return uuids, [*lines, *summed]
 
     def _summed(
         self, view: View, reports: Sequence[StageReport], parent: str | None
@@ -899,10 +912,20 @@ class Journal:
         own = ((at, machine.history[at].get("uuid")) for at in positions)
         return [name if isinstance(name, str) else uuids.get(at, "") for at, name in own]
 
-    def without(self, uuids: Iterable[str], why: str) -> list[Line]:
-        """A line that takes messages out of the transcript's context, by their uuids; none where there are none."""
+    def without(
+        self, uuids: Iterable[str], why: str, shown: Iterable[str] | None = None
+    ) -> list[Line]:
+        """A line that takes messages out of the transcript's context, by their uuids; none where there are none.
+
+        `shown`: the context after it, where messages come back that a compaction had taken out.
+        """
         names = list(filter(None, uuids))
-        return [self.log.entry(snip(names, reason=why), parent=self.log.leaf)] if names else []
+        if not names:
+            return []
+        record = snip(names, reason=why)
+        if shown is not None:
+            record["snipMetadata"]["shownUuids"] = list(filter(None, shown))
+        return [self.log.entry(record, parent=self.log.leaf)]
 
 
 def _is_talk(item: Item) -> bool:

@@ -576,11 +576,14 @@ class Keeper:
         # The log calls them so; afterwards the machine does not know them.
         names = [] if journal is None else journal.names(machine, back)
         self._writer.note_imported(machine)
+        before = machine.view
         rewind(machine, count)
         if journal is None:
             return
         journal.rewound(count)
-        self.commit("rewind", journal.without(names, "taken back"))
+        # What a compaction stood for has come back whole: the line names what is in the context again.
+        shown = None if machine.view is before else journal.names(machine, range(count))
+        self.commit("rewind", journal.without(names, "taken back", shown))
 
 
 def _marks(machine: Any) -> tuple[int, ...]:

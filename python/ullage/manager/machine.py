@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -13,27 +13,34 @@ from ullage._engine.digests import BlockKind, MessageFlag, Role
 from ullage._lazy import hashlib
 from ullage.counting.calibration import LEAST_TOKENS, Correction, Estimate, weights_for
 from ullage.counting.models import Model, ModelTable
-from ullage.counting.window import Window, WindowSettings, window_for
+from ullage.counting.window import WindowSettings, window_for
 from ullage.effects import Emit, Flow
 from ullage.facts.words import host_share, is_standing
 from ullage.levels import pipeline, provider_clearing
 from ullage.levels.collapse import QUIET_SOURCES
 from ullage.levels.context_edits import ContextEdits
 from ullage.levels.cost import working_size
-from ullage.levels.level import NO_GOAL, AutoCompactor, Context, Goal, Level, LevelState, Rest
+from ullage.levels.level import NO_GOAL, AutoCompactor, Context, Goal, Level, Rest
 from ullage.levels.pins import Pin
 from ullage.levels.view import ANY, StageReport, View, is_marker
 from ullage.manager.known import Host, check_answer, check_item, names_of, no_answer, overhead_of
-from ullage.manager.values import Decided, Figure, Usage, reported, states_usage, warn_of_usage
+from ullage.manager.values import (
+    Decided,
+    Figure,
+    RequestRecord,
+    Usage,
+    reported,
+    states_usage,
+    warn_of_usage,
+)
 from ullage.messages import Item, message_of
 from ullage.policy import Policy
 from ullage.providers.anthropic import Thinking, is_manual, takes_id
-from ullage.providers.registry import Provider, provider_of
+from ullage.providers.registry import Provider
 from ullage.providers.sdk_objects import given_as_json, read_response, without_null_fields
 
 if TYPE_CHECKING:
     from ullage.levels.cost import Cost
-    from ullage.manager.questions import RequestRecord
     from ullage.policy.whole import AutocompactPolicy
     from ullage.transcript.log import TranscriptLog
 
@@ -176,9 +183,8 @@ class CallIds:
         self.answered: set[str] = set()
         self.waiting: dict[str, None] = {}
         self.came_as: dict[str, str] = dict(came_as or ())
-        self._newest: dict[
-            str, str
-        ] = {}  # by the id that it came with, the newest call that was renamed
+        # By the id that it came with, the newest call that was renamed.
+        self._newest: dict[str, str] = {}
         # Calls of the newest answer without a result, in order, by the id that they came with.
         self._open: dict[str, list[str]] = {}
         self._spoken = False  # the newest message is the model's
@@ -206,12 +212,13 @@ class CallIds:
 
     def note_calls(self, names: Iterable[str], response: Any) -> None:
         """As `take`, of an answer whose calls are known; `response`: its id, if it has one."""
-        self._speaks(True)
+        if not self._spoken:
+            self._open, self._spoken = {}, True
         self._called(names, response)
 
     def note_results(self, names: Iterable[str]) -> None:
         """As `take`, of a message of the user with these results."""
-        self._speaks(False)
+        self._spoken = False
         self._answered(names)
 
     def take(self, item: Item) -> None:
@@ -219,18 +226,16 @@ class CallIds:
         message = message_of(item)
         if message is None:
             return
-        if message.get("role") != "system":
-            self._speaks(message.get("role") == "assistant")
+        role = message.get("role")
+        if role == "assistant" and not self._spoken:
+            self._open = {}
+        if role != "system":
+            self._spoken = role == "assistant"
         for kind, name in _ids(message):
             if kind == "tool_use":
                 self._called((name,), message.get("id"))
             else:
                 self._answered((name,))
-
-    def _speaks(self, spoken: bool) -> None:
-        if spoken and not self._spoken:
-            self._open = {}
-        self._spoken = spoken
 
     def _called(self, names: Iterable[str], response: Any) -> None:
         made_by = response if isinstance(response, str) else None
@@ -374,7 +379,7 @@ _OF_ROLE: Final = {
     )
 }
 _TEXT, _RESULT, _USER = int(BlockKind.TEXT), int(BlockKind.TOOL_RESULT), int(Role.USER)
-_SHORTENED, _OTHER = _AT["shortened results"], _AT["other"]
+_SHORTENED, _HOST, _OTHER = _AT["shortened results"], _AT["host text"], _AT["other"]
 _SUMMARY: Final = int(MessageFlag.SUMMARY)
 Row = tuple[tuple[int, int], ...]
 
@@ -393,46 +398,28 @@ class Tally:
         self._version = 0
         self._ledger: Any = None
 
-    def look(self, view: View) -> dict[str, int]:
-        """Categories that are not empty, in their order."""
-        return named(self.sums(view, len(view)))
-
-    def sums(self, view: View, count: int) -> tuple[int, ...]:
-        """Tokens of every category, in their order.
-
-        Args:
-            view: What is looked at.
-            count: Of its first so many messages, not fewer than in the call before.
-        """
-        self._forget(view)
-        for index in range(len(self._rows), count):
-            row = _row(view, index)
-            self._rows.append(row)
-            for at, tokens in row:
-                self._totals[at] += tokens
-        return (*(self._overhead.get(name, 0) for name in CATEGORIES[:2]), *self._totals[2:])
-
-    def _forget(self, view: View) -> None:
-        """Rows of messages that are not what they were."""
-        valid = 0
+    def look(self, view: View, count: int) -> dict[str, int]:
+        """Categories of the first so many messages that are not empty, in their order; not fewer messages than in the call before."""
+        rows, totals, valid = self._rows, self._totals, 0
         if self._ledger is view.ledger:
-            valid = min(len(self._rows), view.ledger.changed_since(self._version))
-        for row in self._rows[valid:]:
+            valid = min(len(rows), view.ledger.changed_since(self._version))
+        for row in rows[valid:]:
             for at, tokens in row:
-                self._totals[at] -= tokens
-        del self._rows[valid:]
+                totals[at] -= tokens
+        del rows[valid:]
         self._ledger, self._version = view.ledger, view.ledger.version
-
-
-def named(sums: Sequence[int]) -> dict[str, int]:
-    """Sums by category, without those that are empty."""
-    return {name: tokens for name, tokens in zip(CATEGORIES, sums, strict=True) if tokens}
+        for index in range(valid, count):
+            row = _row(view, index)
+            rows.append(row)
+            for at, tokens in row:
+                totals[at] += tokens
+        totals[0], totals[1] = self._overhead.get("system", 0), self._overhead.get("tools", 0)
+        return {name: totals[at] for name, at in _AT.items() if totals[at]}
 
 
 def _row(view: View, index: int) -> Row:
     message = view.ledger.message(index)
-    by_level = isinstance(view.sources[index], str) or message.flags & _SUMMARY
-    if by_level:
+    if isinstance(view.sources[index], str) or message.flags & _SUMMARY:  # a level wrote it
         name = "host text" if is_standing(view.originals[index]) else "summaries"
         return ((_AT[name], message.tokens),)
     own = _OF_ROLE.get(message.role, _OTHER)
@@ -441,16 +428,21 @@ def _row(view: View, index: int) -> Row:
     for block in view.ledger.blocks(index):
         kind = block.kind
         at = own if kind == _TEXT else _OF_KIND.get(kind, _OTHER)
-        if kind == _RESULT and _is_shortened(view, block):
-            at = _SHORTENED
+        if kind == _RESULT:
+            decided = view.decisions and view.ledger.string(block.id) in view.decisions
+            if decided or is_marker(block):
+                at = _SHORTENED
         tokens_by_category[at] = tokens_by_category.get(at, 0) + block.tokens
         left -= block.tokens
     is_input = message.role == _USER and own in tokens_by_category
     if is_input and (host := _host_tokens(view, index)):
         tokens_by_category[own] -= host
-        tokens_by_category[_AT["host text"]] = host
-    # What frames a message counts to what most of it is.
-    main = max(tokens_by_category, key=lambda at: (tokens_by_category[at], -at), default=own)
+        tokens_by_category[_HOST] = host
+    # What frames a message counts to what most of it is, the first of equals.
+    main, most = own, -1
+    for at, tokens in tokens_by_category.items():
+        if tokens > most or (tokens == most and at < main):
+            main, most = at, tokens
     tokens_by_category[main] = tokens_by_category.get(main, 0) + left
     return tuple(tokens_by_category.items())
 
@@ -472,16 +464,7 @@ def _host_tokens(view: View, index: int) -> int:
     )
 
 
-def _is_shortened(view: View, block: Any) -> bool:
-    decided = view.decisions and view.ledger.string(block.id) in view.decisions
-    return bool(decided) or is_marker(block)
-
-
 # The requests of a conversation, for `explain`: what each was spent on is worked out when somebody asks.
-
-
-_Noted = tuple[int, int, int, int, int | None]
-"""A record without its categories: number, messages, history, tokens, time."""
 
 
 class Account:
@@ -494,50 +477,33 @@ class Account:
         held: How many there are.
     """
 
-    __slots__ = ("_noted", "_read", "_summed", "held")
+    __slots__ = ("_noted", "_records", "held")
 
-    def __init__(self) -> None:
-        self._read: list[RequestRecord] = []
-        self._summed: list[tuple[_Noted, tuple[int, ...]]] = []
-        self._noted: list[tuple[_Noted, int]] = []
-        self.held = 0
+    def __init__(self, records: Sequence[RequestRecord] = ()) -> None:
+        self._records = list(records)
+        self._noted: list[tuple[Any, ...]] = []  # records without categories, length of the view
+        self.held = len(self._records)
 
     def note(
         self, number: int, messages: int, history: int, tokens: int, at_ms: int | None, shown: int
     ) -> None:
         """A request was made; `shown` is the length of the view, the other arguments are those of `RequestRecord`."""
-        self._noted.append(((number, messages, history, tokens, at_ms), shown))
+        self._noted.append((number, messages, history, tokens, at_ms, shown))
         self.held += 1
 
-    def settle(self, view: View, tally: Tally) -> None:
-        """Add up what is noted, as the view is now."""
-        self._summed += [(noted, tally.sums(view, shown)) for noted, shown in self._noted]
+    def settle(self, view: View, tally: Tally) -> list[RequestRecord]:
+        """Every record, what is noted added up as the view is now; the list is the account's own."""
+        for *fields, shown in self._noted:
+            self._records.append(RequestRecord._make([*fields, tally.look(view, shown)]))
         self._noted.clear()
-
-    def records(self, view: View, tally: Tally) -> list[RequestRecord]:
-        """Every record; the list is the account's own."""
-        self.settle(view, tally)
-        if not self._summed:
-            return self._read
-        from ullage.manager.questions import RequestRecord
-
-        self._read += [RequestRecord(*fields, named(sums)) for fields, sums in self._summed]
-        self._summed.clear()
-        return self._read
-
-    def replace(self, records: list[RequestRecord]) -> None:
-        """Hold these."""
-        self._read, self._summed, self._noted = records, [], []
-        self.held = len(records)
+        return self._records
 
     def trim(self, keep: int) -> None:
         """Hold only the newest so many."""
         more = max(0, self.held - keep)
         self.held -= more
-        for held in (self._read, self._summed, self._noted):
-            surplus = min(more, len(held))
-            del held[:surplus]
-            more -= surplus
+        del self._noted[: max(0, more - len(self._records))]
+        del self._records[:more]
 
 
 S = TypeVar("S")
@@ -546,79 +512,91 @@ _UNCONCERNED = (None, provider_clearing.observe)
 """What levels do with an answer that says nothing of `context_management`."""
 
 
-Standing = tuple[int, Figure | None, Correction]
-
-
-@dataclass(slots=True)
 class Machine:
-    """State and pure transitions; everything with effects is in the flows."""
+    """State and pure transitions; everything with effects is in the flows.
 
-    # What the host gives, which `fresh` gives again.
-    model: Model
-    policy: Policy
-    settings: WindowSettings
-    overhead: dict[str, int]  # estimated tokens of `system` and `tools`
-    source: str = "main"
-    provider: Provider = field(default_factory=lambda: provider_of("anthropic"))
-    tools: frozenset[str] = frozenset()  # names that the host offers
-    thinking: Thinking | None = None  # the request's parameter
-    levels: tuple[Level, ...] = pipeline.ORDER
-    stated_window: dict[str, int] = field(default_factory=dict)  # what the host stated of the model
-    context_management: Mapping[str, Any] | None = None  # the parameter, if the host gave it
-    # The conversation.
-    history: MutableSequence[Item] = field(default_factory=list)
-    reports: list[StageReport] = field(default_factory=list)
-    pins: dict[str, Pin] = field(default_factory=dict)
-    call_ids: CallIds = field(default_factory=CallIds)
-    tracking: Tracking = field(default_factory=Tracking)
-    requests: int = 0
-    recovered: int = 0  # number of the request for which the last resorts are running
-    steps_tried: list[str] = field(default_factory=list)
-    learned_limit: int | None = None
-    now_ms: int | None = None  # the clock of the newest request; not saved
-    account: Account = field(default_factory=Account)
-    let_go: tuple[int, int] = (0, 0)  # reports that are no longer kept; request of the newest
-    prints: list[str] = field(default_factory=list)  # of messages, taken when the state is saved
-    figure: Figure | None = None
-    resting_until: Rest | None = None  # until when no level has anything to do; not saved
-    looks: int = 0  # how often levels may have changed their states; not saved
-    told_of_usage: bool = False  # the warning about usage that cannot be true was given
-    skipped_from: int | None = None  # first message of requests that were made without the levels
-    stated_policy: Policy = field(
-        init=False
-    )  # as the host gave it; `policy` is fitted to the window
-    stated_changes: dict[str, Any] = field(init=False)  # what differs from its preset
-    window: Window = field(init=False)
-    view: View = field(init=False)
-    states: dict[str, LevelState] = field(init=False)
-    correction: Correction = field(init=False)
-    tally: Tally = field(init=False)
-    table_window: int = field(init=False)
-    watched: bool = field(init=False)  # a level looks at every answer
+    Args:
+        model: The model in use.
+        policy: Every threshold, as the host gave it.
+        settings: Settings of the window.
+        overhead: Estimated tokens of `system` and `tools`; changed in place.
+        source: The part of the host that uses it.
+        provider: The form of requests.
+        tools: Names that the host offers.
+        thinking: The request's parameter.
+        levels: In order.
+        stated_window: What the host stated of the model.
+        context_management: The parameter, if the host gave it.
+    """
 
-    def __post_init__(self) -> None:
-        self.watched = any(level.observe not in _UNCONCERNED for level in self.levels)
-        self.table_window = self.model.context_window
-        self.view = View(weights_for(self.model))
-        self.states = pipeline.fresh_states(self.levels)
-        self.correction = Correction(self.model.name)
-        collapse = self.settings.context_collapse
-        if collapse is not None and collapse != self.policy.collapse.enabled:
-            self.policy = self.policy.change({"collapse.enabled": collapse})
-        self.stated_policy, self.stated_changes = self.policy, self.policy.changes()
-        self.tally = Tally(self.overhead)
-        self.set_window(self.model)
-        if self.context_management is not None:
-            self.state(ContextEdits).config = dict(self.context_management)
+    def __init__(
+        self,
+        *,
+        model: Model,
+        policy: Policy,
+        settings: WindowSettings,
+        overhead: dict[str, int],
+        source: str,
+        provider: Provider,
+        tools: frozenset[str],
+        thinking: Thinking | None,
+        levels: tuple[Level, ...],
+        stated_window: dict[str, int],
+        context_management: Mapping[str, Any] | None,
+    ) -> None:
+        self.model, self.settings, self.overhead, self.source = model, settings, overhead, source
+        self.provider, self.tools, self.thinking, self.levels = provider, tools, thinking, levels
+        self.stated_window, self.context_management = stated_window, context_management
+        self.table_window = model.context_window
+        self.watched = any(level.observe not in _UNCONCERNED for level in levels)
+        self.catch_ups = [level.catch_up for level in levels if level.catch_up is not None]
+        collapse = settings.context_collapse
+        if collapse is not None and collapse != policy.collapse.enabled:
+            policy = policy.change({"collapse.enabled": collapse})
+        # As the host gave it, and what differs from its preset; `policy` is fitted to the window.
+        self.stated_policy, self.stated_changes = policy, policy.changes()
+        # The conversation.
+        self.history: MutableSequence[Item] = []
+        self.view = View(weights_for(model))
+        self.states = pipeline.fresh_states(levels)
+        self.reports: list[StageReport] = []
+        self.let_go = (0, 0)  # reports that are no longer kept; request of the newest
+        self.account = Account()
+        self.tally = Tally(overhead)
+        self.pins: dict[str, Pin] = {}
+        self.call_ids = CallIds()
+        self.tracking = Tracking()
+        self.requests = 0
+        self.recovered = 0  # number of the request for which the last resorts are running
+        self.steps_tried: list[str] = []
+        self.learned_limit: int | None = None
+        self.correction = Correction(model.name)
+        self.figure: Figure | None = None
+        self.prints: list[str] = []  # of messages, taken when the state is saved
+        self.skipped_from: int | None = None  # first message of requests made without the levels
+        self.told_of_usage = False  # the warning about usage that cannot be true was given
+        # Not saved: the newest request's clock; until when no level has anything to do; how often levels may have changed their states.
+        self.now_ms: int | None = None
+        self.resting_until: Rest | None = None
+        self.looks = 0
+        self.set_window(model)
+        if context_management is not None:
+            self.state(ContextEdits).config = dict(context_management)
 
     def fresh(self) -> Machine:
         """A conversation of the same settings before its first message."""
-        arguments = {
-            name: getattr(self, name) for name in takewhile("history".__ne__, Machine.__slots__)
-        }
-        arguments["model"] = replace(self.model, context_window=self.table_window)
         return Machine(
-            **{**arguments, "policy": self.stated_policy, "overhead": dict(self.overhead)}
+            model=replace(self.model, context_window=self.table_window),
+            policy=self.stated_policy,
+            settings=self.settings,
+            overhead=dict(self.overhead),
+            source=self.source,
+            provider=self.provider,
+            tools=self.tools,
+            thinking=self.thinking,
+            levels=self.levels,
+            stated_window=self.stated_window,
+            context_management=self.context_management,
         )
 
     @property
@@ -828,12 +806,12 @@ class Machine:
         self._correct(newest, before)
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> tuple[int, Figure | None, Correction]:
         """What an answer changes besides the messages."""
         return self.tracking.turns, self.figure, self.correction
 
     @standing.setter
-    def standing(self, standing: Standing) -> None:
+    def standing(self, standing: tuple[int, Figure | None, Correction]) -> None:
         self.tracking.turns, self.figure, self.correction = standing
 
     def take_back(self, count: int) -> None:
@@ -939,7 +917,7 @@ class Machine:
         self.account.settle(self.view, self.tally)
         estimate = self.estimate()
         anchored = self.view.anchor() is not None
-        by_category = self.tally.look(self.view)
+        by_category = self.tally.look(self.view, len(self.view))
         return Usage(
             estimate.tokens, self.window.context, anchored, estimate.low, estimate.high, by_category
         )
@@ -989,11 +967,11 @@ class Machine:
     @property
     def records(self) -> list[RequestRecord]:
         """What is remembered of requests, oldest first."""
-        return self.account.records(self.view, self.tally)
+        return self.account.settle(self.view, self.tally)
 
     @records.setter
     def records(self, records: list[RequestRecord]) -> None:
-        self.account.replace(records)
+        self.account = Account(records)
 
     def request_made(self, messages: int, tokens: int, now_ms: int | None) -> int:
         """One more request was made; returns its number."""
@@ -1013,9 +991,8 @@ class Machine:
         if start is None:
             return
         context = Context(view=self.view, policy=self.policy, states=self.states)
-        for level in self.levels:
-            if level.catch_up is not None and level.catch_up(context, start) is not False:
-                self.looks += 1
+        for catch_up in self.catch_ups:
+            self.looks += catch_up(context, start) is not False
 
     def touch(self) -> None:
         """A level looks, or the host changes what it looks at: its marks and its state may not be what they were."""

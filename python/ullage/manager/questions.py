@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Self
+from typing import Any
 
 from ullage.exceptions import InvalidPolicy
 from ullage.levels import offers, turn_snip
@@ -15,42 +15,10 @@ from ullage.levels.turn_snip import SNIP_TOOL, TurnSnip
 from ullage.levels.view import StageReport
 from ullage.manager.known import Host
 from ullage.manager.machine import Machine
+from ullage.manager.values import RequestRecord
 from ullage.messages import message_of
 from ullage.recall import RECALL_TOOL, Archive, Recall, left
 from ullage.recall.text import ToolAnswer
-
-
-@dataclass(frozen=True, slots=True)
-class RequestRecord:
-    """What is remembered of a request.
-
-    Attributes:
-        number: From 1.
-        messages: In it.
-        history: Messages that had been added by then.
-        tokens: By the count that decisions are made on.
-        at_ms: The host's clock; `None`: it gave none.
-        by_category: Estimated tokens; empty categories are left out.
-    """
-
-    number: int
-    messages: int
-    history: int
-    tokens: int
-    at_ms: int | None
-    by_category: Mapping[str, int]
-
-    def dump(self) -> list[object]:
-        """As plain JSON."""
-        return [
-            self.number, self.messages, self.history, self.tokens, self.at_ms, dict(self.by_category),
-        ]  # fmt: skip
-
-    @classmethod
-    def load(cls, stored: Sequence[object]) -> Self:
-        """What `dump` gave."""
-        fields: Any = stored
-        return cls(*fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,6 +249,26 @@ class Request:
         return f"Request({self.number}: {self._count} messages, ≈{self.tokens:_} tokens, {acted})"
 
 
+class RequestRecord(NamedTuple):
+    """What is remembered of a request.
+
+    Attributes:
+        number: From 1.
+        messages: In it.
+        history: Messages that had been added by then.
+        tokens: By the count that decisions are made on.
+        at_ms: The host's clock; `None`: it gave none.
+        by_category: Estimated tokens; empty categories are left out.
+    """
+
+    number: int
+    messages: int
+    history: int
+    tokens: int
+    at_ms: int | None
+    by_category: Mapping[str, int]
+
+
 # What a provider reports of a request's size.
 
 

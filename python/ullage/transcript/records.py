@@ -567,6 +567,13 @@ class _Fold:
         self._snipped |= uuids
         self._state.removed.update((uuid, "snipped") for uuid in uuids)
         self._drop(uuids)
+        shown = (entry.get("snipMetadata") or {}).get("shownUuids")
+        if isinstance(shown, list):  # a rewind past a compaction: these are the context again
+            rows = {
+                row.uuid: row for row in self._source.rows() if self._places.get(row.uuid) == row.at
+            }
+            self._state.context = [rows[uuid] for uuid in as_strings(shown) if uuid in rows]
+            self._state.boundary, self._state.rewritten = None, row.at
 
     def _clear(self, row: RecordLine, entry: Item) -> None:
         cleared = parse_microcompact(entry)
