@@ -355,7 +355,6 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """One vector for each text."""
-        ...
 
 
 class RecalledNotes(NamedTuple):

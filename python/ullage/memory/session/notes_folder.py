@@ -95,7 +95,6 @@ class NotesPlace(Protocol):
     @property
     def notes_path(self) -> Path:
         """What the notes are called, in prompts and errors."""
-        ...
 
     def read(self) -> Notes:
         """The notes as they are now.
@@ -103,7 +102,6 @@ class NotesPlace(Protocol):
         Raises:
             StoreError: They cannot be read, are too large, or are not UTF-8.
         """
-        ...
 
     def read_bytes(self, name: str, *, inside: str = "") -> bytes | None:
         """Something else that is kept there, by one of the fixed names; `None` if it is not there.
@@ -115,7 +113,6 @@ class NotesPlace(Protocol):
         Raises:
             StoreError: It cannot be read, or is too large.
         """
-        ...
 
     def commit(self, text: str, *, based_on: str, lock: Lock) -> bool:
         """Replace the notes from which these were made; the earlier text is kept.
@@ -132,7 +129,6 @@ class NotesPlace(Protocol):
             LogConflict: The lock was taken away: the caller was considered stuck.
             StoreError: They cannot be written; the earlier ones are intact.
         """
-        ...
 
     def save(self, data: bytes, *, lock: Lock) -> None:
         """Write the record next to the notes, whole or not at all.
@@ -141,7 +137,6 @@ class NotesPlace(Protocol):
             LogConflict: The lock was taken away.
             StoreError: It cannot be written.
         """
-        ...
 
     def lock(self) -> Lock:
         """Become the one updater of this session.
@@ -150,11 +145,9 @@ class NotesPlace(Protocol):
             LogConflict: There is another.
             StoreError: The place cannot be written to.
         """
-        ...
 
     def busy_seconds(self) -> float | None:
         """Seconds for which another updater has been running; `None`: there is none."""
-        ...
 
 
 def digest_of_notes(data: bytes | None) -> str:
