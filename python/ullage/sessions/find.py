@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -117,9 +118,6 @@ def inspect_opened(
     )
 
 
-# ---- from the index --------------------------------------------------------------------------
-
-
 def _of_index(path: Path, model: str | None, policy: Policy | None) -> InspectedSession | None:
     """`None` where the lines' digests are not enough to know the context."""
     weights = weights_for(model or _last_model(path) or None)
@@ -200,7 +198,6 @@ class _Contexts:
 
 # What a session cost, by the usage figures that its file holds and the model table's prices.
 
-
 # Prices are stated in dollars for so many tokens.
 _MILLION = 1_000_000
 
@@ -233,12 +230,27 @@ def spending_of(session: Session, table: ModelTable | None = None) -> Spending:
         session: From `open_session`.
         table: Prices; `None`: the built-in table.
     """
-    lines = session.entries()
     table = table or ModelTable.builtin()
-    spending = Spending()
-    for usage, model in _responses(lines):
-        spending = _added(spending, usage, model or session.model, table)
-    return spending
+    totals = [0, 0, 0, 0]
+    dollars: Decimal | None = None
+    unpriced = 0
+    for usage, model in _responses(session.entries()):
+        figures = [_tokens(usage, key) for key in _FIGURES]
+        totals = [total + figure for total, figure in zip(totals, figures, strict=True)]
+        fresh, output, read, write = figures
+        row = table.find(model or session.model) if model or session.model else None
+        prices = row.prices_at(fresh + read + write) if row else None
+        if prices is None:
+            unpriced += 1
+            continue
+        split = usage.get("cache_creation")
+        # Writing for an hour costs 2 times the input's price, for five minutes 1.25 times.
+        hour = _tokens(split, "ephemeral_1h_input_tokens") if isinstance(split, Mapping) else 0
+        hour = min(hour, write)
+        cost = fresh * prices.input + output * prices.output + read * prices.cache_read
+        cost += hour * prices.cache_write_1h + (write - hour) * prices.cache_write_5m
+        dollars = (dollars or Decimal(0)) + cost / _MILLION
+    return Spending(*totals, dollars=dollars, unpriced=unpriced)
 
 
 def _responses(lines: Iterable[Item]) -> list[tuple[Mapping[str, Any], str]]:
@@ -255,33 +267,12 @@ def _responses(lines: Iterable[Item]) -> list[tuple[Mapping[str, Any], str]]:
     return list(responses.values())
 
 
-def _added(sum_: Spending, usage: Mapping[str, Any], model: str, table: ModelTable) -> Spending:
-    fresh, output = _tokens(usage, "input_tokens"), _tokens(usage, "output_tokens")
-    read, write = (
-        _tokens(usage, "cache_read_input_tokens"),
-        _tokens(usage, "cache_creation_input_tokens"),
-    )
-    row = table.find(model) if model else None
-    prices = row.prices_at(fresh + read + write) if row else None
-    dollars, unpriced = sum_.dollars, sum_.unpriced
-    if prices is None:
-        unpriced += 1
-    else:
-        split = usage.get("cache_creation")
-        # Writing for an hour costs 2 times the input's price, for five minutes 1.25 times.
-        hour = _tokens(split, "ephemeral_1h_input_tokens") if isinstance(split, Mapping) else 0
-        hour = min(hour, write)
-        cost = fresh * prices.input + output * prices.output + read * prices.cache_read
-        cost += hour * prices.cache_write_1h + (write - hour) * prices.cache_write_5m
-        dollars = (dollars or Decimal(0)) + cost / _MILLION
-    return Spending(
-        sum_.input_tokens + fresh,
-        sum_.output_tokens + output,
-        sum_.cache_read_tokens + read,
-        sum_.cache_write_tokens + write,
-        dollars,
-        unpriced,
-    )
+_FIGURES = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
 
 
 def _tokens(usage: Mapping[str, Any], key: str) -> int:
@@ -290,7 +281,6 @@ def _tokens(usage: Mapping[str, Any], key: str) -> int:
 
 
 # Where the tools of this machine keep their sessions, and what their files are named.
-
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _GEMINI_ID = re.compile(rb'"sessionId"\s*:\s*"([\w-]{1,100})"')
@@ -340,20 +330,15 @@ class FoundSession:
 
 def tool_folders() -> tuple[ToolFolder, ...]:
     """The usual folders of every tool, or those that its own environment variables name."""
-    gemini = _env.folder(_env.GEMINI_HOME) / ".gemini"
-    codex, copilot = (
-        _env.folder(_env.CODEX_HOME, ".codex"),
-        _env.folder(_env.COPILOT_HOME, ".copilot"),
-    )
+    gemini = _env.folder(_env.GEMINI_HOME) / ".gemini" / "tmp"
+    codex, copilot = codex_folder(), _env.folder(_env.COPILOT_HOME, ".copilot")
     opencode = _env.folder(_env.DATA_HOME, ".local", "share") / "opencode"
     return (
         ToolFolder("claude-code", claude_folder() / "projects", r"[^/]+/(?!agent-)[^/]+\.jsonl"),
         ToolFolder("codex", codex / "sessions", r"(.*/)?rollout-[^/]*\.jsonl"),
         ToolFolder("codex", codex / "archived_sessions", r"(.*/)?rollout-[^/]*\.jsonl"),
         ToolFolder("pi", pi_folder() / "sessions", r"(.*/)?[^/]+\.jsonl"),
-        ToolFolder(
-            "gemini", gemini / "tmp", r"[^/]+/(chats/session-[^/]*|checkpoint[^/]*)\.jsonl?"
-        ),
+        ToolFolder("gemini", gemini, r"[^/]+/(chats/session-[^/]*|checkpoint[^/]*)\.jsonl?"),
         ToolFolder("copilot", copilot / "session-state", r"([^/]+/events|[^/]+)\.jsonl"),
         ToolFolder("opencode", opencode / "storage" / "session", r"[^/]+/ses_[^/]*\.json"),
         ToolFolder("opencode", opencode, r"opencode\.db"),
@@ -401,19 +386,14 @@ def _in_folder(folder: ToolFolder) -> Iterator[FoundSession]:
 
         yield from database_sessions(folder.path / "opencode.db")
         return
-    for path in _files(folder.path):
-        if fits.fullmatch(path.relative_to(folder.path).as_posix()):
-            try:
-                look = path.stat()
-            except OSError:  # removed meanwhile
+    for place, _, names in os.walk(folder.path):
+        for path in (Path(place, name) for name in names if not name.startswith(".")):
+            if not fits.fullmatch(path.relative_to(folder.path).as_posix()):
                 continue
-            name = _id(folder.tool, path)
-            yield FoundSession(folder.tool, name, path, look.st_size, look.st_mtime)
-
-
-def _files(folder: Path) -> Iterable[Path]:
-    for place, _, names in os.walk(folder):
-        yield from (Path(place, name) for name in names if not name.startswith("."))
+            with suppress(OSError):  # removed meanwhile
+                look = path.stat()
+                name = _id(folder.tool, path)
+                yield FoundSession(folder.tool, name, path, look.st_size, look.st_mtime)
 
 
 def _id(tool: str, path: Path) -> str:
@@ -460,18 +440,20 @@ def find_session(name: str, sessions: Sequence[FoundSession] | None = None) -> F
         hint = "`ullage list` shows the sessions of this machine"
         reason = f"is not a file, and too short for the id of a session: type at least {_LEAST_PREFIX} characters"
         raise InvalidPolicy("FILE", name, reason, hint=hint)
-    fits = exact or [session for session in sessions if _begins(session, name)]
+    fits = exact or [
+        session
+        for session in sessions
+        if session.id.startswith(name) or session.id.partition("_")[2].startswith(name)
+    ]
     if len({session.id for session in fits}) == 1:
         return fits[0]  # copies of a session in two folders: the newest
     if not fits:
         hint = "`ullage list` shows the sessions of this machine"
-        raise InvalidPolicy(
-            "FILE", name, "is not a file, and no session has an id that begins with it", hint=hint
-        )
+        reason = "is not a file, and no session has an id that begins with it"
+        raise InvalidPolicy("FILE", name, reason, hint=hint)
     listed = ", ".join(f"{session.id} ({session.tool})" for session in fits[:_SHOWN])
-    raise InvalidPolicy(
-        "FILE", name, f"fits {len(fits)} sessions", hint=f"type more of the id: {listed}"
-    )
+    hint = f"type more of the id: {listed}"
+    raise InvalidPolicy("FILE", name, f"fits {len(fits)} sessions", hint=hint)
 
 
 def last_session(sessions: Sequence[FoundSession] | None = None) -> FoundSession:
@@ -496,13 +478,9 @@ def claude_project_folder(cwd: str) -> str:
 
 
 def session_path(name: str | os.PathLike[str]) -> Path:
-    """The file that a user meant: the path itself if something is there, else the file of a session with that id.
+    """The file that a user meant: the path itself if something is there, else the file of a session whose id begins so.
 
-    Args:
-        name: A path, an id or the beginning of one.
-
-    Raises:
-        InvalidPolicy: Several sessions fit.
+    `InvalidPolicy`: several sessions fit.
     """
     path = Path(name)
     if os.path.lexists(path) or len(path.parts) != 1 or path.suffix:
@@ -511,11 +489,7 @@ def session_path(name: str | os.PathLike[str]) -> Path:
 
 
 def opened_path(session: FoundSession) -> Path:
-    """A file that `open_session` reads; a session in a database is exported to one first.
-
-    Raises:
-        StoreError: The database cannot be read.
-    """
+    """A file that `open_session` reads; a session in a database is exported to one first (`StoreError`)."""
     if session.path.suffix != ".db":
         return session.path
     from ullage.sessions.handoff import exported
@@ -523,13 +497,7 @@ def opened_path(session: FoundSession) -> Path:
     return exported(session.path, session.id)
 
 
-def _begins(session: FoundSession, name: str) -> bool:
-    bare = session.id.partition("_")[2] or session.id
-    return session.id.startswith(name) or bare.startswith(name)
-
-
 # What a list of sessions says of each: title, project, model, fill, cost.
-
 
 _TITLE_CHARS = 80
 # Claude Code's lines, the user's own title first: it may write one of each kind.
@@ -586,12 +554,7 @@ _UNITS = (("y", 31_536_000), ("d", 86_400), ("h", 3_600), ("m", 60))
 
 
 def age(modified: float, now: float | None = None) -> str:
-    """How long ago something was written to: `3m`, `5h`, `12d`, `2y`; `now` within a minute.
-
-    Args:
-        modified: Seconds since the epoch.
-        now: Likewise; `None`: the clock's.
-    """
+    """How long ago something was written to: `3m`, `5h`, `12d`, `2y`; `now` within a minute. Both in seconds since the epoch."""
     passed = int((time.time() if now is None else now) - modified)
     return next((f"{passed // size:,}{unit}" for unit, size in _UNITS if passed >= size), "now")
 
@@ -603,32 +566,28 @@ def listed(session: FoundSession, table: ModelTable | None = None) -> ListedSess
         session: From `found_sessions`.
         table: Windows and prices; `None`: the built-in table.
     """
+    table = table or ModelTable.builtin()
     try:
         opened = open_session(opened_path(session))
-        return _row(session, opened, table or ModelTable.builtin())
+        name = opened.model
+        # An unknown model makes no noise in a list: the window says what is assumed.
+        model = table.find(name) or table.stated(name or "unknown", context_window=200_000)
+        if opened.window_tokens:
+            model = dataclasses.replace(model, context_window=opened.window_tokens)
+        marks = window_for(model, settings=WindowSettings.from_env())
+        return ListedSession(
+            session,
+            title=title_of(opened),
+            cwd=opened.cwd,
+            model=name,
+            messages=len(opened.messages),
+            tokens=context_tokens(opened),
+            window_tokens=marks.context,
+            compact_at_tokens=marks.threshold,
+            dollars=spending_of(opened, table).dollars,
+        )
     except (UllageError, OSError) as exc:
-        reason = getattr(exc, "reason", "") or str(exc)
-        return ListedSession(session, problem=str(reason))
-
-
-def _row(session: FoundSession, opened: Session, table: ModelTable) -> ListedSession:
-    name = opened.model
-    # An unknown model makes no noise in a list: the window says what is assumed.
-    model = table.find(name) or table.stated(name or "unknown", context_window=200_000)
-    if opened.window_tokens:
-        model = dataclasses.replace(model, context_window=opened.window_tokens)
-    marks = window_for(model, settings=WindowSettings.from_env())
-    return ListedSession(
-        session,
-        title_of(opened),
-        opened.cwd,
-        name,
-        len(opened.messages),
-        context_tokens(opened),
-        marks.context,
-        marks.threshold,
-        spending_of(opened, table).dollars,
-    )
+        return ListedSession(session, problem=str(getattr(exc, "reason", "") or exc))
 
 
 def context_tokens(opened: Session) -> int:
@@ -637,10 +596,7 @@ def context_tokens(opened: Session) -> int:
     reported = opened.reported_tokens(weights)
     if reported is not None:
         return reported
-    from ullage._engine import core
-
-    whole = int(core.Ledger(weights, opened.items).tokens())
-    return whole + opened.overhead_tokens(weights)
+    return int(core.Ledger(weights, opened.items).tokens()) + opened.overhead_tokens(weights)
 
 
 def title_of(opened: Session) -> str:
@@ -651,8 +607,7 @@ def title_of(opened: Session) -> str:
     for kind, key in _TITLES:
         if isinstance(title := metadata.get(kind, {}).get(key), str) and title.strip():
             return one_line(title, _TITLE_CHARS)
-    lines = opened.entries()
-    return first_words(lines)
+    return first_words(opened.entries())
 
 
 def first_words(lines: Iterable[Item]) -> str:
