@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Unpack
 
 from ullage._engine import core
@@ -71,29 +71,24 @@ def script_of(session: Session) -> SessionScript:
     view = to_messages(entries)
     ledger = core.Ledger(None, entries)
     by_uuid = {uuid_of(entry): at for at, entry in enumerate(entries)}
-    origins = [[by_uuid[name] for name in names if name in by_uuid] for names in view.sources]
-    clean = [_sendable(message) for message in view.messages]
-    origins = [
-        places for places, message in zip(origins, clean, strict=True) if message is not None
-    ]
-    messages = [message for message in clean if message is not None]
-    own = [max((_prompt(entries[at]) for at in places), default=0) for places in origins]
-    return SessionScript(
-        messages=messages,
-        times=[
-            max((ledger.message(at).timestamp for at in places), default=0) for places in origins
-        ],
-        own_tokens=own,
-        compactions=tuple(sum(min(places, default=0) < cut for places in origins) for cut in cuts),
-        model=session.model,
-        overhead_tokens=_overhead(messages, own, session.model),
+    script = SessionScript([], model=session.model)
+    firsts: list[int] = []
+    for message, names in zip(view.messages, view.sources, strict=True):
+        # Without parts that only another provider can read; where that leaves nothing, there is no message.
+        written = anthropic.to_provider([message]).parts["messages"]
+        if not written:
+            continue
+        places = [by_uuid[name] for name in names if name in by_uuid]
+        times = (ledger.message(at).timestamp for at in places)
+        script.messages.append(written[0])
+        script.times.append(max(times, default=0))
+        script.own_tokens.append(max((_prompt(entries[at]) for at in places), default=0))
+        firsts.append(min(places, default=0))
+    return replace(
+        script,
+        compactions=tuple(sum(first < cut for first in firsts) for cut in cuts),
+        overhead_tokens=_overhead(script.messages, script.own_tokens, session.model),
     )
-
-
-def _sendable(message: dict[str, Any]) -> dict[str, Any] | None:
-    """The message without parts that only another provider can read; `None`: nothing is left."""
-    written = anthropic.to_provider([message]).parts["messages"]
-    return written[0] if written else None
 
 
 def _history_of(session: Session) -> tuple[list[Item], list[int]]:
@@ -123,8 +118,9 @@ def _history_of(session: Session) -> tuple[list[Item], list[int]]:
             continue  # an undo, an edit or a compaction has written it again
         elif repeats_at and item.get("timestamp") == repeats_at and _stands_in(entries, item):
             continue  # the same, in a file that numbers nothing
-        elif not is_summary(item) and not item.get("isSidechain") and _is_talk(item):
-            entries.append(item if uuid_of(item) else {**item, "uuid": f"#{number}"})
+        elif not is_summary(item) and not item.get("isSidechain"):
+            if item.get("type") == "attachment" or message_of(item) is not None:
+                entries.append(item if uuid_of(item) else {**item, "uuid": f"#{number}"})
     return entries, cuts
 
 
@@ -133,10 +129,6 @@ def _stands_in(entries: Sequence[Item], item: Item) -> bool:
         return True
     content = (message_of(item) or {}).get("content")
     return any((message_of(entry) or {}).get("content") == content for entry in entries)
-
-
-def _is_talk(item: Item) -> bool:
-    return item.get("type") == "attachment" or message_of(item) is not None
 
 
 def _prompt(entry: Item) -> int:
@@ -269,7 +261,10 @@ def replay_session(
             turns.append(turn)
     except ContextTooLarge as exc:
         error = str(exc)
-    cost = sum(_nanousd(turn, row) for turn in turns)
+    cost = 0
+    for turn in turns:
+        write, read = rates_of(row, turn.tokens)
+        cost += turn.read_tokens * read + turn.written_tokens * write
     name = policy.preset if policy is not None else "unmanaged"
     return Run(name, tuple(turns), error, cost, row.context_window, working)
 
@@ -341,11 +336,11 @@ def cost_at_size(
     run = replay_session(
         script, policy, model=model, table=table, settings=settings, seen=needed.look
     )
-    counted = needed.names - names, needed.held - held
+    if run.error:
+        return None
     largest = max((turn.tokens for turn in run.turns), default=0)
-    return (
-        None if run.error else SizeCost(size or run.working_tokens, run.nanousd, largest, *counted)
-    )
+    size = size or run.working_tokens
+    return SizeCost(size, run.nanousd, largest, needed.names - names, needed.held - held)
 
 
 def sum_of_costs(sessions: Iterable[Sequence[SizeCost]]) -> tuple[SizeCost, ...]:
@@ -354,24 +349,25 @@ def sum_of_costs(sessions: Iterable[Sequence[SizeCost]]) -> tuple[SizeCost, ...]
     One that was not played at a size counts with the next smaller one, or its smallest.
     """
     played = [costs for costs in sessions if costs]
-    wholes = {costs[-1].tokens for costs in played}
-    sizes = sorted(
-        {one.tokens for costs in played for one in costs[:-1]} | {max(wholes, default=0)}
-    )
-    return tuple(
-        _sum_at(size, [_nearest(costs, size) for costs in played]) for size in sizes if played
-    )
-
-
-def _nearest(costs: Sequence[SizeCost], size: int) -> SizeCost:
-    """The largest size that is not above, or the smallest."""
-    return next((cost for cost in reversed(costs) if cost.tokens <= size), costs[0])
-
-
-def _sum_at(size: int, costs: Sequence[SizeCost]) -> SizeCost:
-    nanousd, largest = sum(cost.nanousd for cost in costs), max(cost.largest for cost in costs)
-    names = sum(cost.names for cost in costs), sum(cost.held_names for cost in costs)
-    return SizeCost(size, nanousd, largest, *names)
+    if not played:
+        return ()
+    whole = max(costs[-1].tokens for costs in played)
+    sums = []
+    for size in sorted({one.tokens for costs in played for one in costs[:-1]} | {whole}):
+        near = [
+            next((cost for cost in reversed(costs) if cost.tokens <= size), costs[0])
+            for costs in played
+        ]
+        sums.append(
+            SizeCost(
+                size,
+                nanousd=sum(cost.nanousd for cost in near),
+                largest=max(cost.largest for cost in near),
+                names=sum(cost.names for cost in near),
+                held_names=sum(cost.held_names for cost in near),
+            )
+        )
+    return tuple(sums)
 
 
 def frontier_plot(costs: Sequence[SizeCost], unmanaged_nanousd: int) -> str:
@@ -522,17 +518,11 @@ def _own(script: SessionScript, at: int) -> int:
     return script.own_tokens[at + 1] if at + 1 < len(script.own_tokens) else 0
 
 
-class _Sent(NamedTuple):
-    """The messages of the last request, without system prompt and tools."""
-
-    tokens: int
-    messages: list[Item]
-
-
 def _managed(
     script: SessionScript, manager: ContextManager, row: Model, seen: Seen | None
 ) -> Iterator[ReplayedTurn]:
-    added, sent = 0, _Sent(0, [])
+    added, sent_tokens = 0, 0
+    sent_messages: list[Item] = []
     for at, unmanaged in _sizes(script, row):
         for message in script.messages[added : at + 1]:
             manager.add(message)
@@ -540,39 +530,28 @@ def _managed(
         request = manager.prepare(now_ms=script.times[at] or None)
         if seen is not None:
             seen(manager, request)
-        yield _turn(manager, request, unmanaged, _own(script, at), at, sent)
-        view = manager.machine.view
-        sent = _Sent(int(view.ledger.tokens()), list(view.messages))
-
-
-def _turn(
-    manager: ContextManager, request: Request, unmanaged: int, own: int, at: int, sent: _Sent
-) -> ReplayedTurn:
-    """The cache holds the last request up to where this one differs."""
-    view, overhead = manager.machine.view, manager.machine.overhead_tokens
-    ledger, first = view.ledger, request.rewritten_from
-    size, again = int(ledger.tokens()), 0
-    if first is not None:  # what a level made, and what has come since, was never sent
-        shown_ids = set(map(id, sent.messages))
-        places = (at for at in range(first, len(view)) if id(view.messages[at]) in shown_ids)
-        again = sum(int(ledger.tokens(at, at + 1)) for at in places)
-    same = sent.tokens if first is None else min(size, int(ledger.tokens(0, first)))
-    read = same + overhead if request.number > 1 else 0
-    return ReplayedTurn(
-        number=request.number,
-        message=at + 1,
-        tokens=request.tokens,
-        unmanaged_tokens=unmanaged,
-        own_tokens=own,
-        by_category=manager.explain(request.number).by_category,
-        acted=tuple((report.stage, report.why, report.freed) for report in request.reports),
-        rewritten_from=first,
-        read_tokens=read,
-        written_tokens=size + overhead - read,
-        rewritten_tokens=again,
-    )
-
-
-def _nanousd(turn: ReplayedTurn, model: Model) -> int:
-    write, read = rates_of(model, turn.tokens)
-    return turn.read_tokens * read + turn.written_tokens * write
+        view, overhead = manager.machine.view, manager.machine.overhead_tokens
+        ledger, first = view.ledger, request.rewritten_from
+        size, again = int(ledger.tokens()), 0
+        # The cache holds the last request up to where this one differs.
+        same = sent_tokens
+        if first is not None:  # what a level made, and what has come since, was never sent
+            same = min(size, int(ledger.tokens(0, first)))
+            sent_ids = set(map(id, sent_messages))
+            places = (i for i in range(first, len(view)) if id(view.messages[i]) in sent_ids)
+            again = sum(int(ledger.tokens(i, i + 1)) for i in places)
+        read = same + overhead if request.number > 1 else 0
+        yield ReplayedTurn(
+            number=request.number,
+            message=at + 1,
+            tokens=request.tokens,
+            unmanaged_tokens=unmanaged,
+            own_tokens=_own(script, at),
+            by_category=manager.explain(request.number).by_category,
+            acted=tuple((report.stage, report.why, report.freed) for report in request.reports),
+            rewritten_from=first,
+            read_tokens=read,
+            written_tokens=size + overhead - read,
+            rewritten_tokens=again,
+        )
+        sent_tokens, sent_messages = size, list(view.messages)
