@@ -29,22 +29,15 @@ TTL_SECONDS = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheVerdict:
-    """What a response reveals about the cache.
+    """What a response reveals about the cache."""
 
-    Attributes:
-        kind: `first`: nothing was expected. `kept`: all was read. `announced`: lost, as announced.
-            `broken`: lost without an announcement.
-        reason: Cause of a loss: `model`, `system`, `tools`, `messages`, `parameters`, `expired`, `unknown`, or
-            what was announced.
-        expected_tokens: Tokens that should have been read from the cache.
-        read_tokens: Tokens that were.
-        message: First message that differs from the last request; `None`: none does.
-    """
-
+    # `first`: nothing was expected. `kept`: all was read. `announced`: lost, as announced. `broken`: lost without an announcement.
     kind: str
+    # Cause of a loss: `model`, `system`, `tools`, `messages`, `parameters`, `expired`, `unknown`, or what was announced.
     reason: str = ""
-    expected_tokens: int = 0
-    read_tokens: int = 0
+    expected_tokens: int = 0  # tokens that should have been read from the cache
+    read_tokens: int = 0  # tokens that were
+    # First message that differs from the last request; `None`: none does.
     message: int | None = None
 
 
@@ -267,21 +260,13 @@ _MESSAGE_END = 64
 
 
 class CacheUse(NamedTuple):
-    """A response's figures for its prompt, in tokens.
+    """A response's figures for its prompt, in tokens."""
 
-    Attributes:
-        prompt: The whole prompt.
-        read: Of that, read from the cache.
-        written: Of that, written to it.
-        output: The answer.
-        steps: Whether the provider caches in steps, by itself (OpenAI).
-    """
-
-    prompt: int
-    read: int
-    written: int
-    output: int
-    steps: bool
+    prompt: int  # the whole prompt
+    read: int  # of that, read from the cache
+    written: int  # of that, written to it
+    output: int  # the answer
+    steps: bool  # whether the provider caches in steps, by itself (OpenAI)
 
     @property
     def rest(self) -> int:
@@ -321,11 +306,6 @@ def cache_use(usage: Mapping[str, Any], *, steps: bool = False) -> CacheUse:
 class CacheForecast:
     """The cache forecast of one conversation.
 
-    Attributes:
-        ttl_seconds: How long the provider keeps a prefix after its last use.
-        least_tokens: The shortest prompt that it caches (`lookup(model).cache.min_tokens`); 0: any. OpenAI's is known.
-        steps: Whether usage comes in Anthropic's form from a provider that caches in steps by itself.
-
     Example:
         >>> forecast = CacheForecast()
         >>> forecast.learn({"input_tokens": 10, "cache_creation_input_tokens": 9_000, "output_tokens": 500})
@@ -335,8 +315,10 @@ class CacheForecast:
         Expected(read=4000, written=5990)
     """
 
-    ttl_seconds: float = 300
+    ttl_seconds: float = 300  # how long the provider keeps a prefix after its last use
+    # The shortest prompt that it caches (`lookup(model).cache.min_tokens`); 0: any. OpenAI's is known.
     least_tokens: int = 0
+    # Whether usage comes in Anthropic's form from a provider that caches in steps by itself.
     steps: bool = False
     _last: CacheUse | None = None
     _cached: int = 0

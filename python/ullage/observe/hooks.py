@@ -144,9 +144,9 @@ class Hooks:
             "session_start": session_start,
         }
         for name, hooks in likes.items():
-            is_one = isinstance(hooks, str | ShellHook | CallableHook) or callable(hooks)
-            some: Iterable[Any] = (hooks,) if is_one else hooks
-            object.__setattr__(self, name, tuple(map(hook_of, some)))
+            if isinstance(hooks, str | ShellHook | CallableHook) or callable(hooks):
+                hooks = (hooks,)
+            object.__setattr__(self, name, tuple(map(hook_of, hooks)))
 
     def __repr__(self) -> str:
         return (

@@ -31,22 +31,18 @@ MOST_OVERHEAD = 60_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SessionScript:
-    """The messages of a session in the order in which they were said.
+    """The messages of a session in the order in which they were said."""
 
-    Attributes:
-        messages: Bare messages, without the usage figures of the session's own context.
-        times: Time of each, in milliseconds since the epoch; 0: unknown.
-        own_tokens: For each response, the reported size of its prompt; for other messages 0.
-        compactions: Number of messages before each of the session's own compactions.
-        model: The newest model named.
-        overhead_tokens: System prompt and tools, by the first figure; 0: nothing was reported.
-    """
-
+    # Bare messages, without the usage figures of the session's own context.
     messages: list[dict[str, Any]]
+    # Time of each, in milliseconds since the epoch; 0: unknown.
     times: list[int] = field(default_factory=list)
+    # For each response, the reported size of its prompt; for other messages 0.
     own_tokens: list[int] = field(default_factory=list)
+    # Number of messages before each of the session's own compactions.
     compactions: tuple[int, ...] = ()
-    model: str = ""
+    model: str = ""  # the newest model named
+    # System prompt and tools, by the first figure; 0: nothing was reported.
     overhead_tokens: int = 0
 
     def __repr__(self) -> str:
@@ -158,52 +154,35 @@ Seen = Callable[[ContextManager, Request], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedTurn:
-    """One request.
+    """One request."""
 
-    Attributes:
-        number: From 1.
-        message: Number of messages before it.
-        tokens: Estimated size of the request; `unmanaged_tokens`: its size without any management.
-        own_tokens: Reported size of the session's own prompt; 0: unknown.
-        by_category: Tokens of the request by category.
-        acted: Level, reason and freed tokens of each that acted.
-        rewritten_from: First message that differs from the request before; `None`: none does.
-        read_tokens: Read from the provider's cache; `written_tokens`: written to it.
-        rewritten_tokens: Those of `written_tokens` whose messages the request before held as they are: a level changed something before them.
-    """
-
-    number: int
-    message: int
-    tokens: int
-    unmanaged_tokens: int
-    own_tokens: int
+    number: int  # from 1
+    message: int  # number of messages before it
+    tokens: int  # estimated size of the request
+    unmanaged_tokens: int  # its size without any management
+    own_tokens: int  # reported size of the session's own prompt; 0: unknown
+    # Tokens of the request by category.
     by_category: Mapping[str, int] = field(default_factory=dict)
+    # Level, reason and freed tokens of each that acted.
     acted: tuple[tuple[str, str, int], ...] = ()
+    # First message that differs from the request before; `None`: none does.
     rewritten_from: int | None = None
-    read_tokens: int = 0
-    written_tokens: int = 0
+    read_tokens: int = 0  # read from the provider's cache
+    written_tokens: int = 0  # written to it
+    # Those of `written_tokens` whose messages the request before held as they are: a level changed something before them.
     rewritten_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A session replayed under one policy.
+    """A session replayed under one policy."""
 
-    Attributes:
-        name: Of the policy, or `unmanaged`.
-        turns: Every request.
-        error: Why it ended early; empty if it did not.
-        nanousd: Cost of all prompts, cached where possible, in 10⁻⁹ dollars.
-        window_tokens: The model's window.
-        working_tokens: The window that the levels worked in, lower where the settings say so.
-    """
-
-    name: str
-    turns: tuple[ReplayedTurn, ...]
-    error: str = ""
-    nanousd: int = 0
-    window_tokens: int = 0
-    working_tokens: int = 0
+    name: str  # of the policy, or `unmanaged`
+    turns: tuple[ReplayedTurn, ...]  # every request
+    error: str = ""  # why it ended early; empty if it did not
+    nanousd: int = 0  # cost of all prompts, cached where possible, in 10⁻⁹ dollars
+    window_tokens: int = 0  # the model's window
+    working_tokens: int = 0  # the window that the levels worked in, lower where the settings say so
 
     def __repr__(self) -> str:
         return f"Run({self.name}: {len(self.turns)} requests, {self.rewrites} rewrites)"

@@ -31,29 +31,18 @@ _TITLE_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class SessionPart:
-    """Something that can be removed from the view.
+    """Something that can be removed from the view."""
 
-    Attributes:
-        name: `t3`: the third turn, everything from a user's input to the next. `r7`: the seventh tool result.
-        kind: `turn`, or `result`.
-        title: How the input begins, or the call and its target.
-        tokens: Estimated.
-        messages: Of a turn; 1 for a result.
-        first: Position in the context of its first entry.
-        last: Position of its last one.
-        call: Id of the call that a result answers; empty for a turn.
-        cleared: A result of which the view shows a marker already.
-    """
-
+    # `t3`: the third turn, everything from a user's input to the next. `r7`: the seventh tool result.
     name: str
-    kind: Literal["turn", "result"]
-    title: str
-    tokens: int
-    messages: int
-    first: int
-    last: int
-    call: str = ""
-    cleared: bool = False
+    kind: Literal["turn", "result"]  # `turn`, or `result`
+    title: str  # how the input begins, or the call and its target
+    tokens: int  # estimated
+    messages: int  # of a turn; 1 for a result
+    first: int  # position in the context of its first entry
+    last: int  # position of its last one
+    call: str = ""  # id of the call that a result answers; empty for a turn
+    cleared: bool = False  # a result of which the view shows a marker already
 
 
 def session_parts(session: Session) -> list[SessionPart]:
@@ -150,27 +139,16 @@ def _answers(block: Any, calls: set[str]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What an undo did.
+    """What an undo did."""
 
-    Attributes:
-        session: The file as it is now; as it would be, if nothing was written.
-        undone: Uuid of the boundary that was taken back.
-        when: Its timestamp; empty if the file has none.
-        messages_before: In the context before the undo.
-        messages_after: In the context now.
-        tokens_before: Size of the context before, as `context_tokens` counts.
-        tokens_after: Size now; 0 if nothing was written.
-        left: How many compactions can still be taken back.
-    """
-
-    session: Session
-    undone: str
-    when: str
-    messages_before: int
-    messages_after: int
-    tokens_before: int
-    tokens_after: int
-    left: int
+    session: Session  # the file as it is now; as it would be, if nothing was written
+    undone: str  # uuid of the boundary that was taken back
+    when: str  # its timestamp; empty if the file has none
+    messages_before: int  # in the context before the undo
+    messages_after: int  # in the context now
+    tokens_before: int  # size of the context before, as `context_tokens` counts
+    tokens_after: int  # size now; 0 if nothing was written
+    left: int  # how many compactions can still be taken back
 
 
 def undo_compaction(session: Session, *, write: bool = True) -> Undone:

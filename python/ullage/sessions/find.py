@@ -44,29 +44,18 @@ _TAIL_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class InspectedSession:
-    """A session's file in numbers.
-
-    Attributes:
-        path: The file.
-        format: Name of its format, such as `claude_code` or `codex`.
-        size: Bytes of the file that were read.
-        model: The one that was asked for, else the newest one that the file names; empty if none is.
-        window_tokens: The context window that the client went by; 0 if the file does not say.
-        messages: In the request that it would make.
-        warnings: What was skipped, repaired or set aside.
-        boundaries: Earlier compactions, as their entries.
-        inspection: What fills the window, and what each level would free.
-    """
+    """A session's file in numbers."""
 
     path: Path
-    format: str
-    size: int
+    format: str  # name of its format, such as `claude_code` or `codex`
+    size: int  # bytes of the file that were read
+    # The one that was asked for, else the newest one that the file names; empty if none is.
     model: str
-    window_tokens: int
-    messages: int
-    warnings: tuple[str, ...]
-    boundaries: tuple[Item, ...]
-    inspection: Inspection
+    window_tokens: int  # the context window that the client went by; 0 if the file does not say
+    messages: int  # in the request that it would make
+    warnings: tuple[str, ...]  # what was skipped, repaired or set aside
+    boundaries: tuple[Item, ...]  # earlier compactions, as their entries
+    inspection: Inspection  # what fills the window, and what each level would free
 
 
 def inspect_session(
@@ -204,22 +193,15 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Tokens as the provider reported them, and their price.
+    """Tokens as the provider reported them, and their price."""
 
-    Attributes:
-        input_tokens: Prompt tokens that no cache held.
-        output_tokens: Tokens of the responses.
-        cache_read_tokens: Prompt tokens that were read from a cache.
-        cache_write_tokens: Prompt tokens that were written to one.
-        dollars: Their price; `None`: no response has both a figure and a model with known prices.
-        unpriced: Responses with a figure whose model has no known prices: `dollars` leaves them out.
-    """
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
+    input_tokens: int = 0  # prompt tokens that no cache held
+    output_tokens: int = 0  # tokens of the responses
+    cache_read_tokens: int = 0  # prompt tokens that were read from a cache
+    cache_write_tokens: int = 0  # prompt tokens that were written to one
+    # Their price; `None`: no response has both a figure and a model with known prices.
     dollars: Decimal | None = None
+    # Responses with a figure whose model has no known prices: `dollars` leaves them out.
     unpriced: int = 0
 
 
@@ -250,7 +232,8 @@ def spending_of(session: Session, table: ModelTable | None = None) -> Spending:
         cost = fresh * prices.input + output * prices.output + read * prices.cache_read
         cost += hour * prices.cache_write_1h + (write - hour) * prices.cache_write_5m
         dollars = (dollars or Decimal(0)) + cost / _MILLION
-    return Spending(*totals, dollars=dollars, unpriced=unpriced)
+    fresh, output, read, write = totals
+    return Spending(fresh, output, read, write, dollars, unpriced)
 
 
 def _responses(lines: Iterable[Item]) -> list[tuple[Mapping[str, Any], str]]:
@@ -290,36 +273,22 @@ _HEAD_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class ToolFolder:
-    """A folder in which a tool keeps sessions.
+    """A folder in which a tool keeps sessions."""
 
-    Attributes:
-        tool: `claude-code`, `codex`, `pi`, `gemini`, `copilot` or `opencode`.
-        path: The folder; it need not exist.
-        pattern: What the path of a session's file below it matches.
-    """
-
-    tool: str
-    path: Path
-    pattern: str
+    tool: str  # `claude-code`, `codex`, `pi`, `gemini`, `copilot` or `opencode`
+    path: Path  # the folder; it need not exist
+    pattern: str  # what the path of a session's file below it matches
 
 
 @dataclass(frozen=True, slots=True)
 class FoundSession:
-    """A session's file, as its name and the folder say.
+    """A session's file, as its name and the folder say."""
 
-    Attributes:
-        tool: See `ToolFolder`.
-        id: By which its tool resumes it.
-        path: The file; for a session in OpenCode's database, that database.
-        size: Bytes; 0 for a session in a database.
-        modified: When it was written to last, in seconds since the epoch.
-    """
-
-    tool: str
-    id: str
-    path: Path
-    size: int
-    modified: float
+    tool: str  # see `ToolFolder`
+    id: str  # by which its tool resumes it
+    path: Path  # the file; for a session in OpenCode's database, that database
+    size: int  # bytes; 0 for a session in a database
+    modified: float  # when it was written to last, in seconds since the epoch
 
     @property
     def when(self) -> str:
@@ -508,31 +477,20 @@ _UNTITLED = (Kind.NONE, Kind.HOST, Kind.INTERRUPT, Kind.SHELL)
 
 @dataclass(frozen=True, slots=True)
 class ListedSession:
-    """One row.
+    """One row."""
 
-    Attributes:
-        session: Which file, id and tool.
-        title: As its tool names it, else how the user's first words begin; empty if there are none.
-        cwd: Where it ran; empty if the file does not say.
-        model: The newest model; empty if none is named.
-        messages: In the context now.
-        tokens: Size of the context: the newest reported figure with an estimate of what follows, or an estimate of all.
-        window_tokens: The model's context window.
-        compact_at_tokens: Where automatic compaction starts by Ullage's defaults.
-        dollars: What it cost by the model table's prices; `None`: unknown.
-        problem: Why the file could not be read; then only `session` counts. Empty: it was.
-    """
-
-    session: FoundSession
+    session: FoundSession  # which file, id and tool
+    # As its tool names it, else how the user's first words begin; empty if there are none.
     title: str = ""
-    cwd: str = ""
-    model: str = ""
-    messages: int = 0
+    cwd: str = ""  # where it ran; empty if the file does not say
+    model: str = ""  # the newest model; empty if none is named
+    messages: int = 0  # in the context now
+    # Size of the context: the newest reported figure with an estimate of what follows, or an estimate of all.
     tokens: int = 0
-    window_tokens: int = 0
-    compact_at_tokens: int = 0
-    dollars: Decimal | None = None
-    problem: str = ""
+    window_tokens: int = 0  # the model's context window
+    compact_at_tokens: int = 0  # where automatic compaction starts by Ullage's defaults
+    dollars: Decimal | None = None  # what it cost by the model table's prices; `None`: unknown
+    problem: str = ""  # why the file could not be read; then only `session` counts. Empty: it was.
 
 
 Sorting: TypeAlias = Literal["age", "tokens", "cost"]

@@ -347,11 +347,11 @@ def _pi_lines(job: Handoff) -> bytes:
     parent = None
     for item in job.items:
         for message in _pi_messages(job, item, names):
-            line = {"type": "message", "id": secrets.token_hex(4), "parentId": parent}
+            name = secrets.token_hex(4)
+            line = {"type": "message", "id": name, "parentId": parent, "timestamp": job.stamp(item)}
             stamped = {**message, "timestamp": job.milliseconds}
-            line |= {"timestamp": job.stamp(item), "message": stamped, **_flags(item)}
-            lines.append(line)
-            parent = line["id"]
+            lines.append({**line, "message": stamped, **_flags(item)})
+            parent = name
     return _joined(lines)
 
 
@@ -584,28 +584,17 @@ _WINDOWS = {"claude-code": 200_000, "codex": 272_000, "pi": 200_000, "opencode":
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
-    """A session in another tool's form.
+    """A session in another tool's form."""
 
-    Attributes:
-        tool: Which one.
-        id: The new session's id.
-        path: Its file; where nothing was written, the file that it would be.
-        resume_line: The command that goes on from it, to be run in the project's folder.
-        compacted: Whether it had to be compacted to fit.
-        tokens_before: Size of the old context.
-        tokens_after: Size of the new one, estimated by the same weights.
-        messages: In the new context.
-        losses: What the form cannot hold, such as another provider's sealed reasoning, with how many of each.
-    """
-
-    tool: TargetTool
-    id: str
-    path: Path
-    resume_line: str
-    compacted: bool
-    tokens_before: int
-    tokens_after: int
-    messages: int
+    tool: TargetTool  # which one
+    id: str  # the new session's id
+    path: Path  # its file; where nothing was written, the file that it would be
+    resume_line: str  # the command that goes on from it, to be run in the project's folder
+    compacted: bool  # whether it had to be compacted to fit
+    tokens_before: int  # size of the old context
+    tokens_after: int  # size of the new one, estimated by the same weights
+    messages: int  # in the new context
+    # What the form cannot hold, such as another provider's sealed reasoning, with how many of each.
     losses: Mapping[str, int] = field(default_factory=dict)
 
 

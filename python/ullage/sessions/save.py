@@ -661,18 +661,11 @@ _TOOLS = {"claude_code": "claude-code", "codex": "codex", "pi": "pi"}
 
 @dataclass(frozen=True, slots=True)
 class FreshSession:
-    """A new session.
-
-    Attributes:
-        id: Its id.
-        path: Its file.
-        resume_line: The command that goes on from it, to be run in the project's folder.
-        done: The compaction.
-    """
+    """A new session."""
 
     id: str
     path: Path
-    resume_line: str
+    resume_line: str  # the command that goes on from it, to be run in the project's folder
     done: CompactedSession
 
 

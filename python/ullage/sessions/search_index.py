@@ -50,42 +50,25 @@ SELECT s.tool, s.id, s.path, s.title, s.cwd, s.modified, -bm25(words), p.positio
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A place in a session.
+    """A place in a session."""
 
-    Attributes:
-        position: Of the entry among the session's entries, from 0.
-        who: `user`, `assistant`, `call` or `result`.
-        text: The words around the hit, one line; hits stand between `open_mark` and `close_mark`.
-    """
-
-    position: int
-    who: str
-    text: str
+    position: int  # of the entry among the session's entries, from 0
+    who: str  # `user`, `assistant`, `call` or `result`
+    text: str  # the words around the hit, one line; hits stand between `open_mark` and `close_mark`
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedSession:
-    """A session that was found, with its best places.
-
-    Attributes:
-        tool: See `FoundSession`.
-        id: See `FoundSession`.
-        path: See `FoundSession`.
-        title: As its tool names it, or how it begins.
-        cwd: Where it ran.
-        modified: Seconds since the epoch.
-        score: Higher is better; comparable within one search.
-        hits: Best first.
-    """
+    """A session that was found, with its best places."""
 
     tool: str
     id: str
     path: Path
-    title: str
-    cwd: str
-    modified: float
-    score: float
-    hits: tuple[SearchHit, ...]
+    title: str  # as its tool names it, or how it begins
+    cwd: str  # where it ran
+    modified: float  # seconds since the epoch
+    score: float  # higher is better; comparable within one search
+    hits: tuple[SearchHit, ...]  # best first
 
 
 class SearchIndex:

@@ -34,16 +34,12 @@ Row: TypeAlias = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class SqlStatement:
-    """One statement.
+    """One statement."""
 
-    Attributes:
-        text: With `?` for each value, `{now}` for milliseconds since the epoch and `{blob}` for the type of bytes.
-        values: One per `?`.
-        alone: Complete by itself, without a transaction, which takes one round trip instead of three.
-    """
-
+    # With `?` for each value, `{now}` for milliseconds since the epoch and `{blob}` for the type of bytes.
     text: str
-    values: tuple[Value, ...] = ()
+    values: tuple[Value, ...] = ()  # one per `?`
+    # Complete by itself, without a transaction, which takes one round trip instead of three.
     alone: bool = False
 
 
@@ -53,18 +49,12 @@ Sql: TypeAlias = Generator[SqlStatement, list[Row], T]
 
 @dataclass(frozen=True, slots=True)
 class SqlDialect:
-    """What differs between databases.
+    """What differs between databases."""
 
-    Attributes:
-        now: Its clock, in milliseconds since the epoch.
-        blob: Its type of bytes.
-        mark: Its placeholder for a value.
-        alone: A statement that keeps others from migrating at the same time; empty: every transaction does.
-    """
-
-    now: str
-    blob: str
-    mark: str
+    now: str  # its clock, in milliseconds since the epoch
+    blob: str  # its type of bytes
+    mark: str  # its placeholder for a value
+    # A statement that keeps others from migrating at the same time; empty: every transaction does.
     alone: str = ""
 
     def written(self, text: str) -> str:

@@ -18,32 +18,20 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write to a conversation, for a limited time.
+    """The right to write to a conversation, for a limited time."""
 
-    Attributes:
-        conversation: Its name.
-        owner: The worker that holds it.
-        token: Grows whenever the conversation is taken; writes with an older one are refused.
-        until_ms: When others may take it, in milliseconds since the epoch, by the store's clock.
-    """
-
-    conversation: str
-    owner: str
-    token: int
-    until_ms: int
+    conversation: str  # its name
+    owner: str  # the worker that holds it
+    token: int  # grows whenever the conversation is taken; writes with an older one are refused
+    until_ms: int  # when others may take it, in milliseconds since the epoch, by the store's clock
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A value that is replaced whole.
-
-    Attributes:
-        data: Its bytes.
-        version: From 1; grows by one with each replacement.
-    """
+    """A value that is replaced whole."""
 
     data: bytes
-    version: int
+    version: int  # from 1; grows by one with each replacement
 
 
 class LogStore(Protocol):

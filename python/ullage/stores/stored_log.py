@@ -260,8 +260,8 @@ class StoredNotes:
         if stored is not None and _until(stored) > now:
             raise LogConflict(f"{self._named(_LOCK)}: another update is running")
         owner = uuid.uuid4().hex
-        taken = orjson.dumps({"owner": owner, "from_ms": now, "until_ms": now + self._busy_ms})
-        version = self._save(_LOCK, taken, stored)
+        data = orjson.dumps({"owner": owner, "from_ms": now, "until_ms": now + self._busy_ms})
+        version = self._save(_LOCK, data, stored)
         record = self._load(STATE)
         self._record_version = record.version if record else 0
 

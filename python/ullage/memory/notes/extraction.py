@@ -67,17 +67,11 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What came of it.
+    """What came of it."""
 
-    Attributes:
-        written: Paths of notes that are new or changed.
-        refused: What was tried and not done.
-        skipped: Why nothing was asked; "" if the model was.
-    """
-
-    written: tuple[str, ...] = ()
-    refused: tuple[Refused, ...] = ()
-    skipped: str = ""
+    written: tuple[str, ...] = ()  # paths of notes that are new or changed
+    refused: tuple[Refused, ...] = ()  # what was tried and not done
+    skipped: str = ""  # why nothing was asked; "" if the model was
 
 
 @dataclass(slots=True)

@@ -50,25 +50,15 @@ _QUOTED = re.compile(r'^"((?:[^"\\]|\\["\\n])*)"$|^\'((?:[^\']|\'\')*)\'$')
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One note.
+    """One note."""
 
-    Attributes:
-        name: Its title.
-        description: One line: when it matters.
-        type: What it is about.
-        body: Markdown; "" where only the head was read.
-        path: Inside the folder; "" if it has not been written.
-        changed_ns: Time of its last change; 0: unknown.
-        others: Further keys of the front matter, kept as they are.
-    """
-
-    name: str
-    description: str
-    type: NoteType
-    body: str = ""
-    path: str = ""
-    changed_ns: int = 0
-    others: tuple[tuple[str, str], ...] = ()
+    name: str  # its title
+    description: str  # one line: when it matters
+    type: NoteType  # what it is about
+    body: str = ""  # Markdown; "" where only the head was read
+    path: str = ""  # inside the folder; "" if it has not been written
+    changed_ns: int = 0  # time of its last change; 0: unknown
+    others: tuple[tuple[str, str], ...] = ()  # further keys of the front matter, kept as they are
 
     def __repr__(self) -> str:
         return f"Note({self.path or self.name!r}, {self.type.value})"

@@ -32,15 +32,10 @@ MAX_BYTES = 1 << 20
 
 
 class Notes(NamedTuple):
-    r"""The notes as they were read.
+    r"""The notes as they were read."""
 
-    Attributes:
-        text: With `\n` at line ends; empty if there are none.
-        digest: Of the bytes; empty if there are none.
-    """
-
-    text: str
-    digest: str
+    text: str  # with `\n` at line ends; empty if there are none
+    digest: str  # of the bytes; empty if there are none
 
     @property
     def exists(self) -> bool:

@@ -50,21 +50,13 @@ _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What has happened since the last update began.
+    """What has happened since the last update began."""
 
-    Attributes:
-        begun: There has been an update.
-        tokens: Size of the conversation at the last update, or after the newest compaction.
-        tool_calls: Calls since.
-        last_called: The newest response called a tool.
-        failures: Updates in a row that failed.
-    """
-
-    begun: bool = False
-    tokens: int = 0
-    tool_calls: int = 0
-    last_called: bool = False
-    failures: int = 0
+    begun: bool = False  # there has been an update
+    tokens: int = 0  # size of the conversation at the last update, or after the newest compaction
+    tool_calls: int = 0  # calls since
+    last_called: bool = False  # the newest response called a tool
+    failures: int = 0  # updates in a row that failed
 
     def answered(self, response: Mapping[str, Any]) -> Progress:
         """After a response of the model; other messages change nothing."""
@@ -118,35 +110,22 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotesState:
-    """The notes of a session as they are on the disk.
+    """The notes of a session as they are on the disk."""
 
-    Attributes:
-        path: Of the notes.
-        exists: Whether there are any.
-        blank: They are still empty.
-        text: The notes.
-        tokens: Of all sections.
-        sections: Title, tokens, and lines that code wrote, for each section.
-        session_id: Whose notes; empty: unknown.
-        known: There is a record of how far they reach.
-        covered: Name of the last message that they hold; empty: unknown.
-        absorbed: Messages of the conversation up to it; `None`: it is not in this conversation.
-        messages: Of the conversation.
-        absorbable: Messages that an update could absorb now.
-    """
-
-    path: str
-    exists: bool
-    blank: bool
+    path: str  # of the notes
+    exists: bool  # whether there are any
+    blank: bool  # they are still empty
     text: str = field(repr=False)
-    tokens: int
+    tokens: int  # of all sections
+    # Title, tokens, and lines that code wrote, for each section.
     sections: tuple[tuple[str, int, int], ...] = field(repr=False)
-    session_id: str
-    known: bool
-    covered: str
+    session_id: str  # whose notes; empty: unknown
+    known: bool  # there is a record of how far they reach
+    covered: str  # name of the last message that they hold; empty: unknown
+    # Messages of the conversation up to it; `None`: it is not in this conversation.
     absorbed: int | None
-    messages: int
-    absorbable: int
+    messages: int  # of the conversation
+    absorbable: int  # messages that an update could absorb now
 
 
 FOLDER = "session-memory"

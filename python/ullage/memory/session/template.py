@@ -55,17 +55,11 @@ _FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})(.*)$")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One section of the notes.
+    """One section of the notes."""
 
-    Attributes:
-        title: The heading's text; empty for the part before the first heading.
-        about: The line in italics; empty if there is none.
-        body: What follows, without blank lines at its ends.
-    """
-
-    title: str
-    about: str
-    body: str
+    title: str  # the heading's text; empty for the part before the first heading
+    about: str  # the line in italics; empty if there is none
+    body: str  # what follows, without blank lines at its ends
 
     def text(self, body: str | None = None) -> str:
         """The section as it is written, perhaps with another body."""
@@ -160,16 +154,11 @@ FIRST = ("Current State", "Errors & Corrections")
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """By how much notes are too long.
+    """By how much notes are too long."""
 
-    Attributes:
-        total: Tokens of all sections.
-        limit: Tokens that they may have together.
-        sections: Title and tokens of each section over its own limit, the longest first.
-    """
-
-    total: int
-    limit: int
+    total: int  # tokens of all sections
+    limit: int  # tokens that they may have together
+    # Title and tokens of each section over its own limit, the longest first.
     sections: tuple[tuple[str, int], ...]
 
     def __bool__(self) -> bool:
@@ -321,15 +310,10 @@ class NotesEdit:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Something that the model tried and was refused.
+    """Something that the model tried and was refused."""
 
-    Attributes:
-        kind: `tool`, `path`, `form`, `not_found`, `ambiguous`, `structure`, `size` or `too_many`.
-        tried: Its subject, shortened: a tool's name, a path, a line.
-    """
-
-    kind: str
-    tried: str = ""
+    kind: str  # `tool`, `path`, `form`, `not_found`, `ambiguous`, `structure`, `size` or `too_many`
+    tried: str = ""  # its subject, shortened: a tool's name, a path, a line
 
     def line(self) -> str:
         """The tool's definition for the model."""
@@ -350,17 +334,11 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class EditsAnswer:
-    """A parsed response of the model.
+    """A parsed response of the model."""
 
-    Attributes:
-        edits: Of the notes, in order.
-        refusals: Everything else that was tried.
-        done: It said that it is done.
-    """
-
-    edits: tuple[NotesEdit, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
-    done: bool = False
+    edits: tuple[NotesEdit, ...] = ()  # of the notes, in order
+    refusals: tuple[Refusal, ...] = ()  # everything else that was tried
+    done: bool = False  # it said that it is done
 
 
 @dataclass(slots=True)
@@ -548,23 +526,16 @@ MAX_REMOVED = 500
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The state of a session's notes.
+    """The state of a session's notes."""
 
-    Attributes:
-        session_id: The session of the notes; empty: unknown.
-        covered: Name of the last message that the notes have absorbed; empty: unknown.
-        written: Digest of the notes when code wrote them last.
-        generated: Lines that code wrote, by section: all others are a user's or a model's.
-        removed: Hashes of lines that code wrote and the user deleted; they are not written again.
-        exists: There is a record; false: the file is missing or cannot be read.
-    """
-
-    session_id: str = ""
-    covered: str = ""
-    written: str = ""
+    session_id: str = ""  # the session of the notes; empty: unknown
+    covered: str = ""  # name of the last message that the notes have absorbed; empty: unknown
+    written: str = ""  # digest of the notes when code wrote them last
+    # Lines that code wrote, by section: all others are a user's or a model's.
     generated: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    # Hashes of lines that code wrote and the user deleted; they are not written again.
     removed: tuple[str, ...] = field(default=(), repr=False)
-    exists: bool = False
+    exists: bool = False  # there is a record; false: the file is missing or cannot be read
 
 
 def read_record(data: bytes | None) -> Record:

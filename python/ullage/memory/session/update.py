@@ -387,21 +387,13 @@ MAX_CHARS = MAX_BYTES // 4
 
 @dataclass(frozen=True, slots=True)
 class NotesDraft:
-    """The edits that the model requested.
+    """The edits that the model requested."""
 
-    Attributes:
-        edits: Those that fit, in order.
-        refusals: Everything else that it tried.
-        end: Position after the last message that it was shown.
-        calls: Calls that were made.
-        problem: Why nothing may be written; empty: there is no problem.
-    """
-
-    edits: tuple[NotesEdit, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
-    end: int = 0
-    calls: int = 0
-    problem: str = ""
+    edits: tuple[NotesEdit, ...] = ()  # those that fit, in order
+    refusals: tuple[Refusal, ...] = ()  # everything else that it tried
+    end: int = 0  # position after the last message that it was shown
+    calls: int = 0  # calls that were made
+    problem: str = ""  # why nothing may be written; empty: there is no problem
 
 
 def _edits_flow(part: _Part) -> Flow[NotesDraft]:
@@ -602,33 +594,21 @@ class UpdateOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateReport:
-    """The result of an update.
+    """The result of an update."""
 
-    Attributes:
-        outcome: How it ended.
-        reason: Why, unless `updated`.
-        covered: Name of the last message that the notes now hold; empty: it did not move.
-        absorbed: Messages that were read.
-        edits: Edits that were applied.
-        refusals: What the model tried in addition, and was refused.
-        conflicts: Edits that were lost to a user's change.
-        over: Titles of sections that are too long; the next update is asked to shorten them.
-        calls: Calls of the summarizer; 0: no model was asked.
-        chars: Length of the notes.
-        updater: The name of the summarizer; `copies`: code.
-    """
-
-    outcome: UpdateOutcome
-    reason: str = ""
-    covered: str = ""
-    absorbed: int = 0
-    edits: int = 0
+    outcome: UpdateOutcome  # how it ended
+    reason: str = ""  # why, unless `updated`
+    covered: str = ""  # name of the last message that the notes now hold; empty: it did not move
+    absorbed: int = 0  # messages that were read
+    edits: int = 0  # edits that were applied
+    # What the model tried in addition, and was refused.
     refusals: tuple[Refusal, ...] = field(default=(), repr=False)
-    conflicts: int = 0
+    conflicts: int = 0  # edits that were lost to a user's change
+    # Titles of sections that are too long; the next update is asked to shorten them.
     over: tuple[str, ...] = ()
-    calls: int = 0
-    chars: int = 0
-    updater: str = ""
+    calls: int = 0  # calls of the summarizer; 0: no model was asked
+    chars: int = 0  # length of the notes
+    updater: str = ""  # the name of the summarizer; `copies`: code
 
     @property
     def absorbed_all(self) -> bool:
@@ -651,32 +631,25 @@ MERGES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateJob:
-    """What an update needs to know, fixed before it starts.
+    """What an update needs to know, fixed before it starts."""
 
-    Attributes:
-        items: The conversation as the model sees it: bare messages or entries, oldest first.
-        folder: Folder of the notes.
-        session_id: Their session; empty: not compared.
-        policy: Limits.
-        config: Further folders that may hold `template.md` and `prompt.md`, after the notes' own `config`.
-        summarizer: The model that edits; `None`: the notes are made of copies, without a model.
-        facts: Facts of the conversation up to a position in `items`; `None`: collected from `items`.
-        weights: For the estimate; `None`: rough.
-        redact: Applied to all text that is sent to the model; `None`: nothing.
-        wanted: Called before the work begins, to decide whether to run; `None`: always.
-        locked: Called with the lock, so that a stuck update can be abandoned; `None`: not called.
-    """
-
+    # The conversation as the model sees it: bare messages or entries, oldest first.
     items: Sequence[Item] = field(repr=False)
-    folder: NotesPlace
-    session_id: str = ""
-    policy: SessionMemoryPolicy = field(default_factory=SessionMemoryPolicy, repr=False)
+    folder: NotesPlace  # folder of the notes
+    session_id: str = ""  # their session; empty: not compared
+    policy: SessionMemoryPolicy = field(default_factory=SessionMemoryPolicy, repr=False)  # limits
+    # Further folders that may hold `template.md` and `prompt.md`, after the notes' own `config`.
     config: tuple[NotesPlace, ...] = ()
+    # The model that edits; `None`: the notes are made of copies, without a model.
     summarizer: Writer | None = None
+    # Facts of the conversation up to a position in `items`; `None`: collected from `items`.
     facts: Callable[[int], Facts] | None = field(default=None, repr=False)
-    weights: Weights | None = field(default=None, repr=False)
+    weights: Weights | None = field(default=None, repr=False)  # for the estimate; `None`: rough
+    # Applied to all text that is sent to the model; `None`: nothing.
     redact: Callable[[str], str] | None = field(default=None, repr=False)
+    # Called before the work begins, to decide whether to run; `None`: always.
     wanted: Callable[[], bool] | None = field(default=None, repr=False)
+    # Called with the lock, so that a stuck update can be abandoned; `None`: not called.
     locked: Callable[[Lock], None] | None = field(default=None, repr=False)
 
 
