@@ -220,11 +220,11 @@ class StoredNotes:
         return Path("session-memory") / NOTES
 
     def read(self) -> Notes:
-        """See `NotesPlace.read`."""
+        """See `NotesFolder.read`."""
         return Notes.of(self.read_bytes(NOTES), self._named(NOTES))
 
     def read_bytes(self, name: str, *, inside: str = "") -> bytes | None:
-        """See `NotesPlace.read_bytes`; the document is called `notes/NAME` or `notes/FOLDER/NAME`."""
+        """See `NotesFolder.read_bytes`; the document is called `notes/NAME` or `notes/FOLDER/NAME`."""
         stored = self._load("/".join(filter(None, (inside, name))))
         if stored is not None and len(stored.data) > MAX_BYTES:
             limit = f"has {len(stored.data):,} bytes, at most {MAX_BYTES:,}"
@@ -232,7 +232,7 @@ class StoredNotes:
         return None if stored is None else stored.data
 
     def commit(self, text: str, *, based_on: str, lock: Lock) -> bool:
-        """See `NotesPlace.commit`."""
+        """See `NotesFolder.commit`."""
         self._check(lock)
         now = self._load(NOTES)
         if digest_of_notes(now.data if now else None) != based_on:
@@ -248,14 +248,14 @@ class StoredNotes:
         return True
 
     def save(self, data: bytes, *, lock: Lock) -> None:
-        """See `NotesPlace.save`."""
+        """See `NotesFolder.save`."""
         self._check(lock)
         self._record_version = self._store.save(
             self._conversation, _document(STATE), data, after=self._record_version
         )
 
     def lock(self) -> Lock:
-        """See `NotesPlace.lock`."""
+        """See `NotesFolder.lock`."""
         stored, now = self._load(_LOCK), now_ms()
         if stored is not None and _until(stored) > now:
             raise LogConflict(f"{self._named(_LOCK)}: another update is running")
@@ -272,7 +272,7 @@ class StoredNotes:
         return Lock(unlock)
 
     def busy_seconds(self) -> float | None:
-        """See `NotesPlace.busy_seconds`."""
+        """See `NotesFolder.busy_seconds`."""
         with suppress(StoreError):
             stored, now = self._load(_LOCK), now_ms()
             if stored is not None and _until(stored) > now:
