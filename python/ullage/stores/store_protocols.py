@@ -38,18 +38,10 @@ class LogStore(Protocol):
     """Append-only logs by the name of their conversation. A missing log counts as empty."""
 
     def read(self, conversation: str, start: int = 0) -> bytes:
-        """The bytes of a log from an offset on, which must be where an append ended.
-
-        Raises:
-            StoreError: The store cannot be reached, or fails.
-        """
+        """The bytes of a log from an offset on, which must be where an append ended."""
 
     def end(self, conversation: str) -> int:
-        """Bytes of a log.
-
-        Raises:
-            StoreError: See `read`.
-        """
+        """Bytes of a log."""
 
     def append(
         self,
@@ -87,7 +79,6 @@ class LeaseStore(Protocol):
 
         Raises:
             LeaseHeld: Another worker holds it.
-            StoreError: The store fails.
         """
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
@@ -95,26 +86,17 @@ class LeaseStore(Protocol):
 
         Raises:
             LeaseExpired: Another worker has the conversation, or it was released.
-            StoreError: The store fails.
         """
 
     def release(self, lease: Lease) -> None:
-        """Release a conversation; does nothing if another worker has it already.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """Release a conversation; does nothing if another worker has it already."""
 
 
 class DocumentStore(Protocol):
     """Small values by conversation and name: saved states, notes, summaries."""
 
     def load(self, conversation: str, name: str) -> StoredDocument | None:
-        """A document, or `None`.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """A document, or `None`."""
 
     def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
         """Replace a document, unless it changed since it was loaded.
@@ -130,7 +112,6 @@ class DocumentStore(Protocol):
 
         Raises:
             LogConflict: It has another version; nothing was written.
-            StoreError: The store fails.
         """
 
 
@@ -138,46 +119,27 @@ class BlobStore(Protocol):
     """Large values by content, each stored once for all conversations."""
 
     def put_blob(self, conversation: str, data: bytes) -> str:
-        """Store bytes for a conversation to refer to; returns their digest (SHA-256, hexadecimal).
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """Store bytes for a conversation to refer to; returns their digest (SHA-256, hexadecimal)."""
 
     def blob(self, digest: str) -> bytes | None:
-        """Bytes by their digest, or `None`.
-
-        Raises:
-            StoreError: The store fails, or holds other bytes under this digest.
-        """
+        """Bytes by their digest, or `None`. `StoreError`, too, where the store holds other bytes under this digest."""
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
         """Delete unreferenced blobs; returns how many.
 
         Args:
             unused_seconds: Only those last stored at least this long ago.
-
-        Raises:
-            StoreError: The store fails.
         """
 
 
 class ConversationStore(LogStore, LeaseStore, DocumentStore, BlobStore, Protocol):
-    """All protocols, safe for threads; a forked process must open its own."""
+    """All protocols, safe for threads; a forked process must open its own. Every method raises `StoreError` where the store fails."""
 
     def conversations(self) -> Iterator[str]:
-        """Names of all conversations, in no order.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """Names of all conversations, in no order."""
 
     def forget(self, conversation: str) -> None:
-        """Delete a conversation's log, lease, documents and references; the next `collect` deletes its blobs.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """Delete a conversation's log, lease, documents and references; the next `collect` deletes its blobs."""
 
     def close(self) -> None:
         """Closes connections; the store cannot be used afterwards."""

@@ -391,7 +391,8 @@ _CHANGED = "changed"
 class AgentSessions:
     """Mirrors sessions of the Claude Agent SDK (its `SessionStore`): `ClaudeAgentOptions(session_store=AgentSessions(store))`.
 
-    Each is a conversation of the store, whose log is the transcript; a repeated entry is kept once, by its `uuid`.
+    Each is a conversation of the store, whose log is the transcript; a repeated entry is kept once, by its `uuid`. Every
+    method raises `StoreError` if the store fails.
 
     Args:
         store: Any `ConversationStore`; it is called on threads.
@@ -410,44 +411,27 @@ class AgentSessions:
 
         Raises:
             InvalidMessage: An entry cannot be written as JSON; none is added.
-            StoreError: The store fails.
         """
         # Threads would not keep the order of calls.
         async with self._one:
             await asyncio.to_thread(self._append, _name(key), entries)
 
     async def load(self, key: Mapping[str, str]) -> list[dict[str, object]] | None:
-        """All entries, or `None` if there is no such session.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """All entries, or `None` if there is no such session."""
         data = await asyncio.to_thread(self._store.read, _name(key))
         return list(_entries(data)) if data else None
 
     async def list_sessions(self, project_key: str) -> list[dict[str, object]]:
-        """Sessions of a project, with the time of their last change in milliseconds since the epoch.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """Sessions of a project, with the time of their last change in milliseconds since the epoch."""
         return await asyncio.to_thread(self._sessions, f"{_project(project_key)}/")
 
     async def delete(self, key: Mapping[str, str]) -> None:
-        """Delete a session with its sub-agents' sessions, or one sub-agent's.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """Delete a session with its sub-agents' sessions, or one sub-agent's."""
         async with self._one:
             await asyncio.to_thread(self._delete, _name(key))
 
     async def list_subkeys(self, key: Mapping[str, str]) -> list[str]:
-        """Subpaths of a session.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """Subpaths of a session."""
         prefix = f"{_name(key)}/"
         names = await asyncio.to_thread(self._under, prefix)
         return [unquote(name.removeprefix(prefix)) for name in names]
