@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import tomllib
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ullage.exceptions import LeaseExpired, LeaseHeld, MissingExtra, StoreError
@@ -19,101 +21,6 @@ from ullage.stores.store_protocols import (
     log_conflict,
     persist,
 )
-
-# Scripts that run on the server, each as one step. `KEYS[1]` is the prefix, `ARGV[1]` the conversation.
-#
-# Keys after the prefix: `head:NAME` (end, token, owner, until), `log:NAME` (offset → id of the write and bytes), `documents:NAME`
-# (name → version, id of the write and bytes), `blob:DIGEST`, `users:DIGEST` (conversations that refer to it), `blobs:NAME` (digests),
-# `stored` (digests by time), `names`.
-
-_BEGIN = """
-local prefix, name = KEYS[1], ARGV[1]
-local head, log, documents = prefix .. 'head:' .. name, prefix .. 'log:' .. name, prefix .. 'documents:' .. name
-local clock = redis.call('TIME')
-local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
-local function text(number) return string.format('%.0f', number) end
-local function known() redis.call('SADD', prefix .. 'names', name) end
-"""
-
-_SCRIPTS = {
-    "append": """
-local data, at, id, token = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local there = redis.call('HGET', log, at)
-if there and string.sub(there, 1, #id + 1) == id .. '\\n' then
-  return {'yes', text(tonumber(at) + #data)}
-end
-local stop = redis.call('HGET', head, 'end') or '0'
-if token ~= '' and redis.call('HGET', head, 'token') ~= token then return {'lost', stop} end
-if stop ~= at then return {'moved', stop} end
-local now_end = text(tonumber(at) + #data)
-redis.call('HSET', log, at, id .. '\\n' .. data)
-redis.call('HSET', head, 'end', now_end)
-known()
-return {'yes', now_end}
-""",
-    # Tokens start at the current time, so that a forgotten conversation's are invalid for its successor.
-    "acquire": """
-local owner = redis.call('HGET', head, 'owner') or ''
-local untill = tonumber(redis.call('HGET', head, 'until') or '0')
-if owner ~= ARGV[2] and untill > now then return {'no', owner, ''} end
-local token = tonumber(redis.call('HGET', head, 'token') or '0') + 1
-token = math.max(token, tonumber(clock[1]) * 1000000 + tonumber(clock[2]))
-local over = text(now + tonumber(ARGV[3]))
-redis.call('HSET', head, 'owner', ARGV[2], 'token', text(token), 'until', over)
-known()
-return {'yes', text(token), over}
-""",
-    "renew": """
-if redis.call('HGET', head, 'token') ~= ARGV[2] or redis.call('HGET', head, 'owner') == '' then return false end
-local over = text(now + tonumber(ARGV[3]))
-redis.call('HSET', head, 'until', over)
-return over
-""",
-    "release": """
-if redis.call('HGET', head, 'token') == ARGV[2] then redis.call('HSET', head, 'owner', '', 'until', '0') end
-return 'yes'
-""",
-    "save": """
-local field, data, after, id = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local there = redis.call('HGET', documents, field)
-local version, writer = '0', ''
-if there then version, writer = string.match(there, '^(%d+)\\n(%x+)\\n') end
-if writer == id then return version end
-if version ~= after then return false end
-version = text(tonumber(version) + 1)
-redis.call('HSET', documents, field, version .. '\\n' .. id .. '\\n' .. data)
-known()
-return version
-""",
-    "put_blob": """
-local digest = ARGV[2]
-redis.call('SET', prefix .. 'blob:' .. digest, ARGV[3])
-redis.call('ZADD', prefix .. 'stored', text(now), digest)
-redis.call('SADD', prefix .. 'users:' .. digest, name)
-redis.call('SADD', prefix .. 'blobs:' .. name, digest)
-known()
-return 'yes'
-""",
-    "collect": """
-local found = 0
-for _, digest in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'stored', '-inf', text(now - tonumber(ARGV[2])))) do
-  if redis.call('SCARD', prefix .. 'users:' .. digest) == 0 then
-    redis.call('DEL', prefix .. 'blob:' .. digest)
-    redis.call('ZREM', prefix .. 'stored', digest)
-    found = found + 1
-  end
-end
-return found
-""",
-    "forget": """
-for _, digest in ipairs(redis.call('SMEMBERS', prefix .. 'blobs:' .. name)) do
-  redis.call('SREM', prefix .. 'users:' .. digest, name)
-end
-redis.call('DEL', head, log, documents, prefix .. 'blobs:' .. name)
-redis.call('SREM', prefix .. 'names', name)
-return 'yes'
-""",
-}
 
 T = TypeVar("T")
 
@@ -152,8 +59,11 @@ class RedisStore:
         self.place = f"redis://{host}:{port}/{settings.get('db', 0)}"
         self._call(self._client.ping)
         self._retry = retry_seconds
+        path = Path(__file__).with_name("redis_scripts.toml")
+        scripts = tomllib.loads(path.read_text(encoding="utf-8"))
+        begin = scripts.pop("begin")
         self._scripts = {
-            name: self._client.register_script(_BEGIN + text) for name, text in _SCRIPTS.items()
+            name: self._client.register_script(begin + text) for name, text in scripts.items()
         }
 
     def __repr__(self) -> str:
