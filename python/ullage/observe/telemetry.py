@@ -73,9 +73,25 @@ class Telemetry:
 
     def __call__(self, event: Event) -> None:
         """Record an event; other kinds are ignored."""
-        record = _RECORDERS.get(type(event))
-        if record is not None:
-            record(self, event)
+        match event:
+            case CompactionStarted():
+                self._started(event)
+            case CompactionRetried(reason=reason, summarizer=summarizer, attempt=attempt):
+                labels = {"reason": reason, "summarizer": summarizer}
+                self._retries.add(1, labels)
+                self._note("ullage.compaction.retry", {**labels, "attempt": attempt})
+            case CompactionSummaryRejected(problems=problems):
+                self._note("ullage.compaction.rejected", {"problems": list(problems)})
+            case CompactionFinished():
+                self._finished(event)
+            case LevelActed(report=report):
+                freed = max(report.tokens_before - report.tokens_after, 0)
+                self._level.add(freed, {"stage": report.stage})
+            case HookFinished(status="failed" | "timeout" as status, event_name=name):
+                self._hooks.add(1, {"event": name, "status": status})
+            case CacheBroken(source=source, reason=reason):
+                lost = max(event.expected_tokens - event.read_tokens, 0)
+                self._lost.add(lost, {"source": source, "reason": reason})
 
     def request_attributes(self) -> dict[str, Any]:
         """Attributes for the span of the next inference, which say once that the conversation was compacted."""
@@ -85,27 +101,18 @@ class Telemetry:
     def _started(self, event: CompactionStarted) -> None:
         self._closed("aborted")  # the previous compaction's end was never reported
         self._began = self._clock()
-        self._span = self._tracer.start_span(
-            "ullage.compaction",
-            attributes={
-                "ullage.compaction.trigger": event.trigger,
-                "ullage.compaction.messages": event.messages,
-                "ullage.compaction.tokens_before": event.tokens_before,
-                "ullage.compaction.summarizer": event.summarizer,
-                "ullage.compaction.recompaction": event.recompaction,
-                "ullage.compaction.prepared": event.source,
-                **_counted_tokens("ullage.compaction.turns_since", event.turns_since),
-                **_counted_tokens("ullage.compaction.threshold_tokens", event.threshold_tokens),
-            },
-        )
-
-    def _retried(self, event: CompactionRetried) -> None:
-        labels = {"reason": event.reason, "summarizer": event.summarizer}
-        self._retries.add(1, labels)
-        self._noted("ullage.compaction.retry", {**labels, "attempt": event.attempt})
-
-    def _rejected(self, event: CompactionSummaryRejected) -> None:
-        self._noted("ullage.compaction.rejected", {"problems": list(event.problems)})
+        attributes = {
+            "ullage.compaction.trigger": event.trigger,
+            "ullage.compaction.messages": event.messages,
+            "ullage.compaction.tokens_before": event.tokens_before,
+            "ullage.compaction.summarizer": event.summarizer,
+            "ullage.compaction.recompaction": event.recompaction,
+            "ullage.compaction.prepared": event.source,
+        }
+        for name in ("turns_since", "threshold_tokens"):
+            if (tokens := getattr(event, name)) is not None:
+                attributes[f"ullage.compaction.{name}"] = tokens
+        self._span = self._tracer.start_span("ullage.compaction", attributes=attributes)
 
     def _finished(self, event: CompactionFinished) -> None:
         compacted = event.outcome == "compacted"
@@ -146,39 +153,12 @@ class Telemetry:
             span.set_status(self._status.ERROR)
         span.end()
 
-    def _noted(self, name: str, attributes: Mapping[str, Any]) -> None:
+    def _note(self, name: str, attributes: dict[str, Any]) -> None:
         if self._span is not None:
-            self._span.add_event(name, dict(attributes))
-
-    def _acted(self, event: LevelActed) -> None:
-        freed = event.report.tokens_before - event.report.tokens_after
-        self._level.add(max(freed, 0), {"stage": event.report.stage})
-
-    def _hooked(self, event: HookFinished) -> None:
-        if event.status in ("failed", "timeout"):
-            self._hooks.add(1, {"event": event.event_name, "status": event.status})
-
-    def _broken(self, event: CacheBroken) -> None:
-        lost = max(event.expected_tokens - event.read_tokens, 0)
-        self._lost.add(lost, {"source": event.source, "reason": event.reason})
+            self._span.add_event(name, attributes)
 
     def __repr__(self) -> str:
         return f"Telemetry({'in a compaction' if self._span is not None else 'idle'})"
-
-
-_RECORDERS: Mapping[type[Any], Callable[[Telemetry, Any], None]] = {
-    CompactionStarted: Telemetry._started,
-    CompactionRetried: Telemetry._retried,
-    CompactionSummaryRejected: Telemetry._rejected,
-    CompactionFinished: Telemetry._finished,
-    LevelActed: Telemetry._acted,
-    HookFinished: Telemetry._hooked,
-    CacheBroken: Telemetry._broken,
-}
-
-
-def _counted_tokens(name: str, value: int | None) -> dict[str, int]:
-    return {} if value is None else {name: value}
 
 
 def otel_module(name: str) -> Any:

@@ -36,6 +36,7 @@ from ullage.sessions.load import (
 from ullage.summarizers.budgeted_text import one_line
 from ullage.transcript import Transcript
 from ullage.transcript.conversation import open_regular
+from ullage.transcript.records import as_string
 from ullage.transcript.render import rendered
 
 _TAIL_BYTES = 1 << 16
@@ -148,8 +149,7 @@ def _last_model(path: Path) -> str:
 
 def _model(transcript: Transcript, newest: int | None) -> str:
     line = {} if newest is None else transcript.stored(newest)
-    name = (message_of(line) or {}).get("model")
-    return name if isinstance(name, str) else ""
+    return as_string((message_of(line) or {}).get("model"))
 
 
 class _Contexts:
@@ -166,7 +166,11 @@ class _Contexts:
         index, context = self._transcript.index, self._transcript.context(stop)
         if context is None:
             return None, 0
-        others = [(at, self._shown(context.lines[at])) for at in context.attachments]
+        others: list[tuple[int, list[Mapping[str, Any]]]] = []
+        for at in context.attachments:
+            # What the model is shown of it.
+            entry = rendered(self._transcript.load(context.lines[at]))
+            others.append((at, [] if entry is None else [entry]))
         return index.survey(context.lines, others, context.unmeasured), context.missing
 
     def overhead(self, survey: core.Survey) -> int | None:
@@ -178,11 +182,6 @@ class _Contexts:
             if surveyed.overhead is not None:
                 return surveyed.overhead
         return 0
-
-    def _shown(self, at: int) -> list[Mapping[str, Any]]:
-        """What the model is shown of an attachment."""
-        entry = rendered(self._transcript.load(at))
-        return [] if entry is None else [entry]
 
 
 # What a session cost, by the usage figures that its file holds and the model table's prices.
@@ -245,8 +244,7 @@ def _responses(lines: Iterable[Item]) -> list[tuple[Mapping[str, Any], str]]:
         # Claude Code names its own error messages so; no model was asked for them.
         if isinstance(usage, Mapping) and model != "<synthetic>":
             key = message.get("id")
-            name = model if isinstance(model, str) else ""
-            responses[key if isinstance(key, str) else f"#{at}"] = (usage, name)
+            responses[key if isinstance(key, str) else f"#{at}"] = (usage, as_string(model))
     return list(responses.values())
 
 
@@ -374,17 +372,11 @@ def _id(tool: str, path: Path) -> str:
         return path.parent.name
     if tool in ("codex", "pi") and (ids := _UUID.findall(path.stem)):
         return str(ids[-1])
-    if tool == "gemini" and (stated := _GEMINI_ID.search(_head(path))):
-        return stated[1].decode()
+    if tool == "gemini":
+        with suppress(OSError), path.open("rb") as file:
+            if stated := _GEMINI_ID.search(file.read(_HEAD_BYTES)):
+                return stated[1].decode()
     return path.stem
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(_HEAD_BYTES)
-    except OSError:
-        return b""
 
 
 # With fewer characters of a hexadecimal id, two of a few hundred sessions begin alike.
@@ -570,14 +562,13 @@ def title_of(opened: Session) -> str:
 
 def first_words(lines: Iterable[Item]) -> str:
     """How the user's first words begin, as one line; empty if there are none."""
-    return next((title for title in map(_words, lines) if title), "")
-
-
-def _words(line: Item) -> str:
-    if role_of(line) != "user" or line.get("isMeta") is True or is_summary(line):
-        return ""
-    words = words_of(text_of(line))
-    return "" if words.kind in _UNTITLED else one_line(words.text, _TITLE_CHARS)
+    for line in lines:
+        if role_of(line) != "user" or line.get("isMeta") is True or is_summary(line):
+            continue
+        words = words_of(text_of(line))
+        if words.kind not in _UNTITLED and (title := one_line(words.text, _TITLE_CHARS)):
+            return title
+    return ""
 
 
 def home_relative(path: str) -> str:

@@ -40,6 +40,7 @@ from ullage.transcript.formats import OpenedFile
 from ullage.transcript.formats._model import iso
 from ullage.transcript.formats.pi import path_of
 from ullage.transcript.log import LogFile, entry_in, line_of, sync_folder
+from ullage.transcript.records import as_string
 from ullage.transcript.write import (
     NEWEST_LINES,
     Envelope,
@@ -290,9 +291,9 @@ def _window(source: OpenedFile, new: str) -> Line:
         payload = line.get("payload")
         if line.get("type") == "session_meta" and isinstance(payload, Mapping) and not last:
             opened = payload.get("context_window")
-            first = last = _id(opened) if isinstance(opened, Mapping) else ""
+            first = last = as_string(isinstance(opened, Mapping) and opened.get("window_id"))
         elif line.get("type") == "compacted" and isinstance(payload, Mapping):
-            number, last = payload.get("window_number"), _id(payload)
+            number, last = payload.get("window_number"), as_string(payload.get("window_id"))
             first = str(payload.get("first_window_id") or first or last)
     if not isinstance(number, int) or not last:
         return {}
@@ -304,26 +305,29 @@ def _window(source: OpenedFile, new: str) -> Line:
     }
 
 
-def _id(window: Mapping[str, Any]) -> str:
-    name = window.get("window_id")
-    return name if isinstance(name, str) else ""
-
-
 def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
     if newest_item(entries) is not None:  # only its provider can write such an item
         return []  # a summary is all that pi's line holds
     metadata = entries[0].get("compactMetadata") or {}
     preserved = (metadata.get("preservedMessages") or {}).get("uuids") or []
     lines = list(source.lines())
-    place = _place(lines, str(preserved[0])) if preserved else len(lines)
+    place: int | None = len(lines)
+    if preserved:
+        # The line of an entry ends the id that the reader gave it.
+        kept = str(preserved[0]).rpartition("-")[2]
+        place = next((at for at, (line, _) in enumerate(lines) if str(line) == kept), None)
     if place is None:
         return []
     last = lines[-1][1]
     linked = isinstance(last.get("id"), str) and last.get("type") != "session"
     compaction: Line = {"type": "compaction"}
     if linked:
-        name = _unused(lines, str(_summary(entries)["uuid"]))
-        compaction |= {"id": name, "parentId": last["id"]}
+        # Eight digits, as pi's ids are: a compaction that was taken back and made again has the uuid that it had.
+        digits = str(_summary(entries)["uuid"]).replace("-", "")
+        names = {digits[at : at + 8]: None for at in range(0, len(digits), 8)}
+        for _, line in lines:
+            names.pop(line.get("id"), None)
+        compaction |= {"id": next(iter(names), None) or os.urandom(4).hex(), "parentId": last["id"]}
     compaction |= {
         "timestamp": _stamp(entries),
         "summary": _summary_text(entries),
@@ -334,20 +338,6 @@ def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
     else:
         compaction["firstKeptEntryIndex"] = place
     return [compaction]
-
-
-def _unused(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> str:
-    """Eight digits, as pi's ids are: a compaction that was taken back and made again has the uuid that it had."""
-    ids = {line.get("id") for _, line in lines}
-    digits = uuid.replace("-", "")
-    parts = (digits[at : at + 8] for at in range(0, len(digits), 8))
-    return next((part for part in parts if part not in ids), None) or os.urandom(4).hex()
-
-
-def _place(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> int | None:
-    """Which line an entry was read from: its number ends the id that the reader gave it."""
-    number = uuid.rpartition("-")[2]
-    return next((at for at, (line, _) in enumerate(lines) if str(line) == number), None)
 
 
 def _stamp(entries: Sequence[Item]) -> str:
@@ -715,8 +705,13 @@ def new_session(
         limit = f"needs a session of Claude Code, Codex or pi, this is one of {session.format}"
         raise InvalidPolicy("--new-session", str(session.path), limit, hint=hint)
     refuse_managers(session.items, str(session.path))
-    name = name or str(uuid.uuid4())
-    path = session.path.with_name(_file_name(session, name, now or datetime.now(UTC)))
+    name, now = name or str(uuid.uuid4()), now or datetime.now(UTC)
+    stamp = f"{now:%Y-%m-%dT%H-%M-%S}"
+    file_name = {
+        "codex": f"rollout-{stamp}-{name}.jsonl",
+        "pi": f"{stamp}-{now.microsecond // 1_000:03}Z_{name}.jsonl",
+    }.get(session.format, f"{name}.jsonl")
+    path = session.path.with_name(file_name)
     write_private(path, _renamed(session, name), new=True)
     try:
         done = compact(open_session(path), path)
@@ -726,14 +721,6 @@ def new_session(
     if not done.result.compacted:
         path.unlink(missing_ok=True)
     return FreshSession(name, path, resume_line(_TOOLS[session.format], name, path), done)
-
-
-def _file_name(session: Session, name: str, now: datetime) -> str:
-    if session.format == "codex":
-        return f"rollout-{now:%Y-%m-%dT%H-%M-%S}-{name}.jsonl"
-    if session.format == "pi":
-        return f"{now:%Y-%m-%dT%H-%M-%S}-{now.microsecond // 1_000:03}Z_{name}.jsonl"
-    return f"{name}.jsonl"
 
 
 def _renamed(session: Session, name: str) -> bytes:
