@@ -7,7 +7,7 @@ and the monitor reports where the prefix changed, or that the entry expired.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -110,8 +110,14 @@ class CacheMonitor:
         parts = {
             name: _hash([body[key] for key in keys if key in body]) for name, keys in _PARTS.items()
         }
-        messages = [_hash(message) for message in _messages(body)]
-        prefix.message = _first_change(prefix.messages, messages)
+        listed = body.get("messages", body.get("input"))
+        if not isinstance(listed, list | tuple):
+            listed = [listed] if listed else []
+        messages = list(map(_hash, listed))
+        # Appended messages do not count.
+        pairs = enumerate(zip(prefix.messages, messages, strict=False))
+        shorter = len(messages) if len(messages) < len(prefix.messages) else None
+        prefix.message = next((at for at, (old, new) in pairs if old != new), shorter)
         if not prefix.changed:  # a request without a response does not hide an earlier change
             # The first part that changed, in the order of the prompt.
             changed = (
@@ -196,18 +202,6 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     # Parameters whose change invalidates cached messages.
     "parameters": ("tool_choice", "thinking", "speed", "output_config", "reasoning", "betas"),
 }
-
-
-def _messages(body: Mapping[str, Any]) -> Sequence[Any]:
-    listed = body.get("messages", body.get("input"))
-    return listed if isinstance(listed, list | tuple) else [listed] if listed else []
-
-
-def _first_change(before: Sequence[str], now: Sequence[str]) -> int | None:
-    """The first message that differs from what was sent; appended messages do not count."""
-    pairs = zip(before, now, strict=False)
-    changed = next((at for at, (old, new) in enumerate(pairs) if old != new), None)
-    return len(now) if changed is None and len(now) < len(before) else changed
 
 
 def _hash(value: Any) -> str:

@@ -112,7 +112,12 @@ def _history_of(session: Session) -> tuple[list[Item], list[int]]:
             repeats_at = item.get("timestamp") if rewritten else None
         elif isinstance(item.get(COPY_OF), str) and item[COPY_OF] in there:
             continue  # an undo, an edit or a compaction has written it again
-        elif repeats_at and item.get("timestamp") == repeats_at and _stands_in(entries, item):
+        elif (
+            repeats_at
+            and item.get("timestamp") == repeats_at
+            # What the host says at each beginning, or what stands there already.
+            and (item.get("isMeta") is True or _content(item) in map(_content, entries))
+        ):
             continue  # the same, in a file that numbers nothing
         elif not is_summary(item) and not item.get("isSidechain"):
             if item.get("type") == "attachment" or message_of(item) is not None:
@@ -120,11 +125,8 @@ def _history_of(session: Session) -> tuple[list[Item], list[int]]:
     return entries, cuts
 
 
-def _stands_in(entries: Sequence[Item], item: Item) -> bool:
-    if item.get("isMeta") is True:  # what the host says at each beginning
-        return True
-    content = (message_of(item) or {}).get("content")
-    return any((message_of(entry) or {}).get("content") == content for entry in entries)
+def _content(item: Item) -> Any:
+    return (message_of(item) or {}).get("content")
 
 
 def _prompt(entry: Item) -> int:

@@ -116,7 +116,7 @@ class Note:
 
 def heads_text(notes: Iterable[Note]) -> str:
     """Notes as a model is shown them to choose from, one a line."""
-    return "\n".join(f"{n.path} [{n.type.value}] {n.name}: {n.description}" for n in notes)
+    return "\n".join(f"{n.path} [{n.type}] {n.name}: {n.description}" for n in notes)
 
 
 def _keys(lines: list[str], path: str) -> dict[str, str]:
@@ -557,7 +557,8 @@ class MemoryFolder:
         problems = [item for item in self._all() if isinstance(item, Problem)]
         for part in ("", TEAM):
             index, text = self._join(part, INDEX), self._index_text(part)
-            named = [self._join(part, name) for name in _entries(text)]
+            entries = filter(None, map(_entry, text.split("\n")))
+            named = [self._join(part, name) for name in entries if "://" not in name]
             notes = {path for path, (_, head) in self._cache.items() if isinstance(head, Note)}
             unnamed = {path for path in notes if _part(path) == part}.difference(named)
             problems += [
@@ -761,32 +762,24 @@ def _entry(line: str) -> str:
     return match[1] if match else ""
 
 
-def _entries(text: str) -> list[str]:
-    return [name for line in text.split("\n") if (name := _entry(line)) and "://" not in name]
-
-
 def _limited(text: str) -> Index:
     """First the lines, then the bytes, as both count; where those are too many, long lines are cut, and then never half a line."""
     lines = text.strip("\n").split("\n") if text.strip() else []
-    shown, why = lines, []
+    shown, why = lines[:MAX_INDEX_LINES], []
     if len(lines) > MAX_INDEX_LINES:
-        shown = lines[:MAX_INDEX_LINES]
         why.append(f"{len(lines)} lines, {MAX_INDEX_LINES} are shown")
     size = len("\n".join(shown).encode("utf-8", "replace"))
     if size > MAX_INDEX_BYTES:
-        shown = [_line(line) for line in shown]
+        most = MAX_LINE_BYTES - len("…".encode())
+        for at, line in enumerate(shown):
+            data = line.encode("utf-8", "replace")
+            if len(data) > MAX_LINE_BYTES:
+                shown[at] = data[:most].decode("utf-8", "ignore") + "…"
         sizes = accumulate(len(line.encode("utf-8", "replace")) + 1 for line in shown)
         shown = shown[: bisect_right(list(sizes), MAX_INDEX_BYTES + 1)]
         why.append(f"{size:,} bytes, {MAX_INDEX_BYTES:,} are shown")
     cut = f"the index has {' and '.join(why)}: move detail into the notes" if why else ""
     return Index("\n".join(shown), cut)
-
-
-def _line(line: str) -> str:
-    data = line.encode("utf-8", "replace")
-    if len(data) <= MAX_LINE_BYTES:
-        return line
-    return data[: MAX_LINE_BYTES - len("…".encode())].decode("utf-8", "ignore") + "…"
 
 
 DEFINITION: Final[Mapping[str, str]] = {"type": "memory_20250818", "name": "memory"}

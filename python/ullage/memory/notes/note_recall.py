@@ -365,7 +365,13 @@ class RecalledNotes(NamedTuple):
 
     def text(self) -> str:
         """As it goes to the model: data with its source, each note cut at 8 000 characters."""
-        return "\n\n".join(map(_shown, self.notes))
+        parts = []
+        for note in self.notes:
+            body = note.body[:MAX_NOTE_CHARS]
+            if len(note.body) > MAX_NOTE_CHARS:
+                body += f"\n… (the rest is in {note.path})"
+            parts.append(f'<memory file="{note.path}" type="{note.type}">\n{body}\n</memory>')
+        return "\n\n".join(parts)
 
 
 @dataclass(slots=True)
@@ -525,13 +531,6 @@ def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
     return product / norms**0.5 if norms else 0.0
 
 
-def _shown(note: Note) -> str:
-    body = note.body[:MAX_NOTE_CHARS]
-    if len(note.body) > MAX_NOTE_CHARS:
-        body += f"\n… (the rest is in {note.path})"
-    return f'<memory file="{note.path}" type="{note.type.value}">\n{body}\n</memory>'
-
-
 # Sentence vectors from an ONNX model on disk; nothing is fetched.
 
 MAX_TOKENS: Final = 256
@@ -574,24 +573,19 @@ class OnnxEmbedder:
 
     def embed(self, texts: Sequence[str]) -> list[Any]:
         """One vector (a numpy array of floats) for each text."""
-        return [
-            vector
-            for at in range(0, len(texts), BATCH)
-            for vector in self._batch(texts[at : at + BATCH])
-        ]
-
-    def _batch(self, texts: Sequence[str]) -> Any:
         np: Any = import_module("numpy")
-
-        read = self._words.encode_batch(
-            [text.encode("utf-8", "replace").decode() for text in texts]
-        )
-        inputs = {
-            "input_ids": np.array([encoding.ids for encoding in read], np.int64),
-            "attention_mask": np.array([encoding.attention_mask for encoding in read], np.int64),
-            "token_type_ids": np.array([encoding.type_ids for encoding in read], np.int64),
-        }
-        mask = inputs["attention_mask"][:, :, None].astype(np.float32)
-        hidden = self._model.run(None, {name: inputs[name] for name in self._inputs})[0]
-        mean = hidden if hidden.ndim == 2 else (hidden * mask).sum(1) / np.maximum(mask.sum(1), 1)
-        return mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-9)
+        encodable = [text.encode("utf-8", "replace").decode() for text in texts]
+        vectors: list[Any] = []
+        for at in range(0, len(texts), BATCH):
+            read = self._words.encode_batch(encodable[at : at + BATCH])
+            inputs = {
+                "input_ids": np.array([row.ids for row in read], np.int64),
+                "attention_mask": np.array([row.attention_mask for row in read], np.int64),
+                "token_type_ids": np.array([row.type_ids for row in read], np.int64),
+            }
+            mean = self._model.run(None, {name: inputs[name] for name in self._inputs})[0]
+            if mean.ndim != 2:
+                mask = inputs["attention_mask"][:, :, None].astype(np.float32)
+                mean = (mean * mask).sum(1) / np.maximum(mask.sum(1), 1)
+            vectors += [*(mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-9))]
+        return vectors
