@@ -24,7 +24,7 @@ from ullage.exceptions import LogConflict, StoreError, UllageError
 from ullage.facts import collect
 from ullage.facts.calls import Action
 from ullage.facts.collector import Collector
-from ullage.facts.model import Facts, Origin, UserInput
+from ullage.facts.model import Facts, Name, Origin, UserInput
 from ullage.facts.sections import quoted
 from ullage.facts.words import Kind
 from ullage.memory.session.notes_folder import CONFIG, MAX_BYTES, STATE, Lock, Notes, NotesPlace
@@ -51,13 +51,8 @@ from ullage.memory.session.template import (
 from ullage.messages import Item, role_of
 from ullage.policy import SessionMemoryPolicy
 from ullage.providers.errors import classify
-from ullage.summarizers import (
-    extractive as extractive_sections,
-    lines as listed_names,
-    lines as work_lines,
-)
+from ullage.summarizers import extractive, lines as summary_lines
 from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, inline, one_line
-from ullage.summarizers.lines import NOT_RUN
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Writer
 
 Measure = Callable[[str], int]
@@ -105,9 +100,17 @@ def merged(
     frame = "\n\n".join(s.text(written[s.title]) for s in sections)
     room = max(total_tokens - measure(frame), 0)
     rooms = {s.title: section_tokens - measure(s.text(written[s.title])) for s in sections}
+    # One line each: a path or a name may contain line ends, followed by a heading.
+    units = {
+        title: [Unit(_flat(unit.text), unit.rank) for unit in write(facts)]
+        for title, (_, write) in _SECTIONS.items()
+        if title in rooms
+    }
+    names = summary_lines.candidates(facts) if _NAMES in rooms else []
     for share in (100, 85, 70, 50, 30, 0):
         # Budgets are in bytes, limits in tokens: the first budget that meets the limits is used.
-        copied = copied_lines(facts, room * share // 100, rooms, share)
+        limits = {title: max(tokens, 0) * share // 100 for title, tokens in rooms.items()}
+        copied = _copied_lines(units, names, room * share // 100, limits)
         bodies = {}
         for title, rows in copied.items():
             skipped = set(written[title].split("\n"))
@@ -139,44 +142,35 @@ def _written(section: Section, ours: Sequence[str]) -> str:
     return "\n".join(lines).strip("\n").rstrip()
 
 
-def copied_lines(
-    facts: Facts, tokens: int, rooms: Mapping[str, int], share: int = 100
+def _copied_lines(
+    units: Mapping[str, Sequence[Unit]],
+    names: Sequence[Name],
+    tokens: int,
+    limits: Mapping[str, int],
 ) -> dict[str, list[str]]:
-    """The lines of each section that `rooms` names, within a budget for all in UTF-8 bytes / 4.
-
-    Args:
-        facts: Of the conversation so far.
-        tokens: For all sections.
-        rooms: For each section by its title.
-        share: Percent of each room that is used.
-    """
-    units: dict[str, list[Unit]] = {}
+    """The lines of each section, within its limit and a budget for all in UTF-8 bytes / 4."""
     wants: dict[int, int] = {}
     shares: dict[int, int] = {}
-    for at, (title, (weight, write)) in enumerate(_SECTIONS.items()):
-        if title not in rooms:
-            continue
-        # One line each: a path or a name may contain line ends, followed by a heading.
-        units[title] = [Unit(_flat(unit.text), unit.rank) for unit in write(facts)]
+    for at, title in enumerate(units):
         want = sum(cost(unit.text) for unit in units[title])
         if title == _NAMES:
-            want += listed_names.names_tokens(listed_names.candidates(facts))
-        wants[at], shares[at] = min(want, max(rooms[title], 0) * share // 100), weight
+            want += summary_lines.names_tokens(names)
+        wants[at], shares[at] = min(want, limits[title]), _SECTIONS[title][0]
     budgets = dict(zip(units, allot(wants, shares, tokens).values(), strict=True))
     copied = {title: fill(units[title], budgets[title]) for title in units}
     rows = {title: [row for row in text.split("\n") if row] for title, text in copied.items()}
     if _NAMES in rows:
         left = budgets[_NAMES] - cost(copied[_NAMES])
-        rows[_NAMES] += _names(facts, "\n".join(copied.values()), left)
+        rows[_NAMES] += _name_rows(names, "\n".join(copied.values()), left)
     return rows
 
 
-def _names(facts: Facts, present: str, tokens: int) -> list[str]:
+def _name_rows(named: Sequence[Name], present: str, tokens: int) -> list[str]:
     """The names in use that no other section holds, best first, a few in each row."""
     rows: list[str] = []
     # The beginnings of the rows take about a tenth.
-    named, room = listed_names.candidates(facts), max(tokens, 0) * 9 // 10
-    for line in listed_names.names(named, present, room)[0].split("\n"):
+    room = max(tokens, 0) * 9 // 10
+    for line in summary_lines.names(named, present, room)[0].split("\n"):
         head, _, listed = _flat(line).partition(": ")
         names = listed.split(", ") if listed else []
         rows += [
@@ -207,9 +201,9 @@ def _state(facts: Facts) -> list[Unit]:
         plan_mode = "- Plan mode is on: nothing may be changed before the plan is approved"
         units.append(Unit(plan_mode, 0))
     tasks = [task for task in facts.tasks if task.open and task.subject]
-    units += [Unit(work_lines.task_line(task), 1 + at) for at, task in enumerate(tasks)]
-    units += [Unit(work_lines.work_line(work), 1) for work in facts.still_open]
-    work = extractive_sections.current_work(facts)
+    units += [Unit(summary_lines.task_line(task), 1 + at) for at, task in enumerate(tasks)]
+    units += [Unit(summary_lines.work_line(work), 1) for work in facts.still_open]
+    work = extractive.current_work(facts)
     units += [Unit(unit.text, 2 + unit.rank) for unit in work]
     if facts.statements:
         statement = one_line(facts.statements[-1].text, 700)
@@ -242,7 +236,7 @@ def _asked(at: int, entry: UserInput) -> str:
 def _files(facts: Facts) -> list[Unit]:
     ordered = sorted(facts.files, key=lambda file: (-file.last, file.path))
     return [
-        Unit(extractive_sections.file_line(file), at + (0 if file.changed else 30))
+        Unit(extractive.file_line(file), at + (0 if file.changed else 30))
         for at, file in enumerate(ordered)
     ]
 
@@ -253,7 +247,7 @@ def _workflow(facts: Facts) -> list[Unit]:
     units = []
     for at, command in enumerate(sorted(newest.values(), key=lambda command: command.index)):
         if command.ok is None:
-            outcome = command.line or NOT_RUN
+            outcome = command.line or summary_lines.NOT_RUN
         else:
             outcome = "ok" if command.ok else "failed"
             outcome += f" (exit {command.exit_code})" if command.exit_code else ""
@@ -267,7 +261,7 @@ def _workflow(facts: Facts) -> list[Unit]:
 def _errors(facts: Facts) -> list[Unit]:
     refusals = [entry.text for entry in facts.inputs if entry.kind is Kind.FEEDBACK]
     units = [Unit(f"- The user refused a call: “{one_line(text, 400)}”", 0) for text in refusals]
-    return [*units, *extractive_sections.errors(facts)]
+    return [*units, *extractive.errors(facts)]
 
 
 def _documentation(facts: Facts) -> list[Unit]:
@@ -277,9 +271,7 @@ def _documentation(facts: Facts) -> list[Unit]:
 
 def _learnings(facts: Facts) -> list[Unit]:
     rules = [rule for rule in facts.standing if rule.origin is not Origin.HOST]
-    units = [
-        Unit(extractive_sections.rule_line(rule), len(rules) - at) for at, rule in enumerate(rules)
-    ]
+    units = [Unit(extractive.rule_line(rule), len(rules) - at) for at, rule in enumerate(rules)]
     return units + [
         Unit(f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”", 0)
         for d in facts.decisions
