@@ -503,9 +503,9 @@ def holds(row: ListedSession, words: Iterable[str]) -> bool:
 _UNITS = (("y", 31_536_000), ("d", 86_400), ("h", 3_600), ("m", 60))
 
 
-def age(modified: float, now: float | None = None) -> str:
-    """How long ago something was written to: `3m`, `5h`, `12d`, `2y`; `now` within a minute. Both in seconds since the epoch."""
-    passed = int((time.time() if now is None else now) - modified)
+def age(modified: float) -> str:
+    """How long ago something was written to, in seconds since the epoch: `3m`, `5h`, `12d`, `2y`; `now` within a minute."""
+    passed = int(time.time() - modified)
     return next((f"{passed // size:,}{unit}" for unit, size in _UNITS if passed >= size), "now")
 
 

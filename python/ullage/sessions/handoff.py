@@ -499,11 +499,11 @@ def hand_over(session: str, text: str) -> None:
         old.unlink(missing_ok=True)
 
 
-def handed_summary(session: str, now: float | None = None) -> str:
-    """The summary that a session was just given; empty if there was none. `now` is in seconds since the epoch."""
+def handed_summary(session: str) -> str:
+    """The summary that a session was just given; empty if there was none."""
     with suppress(OSError):
         path = _path(session)
-        age = (time.time() if now is None else now) - path.stat().st_mtime
+        age = time.time() - path.stat().st_mtime
         if session and age <= FRESH_SECONDS:
             return path.read_bytes().decode("utf-8", "replace")
     return ""

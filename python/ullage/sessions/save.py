@@ -68,14 +68,13 @@ _CREATE = (
 
 
 @contextmanager
-def draft_of(target: Path, *, suffix: str = "") -> Iterator[Path]:
+def draft_of(target: Path) -> Iterator[Path]:
     """A private empty file in the target's folder, removed at the end unless it was put in place.
 
-    `suffix` ends its name, for readers that look at names. `StoreError`: it cannot be made or written.
+    `StoreError`: it cannot be made or written.
     """
     _sweep(target)
-    name = f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.part"
-    path = target.with_name(name + suffix)
+    path = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
         os.close(os.open(path, _CREATE, 0o600))
         yield path
