@@ -65,15 +65,11 @@ class Note:
 
     def __post_init__(self) -> None:
         if not self.name.strip() or len(self.name) > MAX_NAME or "\n" in self.name:
-            raise InvalidNote(
-                "name", self.name[:80], f"must be one line of 1 to {MAX_NAME} characters"
-            )
+            limit = f"must be one line of 1 to {MAX_NAME} characters"
+            raise InvalidNote("name", self.name[:80], limit)
         if len(self.description) > MAX_DESCRIPTION or "\n" in self.description:
-            raise InvalidNote(
-                "description",
-                self.description[:80],
-                f"must be one line of at most {MAX_DESCRIPTION} characters",
-            )
+            limit = f"must be one line of at most {MAX_DESCRIPTION} characters"
+            raise InvalidNote("description", self.description[:80], limit)
 
     @classmethod
     def parse(cls, text: str, *, path: str = "", changed_ns: int = 0) -> Self:
@@ -83,27 +79,17 @@ class Note:
             InvalidNote: The front matter is missing, not closed, without a name, or of no known type.
         """
         lines = text.removeprefix("\ufeff").split("\n")
-        if lines[0].rstrip() != "---":
-            raise InvalidNote(
-                "front matter", lines[0][:40], "must begin with a line ---", path=path
-            )
-        end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), 0)
-        if not end:
-            raise InvalidNote("front matter", "", "must end with a line ---", path=path)
-        keys = _keys(lines[1:end], path)
-        kind_name = keys.pop("type", "")
-        if kind_name not in list(NoteType):
-            raise InvalidNote("type", kind_name, f"must be one of {', '.join(NoteType)}", path=path)
         try:
-            return cls(
-                keys.pop("name", ""),
-                keys.pop("description", ""),
-                NoteType(kind_name),
-                "\n".join(lines[end + 1 :]).strip("\n"),
-                path,
-                changed_ns,
-                tuple(keys.items()),
-            )
+            if lines[0].rstrip() != "---":
+                raise InvalidNote("front matter", lines[0][:40], "must begin with a line ---")
+            end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), 0)
+            if not end:
+                raise InvalidNote("front matter", "", "must end with a line ---")
+            keys = _keys(lines[1:end])
+            name, description = keys.pop("name", ""), keys.pop("description", "")
+            kind = _checked_type(keys.pop("type", ""))
+            body = "\n".join(lines[end + 1 :]).strip("\n")
+            return cls(name, description, kind, body, path, changed_ns, tuple(keys.items()))
         except InvalidNote as exc:
             raise InvalidNote(exc.field, exc.value, exc.limit, path=path) from None
 
@@ -119,7 +105,13 @@ def heads_text(notes: Iterable[Note]) -> str:
     return "\n".join(f"{n.path} [{n.type}] {n.name}: {n.description}" for n in notes)
 
 
-def _keys(lines: list[str], path: str) -> dict[str, str]:
+def _checked_type(name: str) -> NoteType:
+    if name not in list(NoteType):
+        raise InvalidNote("type", name, f"must be one of {', '.join(NoteType)}")
+    return NoteType(name)
+
+
+def _keys(lines: list[str]) -> dict[str, str]:
     """`key: value` lines; indented lines belong to a value that we do not read, and comments to nobody."""
     keys: dict[str, str] = {}
     for number, line in enumerate(lines, 2):
@@ -127,13 +119,9 @@ def _keys(lines: list[str], path: str) -> dict[str, str]:
             continue
         match = _KEY.match(line)
         if match is None:
-            raise InvalidNote(
-                "front matter", line[:60], f"line {number} must be `key: value`", path=path
-            )
+            raise InvalidNote("front matter", line[:60], f"line {number} must be `key: value`")
         if match[1] in keys:
-            raise InvalidNote(
-                match[1], match[2][:60], f"is stated twice (line {number})", path=path
-            )
+            raise InvalidNote(match[1], match[2][:60], f"is stated twice (line {number})")
         keys[match[1]] = _plain(match[2])
     return keys
 
@@ -655,10 +643,8 @@ class MemoryFolder:
             LogConflict: A note of this name exists.
             StoreError: The folder can't be written.
         """
-        if type not in list(NoteType):
-            raise InvalidNote("type", type, f"must be one of {', '.join(NoteType)}")
-        path = self._join(TEAM if team else "", slug(name))
-        note = Note(name.strip(), description.strip(), NoteType(type), body, path)
+        kind, path = _checked_type(type), self._join(TEAM if team else "", slug(name))
+        note = Note(name.strip(), description.strip(), kind, body, path)
         with self.lock():
             self.sandbox.write(path, note.render().encode(), new=True)
             self._set_entry(path, _entry_of(note))
