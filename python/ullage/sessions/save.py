@@ -325,7 +325,7 @@ def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
         digits = str(_summary(entries)["uuid"]).replace("-", "")
         names = {digits[at : at + 8]: None for at in range(0, len(digits), 8)}
         for _, line in lines:
-            names.pop(line.get("id"), None)
+            names.pop(as_string(line.get("id")), None)
         compaction |= {"id": next(iter(names), None) or os.urandom(4).hex(), "parentId": last["id"]}
     compaction |= {
         "timestamp": _stamp(entries),

@@ -32,6 +32,7 @@ from ullage.memory.session.template import (
     DEFAULT_TEMPLATE,
     FIRST,
     TITLES,
+    EditsAnswer,
     Excess,
     NotesEdit,
     Record,
@@ -370,9 +371,6 @@ PLAIN_SYSTEM = (
 )
 """System prompt where the main loop's is not shared."""
 
-_BEFORE = "[What came before this is in the notes.]"
-
-
 MAX_CHARS = MAX_BYTES // 4
 """Of the notes after an edit: a character has up to four bytes."""
 
@@ -406,10 +404,9 @@ def _edits_flow(part: _Part) -> Flow[NotesDraft]:
     for mode in getattr(part.job.summarizer, "modes", ("plain",)):
         end = part.end
         while True:
-            attempt = _Attempt(part, prompt, mode, end)
-            draft = yield from attempt.run()
-            calls += attempt.calls
-            if not attempt.too_long or mode != "plain":
+            draft, too_long = yield from _attempt(part, prompt, mode, end)
+            calls += draft.calls
+            if not too_long or mode != "plain":
                 break
             starts = core.Ledger(None, part.source.context).rounds(part.start, end)
             if len(starts) < 2:
@@ -420,96 +417,80 @@ def _edits_flow(part: _Part) -> Flow[NotesDraft]:
     return replace(draft, calls=calls)
 
 
-class _Attempt:
-    """One conversation with the model about the part up to `end`."""
+def _attempt(part: _Part, prompt: str, mode: str, end: int) -> Flow[tuple[NotesDraft, bool]]:
+    """One conversation with the model about the part up to `end`; and whether that was too long for it."""
+    notes, path, shared = part.loaded.text, shown_path(part.job.folder), mode == "shared"
+    messages: list[Mapping[str, Any]] = _shown(part, end, shared=shared)
+    if (redact := part.job.redact) is not None:
+        prompt = redact(prompt)
+        messages = [_map_text(message, redact) for message in messages]
+    draft = NotesDraft(end=end)
+    for calls in range(1, MAX_TURNS + 1):
+        request = SummaryRequest(
+            messages=tuple(messages),
+            prompt=prompt,
+            mode="shared" if shared else "plain",
+            system=None if shared else PLAIN_SYSTEM,
+            max_output_tokens=OUTPUT_TOKENS,
+            deadline_seconds=part.job.policy.stale_seconds,
+            attempt=calls,
+            source=SOURCE,
+        )
+        draft = replace(draft, calls=calls)
+        try:
+            reply = yield Summarize(request, part.job.summarizer)
+        except Cancelled:
+            raise
+        except Exception as exc:
+            problem = f"the call failed: {type(exc).__name__}: {exc}"[:300]
+            return replace(draft, edits=(), problem=problem), classify(exc).is_overflow
+        reply = SummaryReply(text=reply) if isinstance(reply, str) else reply
+        if reply.is_refusal:
+            return replace(draft, edits=(), problem="the model refused"), False
+        answer = read_answer(reply, path)
+        notes, edits, refused = _apply(notes, answer)
+        draft = replace(draft, edits=(*draft.edits, *edits), refusals=(*draft.refusals, *refused))
+        if not refused and not reply.is_cut_off and (answer.done or answer.edits):
+            return draft, False
+        messages.append({"role": "user", "content": prompt})
+        messages.append({"role": "assistant", "content": reply.text.strip() or "(no text)"})
+        prompt = _again(len(answer.edits), refused, cut=reply.is_cut_off)
+    return replace(draft, problem="" if draft.edits else "no edit that could be done"), False
 
-    def __init__(self, part: _Part, prompt: str, mode: str, end: int) -> None:
-        self.calls = 0
-        self.too_long = False
-        self._job, self._mode, self._end = part.job, mode, end
-        self._notes = part.loaded.text
-        self._path = shown_path(part.job.folder)
-        self._edits: list[NotesEdit] = []
-        self._refusals: list[Refusal] = []
-        self._prompt = prompt
-        self._messages: list[Mapping[str, Any]]
-        if mode == "shared":
-            self._messages = [*part.source.bare(0, end)]
+
+def _shown(part: _Part, end: int, *, shared: bool) -> list[Mapping[str, Any]]:
+    if shared:
+        return [*part.source.bare(0, end)]
+    messages = strip_media(part.source.bare(part.start, end, plain=True))
+    if messages and role_of(messages[0]) == "user":
+        return messages
+    before = "[What came before this is in the notes.]"
+    return [{"role": "user", "content": before}, *messages]
+
+
+def _apply(notes: str, answer: EditsAnswer) -> tuple[str, list[NotesEdit], list[Refusal]]:
+    """The notes with the edits of an answer, those that were done, and all that was refused."""
+    done, refused = [], list(answer.refusals)
+    for edit in answer.edits:
+        changed = apply_edit(notes, edit, max_chars=MAX_CHARS)
+        if isinstance(changed, Refusal):
+            refused.append(changed)
         else:
-            self._messages = strip_media(part.source.bare(part.start, end, plain=True))
-            if not self._messages or role_of(self._messages[0]) != "user":
-                self._messages = [{"role": "user", "content": _BEFORE}, *self._messages]
-        if (redact := part.job.redact) is not None:
-            self._prompt = redact(self._prompt)
-            self._messages = [_map_text(message, redact) for message in self._messages]
+            notes = changed
+            done.append(edit)
+    return notes, done, refused
 
-    def run(self) -> Flow[NotesDraft]:
-        """The edits."""
-        for _ in range(MAX_TURNS):
-            try:
-                reply = yield from self._asked()
-            except Cancelled:
-                raise
-            except Exception as exc:
-                self.too_long = classify(exc).is_overflow
-                return self._draft(f"the call failed: {type(exc).__name__}: {exc}"[:300])
-            if reply.is_refusal:
-                return self._draft("the model refused")
-            ended = self._read(reply)
-            if ended:
-                return self._draft("")
-        return self._draft("" if self._edits else "no edit that could be done")
 
-    def _draft(self, problem: str) -> NotesDraft:
-        edits = () if problem else tuple(self._edits)
-        return NotesDraft(edits, tuple(self._refusals), self._end, self.calls, problem)
-
-    def _asked(self) -> Flow[SummaryReply]:
-        self.calls += 1
-        shared = self._mode == "shared"
-        reply = yield Summarize(
-            SummaryRequest(
-                messages=tuple(self._messages),
-                prompt=self._prompt,
-                mode="shared" if shared else "plain",
-                system=None if shared else PLAIN_SYSTEM,
-                max_output_tokens=OUTPUT_TOKENS,
-                deadline_seconds=self._job.policy.stale_seconds,
-                attempt=self.calls,
-                source=SOURCE,
-            ),
-            self._job.summarizer,
-        )
-        answer: SummaryReply = SummaryReply(text=reply) if isinstance(reply, str) else reply
-        return answer
-
-    def _read(self, reply: SummaryReply) -> bool:
-        """Process a response; true if it was the last."""
-        answer = read_answer(reply, self._path)
-        refused = list(answer.refusals)
-        for edit in answer.edits:
-            changed = apply_edit(self._notes, edit, max_chars=MAX_CHARS)
-            if isinstance(changed, Refusal):
-                refused.append(changed)
-            else:
-                self._notes = changed
-                self._edits.append(edit)
-        self._refusals.extend(refused)
-        cut = reply.is_cut_off
-        if not refused and not cut and (answer.done or answer.edits):
-            return True
-        self._messages.append({"role": "user", "content": self._prompt})
-        self._messages.append({"role": "assistant", "content": reply.text.strip() or "(no text)"})
-        failed = sum(
-            refusal.kind in ("not_found", "ambiguous", "structure", "size") for refusal in refused
-        )
-        lead = f"{max(len(answer.edits) - failed, 0)} edits were done."
-        if cut:
-            lead += " Your answer was cut off at its length limit; what was complete counts."
-        rows = [f"- {refusal.line()}" for refusal in refused[:20]]
-        ask = "Give the edits that are still needed in the form that was shown, then `<done/>`; only `<done/>` if none are."
-        self._prompt = "\n".join([lead, *rows, ask])
-        return False
+def _again(edits: int, refused: Sequence[Refusal], *, cut: bool) -> str:
+    """What the model is asked after a response that was not the last."""
+    kinds = ("not_found", "ambiguous", "structure", "size")
+    failed = sum(refusal.kind in kinds for refusal in refused)
+    lead = f"{max(edits - failed, 0)} edits were done."
+    if cut:
+        lead += " Your answer was cut off at its length limit; what was complete counts."
+    rows = [f"- {refusal.line()}" for refusal in refused[:20]]
+    ask = "Give the edits that are still needed in the form that was shown, then `<done/>`; only `<done/>` if none are."
+    return "\n".join([lead, *rows, ask])
 
 
 # The prompt of the updater: the task, the notes, what is too long, and how to edit. Template and words can be replaced (SM-6).
@@ -869,11 +850,5 @@ SHORT = 2_000
 
 def _replayed(text: str, *, draft: NotesDraft) -> tuple[str, int]:
     """The notes with the edits, and how many could not be done."""
-    lost = 0
-    for edit in draft.edits:
-        changed = apply_edit(text, edit, max_chars=MAX_CHARS)
-        if isinstance(changed, Refusal):
-            lost += 1
-        else:
-            text = changed
-    return text, lost
+    text, _, refused = _apply(text, EditsAnswer(list(draft.edits)))
+    return text, len(refused)
