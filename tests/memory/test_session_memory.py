@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def test_messages_that_are_no_response_do_not_count():
 
 
 def test_after_a_compaction_growth_counts_from_the_new_size():
-    small = Progress().updating(100_000).resized(30_000).answered(asked(0))
+    small = replace(Progress().updating(100_000), tokens=30_000).answered(asked(0))
     assert not update_due(POLICY, small, 34_999).update
     assert update_due(POLICY, small, 35_000).update
 

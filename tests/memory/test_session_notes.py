@@ -216,9 +216,9 @@ def test_notes_can_not_leave_their_quotation():
 def test_edits_are_read_in_order_and_done_is_seen():
     text = "Some prose.\n" + block("a", "b") + block("c\nd", "") + "<done/>"
     found = read_answer(answer(text), PATH)
-    assert found.edits == (NotesEdit("a", "b"), NotesEdit("c\nd", ""))
+    assert found.edits == [NotesEdit("a", "b"), NotesEdit("c\nd", "")]
     assert found.done
-    assert found.refusals == ()
+    assert found.refusals == []
 
 
 OTHER_PATHS = [
@@ -246,7 +246,7 @@ OTHER_PATHS = [
 @pytest.mark.parametrize("path", OTHER_PATHS)
 def test_every_other_path_is_refused_and_reported(path):
     found = read_answer(answer(block("a", "b", path)), PATH)
-    assert found.edits == ()
+    assert found.edits == []
     assert [r.kind for r in found.refusals] == ["path"]
     assert found.refusals[0].tried.isascii()
 
@@ -271,7 +271,7 @@ OTHER_TOOLS = {
 @pytest.mark.parametrize("name", OTHER_TOOLS)
 def test_every_other_tool_is_refused_and_reported(name):
     found = read_answer(answer(OTHER_TOOLS[name]), PATH)
-    assert found.edits == ()
+    assert found.edits == []
     assert {(r.kind, r.tried) for r in found.refusals} == {("tool", name)}
 
 
@@ -293,7 +293,7 @@ def test_native_tool_calls_are_refused():
 )
 def test_half_edits_are_refused(text):
     found = read_answer(answer(text), PATH)
-    assert found.edits == ()
+    assert found.edits == []
     assert [r.kind for r in found.refusals] == ["form"]
 
 

@@ -144,7 +144,9 @@ class Hooks:
             "session_start": session_start,
         }
         for name, hooks in likes.items():
-            object.__setattr__(self, name, tuple(hook_of(hook) for hook in _hooks_in(hooks)))
+            if isinstance(hooks, str | ShellHook | CallableHook) or callable(hooks):
+                hooks = (hooks,)
+            object.__setattr__(self, name, tuple(map(hook_of, hooks)))
 
     def __repr__(self) -> str:
         return (
@@ -153,31 +155,18 @@ class Hooks:
         )
 
 
-def _hooks_in(likes: HooksLike) -> Iterable[OneHook]:
-    if isinstance(likes, str | ShellHook | CallableHook) or callable(likes):
-        return (likes,)
-    return likes
-
-
 def run_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
     """Run a hook, for at most its time-out. Never raises.
 
     An asynchronous function is refused here: it needs the asynchronous driver.
     """
-    from ullage.effects.background import Late, call_with_deadline
-
-    try:
-        if isinstance(hook, ShellHook):
-            return _shell(hook, payload)
-        answer = call_with_deadline(lambda: hook.function(payload), hook.timeout_seconds)
-        if inspect.isawaitable(answer):
-            _discard(answer)
-            return HookReply(status="failed", reason="is asynchronous: use the asynchronous form")
-        return read_reply(answer)
-    except Late:
-        return HookReply(status="timeout", reason=f"no answer within {hook.timeout_seconds:g} s")
-    except Exception as exc:
-        return HookReply(status="failed", reason=f"{type(exc).__name__}: {exc}"[:500])
+    reply = _reply_or_awaitable(hook, payload)
+    if isinstance(reply, HookReply):
+        return reply
+    close = getattr(reply, "close", None)
+    if close is not None:  # a coroutine that nobody awaits would warn
+        close()
+    return HookReply(status="failed", reason="is asynchronous: use the asynchronous form")
 
 
 async def arun_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
@@ -185,39 +174,40 @@ async def arun_hook(hook: Hook, payload: Mapping[str, Any]) -> HookReply:
     import asyncio
 
     if isinstance(hook, ShellHook) or not inspect.iscoroutinefunction(hook.function):
-        reply = await asyncio.to_thread(_run_or_awaitable, hook, payload)
+        reply = await asyncio.to_thread(_reply_or_awaitable, hook, payload)
         if isinstance(reply, HookReply):
             return reply
-        awaitable = reply
     else:
-        awaitable = hook.function(payload)
+        reply = hook.function(payload)
     try:
-        return read_reply(await asyncio.wait_for(awaitable, hook.timeout_seconds))
+        return read_reply(await asyncio.wait_for(reply, hook.timeout_seconds))
     except TimeoutError:
-        return HookReply(status="timeout", reason=f"no answer within {hook.timeout_seconds:g} s")
+        return _timed_out(hook)
     except Exception as exc:
-        return HookReply(status="failed", reason=f"{type(exc).__name__}: {exc}"[:500])
+        return _raised(exc)
 
 
-def _run_or_awaitable(hook: Hook, payload: Mapping[str, Any]) -> Any:
+def _reply_or_awaitable(hook: Hook, payload: Mapping[str, Any]) -> Any:
     """A reply, or what a plain function returned if that must be awaited."""
     from ullage.effects.background import Late, call_with_deadline
 
-    if isinstance(hook, ShellHook):
-        return run_hook(hook, payload)
     try:
+        if isinstance(hook, ShellHook):
+            return _shell(hook, payload)
         answer = call_with_deadline(lambda: hook.function(payload), hook.timeout_seconds)
         return answer if inspect.isawaitable(answer) else read_reply(answer)
     except Late:
-        return HookReply(status="timeout", reason=f"no answer within {hook.timeout_seconds:g} s")
+        return _timed_out(hook)
     except Exception as exc:
-        return HookReply(status="failed", reason=f"{type(exc).__name__}: {exc}"[:500])
+        return _raised(exc)
 
 
-def _discard(answer: Any) -> None:
-    close = getattr(answer, "close", None)
-    if close is not None:  # a coroutine that nobody awaits would warn
-        close()
+def _timed_out(hook: Hook) -> HookReply:
+    return HookReply(status="timeout", reason=f"no answer within {hook.timeout_seconds:g} s")
+
+
+def _raised(exc: Exception) -> HookReply:
+    return HookReply(status="failed", reason=f"{type(exc).__name__}: {exc}"[:500])
 
 
 def _shell(hook: ShellHook, payload: Mapping[str, Any]) -> HookReply:
@@ -234,14 +224,20 @@ def _shell(hook: ShellHook, payload: Mapping[str, Any]) -> HookReply:
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(orjson.dumps(payload, default=str), hook.timeout_seconds)
+        outputs = process.communicate(orjson.dumps(payload, default=str), hook.timeout_seconds)
     except subprocess.TimeoutExpired:
         _kill(process)
-        return HookReply(status="timeout", reason=f"no answer within {hook.timeout_seconds:g} s")
+        return _timed_out(hook)
     except BaseException:
         _kill(process)
         raise
-    return _shell_reply(process.returncode, _text(out), _text(err))
+    out, err = (raw[: 4 * MAX_OUTPUT_CHARS].decode("utf-8", "replace").strip() for raw in outputs)
+    if process.returncode == BLOCKING_EXIT:
+        return HookReply(status="blocked", reason=(err or out)[:MAX_OUTPUT_CHARS])
+    if process.returncode != 0:
+        reason = f"exit code {process.returncode}" + (f": {err}" if err else "")
+        return HookReply(status="failed", reason=reason[:500])
+    return read_reply(out)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
@@ -258,19 +254,6 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _text(raw: bytes) -> str:
-    return raw[: 4 * MAX_OUTPUT_CHARS].decode("utf-8", "replace").strip()
-
-
-def _shell_reply(code: int, out: str, err: str) -> HookReply:
-    if code == BLOCKING_EXIT:
-        return HookReply(status="blocked", reason=(err or out)[:MAX_OUTPUT_CHARS])
-    if code != 0:
-        reason = f"exit code {code}" + (f": {err}" if err else "")
-        return HookReply(status="failed", reason=reason[:500])
-    return read_reply(out)
-
-
 def read_reply(answer: Any) -> HookReply:
     """What a hook returned or printed: nothing, plain text, JSON, a mapping, or a reply."""
     if isinstance(answer, HookReply):
@@ -280,25 +263,16 @@ def read_reply(answer: Any) -> HookReply:
     if isinstance(answer, bool):
         return HookReply(status="ok" if answer else "blocked")
     if isinstance(answer, str):
-        parsed = _json(answer)
-        return (
-            HookReply(text=answer.strip()[:MAX_OUTPUT_CHARS])
-            if parsed is None
-            else _mapping(parsed)
-        )
+        parsed: object = None
+        if answer.lstrip().startswith("{"):
+            with contextlib.suppress(ValueError):
+                parsed = orjson.loads(answer)
+        if not isinstance(parsed, dict):
+            return HookReply(text=answer.strip()[:MAX_OUTPUT_CHARS])
+        answer = parsed
     if isinstance(answer, Mapping):
         return _mapping(answer)
     return HookReply(status="failed", reason=f"returned {type(answer).__name__}")
-
-
-def _json(text: str) -> Mapping[str, Any] | None:
-    if not text.lstrip().startswith("{"):
-        return None
-    try:
-        parsed = orjson.loads(text)
-    except ValueError:
-        return None
-    return parsed if isinstance(parsed, dict) else None
 
 
 def _mapping(answer: Mapping[str, Any]) -> HookReply:
@@ -326,7 +300,6 @@ def _string(value: Any) -> str:
 # It recognises forms: keys with a known prefix, key blocks, tokens in headers and URLs, assignments to
 # names that contain password or secret. It misses secrets without such a form (a word that happens to
 # be a password); a host that can adds a pattern or a function.
-
 
 # Every repetition has a bound, and no two of them can match the same text: time is linear in the length.
 PATTERNS: Mapping[str, str] = {
@@ -380,7 +353,13 @@ class Redactor:
         unknown = [kind for kind in kinds if kind not in forms]
         if unknown:
             raise InvalidPolicy("only", unknown[0], f"must be one of {', '.join(forms)}")
-        self._forms = tuple((kind, _compiled(kind, forms[kind])) for kind in kinds)
+        self._forms: list[tuple[str, re.Pattern[str]]] = []
+        for kind in kinds:
+            try:
+                self._forms.append((kind, re.compile(forms[kind])))
+            except re.error as exc:
+                reason = f"must be a regular expression: {exc}"
+                raise InvalidPolicy(f"extra[{kind!r}]", forms[kind], reason) from exc
         self.kinds = kinds
 
     def find(self, text: str) -> list[Secret]:
@@ -390,10 +369,8 @@ class Redactor:
             for hit in form.finditer(text):
                 start, stop = hit.span("secret" if "secret" in form.groupindex else 0)
                 at = bisect.bisect(spans, (start, stop, ""))
-                free = (at == 0 or spans[at - 1][1] <= start) and (
-                    at == len(spans) or stop <= spans[at][0]
-                )
-                if free:
+                after_last = at == 0 or spans[at - 1][1] <= start
+                if after_last and (at == len(spans) or stop <= spans[at][0]):
                     spans.insert(at, (start, stop, kind))
         return [Secret(kind, start, stop) for start, stop, kind in spans]
 
@@ -410,12 +387,3 @@ class Redactor:
 
     def __repr__(self) -> str:
         return f"Redactor({len(self.kinds)} kinds)"
-
-
-def _compiled(kind: str, pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as exc:
-        raise InvalidPolicy(
-            f"extra[{kind!r}]", pattern, f"must be a regular expression: {exc}"
-        ) from exc

@@ -11,7 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ullage.exceptions import MissingExtra
 from ullage.observe.cache_monitor import CacheForecast, CacheUse, cache_use
@@ -24,7 +24,6 @@ from ullage.observe.events import (
     Event,
     HookFinished,
     LevelActed,
-    SummaryUsage,
 )
 
 COMPACTED = "gen_ai.conversation.compacted"
@@ -74,46 +73,58 @@ class Telemetry:
 
     def __call__(self, event: Event) -> None:
         """Record an event; other kinds are ignored."""
-        record = _RECORDERS.get(type(event))
-        if record is not None:
-            record(self, event)
+        match event:
+            case CompactionStarted():
+                self._started(event)
+            case CompactionRetried(reason=reason, summarizer=summarizer, attempt=attempt):
+                labels = {"reason": reason, "summarizer": summarizer}
+                self._retries.add(1, labels)
+                self._note("ullage.compaction.retry", {**labels, "attempt": attempt})
+            case CompactionSummaryRejected(problems=problems):
+                self._note("ullage.compaction.rejected", {"problems": list(problems)})
+            case CompactionFinished():
+                self._finished(event)
+            case LevelActed(report=report):
+                freed = max(report.tokens_before - report.tokens_after, 0)
+                self._level.add(freed, {"stage": report.stage})
+            case HookFinished(status="failed" | "timeout" as status, event_name=name):
+                self._hooks.add(1, {"event": name, "status": status})
+            case CacheBroken(source=source, reason=reason):
+                lost = max(event.expected_tokens - event.read_tokens, 0)
+                self._lost.add(lost, {"source": source, "reason": reason})
 
     def request_attributes(self) -> dict[str, Any]:
         """Attributes for the span of the next inference, which say once that the conversation was compacted."""
         compacted, self._compacted = self._compacted, False
         return {COMPACTED: True} if compacted else {}
 
-    # ---- compactions -------------------------------------------------------------------------
-
     def _started(self, event: CompactionStarted) -> None:
         self._closed("aborted")  # the previous compaction's end was never reported
         self._began = self._clock()
-        self._span = self._tracer.start_span(
-            "ullage.compaction",
-            attributes={
-                "ullage.compaction.trigger": event.trigger,
-                "ullage.compaction.messages": event.messages,
-                "ullage.compaction.tokens_before": event.tokens_before,
-                "ullage.compaction.summarizer": event.summarizer,
-                "ullage.compaction.recompaction": event.recompaction,
-                "ullage.compaction.prepared": event.source,
-                **_counted_tokens("ullage.compaction.turns_since", event.turns_since),
-                **_counted_tokens("ullage.compaction.threshold_tokens", event.threshold_tokens),
-            },
-        )
-
-    def _retried(self, event: CompactionRetried) -> None:
-        labels = {"reason": event.reason, "summarizer": event.summarizer}
-        self._retries.add(1, labels)
-        self._noted("ullage.compaction.retry", {**labels, "attempt": event.attempt})
-
-    def _rejected(self, event: CompactionSummaryRejected) -> None:
-        self._noted("ullage.compaction.rejected", {"problems": list(event.problems)})
+        attributes = {
+            "ullage.compaction.trigger": event.trigger,
+            "ullage.compaction.messages": event.messages,
+            "ullage.compaction.tokens_before": event.tokens_before,
+            "ullage.compaction.summarizer": event.summarizer,
+            "ullage.compaction.recompaction": event.recompaction,
+            "ullage.compaction.prepared": event.source,
+        }
+        for name in ("turns_since", "threshold_tokens"):
+            if (tokens := getattr(event, name)) is not None:
+                attributes[f"ullage.compaction.{name}"] = tokens
+        self._span = self._tracer.start_span("ullage.compaction", attributes=attributes)
 
     def _finished(self, event: CompactionFinished) -> None:
         compacted = event.outcome == "compacted"
         self._compacted = self._compacted or compacted
         labels = {"outcome": event.outcome, "trigger": event.trigger}
+        usage = event.usage
+        spent = {
+            "input": usage.input_tokens,
+            "cache_read": usage.cache_read_tokens,
+            "cache_write": usage.cache_write_tokens,
+            "output": usage.output_tokens,
+        }
         if self._span is not None:
             self._duration.record(self._clock() - self._began, labels)
         if compacted:
@@ -126,10 +137,10 @@ class Telemetry:
                 "ullage.compaction.facts_appended": event.facts_appended,
                 "ullage.compaction.written_by": event.summarizer,
                 "ullage.compaction.attempts": event.attempts,
-                **{f"ullage.compaction.{kind}_tokens": n for kind, n in _kinds(event.usage)},
+                **{f"ullage.compaction.{kind}_tokens": count for kind, count in spent.items()},
             },
         )
-        for kind, count in _kinds(event.usage):
+        for kind, count in spent.items():
             if count:
                 self._spent.add(count, {"kind": kind, "outcome": event.outcome})
 
@@ -142,58 +153,16 @@ class Telemetry:
             span.set_status(self._status.ERROR)
         span.end()
 
-    def _noted(self, name: str, attributes: Mapping[str, Any]) -> None:
+    def _note(self, name: str, attributes: dict[str, Any]) -> None:
         if self._span is not None:
-            self._span.add_event(name, dict(attributes))
-
-    # ---- the rest ----------------------------------------------------------------------------
-
-    def _acted(self, event: LevelActed) -> None:
-        freed = event.report.tokens_before - event.report.tokens_after
-        self._level.add(max(freed, 0), {"stage": event.report.stage})
-
-    def _hooked(self, event: HookFinished) -> None:
-        if event.status in ("failed", "timeout"):
-            self._hooks.add(1, {"event": event.event_name, "status": event.status})
-
-    def _broken(self, event: CacheBroken) -> None:
-        lost = max(event.expected_tokens - event.read_tokens, 0)
-        self._lost.add(lost, {"source": event.source, "reason": event.reason})
+            self._span.add_event(name, attributes)
 
     def __repr__(self) -> str:
         return f"Telemetry({'in a compaction' if self._span is not None else 'idle'})"
 
 
-_RECORDERS: Mapping[type[Any], Callable[[Telemetry, Any], None]] = {
-    CompactionStarted: Telemetry._started,
-    CompactionRetried: Telemetry._retried,
-    CompactionSummaryRejected: Telemetry._rejected,
-    CompactionFinished: Telemetry._finished,
-    LevelActed: Telemetry._acted,
-    HookFinished: Telemetry._hooked,
-    CacheBroken: Telemetry._broken,
-}
-
-
-def _counted_tokens(name: str, value: int | None) -> dict[str, int]:
-    return {} if value is None else {name: value}
-
-
-def _kinds(usage: SummaryUsage) -> tuple[tuple[str, int], ...]:
-    return (
-        ("input", usage.input_tokens),
-        ("cache_read", usage.cache_read_tokens),
-        ("cache_write", usage.cache_write_tokens),
-        ("output", usage.output_tokens),
-    )
-
-
 def otel_module(name: str) -> Any:
-    """A module of OpenTelemetry's API.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
+    """A module of OpenTelemetry's API; `MissingExtra`: it is not installed."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as exc:
@@ -203,7 +172,6 @@ def otel_module(name: str) -> Any:
 # Every request of a conversation as an OpenTelemetry span and as metrics, by the gen-ai conventions, with what its cache should have done.
 #
 # The host's thread only notes what happens; another thread turns it into spans and metrics. No content is recorded.
-
 
 _BUCKETS = [4**power for power in range(14)]
 """Histogram bounds for tokens, as the conventions advise."""
@@ -218,17 +186,14 @@ class SizedRequest(Protocol):
     @property
     def tokens(self) -> int:
         """Its size."""
-        ...
 
     @property
     def rewritten_from(self) -> int | None:
         """First message that differs from the previous request, if any."""
-        ...
 
     @property
     def compaction(self) -> object | None:
         """The compaction that ran before it, if any."""
-        ...
 
 
 class _Labels(NamedTuple):
@@ -240,38 +205,9 @@ class _Labels(NamedTuple):
     predicted: Mapping[str, str]
     reported: Mapping[str, str]
 
-    @classmethod
-    def of(cls, model: str, provider: str) -> _Labels:
-        about = {
-            "gen_ai.operation.name": "chat",
-            "gen_ai.provider.name": provider,
-            "gen_ai.request.model": model,
-        }
-        return cls(
-            about,
-            {**about, "gen_ai.token.type": "input"},
-            {**about, "gen_ai.token.type": "output"},
-            {**about, "ullage.cache.source": "predicted"},
-            {**about, "ullage.cache.source": "reported"},
-        )
 
-
-class _CacheSums:
-    """Tokens read and written, predicted and reported, summed per flush, since counters need only sums."""
-
-    def __init__(self) -> None:
-        self._sums: dict[int, tuple[_Labels, list[int]]] = {}
-
-    def take(self, labels: _Labels, expected: tuple[int, int], use: CacheUse) -> None:
-        _, sums = self._sums.setdefault(id(labels), (labels, [0, 0, 0, 0]))
-        for at, tokens in enumerate((*expected, use.read, use.written)):
-            sums[at] += tokens
-
-    def add_to(self, read: Any, written: Any) -> None:
-        for labels, sums in self._sums.values():
-            for counter, at in ((read, 0), (written, 1)):
-                counter.add(sums[at], labels.predicted)
-                counter.add(sums[at + 2], labels.reported)
+_CacheSums: TypeAlias = dict[int, tuple[_Labels, list[int]]]
+"""By the `id` of a model's labels: tokens read and written, predicted and reported. Counters need only sums."""
 
 
 class _Turn(NamedTuple):
@@ -352,17 +288,31 @@ class TurnTelemetry:
             ttl_seconds: See `CacheForecast`.
             least_tokens: See `CacheForecast`.
         """
-        labels_of = _Labels.of(model, provider)
-        labels = self._labels.setdefault((model, provider), labels_of)
+        about = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model,
+        }
+        new_labels = _Labels(
+            about,
+            prompt={**about, "gen_ai.token.type": "input"},
+            answer={**about, "gen_ai.token.type": "output"},
+            predicted={**about, "ullage.cache.source": "predicted"},
+            reported={**about, "ullage.cache.source": "reported"},
+        )
+        labels = self._labels.setdefault((model, provider), new_labels)
         return TurnRecorder(self, conversation, labels, CacheForecast(ttl_seconds, least_tokens))
 
     def flush(self) -> None:
         """Record everything noted so far."""
         with self._one:
-            sums = _CacheSums()
+            sums: _CacheSums = {}
             while self._waiting:
                 self._record(_Turn._make(self._waiting.popleft()), sums)
-            sums.add_to(self._read, self._written)
+            for labels, totals in sums.values():
+                for counter, at in ((self._read, 0), (self._written, 1)):
+                    counter.add(totals[at], labels.predicted)
+                    counter.add(totals[at + 2], labels.reported)
             lost, self._lost = self._lost, 0
             if lost:
                 self._dropped.add(lost)
@@ -376,7 +326,7 @@ class TurnTelemetry:
     def __repr__(self) -> str:
         return f"TurnTelemetry({len(self._waiting)} waiting)"
 
-    # ---- on its own thread -------------------------------------------------------------------
+    # The following run on its own thread.
 
     def _beat(self, seconds: float) -> None:
         while not self._stop.wait(seconds):
@@ -395,7 +345,9 @@ class TurnTelemetry:
         if use is not None:
             self._used.record(use.prompt, labels.prompt)
             self._used.record(use.output, labels.answer)
-            sums.take(labels, expected, use)
+            _, totals = sums.setdefault(id(labels), (labels, [0, 0, 0, 0]))
+            for at, count in enumerate((*expected, use.read, use.written)):
+                totals[at] += count
         if not turn.error:
             recorder.forecast.learn(turn.usage)
         if self._spans:
@@ -463,10 +415,9 @@ class TurnRecorder:
             same_tokens: Tokens at its beginning equal to the last request. `None`: all, or if it was rewritten only those that
                 the provider reads.
         """
-        self._request = request
-        self._same = (
-            0 if same_tokens is None and request.rewritten_from is not None else same_tokens
-        )
+        if same_tokens is None and request.rewritten_from is not None:
+            same_tokens = 0
+        self._request, self._same = request, same_tokens
         self._began = time.time_ns()
 
     def received(self, usage: Mapping[str, Any] | None, *, error: str = "") -> None:
@@ -476,10 +427,9 @@ class TurnRecorder:
             usage: The response's usage, if it has one.
             error: Name of the error's class; empty: success.
         """
-        request = self._request
+        request, self._request = self._request, None
         if request is None:
             return
-        self._request = None
         to = self._to
         # In the order of `_Turn`'s fields; nothing is computed here.
         if len(to._waiting) < to._most:

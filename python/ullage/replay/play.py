@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, Unpack
 
 from ullage._engine import core
@@ -31,22 +31,18 @@ MOST_OVERHEAD = 60_000
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SessionScript:
-    """The messages of a session in the order in which they were said.
+    """The messages of a session in the order in which they were said."""
 
-    Attributes:
-        messages: Bare messages, without the usage figures of the session's own context.
-        times: Time of each, in milliseconds since the epoch; 0: unknown.
-        own_tokens: For each response, the reported size of its prompt; for other messages 0.
-        compactions: Number of messages before each of the session's own compactions.
-        model: The newest model named.
-        overhead_tokens: System prompt and tools, by the first figure; 0: nothing was reported.
-    """
-
+    # Bare messages, without the usage figures of the session's own context.
     messages: list[dict[str, Any]]
+    # Time of each, in milliseconds since the epoch; 0: unknown.
     times: list[int] = field(default_factory=list)
+    # For each response, the reported size of its prompt; for other messages 0.
     own_tokens: list[int] = field(default_factory=list)
+    # Number of messages before each of the session's own compactions.
     compactions: tuple[int, ...] = ()
-    model: str = ""
+    model: str = ""  # the newest model named
+    # System prompt and tools, by the first figure; 0: nothing was reported.
     overhead_tokens: int = 0
 
     def __repr__(self) -> str:
@@ -71,29 +67,24 @@ def script_of(session: Session) -> SessionScript:
     view = to_messages(entries)
     ledger = core.Ledger(None, entries)
     by_uuid = {uuid_of(entry): at for at, entry in enumerate(entries)}
-    origins = [[by_uuid[name] for name in names if name in by_uuid] for names in view.sources]
-    clean = [_sendable(message) for message in view.messages]
-    origins = [
-        places for places, message in zip(origins, clean, strict=True) if message is not None
-    ]
-    messages = [message for message in clean if message is not None]
-    own = [max((_prompt(entries[at]) for at in places), default=0) for places in origins]
-    return SessionScript(
-        messages=messages,
-        times=[
-            max((ledger.message(at).timestamp for at in places), default=0) for places in origins
-        ],
-        own_tokens=own,
-        compactions=tuple(sum(min(places, default=0) < cut for places in origins) for cut in cuts),
-        model=session.model,
-        overhead_tokens=_overhead(messages, own, session.model),
+    script = SessionScript([], model=session.model)
+    firsts: list[int] = []
+    for message, names in zip(view.messages, view.sources, strict=True):
+        # Without parts that only another provider can read; where that leaves nothing, there is no message.
+        written = anthropic.to_provider([message]).parts["messages"]
+        if not written:
+            continue
+        places = [by_uuid[name] for name in names if name in by_uuid]
+        times = (ledger.message(at).timestamp for at in places)
+        script.messages.append(written[0])
+        script.times.append(max(times, default=0))
+        script.own_tokens.append(max((_prompt(entries[at]) for at in places), default=0))
+        firsts.append(min(places, default=0))
+    return replace(
+        script,
+        compactions=tuple(sum(first < cut for first in firsts) for cut in cuts),
+        overhead_tokens=_overhead(script.messages, script.own_tokens, session.model),
     )
-
-
-def _sendable(message: dict[str, Any]) -> dict[str, Any] | None:
-    """The message without parts that only another provider can read; `None`: nothing is left."""
-    written = anthropic.to_provider([message]).parts["messages"]
-    return written[0] if written else None
 
 
 def _history_of(session: Session) -> tuple[list[Item], list[int]]:
@@ -121,22 +112,21 @@ def _history_of(session: Session) -> tuple[list[Item], list[int]]:
             repeats_at = item.get("timestamp") if rewritten else None
         elif isinstance(item.get(COPY_OF), str) and item[COPY_OF] in there:
             continue  # an undo, an edit or a compaction has written it again
-        elif repeats_at and item.get("timestamp") == repeats_at and _stands_in(entries, item):
+        elif (
+            repeats_at
+            and item.get("timestamp") == repeats_at
+            # What the host says at each beginning, or what stands there already.
+            and (item.get("isMeta") is True or _content(item) in map(_content, entries))
+        ):
             continue  # the same, in a file that numbers nothing
-        elif not is_summary(item) and not item.get("isSidechain") and _is_talk(item):
-            entries.append(item if uuid_of(item) else {**item, "uuid": f"#{number}"})
+        elif not is_summary(item) and not item.get("isSidechain"):
+            if item.get("type") == "attachment" or message_of(item) is not None:
+                entries.append(item if uuid_of(item) else {**item, "uuid": f"#{number}"})
     return entries, cuts
 
 
-def _stands_in(entries: Sequence[Item], item: Item) -> bool:
-    if item.get("isMeta") is True:  # what the host says at each beginning
-        return True
-    content = (message_of(item) or {}).get("content")
-    return any((message_of(entry) or {}).get("content") == content for entry in entries)
-
-
-def _is_talk(item: Item) -> bool:
-    return item.get("type") == "attachment" or message_of(item) is not None
+def _content(item: Item) -> Any:
+    return (message_of(item) or {}).get("content")
 
 
 def _prompt(entry: Item) -> int:
@@ -166,52 +156,35 @@ Seen = Callable[[ContextManager, Request], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayedTurn:
-    """One request.
+    """One request."""
 
-    Attributes:
-        number: From 1.
-        message: Number of messages before it.
-        tokens: Estimated size of the request; `unmanaged_tokens`: its size without any management.
-        own_tokens: Reported size of the session's own prompt; 0: unknown.
-        by_category: Tokens of the request by category.
-        acted: Level, reason and freed tokens of each that acted.
-        rewritten_from: First message that differs from the request before; `None`: none does.
-        read_tokens: Read from the provider's cache; `written_tokens`: written to it.
-        rewritten_tokens: Those of `written_tokens` whose messages the request before held as they are: a level changed something before them.
-    """
-
-    number: int
-    message: int
-    tokens: int
-    unmanaged_tokens: int
-    own_tokens: int
+    number: int  # from 1
+    message: int  # number of messages before it
+    tokens: int  # estimated size of the request
+    unmanaged_tokens: int  # its size without any management
+    own_tokens: int  # reported size of the session's own prompt; 0: unknown
+    # Tokens of the request by category.
     by_category: Mapping[str, int] = field(default_factory=dict)
+    # Level, reason and freed tokens of each that acted.
     acted: tuple[tuple[str, str, int], ...] = ()
+    # First message that differs from the request before; `None`: none does.
     rewritten_from: int | None = None
-    read_tokens: int = 0
-    written_tokens: int = 0
+    read_tokens: int = 0  # read from the provider's cache
+    written_tokens: int = 0  # written to it
+    # Those of `written_tokens` whose messages the request before held as they are: a level changed something before them.
     rewritten_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A session replayed under one policy.
+    """A session replayed under one policy."""
 
-    Attributes:
-        name: Of the policy, or `unmanaged`.
-        turns: Every request.
-        error: Why it ended early; empty if it did not.
-        nanousd: Cost of all prompts, cached where possible, in 10⁻⁹ dollars.
-        window_tokens: The model's window.
-        working_tokens: The window that the levels worked in, lower where the settings say so.
-    """
-
-    name: str
-    turns: tuple[ReplayedTurn, ...]
-    error: str = ""
-    nanousd: int = 0
-    window_tokens: int = 0
-    working_tokens: int = 0
+    name: str  # of the policy, or `unmanaged`
+    turns: tuple[ReplayedTurn, ...]  # every request
+    error: str = ""  # why it ended early; empty if it did not
+    nanousd: int = 0  # cost of all prompts, cached where possible, in 10⁻⁹ dollars
+    window_tokens: int = 0  # the model's window
+    working_tokens: int = 0  # the window that the levels worked in, lower where the settings say so
 
     def __repr__(self) -> str:
         return f"Run({self.name}: {len(self.turns)} requests, {self.rewrites} rewrites)"
@@ -269,7 +242,10 @@ def replay_session(
             turns.append(turn)
     except ContextTooLarge as exc:
         error = str(exc)
-    cost = sum(_nanousd(turn, row) for turn in turns)
+    cost = 0
+    for turn in turns:
+        write, read = rates_of(row, turn.tokens)
+        cost += turn.read_tokens * read + turn.written_tokens * write
     name = policy.preset if policy is not None else "unmanaged"
     return Run(name, tuple(turns), error, cost, row.context_window, working)
 
@@ -341,11 +317,11 @@ def cost_at_size(
     run = replay_session(
         script, policy, model=model, table=table, settings=settings, seen=needed.look
     )
-    counted = needed.names - names, needed.held - held
+    if run.error:
+        return None
     largest = max((turn.tokens for turn in run.turns), default=0)
-    return (
-        None if run.error else SizeCost(size or run.working_tokens, run.nanousd, largest, *counted)
-    )
+    size = size or run.working_tokens
+    return SizeCost(size, run.nanousd, largest, needed.names - names, needed.held - held)
 
 
 def sum_of_costs(sessions: Iterable[Sequence[SizeCost]]) -> tuple[SizeCost, ...]:
@@ -354,24 +330,25 @@ def sum_of_costs(sessions: Iterable[Sequence[SizeCost]]) -> tuple[SizeCost, ...]
     One that was not played at a size counts with the next smaller one, or its smallest.
     """
     played = [costs for costs in sessions if costs]
-    wholes = {costs[-1].tokens for costs in played}
-    sizes = sorted(
-        {one.tokens for costs in played for one in costs[:-1]} | {max(wholes, default=0)}
-    )
-    return tuple(
-        _sum_at(size, [_nearest(costs, size) for costs in played]) for size in sizes if played
-    )
-
-
-def _nearest(costs: Sequence[SizeCost], size: int) -> SizeCost:
-    """The largest size that is not above, or the smallest."""
-    return next((cost for cost in reversed(costs) if cost.tokens <= size), costs[0])
-
-
-def _sum_at(size: int, costs: Sequence[SizeCost]) -> SizeCost:
-    nanousd, largest = sum(cost.nanousd for cost in costs), max(cost.largest for cost in costs)
-    names = sum(cost.names for cost in costs), sum(cost.held_names for cost in costs)
-    return SizeCost(size, nanousd, largest, *names)
+    if not played:
+        return ()
+    whole = max(costs[-1].tokens for costs in played)
+    sums = []
+    for size in sorted({one.tokens for costs in played for one in costs[:-1]} | {whole}):
+        near = [
+            next((cost for cost in reversed(costs) if cost.tokens <= size), costs[0])
+            for costs in played
+        ]
+        sums.append(
+            SizeCost(
+                size,
+                nanousd=sum(cost.nanousd for cost in near),
+                largest=max(cost.largest for cost in near),
+                names=sum(cost.names for cost in near),
+                held_names=sum(cost.held_names for cost in near),
+            )
+        )
+    return tuple(sums)
 
 
 def frontier_plot(costs: Sequence[SizeCost], unmanaged_nanousd: int) -> str:
@@ -522,17 +499,11 @@ def _own(script: SessionScript, at: int) -> int:
     return script.own_tokens[at + 1] if at + 1 < len(script.own_tokens) else 0
 
 
-class _Sent(NamedTuple):
-    """The messages of the last request, without system prompt and tools."""
-
-    tokens: int
-    messages: list[Item]
-
-
 def _managed(
     script: SessionScript, manager: ContextManager, row: Model, seen: Seen | None
 ) -> Iterator[ReplayedTurn]:
-    added, sent = 0, _Sent(0, [])
+    added, sent_tokens = 0, 0
+    sent_messages: list[Item] = []
     for at, unmanaged in _sizes(script, row):
         for message in script.messages[added : at + 1]:
             manager.add(message)
@@ -540,39 +511,28 @@ def _managed(
         request = manager.prepare(now_ms=script.times[at] or None)
         if seen is not None:
             seen(manager, request)
-        yield _turn(manager, request, unmanaged, _own(script, at), at, sent)
-        view = manager.machine.view
-        sent = _Sent(int(view.ledger.tokens()), list(view.messages))
-
-
-def _turn(
-    manager: ContextManager, request: Request, unmanaged: int, own: int, at: int, sent: _Sent
-) -> ReplayedTurn:
-    """The cache holds the last request up to where this one differs."""
-    view, overhead = manager.machine.view, manager.machine.overhead_tokens
-    ledger, first = view.ledger, request.rewritten_from
-    size, again = int(ledger.tokens()), 0
-    if first is not None:  # what a level made, and what has come since, was never sent
-        shown_ids = set(map(id, sent.messages))
-        places = (at for at in range(first, len(view)) if id(view.messages[at]) in shown_ids)
-        again = sum(int(ledger.tokens(at, at + 1)) for at in places)
-    same = sent.tokens if first is None else min(size, int(ledger.tokens(0, first)))
-    read = same + overhead if request.number > 1 else 0
-    return ReplayedTurn(
-        number=request.number,
-        message=at + 1,
-        tokens=request.tokens,
-        unmanaged_tokens=unmanaged,
-        own_tokens=own,
-        by_category=manager.explain(request.number).by_category,
-        acted=tuple((report.stage, report.why, report.freed) for report in request.reports),
-        rewritten_from=first,
-        read_tokens=read,
-        written_tokens=size + overhead - read,
-        rewritten_tokens=again,
-    )
-
-
-def _nanousd(turn: ReplayedTurn, model: Model) -> int:
-    write, read = rates_of(model, turn.tokens)
-    return turn.read_tokens * read + turn.written_tokens * write
+        view, overhead = manager.machine.view, manager.machine.overhead_tokens
+        ledger, first = view.ledger, request.rewritten_from
+        size, again = int(ledger.tokens()), 0
+        # The cache holds the last request up to where this one differs.
+        same = sent_tokens
+        if first is not None:  # what a level made, and what has come since, was never sent
+            same = min(size, int(ledger.tokens(0, first)))
+            sent_ids = set(map(id, sent_messages))
+            places = (i for i in range(first, len(view)) if id(view.messages[i]) in sent_ids)
+            again = sum(int(ledger.tokens(i, i + 1)) for i in places)
+        read = same + overhead if request.number > 1 else 0
+        yield ReplayedTurn(
+            number=request.number,
+            message=at + 1,
+            tokens=request.tokens,
+            unmanaged_tokens=unmanaged,
+            own_tokens=_own(script, at),
+            by_category=manager.explain(request.number).by_category,
+            acted=tuple((report.stage, report.why, report.freed) for report in request.reports),
+            rewritten_from=first,
+            read_tokens=read,
+            written_tokens=size + overhead - read,
+            rewritten_tokens=again,
+        )
+        sent_tokens, sent_messages = size, list(view.messages)

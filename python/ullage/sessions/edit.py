@@ -22,7 +22,7 @@ from ullage.sessions.save import (
     without_change,
 )
 from ullage.summarizers.budgeted_text import one_line
-from ullage.transcript import resume
+from ullage.transcript import Conversation, resume
 from ullage.transcript.records import metadata_of
 
 # One line of a terminal.
@@ -31,29 +31,18 @@ _TITLE_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class SessionPart:
-    """Something that can be removed from the view.
+    """Something that can be removed from the view."""
 
-    Attributes:
-        name: `t3`: the third turn, everything from a user's input to the next. `r7`: the seventh tool result.
-        kind: `turn`, or `result`.
-        title: How the input begins, or the call and its target.
-        tokens: Estimated.
-        messages: Of a turn; 1 for a result.
-        first: Position in the context of its first entry.
-        last: Position of its last one.
-        call: Id of the call that a result answers; empty for a turn.
-        cleared: A result of which the view shows a marker already.
-    """
-
+    # `t3`: the third turn, everything from a user's input to the next. `r7`: the seventh tool result.
     name: str
-    kind: Literal["turn", "result"]
-    title: str
-    tokens: int
-    messages: int
-    first: int
-    last: int
-    call: str = ""
-    cleared: bool = False
+    kind: Literal["turn", "result"]  # `turn`, or `result`
+    title: str  # how the input begins, or the call and its target
+    tokens: int  # estimated
+    messages: int  # of a turn; 1 for a result
+    first: int  # position in the context of its first entry
+    last: int  # position of its last one
+    call: str = ""  # id of the call that a result answers; empty for a turn
+    cleared: bool = False  # a result of which the view shows a marker already
 
 
 def session_parts(session: Session) -> list[SessionPart]:
@@ -62,57 +51,39 @@ def session_parts(session: Session) -> list[SessionPart]:
     Args:
         session: From `open_session`.
     """
-    ledger = core.Ledger(weights_for(session.model or None), session.items)
+    items = session.items
+    ledger = core.Ledger(weights_for(session.model or None), items)
+    # A list may begin in the middle of a turn, as after a compaction that kept part of one.
     starts = [
-        at for at, item in enumerate(session.items) if is_user_input(item) or is_summary(item)
+        at for at, item in enumerate(items) if not at or is_user_input(item) or is_summary(item)
     ]
-    if session.items and 0 not in starts:
-        # A list may begin in the middle of a turn, as after a compaction that kept part of one.
-        starts.insert(0, 0)
-    titles = _call_titles(session.items)
-    parts: list[SessionPart] = []
-    results = 0
-    # A turn ends where the next begins: what stands between belongs to it.
-    ends = [*starts[1:], len(session.items)]
-    for number, (start, stop) in enumerate(zip(starts, ends, strict=True), start=1):
-        title = one_line(text_of(session.items[start]), _TITLE_CHARS)
-        size = int(ledger.tokens(start, stop))
-        parts.append(SessionPart(f"t{number}", "turn", title, size, stop - start, start, stop - 1))
-        for at in range(start, stop):
-            for index, block in enumerate(blocks_of(session.items[at])):
-                if block.get("type") == "tool_result":
-                    results += 1
-                    parts.append(_result(f"r{results}", ledger, titles, at, index, block))
-    return parts
-
-
-def _call_titles(items: Sequence[Item]) -> dict[str, str]:
-    return {
+    titles = {
         str(block.get("id")): call_title(block.get("name"), block.get("input"))
         for item in items
         for block in blocks_of(item)
         if block.get("type") == "tool_use"
     }
-
-
-def _result(
-    name: str, ledger: Any, titles: dict[str, str], at: int, index: int, block: Any
-) -> SessionPart:
-    call = str(block.get("tool_use_id"))
-    sizes = ledger.blocks(at)
-    size = int(sizes[index].tokens) if index < len(sizes) else 0
-    cleared = content_text(block.get("content")) == CLEARED
-    return SessionPart(
-        name,
-        "result",
-        one_line(titles.get(call, call), _TITLE_CHARS),
-        size,
-        1,
-        at,
-        at,
-        call,
-        cleared,
-    )
+    parts: list[SessionPart] = []
+    results = 0
+    # A turn ends where the next begins: what stands between belongs to it.
+    ends = [*starts[1:], len(items)]
+    for number, (start, stop) in enumerate(zip(starts, ends, strict=True), start=1):
+        title = one_line(text_of(items[start]), _TITLE_CHARS)
+        size = int(ledger.tokens(start, stop))
+        parts.append(SessionPart(f"t{number}", "turn", title, size, stop - start, start, stop - 1))
+        for at in range(start, stop):
+            for index, block in enumerate(blocks_of(items[at])):
+                if block.get("type") != "tool_result":
+                    continue
+                results += 1
+                call = str(block.get("tool_use_id"))
+                title = one_line(titles.get(call, call), _TITLE_CHARS)
+                sizes = ledger.blocks(at)
+                size = int(sizes[index].tokens) if index < len(sizes) else 0
+                cleared = content_text(block.get("content")) == CLEARED
+                name = f"r{results}"
+                parts.append(SessionPart(name, "result", title, size, 1, at, at, call, cleared))
+    return parts
 
 
 def remove_parts(session: Session, names: Iterable[str], *, write: bool = True) -> Session:
@@ -131,35 +102,27 @@ def remove_parts(session: Session, names: Iterable[str], *, write: bool = True) 
         LogConflict: The file changed since it was opened.
     """
     check_rewritable(session)
-    chosen = _chosen(session_parts(session), names)
-    calls = {part.call for part in chosen if part.kind == "result"}
-    out = {at for part in chosen if part.kind == "turn" for at in range(part.first, part.last + 1)}
-    items = [_cleared(item, calls) for at, item in enumerate(session.items) if at not in out]
-    if not items:
-        raise InvalidPolicy("--remove", sorted(names), "leaves nothing of the session")
-    view = replace(session, items=items, messages=resume(_bare(items)).messages)
-    left = view.request().left
-    if left:
-        limit = f"would be refused by the provider: {left[0].detail}"
-        raise InvalidPolicy("--remove", sorted(names), limit)
-    return append_view(session, items) if write else view
-
-
-def _bare(items: Sequence[Item]) -> list[Item]:
-    return [{k: v for k, v in item.items() if k != "parentUuid"} for item in items]
-
-
-def _chosen(parts: Sequence[SessionPart], names: Iterable[str]) -> list[SessionPart]:
+    parts = session_parts(session)
     by_name = {part.name: part for part in parts} | {part.call: part for part in parts if part.call}
     chosen = []
     for name in names:
         if name not in by_name:
             hint = "`ullage edit FILE` lists the names"
-            raise InvalidPolicy(
-                "--remove", name, "names no turn or result of the context", hint=hint
-            )
+            limit = "names no turn or result of the context"
+            raise InvalidPolicy("--remove", name, limit, hint=hint)
         chosen.append(by_name[name])
-    return chosen
+    calls = {part.call for part in chosen if part.kind == "result"}
+    out = {at for part in chosen if part.kind == "turn" for at in range(part.first, part.last + 1)}
+    items = [_cleared(item, calls) for at, item in enumerate(session.items) if at not in out]
+    if not items:
+        raise InvalidPolicy("--remove", sorted(names), "leaves nothing of the session")
+    bare = [{key: value for key, value in item.items() if key != "parentUuid"} for item in items]
+    view = replace(session, items=items, messages=resume(bare).messages)
+    left = view.request().left
+    if left:
+        limit = f"would be refused by the provider: {left[0].detail}"
+        raise InvalidPolicy("--remove", sorted(names), limit)
+    return append_view(session, items) if write else view
 
 
 def _cleared(item: Item, calls: set[str]) -> Item:
@@ -174,32 +137,18 @@ def _answers(block: Any, calls: set[str]) -> bool:
     return block.get("type") == "tool_result" and str(block.get("tool_use_id")) in calls
 
 
-# Takes the newest compaction of a session back: what it removed is shown again, together with what was said since.
-
-
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What an undo did.
+    """What an undo did."""
 
-    Attributes:
-        session: The file as it is now; as it would be, if nothing was written.
-        undone: Uuid of the boundary that was taken back.
-        when: Its timestamp; empty if the file has none.
-        messages_before: In the context before the undo.
-        messages_after: In the context now.
-        tokens_before: Size of the context before, as `context_tokens` counts.
-        tokens_after: Size now; 0 if nothing was written.
-        left: How many compactions can still be taken back.
-    """
-
-    session: Session
-    undone: str
-    when: str
-    messages_before: int
-    messages_after: int
-    tokens_before: int
-    tokens_after: int
-    left: int
+    session: Session  # the file as it is now; as it would be, if nothing was written
+    undone: str  # uuid of the boundary that was taken back
+    when: str  # its timestamp; empty if the file has none
+    messages_before: int  # in the context before the undo
+    messages_after: int  # in the context now
+    tokens_before: int  # size of the context before, as `context_tokens` counts
+    tokens_after: int  # size now; 0 if nothing was written
+    left: int  # how many compactions can still be taken back
 
 
 def undo_compaction(session: Session, *, write: bool = True) -> Undone:
@@ -217,40 +166,30 @@ def undo_compaction(session: Session, *, write: bool = True) -> Undone:
         LogConflict: The file changed since it was opened.
     """
     check_rewritable(session)
+    view: Session | Conversation
     if session.format == "pi":
-        return _undo_in_pi(session, write=write)
-    lines = list(session.transcript.entries()) if session.transcript else list(session.history)
-    open_ = _standing(lines)
-    if not open_:
-        raise nothing_to_undo(session)
-    at = open_[-1]
-    view = resume(_without(lines, at))
-    name = str(lines[at].get("uuid"))
-    now = append_view(session, view.entries, undoes=name) if write else session
+        change = newest_change(session)
+        record, name, left = change.entry, str(change.entry.get("id")), change.left
+        view = without_change(session, write=write)
+        now = view if write else session
+    else:
+        lines = list(session.transcript.entries()) if session.transcript else list(session.history)
+        places = _standing(lines)
+        if not places:
+            raise nothing_to_undo(session)
+        record, left = lines[places[-1]], len(places) - 1
+        name = str(record.get("uuid"))
+        view = resume(_without(lines, places[-1]))
+        now = append_view(session, view.entries, undoes=name) if write else session
     return Undone(
-        now,
-        name,
-        str(lines[at].get("timestamp") or ""),
-        len(session.messages),
-        len(view.messages),
-        context_tokens(session),
-        context_tokens(now) if write else 0,
-        len(open_) - 1,
-    )
-
-
-def _undo_in_pi(session: Session, *, write: bool) -> Undone:
-    change = newest_change(session)
-    now = without_change(session, write=write)
-    return Undone(
-        now if write else session,
-        str(change.entry.get("id")),
-        str(change.entry.get("timestamp") or ""),
-        len(session.messages),
-        len(now.messages),
-        context_tokens(session),
-        context_tokens(now) if write else 0,
-        change.left,
+        session=now,
+        undone=name,
+        when=str(record.get("timestamp") or ""),
+        messages_before=len(session.messages),
+        messages_after=len(view.messages),
+        tokens_before=context_tokens(session),
+        tokens_after=context_tokens(now) if write else 0,
+        left=left,
     )
 
 
@@ -271,16 +210,12 @@ def _without(lines: Sequence[Item], at: int) -> list[Item]:
     marks = [line for line in lines[at:] if line.get("subtype") == BOUNDARY]
     written = {name for mark in marks for name in metadata_of(mark).get("groupUuids") or ()}
     places = {_place(mark) for mark in marks} - {""}
-    lines_left = []
+    lines_left = list(lines[:at])
     for line in lines[at:]:
-        written_by_compaction = is_summary(line) or COPY_OF in line or line.get("uuid") in written
-        if (
-            line.get("subtype") != BOUNDARY
-            and not written_by_compaction
-            and _place(line) not in places
-        ):
+        added = is_summary(line) or COPY_OF in line or line.get("uuid") in written
+        if line.get("subtype") != BOUNDARY and not added and _place(line) not in places:
             lines_left.append(line)
-    return [*lines[:at], *lines_left]
+    return lines_left
 
 
 def _place(line: Item) -> str:

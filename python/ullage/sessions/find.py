@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -35,6 +36,7 @@ from ullage.sessions.load import (
 from ullage.summarizers.budgeted_text import one_line
 from ullage.transcript import Transcript
 from ullage.transcript.conversation import open_regular
+from ullage.transcript.records import as_string
 from ullage.transcript.render import rendered
 
 _TAIL_BYTES = 1 << 16
@@ -43,29 +45,18 @@ _TAIL_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class InspectedSession:
-    """A session's file in numbers.
-
-    Attributes:
-        path: The file.
-        format: Name of its format, such as `claude_code` or `codex`.
-        size: Bytes of the file that were read.
-        model: The one that was asked for, else the newest one that the file names; empty if none is.
-        window_tokens: The context window that the client went by; 0 if the file does not say.
-        messages: In the request that it would make.
-        warnings: What was skipped, repaired or set aside.
-        boundaries: Earlier compactions, as their entries.
-        inspection: What fills the window, and what each level would free.
-    """
+    """A session's file in numbers."""
 
     path: Path
-    format: str
-    size: int
+    format: str  # name of its format, such as `claude_code` or `codex`
+    size: int  # bytes of the file that were read
+    # The one that was asked for, else the newest one that the file names; empty if none is.
     model: str
-    window_tokens: int
-    messages: int
-    warnings: tuple[str, ...]
-    boundaries: tuple[Item, ...]
-    inspection: Inspection
+    window_tokens: int  # the context window that the client went by; 0 if the file does not say
+    messages: int  # in the request that it would make
+    warnings: tuple[str, ...]  # what was skipped, repaired or set aside
+    boundaries: tuple[Item, ...]  # earlier compactions, as their entries
+    inspection: Inspection  # what fills the window, and what each level would free
 
 
 def inspect_session(
@@ -117,9 +108,6 @@ def inspect_opened(
     )
 
 
-# ---- from the index --------------------------------------------------------------------------
-
-
 def _of_index(path: Path, model: str | None, policy: Policy | None) -> InspectedSession | None:
     """`None` where the lines' digests are not enough to know the context."""
     weights = weights_for(model or _last_model(path) or None)
@@ -161,8 +149,7 @@ def _last_model(path: Path) -> str:
 
 def _model(transcript: Transcript, newest: int | None) -> str:
     line = {} if newest is None else transcript.stored(newest)
-    name = (message_of(line) or {}).get("model")
-    return name if isinstance(name, str) else ""
+    return as_string((message_of(line) or {}).get("model"))
 
 
 class _Contexts:
@@ -179,7 +166,11 @@ class _Contexts:
         index, context = self._transcript.index, self._transcript.context(stop)
         if context is None:
             return None, 0
-        others = [(at, self._shown(context.lines[at])) for at in context.attachments]
+        others: list[tuple[int, list[Mapping[str, Any]]]] = []
+        for at in context.attachments:
+            # What the model is shown of it.
+            entry = rendered(self._transcript.load(context.lines[at]))
+            others.append((at, [] if entry is None else [entry]))
         return index.survey(context.lines, others, context.unmeasured), context.missing
 
     def overhead(self, survey: core.Survey) -> int | None:
@@ -192,14 +183,8 @@ class _Contexts:
                 return surveyed.overhead
         return 0
 
-    def _shown(self, at: int) -> list[Mapping[str, Any]]:
-        """What the model is shown of an attachment."""
-        entry = rendered(self._transcript.load(at))
-        return [] if entry is None else [entry]
-
 
 # What a session cost, by the usage figures that its file holds and the model table's prices.
-
 
 # Prices are stated in dollars for so many tokens.
 _MILLION = 1_000_000
@@ -207,22 +192,15 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """Tokens as the provider reported them, and their price.
+    """Tokens as the provider reported them, and their price."""
 
-    Attributes:
-        input_tokens: Prompt tokens that no cache held.
-        output_tokens: Tokens of the responses.
-        cache_read_tokens: Prompt tokens that were read from a cache.
-        cache_write_tokens: Prompt tokens that were written to one.
-        dollars: Their price; `None`: no response has both a figure and a model with known prices.
-        unpriced: Responses with a figure whose model has no known prices: `dollars` leaves them out.
-    """
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
+    input_tokens: int = 0  # prompt tokens that no cache held
+    output_tokens: int = 0  # tokens of the responses
+    cache_read_tokens: int = 0  # prompt tokens that were read from a cache
+    cache_write_tokens: int = 0  # prompt tokens that were written to one
+    # Their price; `None`: no response has both a figure and a model with known prices.
     dollars: Decimal | None = None
+    # Responses with a figure whose model has no known prices: `dollars` leaves them out.
     unpriced: int = 0
 
 
@@ -233,12 +211,28 @@ def spending_of(session: Session, table: ModelTable | None = None) -> Spending:
         session: From `open_session`.
         table: Prices; `None`: the built-in table.
     """
-    lines = session.entries()
     table = table or ModelTable.builtin()
-    spending = Spending()
-    for usage, model in _responses(lines):
-        spending = _added(spending, usage, model or session.model, table)
-    return spending
+    totals = [0, 0, 0, 0]
+    dollars: Decimal | None = None
+    unpriced = 0
+    for usage, model in _responses(session.entries()):
+        figures = [_tokens(usage, key) for key in _FIGURES]
+        totals = [total + figure for total, figure in zip(totals, figures, strict=True)]
+        fresh, output, read, write = figures
+        row = table.find(model or session.model) if model or session.model else None
+        prices = row.prices_at(fresh + read + write) if row else None
+        if prices is None:
+            unpriced += 1
+            continue
+        split = usage.get("cache_creation")
+        # Writing for an hour costs 2 times the input's price, for five minutes 1.25 times.
+        hour = _tokens(split, "ephemeral_1h_input_tokens") if isinstance(split, Mapping) else 0
+        hour = min(hour, write)
+        cost = fresh * prices.input + output * prices.output + read * prices.cache_read
+        cost += hour * prices.cache_write_1h + (write - hour) * prices.cache_write_5m
+        dollars = (dollars or Decimal(0)) + cost / _MILLION
+    fresh, output, read, write = totals
+    return Spending(fresh, output, read, write, dollars, unpriced)
 
 
 def _responses(lines: Iterable[Item]) -> list[tuple[Mapping[str, Any], str]]:
@@ -250,38 +244,16 @@ def _responses(lines: Iterable[Item]) -> list[tuple[Mapping[str, Any], str]]:
         # Claude Code names its own error messages so; no model was asked for them.
         if isinstance(usage, Mapping) and model != "<synthetic>":
             key = message.get("id")
-            name = model if isinstance(model, str) else ""
-            responses[key if isinstance(key, str) else f"#{at}"] = (usage, name)
+            responses[key if isinstance(key, str) else f"#{at}"] = (usage, as_string(model))
     return list(responses.values())
 
 
-def _added(sum_: Spending, usage: Mapping[str, Any], model: str, table: ModelTable) -> Spending:
-    fresh, output = _tokens(usage, "input_tokens"), _tokens(usage, "output_tokens")
-    read, write = (
-        _tokens(usage, "cache_read_input_tokens"),
-        _tokens(usage, "cache_creation_input_tokens"),
-    )
-    row = table.find(model) if model else None
-    prices = row.prices_at(fresh + read + write) if row else None
-    dollars, unpriced = sum_.dollars, sum_.unpriced
-    if prices is None:
-        unpriced += 1
-    else:
-        split = usage.get("cache_creation")
-        # Writing for an hour costs 2 times the input's price, for five minutes 1.25 times.
-        hour = _tokens(split, "ephemeral_1h_input_tokens") if isinstance(split, Mapping) else 0
-        hour = min(hour, write)
-        cost = fresh * prices.input + output * prices.output + read * prices.cache_read
-        cost += hour * prices.cache_write_1h + (write - hour) * prices.cache_write_5m
-        dollars = (dollars or Decimal(0)) + cost / _MILLION
-    return Spending(
-        sum_.input_tokens + fresh,
-        sum_.output_tokens + output,
-        sum_.cache_read_tokens + read,
-        sum_.cache_write_tokens + write,
-        dollars,
-        unpriced,
-    )
+_FIGURES = (
+    "input_tokens",
+    "output_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
 
 
 def _tokens(usage: Mapping[str, Any], key: str) -> int:
@@ -291,7 +263,6 @@ def _tokens(usage: Mapping[str, Any], key: str) -> int:
 
 # Where the tools of this machine keep their sessions, and what their files are named.
 
-
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _GEMINI_ID = re.compile(rb'"sessionId"\s*:\s*"([\w-]{1,100})"')
 # Gemini's recordings begin with their id; the rest of a file need not be read to list it.
@@ -300,36 +271,22 @@ _HEAD_BYTES = 512
 
 @dataclass(frozen=True, slots=True)
 class ToolFolder:
-    """A folder in which a tool keeps sessions.
+    """A folder in which a tool keeps sessions."""
 
-    Attributes:
-        tool: `claude-code`, `codex`, `pi`, `gemini`, `copilot` or `opencode`.
-        path: The folder; it need not exist.
-        pattern: What the path of a session's file below it matches.
-    """
-
-    tool: str
-    path: Path
-    pattern: str
+    tool: str  # `claude-code`, `codex`, `pi`, `gemini`, `copilot` or `opencode`
+    path: Path  # the folder; it need not exist
+    pattern: str  # what the path of a session's file below it matches
 
 
 @dataclass(frozen=True, slots=True)
 class FoundSession:
-    """A session's file, as its name and the folder say.
+    """A session's file, as its name and the folder say."""
 
-    Attributes:
-        tool: See `ToolFolder`.
-        id: By which its tool resumes it.
-        path: The file; for a session in OpenCode's database, that database.
-        size: Bytes; 0 for a session in a database.
-        modified: When it was written to last, in seconds since the epoch.
-    """
-
-    tool: str
-    id: str
-    path: Path
-    size: int
-    modified: float
+    tool: str  # see `ToolFolder`
+    id: str  # by which its tool resumes it
+    path: Path  # the file; for a session in OpenCode's database, that database
+    size: int  # bytes; 0 for a session in a database
+    modified: float  # when it was written to last, in seconds since the epoch
 
     @property
     def when(self) -> str:
@@ -340,20 +297,15 @@ class FoundSession:
 
 def tool_folders() -> tuple[ToolFolder, ...]:
     """The usual folders of every tool, or those that its own environment variables name."""
-    gemini = _env.folder(_env.GEMINI_HOME) / ".gemini"
-    codex, copilot = (
-        _env.folder(_env.CODEX_HOME, ".codex"),
-        _env.folder(_env.COPILOT_HOME, ".copilot"),
-    )
+    gemini = _env.folder(_env.GEMINI_HOME) / ".gemini" / "tmp"
+    codex, copilot = codex_folder(), _env.folder(_env.COPILOT_HOME, ".copilot")
     opencode = _env.folder(_env.DATA_HOME, ".local", "share") / "opencode"
     return (
         ToolFolder("claude-code", claude_folder() / "projects", r"[^/]+/(?!agent-)[^/]+\.jsonl"),
         ToolFolder("codex", codex / "sessions", r"(.*/)?rollout-[^/]*\.jsonl"),
         ToolFolder("codex", codex / "archived_sessions", r"(.*/)?rollout-[^/]*\.jsonl"),
         ToolFolder("pi", pi_folder() / "sessions", r"(.*/)?[^/]+\.jsonl"),
-        ToolFolder(
-            "gemini", gemini / "tmp", r"[^/]+/(chats/session-[^/]*|checkpoint[^/]*)\.jsonl?"
-        ),
+        ToolFolder("gemini", gemini, r"[^/]+/(chats/session-[^/]*|checkpoint[^/]*)\.jsonl?"),
         ToolFolder("copilot", copilot / "session-state", r"([^/]+/events|[^/]+)\.jsonl"),
         ToolFolder("opencode", opencode / "storage" / "session", r"[^/]+/ses_[^/]*\.json"),
         ToolFolder("opencode", opencode, r"opencode\.db"),
@@ -401,19 +353,14 @@ def _in_folder(folder: ToolFolder) -> Iterator[FoundSession]:
 
         yield from database_sessions(folder.path / "opencode.db")
         return
-    for path in _files(folder.path):
-        if fits.fullmatch(path.relative_to(folder.path).as_posix()):
-            try:
-                look = path.stat()
-            except OSError:  # removed meanwhile
+    for place, _, names in os.walk(folder.path):
+        for path in (Path(place, name) for name in names if not name.startswith(".")):
+            if not fits.fullmatch(path.relative_to(folder.path).as_posix()):
                 continue
-            name = _id(folder.tool, path)
-            yield FoundSession(folder.tool, name, path, look.st_size, look.st_mtime)
-
-
-def _files(folder: Path) -> Iterable[Path]:
-    for place, _, names in os.walk(folder):
-        yield from (Path(place, name) for name in names if not name.startswith("."))
+            with suppress(OSError):  # removed meanwhile
+                look = path.stat()
+                name = _id(folder.tool, path)
+                yield FoundSession(folder.tool, name, path, look.st_size, look.st_mtime)
 
 
 def _id(tool: str, path: Path) -> str:
@@ -425,17 +372,11 @@ def _id(tool: str, path: Path) -> str:
         return path.parent.name
     if tool in ("codex", "pi") and (ids := _UUID.findall(path.stem)):
         return str(ids[-1])
-    if tool == "gemini" and (stated := _GEMINI_ID.search(_head(path))):
-        return stated[1].decode()
+    if tool == "gemini":
+        with suppress(OSError), path.open("rb") as file:
+            if stated := _GEMINI_ID.search(file.read(_HEAD_BYTES)):
+                return stated[1].decode()
     return path.stem
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(_HEAD_BYTES)
-    except OSError:
-        return b""
 
 
 # With fewer characters of a hexadecimal id, two of a few hundred sessions begin alike.
@@ -460,18 +401,20 @@ def find_session(name: str, sessions: Sequence[FoundSession] | None = None) -> F
         hint = "`ullage list` shows the sessions of this machine"
         reason = f"is not a file, and too short for the id of a session: type at least {_LEAST_PREFIX} characters"
         raise InvalidPolicy("FILE", name, reason, hint=hint)
-    fits = exact or [session for session in sessions if _begins(session, name)]
+    fits = exact or [
+        session
+        for session in sessions
+        if session.id.startswith(name) or session.id.partition("_")[2].startswith(name)
+    ]
     if len({session.id for session in fits}) == 1:
         return fits[0]  # copies of a session in two folders: the newest
     if not fits:
         hint = "`ullage list` shows the sessions of this machine"
-        raise InvalidPolicy(
-            "FILE", name, "is not a file, and no session has an id that begins with it", hint=hint
-        )
+        reason = "is not a file, and no session has an id that begins with it"
+        raise InvalidPolicy("FILE", name, reason, hint=hint)
     listed = ", ".join(f"{session.id} ({session.tool})" for session in fits[:_SHOWN])
-    raise InvalidPolicy(
-        "FILE", name, f"fits {len(fits)} sessions", hint=f"type more of the id: {listed}"
-    )
+    hint = f"type more of the id: {listed}"
+    raise InvalidPolicy("FILE", name, f"fits {len(fits)} sessions", hint=hint)
 
 
 def last_session(sessions: Sequence[FoundSession] | None = None) -> FoundSession:
@@ -496,13 +439,9 @@ def claude_project_folder(cwd: str) -> str:
 
 
 def session_path(name: str | os.PathLike[str]) -> Path:
-    """The file that a user meant: the path itself if something is there, else the file of a session with that id.
+    """The file that a user meant: the path itself if something is there, else the file of a session whose id begins so.
 
-    Args:
-        name: A path, an id or the beginning of one.
-
-    Raises:
-        InvalidPolicy: Several sessions fit.
+    `InvalidPolicy`: several sessions fit.
     """
     path = Path(name)
     if os.path.lexists(path) or len(path.parts) != 1 or path.suffix:
@@ -511,11 +450,7 @@ def session_path(name: str | os.PathLike[str]) -> Path:
 
 
 def opened_path(session: FoundSession) -> Path:
-    """A file that `open_session` reads; a session in a database is exported to one first.
-
-    Raises:
-        StoreError: The database cannot be read.
-    """
+    """A file that `open_session` reads; a session in a database is exported to one first (`StoreError`)."""
     if session.path.suffix != ".db":
         return session.path
     from ullage.sessions.handoff import exported
@@ -523,13 +458,7 @@ def opened_path(session: FoundSession) -> Path:
     return exported(session.path, session.id)
 
 
-def _begins(session: FoundSession, name: str) -> bool:
-    bare = session.id.partition("_")[2] or session.id
-    return session.id.startswith(name) or bare.startswith(name)
-
-
 # What a list of sessions says of each: title, project, model, fill, cost.
-
 
 _TITLE_CHARS = 80
 # Claude Code's lines, the user's own title first: it may write one of each kind.
@@ -540,31 +469,20 @@ _UNTITLED = (Kind.NONE, Kind.HOST, Kind.INTERRUPT, Kind.SHELL)
 
 @dataclass(frozen=True, slots=True)
 class ListedSession:
-    """One row.
+    """One row."""
 
-    Attributes:
-        session: Which file, id and tool.
-        title: As its tool names it, else how the user's first words begin; empty if there are none.
-        cwd: Where it ran; empty if the file does not say.
-        model: The newest model; empty if none is named.
-        messages: In the context now.
-        tokens: Size of the context: the newest reported figure with an estimate of what follows, or an estimate of all.
-        window_tokens: The model's context window.
-        compact_at_tokens: Where automatic compaction starts by Ullage's defaults.
-        dollars: What it cost by the model table's prices; `None`: unknown.
-        problem: Why the file could not be read; then only `session` counts. Empty: it was.
-    """
-
-    session: FoundSession
+    session: FoundSession  # which file, id and tool
+    # As its tool names it, else how the user's first words begin; empty if there are none.
     title: str = ""
-    cwd: str = ""
-    model: str = ""
-    messages: int = 0
+    cwd: str = ""  # where it ran; empty if the file does not say
+    model: str = ""  # the newest model; empty if none is named
+    messages: int = 0  # in the context now
+    # Size of the context: the newest reported figure with an estimate of what follows, or an estimate of all.
     tokens: int = 0
-    window_tokens: int = 0
-    compact_at_tokens: int = 0
-    dollars: Decimal | None = None
-    problem: str = ""
+    window_tokens: int = 0  # the model's context window
+    compact_at_tokens: int = 0  # where automatic compaction starts by Ullage's defaults
+    dollars: Decimal | None = None  # what it cost by the model table's prices; `None`: unknown
+    problem: str = ""  # why the file could not be read; then only `session` counts. Empty: it was.
 
 
 Sorting: TypeAlias = Literal["age", "tokens", "cost"]
@@ -585,14 +503,9 @@ def holds(row: ListedSession, words: Iterable[str]) -> bool:
 _UNITS = (("y", 31_536_000), ("d", 86_400), ("h", 3_600), ("m", 60))
 
 
-def age(modified: float, now: float | None = None) -> str:
-    """How long ago something was written to: `3m`, `5h`, `12d`, `2y`; `now` within a minute.
-
-    Args:
-        modified: Seconds since the epoch.
-        now: Likewise; `None`: the clock's.
-    """
-    passed = int((time.time() if now is None else now) - modified)
+def age(modified: float) -> str:
+    """How long ago something was written to, in seconds since the epoch: `3m`, `5h`, `12d`, `2y`; `now` within a minute."""
+    passed = int(time.time() - modified)
     return next((f"{passed // size:,}{unit}" for unit, size in _UNITS if passed >= size), "now")
 
 
@@ -603,32 +516,28 @@ def listed(session: FoundSession, table: ModelTable | None = None) -> ListedSess
         session: From `found_sessions`.
         table: Windows and prices; `None`: the built-in table.
     """
+    table = table or ModelTable.builtin()
     try:
         opened = open_session(opened_path(session))
-        return _row(session, opened, table or ModelTable.builtin())
+        name = opened.model
+        # An unknown model makes no noise in a list: the window says what is assumed.
+        model = table.find(name) or table.stated(name or "unknown", context_window=200_000)
+        if opened.window_tokens:
+            model = dataclasses.replace(model, context_window=opened.window_tokens)
+        marks = window_for(model, settings=WindowSettings.from_env())
+        return ListedSession(
+            session,
+            title=title_of(opened),
+            cwd=opened.cwd,
+            model=name,
+            messages=len(opened.messages),
+            tokens=context_tokens(opened),
+            window_tokens=marks.context,
+            compact_at_tokens=marks.threshold,
+            dollars=spending_of(opened, table).dollars,
+        )
     except (UllageError, OSError) as exc:
-        reason = getattr(exc, "reason", "") or str(exc)
-        return ListedSession(session, problem=str(reason))
-
-
-def _row(session: FoundSession, opened: Session, table: ModelTable) -> ListedSession:
-    name = opened.model
-    # An unknown model makes no noise in a list: the window says what is assumed.
-    model = table.find(name) or table.stated(name or "unknown", context_window=200_000)
-    if opened.window_tokens:
-        model = dataclasses.replace(model, context_window=opened.window_tokens)
-    marks = window_for(model, settings=WindowSettings.from_env())
-    return ListedSession(
-        session,
-        title_of(opened),
-        opened.cwd,
-        name,
-        len(opened.messages),
-        context_tokens(opened),
-        marks.context,
-        marks.threshold,
-        spending_of(opened, table).dollars,
-    )
+        return ListedSession(session, problem=str(getattr(exc, "reason", "") or exc))
 
 
 def context_tokens(opened: Session) -> int:
@@ -637,10 +546,7 @@ def context_tokens(opened: Session) -> int:
     reported = opened.reported_tokens(weights)
     if reported is not None:
         return reported
-    from ullage._engine import core
-
-    whole = int(core.Ledger(weights, opened.items).tokens())
-    return whole + opened.overhead_tokens(weights)
+    return int(core.Ledger(weights, opened.items).tokens()) + opened.overhead_tokens(weights)
 
 
 def title_of(opened: Session) -> str:
@@ -651,20 +557,18 @@ def title_of(opened: Session) -> str:
     for kind, key in _TITLES:
         if isinstance(title := metadata.get(kind, {}).get(key), str) and title.strip():
             return one_line(title, _TITLE_CHARS)
-    lines = opened.entries()
-    return first_words(lines)
+    return first_words(opened.entries())
 
 
 def first_words(lines: Iterable[Item]) -> str:
     """How the user's first words begin, as one line; empty if there are none."""
-    return next((title for title in map(_words, lines) if title), "")
-
-
-def _words(line: Item) -> str:
-    if role_of(line) != "user" or line.get("isMeta") is True or is_summary(line):
-        return ""
-    words = words_of(text_of(line))
-    return "" if words.kind in _UNTITLED else one_line(words.text, _TITLE_CHARS)
+    for line in lines:
+        if role_of(line) != "user" or line.get("isMeta") is True or is_summary(line):
+            continue
+        words = words_of(text_of(line))
+        if words.kind not in _UNTITLED and (title := one_line(words.text, _TITLE_CHARS)):
+            return title
+    return ""
 
 
 def home_relative(path: str) -> str:

@@ -45,30 +45,18 @@ from ullage.sessions.save import CompactedSession, codex_items, compact_session,
 from ullage.transcript import resume
 from ullage.transcript.log import iso_of, line_of
 
-# What is handed over, whatever the form.
-
-
 FLAGS = ("isMeta", "isCompactSummary")
 """What a host wrote in the user's role, and what is a summary: kept where another tool passes over keys that it does not know."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """What is written.
+    """The new session, as it is written."""
 
-    Attributes:
-        name: The new session's id.
-        cwd: Its folder.
-        title: Its title; may be empty.
-        model: The model that goes on; may be empty.
-        now: When.
-        items: Entries, oldest first.
-    """
-
-    name: str
+    name: str  # its id
     cwd: str
-    title: str
-    model: str
+    title: str  # may be empty
+    model: str  # that goes on; may be empty
     now: datetime
     items: Sequence[Item] = field(repr=False)
 
@@ -83,10 +71,10 @@ class Handoff:
         return stamp if isinstance(stamp, str) and stamp else iso_of(self.milliseconds)
 
 
-# A session as OpenCode imports it: messages with parts, a call and its result in one part.
-
+# ---- OpenCode --------------------------------------------------------------------------------
 
 _OPENCODE_VERSION = "1.18.0"
+_NO_TOKENS = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
 
 
 def opencode_id(now: datetime) -> str:
@@ -120,10 +108,11 @@ def opencode_lines(job: Handoff) -> bytes:
         "directory": job.cwd,
     }
     info |= {"title": job.title or "Handed over", "version": _OPENCODE_VERSION, "time": time}
+    document = {"info": info, "messages": _OpenCodeMessages(job).messages}
     try:
-        return orjson.dumps({"info": info, "messages": _OpenCodeMessages(job).messages})
+        return orjson.dumps(document)
     except orjson.JSONEncodeError:  # lone surrogates, large numbers
-        return json.dumps({"info": info, "messages": _OpenCodeMessages(job).messages}).encode()
+        return json.dumps(document).encode()
 
 
 class _OpenCodeMessages:
@@ -152,35 +141,30 @@ class _OpenCodeMessages:
         parts = [part for block in blocks_of(item) if (part := self._part(item, block, assistant))]
         if not parts:
             return
-        name = self._next("msg")
-        head = {"id": name, "sessionID": self._job.name, "agent": "build"}
-        info = self._answer(item, head) if assistant else self._asked(head)
-        if not assistant:
+        name, job = self._next("msg"), self._job
+        info: dict[str, Any] = {"id": name, "sessionID": job.name, "agent": "build"}
+        if assistant:
+            time = {"created": job.milliseconds, "completed": job.milliseconds}
+            model = item["message"].get("model") or job.model or "unknown"
+            info |= {"role": "assistant", "time": time, "parentID": self._parent, "modelID": model}
+            info |= {"providerID": "anthropic", "mode": "build", "cost": 0, "tokens": _NO_TOKENS}
+            info |= {"path": {"cwd": job.cwd, "root": job.cwd}}
+            calls = any(part.get("type") == "tool" for part in parts)
+            finish = {"type": "step-finish", "reason": "tool-calls" if calls else "stop", "cost": 0}
+            parts = [{"type": "step-start"}, *parts, {**finish, "tokens": _NO_TOKENS}]
+        else:
+            asked = {"providerID": "anthropic", "modelID": job.model or "unknown"}
+            info |= {"role": "user", "time": {"created": job.milliseconds}, "model": asked}
             self._parent = name
         complete = [
-            {"id": self._next("prt"), "sessionID": self._job.name, "messageID": name, **part}
-            for part in (
-                [{"type": "step-start"}, *parts, _step_finish(parts)] if assistant else parts
-            )
+            {"id": self._next("prt"), "sessionID": job.name, "messageID": name, **part}
+            for part in parts
         ]
         self.messages.append({"info": info, "parts": complete})
 
-    def _asked(self, head: dict[str, Any]) -> dict[str, Any]:
-        model = {"providerID": "anthropic", "modelID": self._job.model or "unknown"}
-        return {**head, "role": "user", "time": {"created": self._job.milliseconds}, "model": model}
-
-    def _answer(self, item: Item, head: dict[str, Any]) -> dict[str, Any]:
-        time = {"created": self._job.milliseconds, "completed": self._job.milliseconds}
-        model = item["message"].get("model") or self._job.model or "unknown"
-        info = {"role": "assistant", "time": time, "parentID": self._parent, "modelID": model}
-        info |= {"providerID": "anthropic", "mode": "build", "cost": 0, "tokens": _no_tokens()}
-        return {**head, **info, "path": {"cwd": self._job.cwd, "root": self._job.cwd}}
-
     def _part(self, item: Item, block: Mapping[str, Any], assistant: bool) -> dict[str, Any] | None:
-        kind, moment = (
-            block.get("type"),
-            {"start": self._job.milliseconds, "end": self._job.milliseconds},
-        )
+        kind = block.get("type")
+        moment = {"start": self._job.milliseconds, "end": self._job.milliseconds}
         if kind == "text":
             part: dict[str, Any] = {"type": "text", "text": str(block.get("text", ""))}
             if not assistant and item.get("isMeta") is True:
@@ -189,23 +173,14 @@ class _OpenCodeMessages:
         if kind == "thinking" and assistant:
             signature = block.get("signature")
             signed = {"metadata": {"anthropic": {"signature": signature}}} if signature else {}
-            return {
-                "type": "reasoning",
-                "text": str(block.get("thinking", "")),
-                "time": moment,
-                **signed,
-            }
+            text = str(block.get("thinking", ""))
+            return {"type": "reasoning", "text": text, "time": moment, **signed}
         if kind == "tool_use":
             return self._call(block, moment)
-        source = block.get("source")
-        if kind == "image" and isinstance(source, Mapping) and source.get("type") == "base64":
-            url = f"data:{source.get('media_type')};base64,{source.get('data')}"
-            return {
-                "type": "file",
-                "mime": source.get("media_type"),
-                "filename": "image",
-                "url": url,
-            }
+        if image := _inline_image(block):
+            mime = image.get("media_type")
+            url = f"data:{mime};base64,{image.get('data')}"
+            return {"type": "file", "mime": mime, "filename": "image", "url": url}
         return None
 
     def _call(self, block: Mapping[str, Any], moment: Mapping[str, int]) -> dict[str, Any]:
@@ -215,27 +190,16 @@ class _OpenCodeMessages:
         text = content_text(result.get("content")) if result else "The call was not answered."
         if result is None or result.get("is_error") is True:
             return {**part, "state": {**state, "status": "error", "error": text}}
-        done = {
-            "status": "completed",
-            "output": text,
-            "title": str(block.get("name")),
-            "metadata": {},
-        }
-        return {**part, "state": {**state, **done}}
+        state |= {"status": "completed", "output": text, "title": str(block.get("name"))}
+        return {**part, "state": {**state, "metadata": {}}}
 
 
-def _step_finish(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    calls = any(part.get("type") == "tool" for part in parts)
-    return {
-        "type": "step-finish",
-        "reason": "tool-calls" if calls else "stop",
-        "cost": 0,
-        "tokens": _no_tokens(),
-    }
-
-
-def _no_tokens() -> dict[str, Any]:
-    return {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
+def _inline_image(block: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The source of an image that is in the message itself."""
+    source = block.get("source")
+    if block.get("type") != "image" or not isinstance(source, Mapping):
+        return None
+    return source if source.get("type") == "base64" else None
 
 
 CODEX_NOTE = "internal_chat_message_metadata_passthrough"
@@ -243,21 +207,13 @@ CODEX_NOTE = "internal_chat_message_metadata_passthrough"
 
 @dataclass(frozen=True, slots=True)
 class ToolForm:
-    """One tool's.
+    """One tool's."""
 
-    Attributes:
-        provider: Whose rules its context follows.
-        new_id: A new session's id.
-        path: Where the session's file lies.
-        lines: Its bytes.
-        resume: The command that goes on; empty: the tool's usual one.
-    """
-
-    provider: str
+    provider: str  # whose rules its context follows
     new_id: Callable[[datetime], str]
-    path: Callable[[Handoff], Path]
+    path: Callable[[Handoff], Path]  # where the session's file lies
     lines: Callable[[Handoff], bytes]
-    resume: Callable[[Handoff, Path], str] = lambda job, path: ""
+    resume: Callable[[Handoff, Path], str] = lambda job, path: ""  # empty: the tool's usual command
 
 
 def _uuid(now: datetime) -> str:
@@ -266,6 +222,10 @@ def _uuid(now: datetime) -> str:
 
 def _joined(lines: Sequence[Mapping[str, Any]]) -> bytes:
     return b"".join(line_of(line, at) for at, line in enumerate(lines))
+
+
+def _flags(item: Item) -> dict[str, bool]:
+    return {flag: True for flag in FLAGS if item.get(flag) is True}
 
 
 # ---- Claude Code -----------------------------------------------------------------------------
@@ -280,22 +240,16 @@ def _claude_lines(job: Handoff) -> bytes:
     lines: list[dict[str, Any]] = []
     parent: str | None = None
     for item in job.items:
-        role, own = str(role_of(item)), str(uuid.uuid4())
-        message = {"role": role, "content": item["message"]["content"]}
+        role, name, stored = str(role_of(item)), str(uuid.uuid4()), item["message"]
+        message: dict[str, Any] = {}
         if role == "assistant":
-            stored = item["message"]
-            answer = {
-                "id": stored.get("id") or f"msg_{own}",
-                "type": "message",
-                "model": stored.get("model") or job.model,
-            }
-            message = {**answer, **message}
-        flags = {flag: True for flag in FLAGS if item.get(flag) is True}
+            message = {"id": stored.get("id") or f"msg_{name}", "type": "message"}
+            message["model"] = stored.get("model") or job.model
+        message |= {"role": role, "content": stored["content"]}
         line = {"parentUuid": parent, **head, "version": "2.1.232", "gitBranch": "", "type": role}
-        lines.append(
-            {**line, "message": message, **flags, "uuid": own, "timestamp": job.stamp(item)}
-        )
-        parent = own
+        line |= {"message": message, **_flags(item), "uuid": name, "timestamp": job.stamp(item)}
+        lines.append(line)
+        parent = name
     if job.title:
         lines.append({"type": "custom-title", "customTitle": job.title, "sessionId": job.name})
     return _joined(lines)
@@ -316,44 +270,39 @@ def _codex_lines(job: Handoff) -> bytes:
         "cwd": job.cwd,
         "originator": "ullage",
         "cli_version": "0.142.5",
+        "source": "cli",
+        "model_provider": "openai",
     }
-    meta |= {"source": "cli", "model_provider": "openai"}
-    lines: list[dict[str, Any]] = [
-        {"timestamp": job.stamp(), "type": "session_meta", "payload": meta}
-    ]
+    lines = [{"timestamp": job.stamp(), "type": "session_meta", "payload": meta}]
     for item, payload in codex_items(job.items):
         stamp = job.stamp(item)
         note = _codex_note(item, payload)
         noted = {**payload, CODEX_NOTE: note} if note else payload
         lines.append({"timestamp": stamp, "type": "response_item", "payload": noted})
-        lines += [
-            {"timestamp": stamp, "type": "event_msg", "payload": event}
-            for event in _codex_events(item, payload)
-        ]
+        if event := _codex_event(item, payload):
+            lines.append({"timestamp": stamp, "type": "event_msg", "payload": event})
     return _joined(lines)
 
 
 def _codex_note(item: Item, payload: Mapping[str, Any]) -> dict[str, bool]:
     """What the API has no word for: the entry's flags, and that a call failed."""
     if payload.get("type") == "message":
-        return {flag: True for flag in FLAGS if item.get(flag) is True}
+        return _flags(item)
     failed = {
         str(block.get("tool_use_id"))
         for block in blocks_of(item)
         if block.get("type") == "tool_result" and block.get("is_error") is True
     }
-    call = payload.get("call_id")
-    return {"isError": True} if "output" in payload and call in failed else {}
+    return {"isError": True} if "output" in payload and payload.get("call_id") in failed else {}
 
 
-def _codex_events(item: Item, payload: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _codex_event(item: Item, payload: Mapping[str, Any]) -> dict[str, str] | None:
     """What Codex shows of a message, and lists a session by."""
-    if payload.get("type") != "message" or any(item.get(flag) is True for flag in FLAGS):
-        return
+    if payload.get("type") != "message" or _flags(item):
+        return None
     text = "\n".join(str(part.get("text", "")) for part in payload.get("content") or ())
     kind = {"user": "user_message", "assistant": "agent_message"}.get(str(payload.get("role")))
-    if kind and text:
-        yield {"type": kind, "message": text}
+    return {"type": kind, "message": text} if kind and text else None
 
 
 # ---- pi --------------------------------------------------------------------------------------
@@ -367,17 +316,10 @@ def whole_responses(items: Sequence[Item]) -> list[Item]:
         message = item.get("message") or {}
         if role_of(item) == "assistant":
             name = message.get("id")
-            if (
-                newest is not None
-                and isinstance(name, str)
-                and name == joined[newest]["message"].get("id")
-            ):
-                begun = joined[newest]
-                content = [
-                    *as_blocks(begun["message"].get("content")),
-                    *as_blocks(message.get("content")),
-                ]
-                joined[newest] = {**begun, "message": {**begun["message"], "content": content}}
+            begun = {} if newest is None else joined[newest]["message"]
+            if newest is not None and isinstance(name, str) and name == begun.get("id"):
+                content = [*as_blocks(begun.get("content")), *as_blocks(message.get("content"))]
+                joined[newest] = {**joined[newest], "message": {**begun, "content": content}}
                 continue
             newest = len(joined)
         elif any(block.get("type") != "tool_result" for block in blocks_of(item)):
@@ -404,12 +346,12 @@ def _pi_lines(job: Handoff) -> bytes:
     }
     parent = None
     for item in job.items:
-        flags = {flag: True for flag in FLAGS if item.get(flag) is True}
         for message in _pi_messages(job, item, names):
-            line = {"type": "message", "id": secrets.token_hex(4), "parentId": parent}
+            name = secrets.token_hex(4)
+            line = {"type": "message", "id": name, "parentId": parent, "timestamp": job.stamp(item)}
             stamped = {**message, "timestamp": job.milliseconds}
-            lines.append({**line, "timestamp": job.stamp(item), "message": stamped, **flags})
-            parent = line["id"]
+            lines.append({**line, "message": stamped, **_flags(item)})
+            parent = name
     return _joined(lines)
 
 
@@ -419,48 +361,36 @@ def _pi_messages(job: Handoff, item: Item, names: Mapping[str, str]) -> Iterator
         usage = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0}
         cost = {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": 0}
         calls = any(block.get("type") == "tool_use" for block in blocks)
-        answer = {
+        yield {
+            "role": "assistant",
+            "content": _pi_blocks(blocks),
             "api": "anthropic-messages",
             "provider": "anthropic",
             "model": item["message"].get("model") or job.model,
-        }
-        answer |= {"usage": {**usage, "cost": cost}, "stopReason": "toolUse" if calls else "stop"}
-        yield {
-            "role": "assistant",
-            "content": [pi_block for block in blocks if (pi_block := _pi_block(block))],
-            **answer,
+            "usage": {**usage, "cost": cost},
+            "stopReason": "toolUse" if calls else "stop",
         }
         return
     for block in blocks:
         if block.get("type") == "tool_result":
-            call = str(block.get("tool_use_id"))
-            result = {
+            call, content = str(block.get("tool_use_id")), block.get("content")
+            shown = _pi_blocks(content) if isinstance(content, list) else []
+            text = content_text(content)
+            if not shown and text.strip():
+                shown = [{"type": "text", "text": text}]
+            yield {
                 "role": "toolResult",
                 "toolCallId": call,
                 "toolName": names.get(call, "unknown"),
+                "content": shown,
+                "isError": block.get("is_error") is True,
             }
-            content = _pi_content(block.get("content"))
-            yield {**result, "content": content, "isError": block.get("is_error") is True}
-    others = [
-        pi_block
-        for block in blocks
-        if block.get("type") != "tool_result" and (pi_block := _pi_block(block))
-    ]
-    if others:
+    if others := _pi_blocks(blocks):
         yield {"role": "user", "content": others}
 
 
-def _pi_content(content: Any) -> list[dict[str, Any]]:
-    if isinstance(content, list):
-        pi_blocks = [
-            pi_block
-            for block in content
-            if isinstance(block, Mapping) and (pi_block := _pi_block(block))
-        ]
-        if pi_blocks:
-            return pi_blocks
-    text = content_text(content)
-    return [{"type": "text", "text": text}] if text.strip() else []
+def _pi_blocks(blocks: Sequence[Any]) -> list[dict[str, Any]]:
+    return [shown for block in blocks if isinstance(block, Mapping) and (shown := _pi_block(block))]
 
 
 def _pi_block(block: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -468,22 +398,14 @@ def _pi_block(block: Mapping[str, Any]) -> dict[str, Any] | None:
     if kind == "text":
         return {"type": "text", "text": str(block.get("text", ""))}
     if kind == "tool_use":
-        return {
-            "type": "toolCall",
-            "id": block.get("id"),
-            "name": block.get("name"),
-            "arguments": block.get("input"),
-        }
+        call = {"type": "toolCall", "id": block.get("id"), "name": block.get("name")}
+        return {**call, "arguments": block.get("input")}
     if kind == "thinking":
-        thought = {"type": "thinking", "thinking": str(block.get("thinking", ""))}
-        return (
-            {**thought, "thinkingSignature": block["signature"]}
-            if block.get("signature")
-            else thought
-        )
-    source = block.get("source")
-    if kind == "image" and isinstance(source, Mapping) and source.get("type") == "base64":
-        return {"type": "image", "data": source.get("data"), "mimeType": source.get("media_type")}
+        signature = block.get("signature")
+        signed = {"thinkingSignature": signature} if signature else {}
+        return {"type": "thinking", "thinking": str(block.get("thinking", "")), **signed}
+    if image := _inline_image(block):
+        return {"type": "image", "data": image.get("data"), "mimeType": image.get("media_type")}
     return None
 
 
@@ -520,8 +442,7 @@ def database_sessions(database: Path) -> Iterator[FoundSession]:
 def exported(database: Path, session: str) -> Path:
     """A file with one session, in Ullage's own folder, made again each time.
 
-    Raises:
-        StoreError: The database cannot be read, or the file not be written.
+    `StoreError`: the database cannot be read, or the file not be written.
     """
     try:
         with closing(_opened(database)) as store:
@@ -549,23 +470,17 @@ def _document(store: sqlite3.Connection, session: str) -> dict[str, Any]:
     parts: dict[str, list[Any]] = {}
     named = "SELECT id, message_id, data FROM part WHERE session_id = ? ORDER BY id"
     for name, message, data in store.execute(named, (session,)):
-        own = {"id": name, "sessionID": session, "messageID": message}
-        parts.setdefault(message, []).append({**own, **orjson.loads(data)})
-    messages = [
-        {
-            "info": {"id": name, "sessionID": session, **orjson.loads(data)},
-            "parts": parts.get(name, []),
-        }
-        for name, data in store.execute(
-            "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id",
-            (session,),
-        )
-    ]
+        ids = {"id": name, "sessionID": session, "messageID": message}
+        parts.setdefault(message, []).append({**ids, **orjson.loads(data)})
+    messages = []
+    query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
+    for name, data in store.execute(query, (session,)):
+        head = {"id": name, "sessionID": session, **orjson.loads(data)}
+        messages.append({"info": head, "parts": parts.get(name, [])})
     return {"info": info, "messages": messages}
 
 
 # Summaries that the gateway gave to a client, for the hook that runs next: what stands in one need not be restored.
-
 
 FRESH_SECONDS = 600
 """A client installs a summary within seconds; an older one is of an earlier compaction."""
@@ -575,15 +490,7 @@ MOST_SUMMARIES = 20
 
 
 def hand_over(session: str, text: str) -> None:
-    """Keeps the newest summary of a session.
-
-    Args:
-        session: Its id, as the client calls it.
-        text: The summary.
-
-    Raises:
-        StoreError: It cannot be written.
-    """
+    """Keeps the newest summary of a session, by the id that the client calls it; `StoreError`: it cannot be written."""
     path = _path(session)
     private_folder(path.parent)
     write_private(path, text.encode("utf-8", "surrogatepass"))
@@ -592,16 +499,11 @@ def hand_over(session: str, text: str) -> None:
         old.unlink(missing_ok=True)
 
 
-def handed_summary(session: str, now: float | None = None) -> str:
-    """The summary that a session was just given; empty if there was none.
-
-    Args:
-        session: Its id.
-        now: Seconds since the epoch; `None`: the clock's.
-    """
+def handed_summary(session: str) -> str:
+    """The summary that a session was just given; empty if there was none."""
     with suppress(OSError):
         path = _path(session)
-        age = (time.time() if now is None else now) - path.stat().st_mtime
+        age = time.time() - path.stat().st_mtime
         if session and age <= FRESH_SECONDS:
             return path.read_bytes().decode("utf-8", "replace")
     return ""
@@ -616,15 +518,8 @@ def _path(session: str) -> Path:
 # Small damage of a session, repaired entry by entry, so that each entry keeps what is known of it: its id, time and flags.
 
 
-_UNANSWERED = "[The call was interrupted; it has no result.]"
-
-
 def tidied(items: Sequence[Item]) -> list[Item]:
-    """The entries without blank texts, with an answer after each call that has none.
-
-    Args:
-        items: Entries; never changed. What needs no repair is the same object.
-    """
+    """The entries without blank texts, with an answer after each call that has none; what needs no repair is the same object."""
     answered = {
         str(block.get("tool_use_id"))
         for item in items
@@ -654,11 +549,8 @@ def _without_blanks(item: Item) -> Item | None:
 
 
 def _is_blank(block: Any) -> bool:
-    return (
-        isinstance(block, Mapping)
-        and block.get("type") == "text"
-        and not str(block.get("text") or "").strip()
-    )
+    is_text = isinstance(block, Mapping) and block.get("type") == "text"
+    return is_text and not str(block.get("text") or "").strip()
 
 
 def _filled(block: Any) -> Any:
@@ -671,16 +563,14 @@ def _filled(block: Any) -> Any:
 
 
 def _answers(item: Item, answered: set[str]) -> Iterator[Item]:
-    open_ = [
-        str(block.get("id"))
-        for block in blocks_of(item)
-        if block.get("type") == "tool_use" and str(block.get("id")) not in answered
+    calls = (str(block.get("id")) for block in blocks_of(item) if block.get("type") == "tool_use")
+    text = "[The call was interrupted; it has no result.]"
+    blocks = [
+        {"type": "tool_result", "tool_use_id": name, "content": text, "is_error": True}
+        for name in calls
+        if name not in answered
     ]
-    if open_:
-        blocks = [
-            {"type": "tool_result", "tool_use_id": name, "content": _UNANSWERED, "is_error": True}
-            for name in open_
-        ]
+    if blocks:
         head = {key: item[key] for key in ("timestamp", "sessionId", "cwd") if key in item}
         message = {"role": "user", "content": blocks}
         yield {"type": "user", "uuid": str(uuid.uuid4()), **head, "message": message}
@@ -694,28 +584,17 @@ _WINDOWS = {"claude-code": 200_000, "codex": 272_000, "pi": 200_000, "opencode":
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
-    """A session in another tool's form.
+    """A session in another tool's form."""
 
-    Attributes:
-        tool: Which one.
-        id: The new session's id.
-        path: Its file; where nothing was written, the file that it would be.
-        resume_line: The command that goes on from it, to be run in the project's folder.
-        compacted: Whether it had to be compacted to fit.
-        tokens_before: Size of the old context.
-        tokens_after: Size of the new one, estimated by the same weights.
-        messages: In the new context.
-        losses: What the form cannot hold, such as another provider's sealed reasoning, with how many of each.
-    """
-
-    tool: TargetTool
-    id: str
-    path: Path
-    resume_line: str
-    compacted: bool
-    tokens_before: int
-    tokens_after: int
-    messages: int
+    tool: TargetTool  # which one
+    id: str  # the new session's id
+    path: Path  # its file; where nothing was written, the file that it would be
+    resume_line: str  # the command that goes on from it, to be run in the project's folder
+    compacted: bool  # whether it had to be compacted to fit
+    tokens_before: int  # size of the old context
+    tokens_after: int  # size of the new one, estimated by the same weights
+    messages: int  # in the new context
+    # What the form cannot hold, such as another provider's sealed reasoning, with how many of each.
     losses: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -772,8 +651,13 @@ def handoff(
         title=title_of(session),
         model=model or session.model,
         now=now,
-        items=clean if _is_legal(view, form.provider) else _flat(view.request().messages),
+        items=clean,
     )
+    if view.request(provider=form.provider).repairs:
+        # The repaired messages go, without the entries' flags.
+        messages = view.request().messages
+        items = [{"type": m["role"], "uuid": str(uuid.uuid4()), "message": m} for m in messages]
+        job = replace(job, items=items)
     path = form.path(job)
     lost = Counter(loss.what for loss in (*losses, *sent.losses))
     written = form.lines(job)
@@ -805,7 +689,7 @@ def _limit(to: TargetTool, model: str, window_tokens: int | None) -> int:
 def _smaller(
     session: Session, target: int | None, limit: int, model: str
 ) -> tuple[list[Item], bool]:
-    done = _compacted(session, target, limit, model)
+    done = _compacted_session(session, target, limit, model)
     items = list(session.items)
     if done.result.compacted:
         items = list(resume([*items, *done.result.new_entries]).entries)
@@ -815,7 +699,9 @@ def _smaller(
     return items, done.result.compacted
 
 
-def _compacted(session: Session, target: int | None, limit: int, model: str) -> CompactedSession:
+def _compacted_session(
+    session: Session, target: int | None, limit: int, model: str
+) -> CompactedSession:
     """Down to the target; without one to half of the limit, so that the next compaction is far off, or to the limit."""
     if target is not None:
         return compact_session(session, target_tokens=min(target, limit), model=model or None)
@@ -826,20 +712,6 @@ def _compacted(session: Session, target: int | None, limit: int, model: str) -> 
             hint = "state a larger window"
             raise ContextTooLarge(exc.floor_tokens, limit, parts=exc.parts, hint=hint) from exc
         return compact_session(session, target_tokens=limit, model=model or None)
-
-
-def _is_legal(view: Session, provider: str) -> bool:
-    """Whether the entries can go as they are; else the repaired messages go, without the entries' flags."""
-    sent = view.request(provider=provider)
-    return not sent.repairs
-
-
-def _flat(messages: Sequence[Item]) -> list[Item]:
-    names = (str(uuid.uuid4()) for _ in messages)
-    return [
-        {"type": m["role"], "uuid": name, "message": m}
-        for m, name in zip(messages, names, strict=True)
-    ]
 
 
 def _check(path: Path, entries: int) -> None:

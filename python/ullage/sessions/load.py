@@ -24,6 +24,7 @@ from ullage.transcript.records import STATE, as_string
 
 if TYPE_CHECKING:
     from ullage.legality import Originals, Report
+    from ullage.providers._common import Loss
     from ullage.requests.to_request import Outgoing
 
 
@@ -87,13 +88,9 @@ class Session:
         """
         from ullage.requests.to_request import outgoing
 
-        if self.format != "codex":
-            return outgoing(self.messages, **self._asked(provider, model))
-        from ullage.transcript.formats.codex import without_agent_messages
-
-        messages, losses = without_agent_messages(self.messages)
+        messages, losses = self._sendable()
         done = outgoing(messages, **self._asked(provider, model))
-        return replace(done, losses=(*losses, *done.losses))
+        return replace(done, losses=(*losses, *done.losses)) if losses else done
 
     def check(self, *, provider: AnyProvider = "anthropic", model: str | None = None) -> Report:
         """What a provider would refuse of the context as it stands in the log, before `request` repairs it.
@@ -107,12 +104,15 @@ class Session:
         """
         from ullage.requests.to_request import report_of
 
-        messages = self.messages
-        if self.format == "codex":
-            from ullage.transcript.formats.codex import without_agent_messages
+        return report_of(self._sendable()[0], **self._asked(provider, model))
 
-            messages, _ = without_agent_messages(messages)
-        return report_of(messages, **self._asked(provider, model))
+    def _sendable(self) -> tuple[list[dict[str, Any]], Sequence[Loss]]:
+        """The messages without what only Codex' own agents can read."""
+        if self.format != "codex":
+            return self.messages, ()
+        from ullage.transcript.formats.codex import without_agent_messages
+
+        return without_agent_messages(self.messages)
 
     def overhead_tokens(self, weights: Weights | None = None) -> int:
         """System prompt and tools, as the usage figures tell; 0 if the session has none.
@@ -123,12 +123,14 @@ class Session:
         Args:
             weights: For the calibrated estimate of the messages, see `weights_for`; `None`: characters / 4.
         """
-        overhead = _overhead(self.items, weights)
+        overhead = core.Ledger(weights, self.items).overhead
         if overhead is None and self.boundaries:
             lines = self.entries()
             cuts = [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
-            earlier = (_overhead(resume(lines[:cut]).entries, weights) for cut in reversed(cuts))
-            overhead = next((tokens for tokens in earlier if tokens is not None), None)
+            for cut in reversed(cuts):
+                overhead = core.Ledger(weights, resume(lines[:cut]).entries).overhead
+                if overhead is not None:
+                    break
         return overhead or 0
 
     def reported_tokens(self, weights: Weights | None = None) -> int | None:
@@ -186,22 +188,14 @@ def open_session(path: str | os.PathLike[str], *, number: int = 0) -> Session:
 
 
 def recognised_file(path: Path) -> tuple[OpenedFile, str]:
-    """As `formats.recognised`, with other words for a directory.
-
-    Raises:
-        InvalidTranscript, StoreError: See `open_session`.
-    """
+    """As `formats.recognised`, with other words for a directory; raises as `open_session` does."""
     if path.is_dir():
         raise InvalidTranscript("is a directory", path=str(path), hint="name one file of it")
     return recognised(path)
 
 
 def open_recognised(path: Path, source: OpenedFile, kind: str, number: int) -> Session:
-    """Opens a file whose format is known.
-
-    Raises:
-        InvalidTranscript, TranscriptChanged, StoreError, InvalidPolicy: See `open_session`.
-    """
+    """Opens a file whose format is known; raises as `open_session` does."""
     if kind != CLAUDE_CODE:
         return _other(path, source, kind, number)
     if number:
@@ -233,14 +227,12 @@ _FIRST_BYTES = 1 << 20
 def _claude_code(path: Path) -> Session:
     transcript = Transcript.open(path, lean=True)
     model, window_tokens = begun_by_manager(path)
-    conversation = transcript.conversation
+    conversation, report = transcript.conversation, transcript.conversation.report
     if not conversation.messages:
-        line, reason = next(iter(conversation.report.bad), (None, ""))
-        raise InvalidTranscript(
-            "holds no message" + (f"; this line is {reason}" if reason else ""),
-            path=str(path),
-            line=line,
-        )
+        line, reason = next(iter(report.bad), (None, ""))
+        words = "holds no message" + (f"; this line is {reason}" if reason else "")
+        raise InvalidTranscript(words, path=str(path), line=line)
+    strange = Counter(_role(item) for item in conversation.entries if not _has_known_role(item))
     return Session(
         path=path,
         format=CLAUDE_CODE,
@@ -250,7 +242,10 @@ def _claude_code(path: Path) -> Session:
         window_tokens=window_tokens,
         size=transcript.index.size,
         pin=transcript.pin,
-        warnings=_warnings(conversation),
+        warnings=(
+            *index_warnings(report.bad, report.unfinished, len(report.missing)),
+            *(f"role {role!r}, read as user ({count:,}×)" for role, count in strange.items()),
+        ),
         boundaries=tuple(transcript.load(at) for at in transcript.boundaries),
         transcript=transcript,
         conversation=conversation,
@@ -261,24 +256,12 @@ def _claude_code(path: Path) -> Session:
     )
 
 
-def _warnings(conversation: Conversation) -> tuple[str, ...]:
-    report = conversation.report
-    strange = Counter(_role(item) for item in conversation.entries if not _has_known_role(item))
-    return (
-        *index_warnings(report.bad, report.unfinished, len(report.missing)),
-        *(f"role {role!r}, read as user ({count:,}×)" for role, count in strange.items()),
-    )
-
-
 def index_warnings(
     bad: Iterable[tuple[int, str]], incomplete: tuple[int, int] | None, missing: int
 ) -> tuple[str, ...]:
     """What the index of a file says that was skipped, repaired or set aside.
 
-    Args:
-        bad: Line numbers and reasons.
-        incomplete: Offset and length of an unfinished last line; `None`: the last line is whole.
-        missing: Kept messages that the file lacks.
+    From line numbers and reasons, offset and length of an unfinished last line, and how many kept messages the file lacks.
     """
     warnings = [f"line {line}: {reason}" for line, reason in bad]
     if incomplete is not None:
@@ -332,10 +315,6 @@ def _other(path: Path, source: OpenedFile, kind: str, number: int) -> Session:
     )
 
 
-def _overhead(items: Sequence[Item], weights: Weights | None) -> int | None:
-    return core.Ledger(weights, items).overhead
-
-
 def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
     """Thinking with what stood before it when it was made: after each boundary that is something else."""
     from ullage.legality import Originals
@@ -356,11 +335,7 @@ def _originals(lines: Sequence[Item], system: Any, tools: Any) -> Originals:
 
 
 def private_folder(path: Path) -> Path:
-    """The folder, made with those above it if it is missing.
-
-    Raises:
-        StoreError: It cannot be made.
-    """
+    """The folder, made with those above it if it is missing; `StoreError`: it cannot be made."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as exc:
@@ -369,16 +344,9 @@ def private_folder(path: Path) -> Path:
 
 
 def write_private(path: Path, data: bytes, *, mode: int = 0o600, new: bool = False) -> None:
-    """Replaces a file's content with one rename; a reader finds the old one or the new one.
+    """Replaces a file's content with one rename; a reader finds the old one or the new one. Its folder exists.
 
-    Args:
-        path: The file; its folder exists.
-        data: All of it.
-        mode: Its rights.
-        new: Refuse to replace a file that is there.
-
-    Raises:
-        StoreError: The disk is full or another fault; the file is as it was. Or `new`, and it exists.
+    `StoreError`: the disk is full or another fault, and the file is as it was; or it exists although it must be `new`.
     """
     draft = path.with_name(f".{path.name[:100]}.{os.getpid()}-{os.urandom(4).hex()}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)

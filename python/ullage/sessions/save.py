@@ -11,7 +11,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from io import FileIO
@@ -40,6 +40,7 @@ from ullage.transcript.formats import OpenedFile
 from ullage.transcript.formats._model import iso
 from ullage.transcript.formats.pi import path_of
 from ullage.transcript.log import LogFile, entry_in, line_of, sync_folder
+from ullage.transcript.records import as_string
 from ullage.transcript.write import (
     NEWEST_LINES,
     Envelope,
@@ -51,7 +52,6 @@ from ullage.transcript.write import (
 from ullage.ullage_check import RECORD
 
 # A private draft next to the file to be written: put in place whole, removed later if its process was killed.
-
 
 # A copy goes through memory in pieces: sessions of 64 MB and more exist.
 _PIECE = 1 << 20
@@ -68,19 +68,13 @@ _CREATE = (
 
 
 @contextmanager
-def draft_of(target: Path, *, suffix: str = "") -> Iterator[Path]:
+def draft_of(target: Path) -> Iterator[Path]:
     """A private empty file in the target's folder, removed at the end unless it was put in place.
 
-    Args:
-        target: What it is to become.
-        suffix: What its name ends with, for readers that look at names.
-
-    Raises:
-        StoreError: It cannot be made or written.
+    `StoreError`: it cannot be made or written.
     """
     _sweep(target)
-    name = f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.part"
-    path = target.with_name(name + suffix)
+    path = target.with_name(f".{target.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
         os.close(os.open(path, _CREATE, 0o600))
         yield path
@@ -96,11 +90,7 @@ def draft_of(target: Path, *, suffix: str = "") -> Iterator[Path]:
 
 
 def copy_of(source: Path, draft: Path, pin: FilePin | None) -> None:
-    """Copies what was read of a file into a draft.
-
-    Raises:
-        LogConflict: The file grew, or is not the one that was read any more.
-    """
+    """Copies what was read of a file into a draft; `LogConflict`: it grew, or is not the one that was read any more."""
     with open_regular(str(source)) as file, draft.open("r+b") as copy:
         _check(pin, file, source)
         left = os.fstat(file.fileno()).st_size
@@ -113,13 +103,7 @@ def copy_of(source: Path, draft: Path, pin: FilePin | None) -> None:
 
 
 def put_in_place(draft: Path, target: Path, *, like: Path) -> None:
-    """Makes a draft the target, on the disk: with the rights of the file that it was made from.
-
-    Args:
-        draft: Complete.
-        target: Replaced if it is there; then it stays as private as it was.
-        like: The file whose content it holds.
-    """
+    """Makes a complete draft the target, on the disk: with the rights of the file `like`, and never more than the target had."""
     mode = like.stat().st_mode & 0o666
     if target.exists():
         mode &= target.stat().st_mode
@@ -137,25 +121,21 @@ def _check(pin: FilePin | None, file: FileIO, source: Path) -> None:
         pin.check(source.stat(), str(source))
 
 
-# ---- what killed runs left -------------------------------------------------------------------
-
-
 def _sweep(target: Path) -> None:
     """Remove drafts of this target whose process has ended."""
+    lead = f".{target.name}."
     with suppress(OSError):
         for path in target.parent.iterdir():
-            if path.name.startswith(f".{target.name}.") and ".part" in path.name:
-                _remove_stale(path, path.name.removeprefix(f".{target.name}."))
+            process = path.name.removeprefix(lead).split(".part")[0].split("-")[0]
+            if path.name.startswith(lead) and ".part" in path.name and process.isdigit():
+                _remove_stale(path, int(process))
 
 
-def _remove_stale(path: Path, suffix: str) -> None:
-    digits = suffix.split(".part")[0].split("-")[0]
-    if not digits.isdigit():
-        return
+def _remove_stale(path: Path, process: int) -> None:
     with suppress(OSError):
         age = time.time() - path.lstat().st_mtime
         # A process elsewhere, on a shared disk, or one that reuses the number of an ended one: age decides.
-        if age > _STALE_SECONDS or not _runs(int(digits)):
+        if age > _STALE_SECONDS or not _runs(process):
             path.unlink()
 
 
@@ -164,13 +144,30 @@ def _runs(process: int) -> bool:
         return True
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OverflowError:
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True
     return True
+
+
+def _append(path: Path, data: bytes, pin: FilePin | None) -> None:
+    """Append to a file that other tools read, on the disk when it returns."""
+    with closing(LogFile(str(path), create=False)) as log:
+        log.append(data, pin)
+        log.sync()
+
+
+def _append_lines(draft: Path, lines: Sequence[Item]) -> None:
+    with closing(LogFile(str(draft), create=False)) as file:
+        file.append(b"".join(line_of(line, at) for at, line in enumerate(lines)))
+
+
+def _added(draft: Path, size: int) -> bytes:
+    """What was appended to a copy of this size."""
+    with draft.open("rb") as file:
+        file.seek(size)
+        return file.read().removeprefix(b"\n")
 
 
 # A compaction in the words of the tool that wrote the file: one more line, from which that tool goes on too.
@@ -178,7 +175,6 @@ def _runs(process: int) -> bool:
 # Codex reads a `compacted` line with the whole new history in it. pi reads a `compaction` line with the summary and the
 # place from which on its lines stay. Whether the file, read again, shows the model what was compacted is for the caller to check:
 # pi's line has no words for everything.
-
 
 APPENDED = ("codex", "pi")
 """Formats with a line of their own for a compaction."""
@@ -195,16 +191,9 @@ _NATIVE_APPEND_OWN = {
 def lines_of(
     kind: str, source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]
 ) -> list[Line]:
-    """What is appended to the file.
+    """What is appended to the file; no lines if the format has no words for this compaction.
 
-    Args:
-        kind: One of `APPENDED`.
-        source: The file as it is now.
-        entries: Boundary and summary, from `CompactionResult.new_entries`.
-        messages: The context after the compaction.
-
-    Returns:
-        Lines; none if the format has no words for this compaction.
+    `entries` are boundary and summary, from `CompactionResult.new_entries`, `messages` the context after the compaction.
     """
     return _codex(source, entries, messages) if kind == "codex" else _pi(source, entries)
 
@@ -212,14 +201,7 @@ def lines_of(
 def continued(kind: str, source: OpenedFile, lines: Sequence[Line], path: str) -> list[Line]:
     """Lines with what the newest lines of a file carry, such as Codex' `ordinal`.
 
-    Args:
-        kind: One of `APPENDED`.
-        source: The file as it is now.
-        lines: What is to be appended.
-        path: Of the session, for the error.
-
-    Raises:
-        StoreError: Its lines share a field that cannot be continued.
+    `StoreError`, naming `path`: its lines share a field that cannot be continued.
     """
     # Ullage 0.1 wrote such lines without a number, so they say nothing about those of Codex.
     typical = None if kind == "pi" else _is_of_codex
@@ -241,17 +223,15 @@ def shown(kind: str, messages: Sequence[Item]) -> list[Any]:
     return [(message["role"], as_blocks(message["content"])) for message in messages]
 
 
-# ---- Codex -----------------------------------------------------------------------------------
-
 _COMPACTED = "context_compacted"
 
 
 def _codex(source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]) -> list[Line]:
     stamp = _stamp(entries)
     payload: Line = {
-        "message": _text(_summary(entries)["content"]),
+        "message": _summary_text(entries),
         "replacement_history": _items(messages),
-        **_window(source, str(_entry(entries)["uuid"])),
+        **_window(source, str(_summary(entries)["uuid"])),
     }
     return [
         {"timestamp": stamp, "type": "compacted", "payload": payload},
@@ -262,19 +242,14 @@ def _codex(source: OpenedFile, entries: Sequence[Item], messages: Sequence[Item]
 def replaced_history(source: OpenedFile, entries: Sequence[Item], **more: str) -> list[Line]:
     """The lines after which Codex goes on from these entries, whatever stands before them.
 
-    Args:
-        source: The file as it is now.
-        entries: The context that is to hold, each as it stood, also where several of one role follow each other.
-        **more: Further keys of the line, which Codex passes over.
+    Each entry is as it stood, also where several of one role follow each other. Codex passes over the keys in `more`.
     """
     stamp = iso(time.time_ns() // 1_000_000)
     window = _window(source, str(uuid.uuid4()))
-    history = [
-        {**item, "role": entry[SOURCE_ROLE]}
-        if item.get("role") == "user" and SOURCE_ROLE in entry
-        else item
-        for entry, item in codex_items(entries)
-    ]
+    history: list[Line] = []
+    for entry, item in codex_items(entries):
+        spoken = item.get("role") == "user" and SOURCE_ROLE in entry
+        history.append({**item, "role": entry[SOURCE_ROLE]} if spoken else item)
     payload: Line = {"message": "", "replacement_history": history, **window, **more}
     return [{"timestamp": stamp, "type": "compacted", "payload": payload}]
 
@@ -284,10 +259,10 @@ def codex_items(entries: Sequence[Item]) -> Iterator[tuple[Item, Line]]:
     everything = _items(entries)
     at = 0
     for entry in entries:
-        own = len(_items([entry]))
-        for item in everything[at : at + own]:
+        count = len(_items([entry]))
+        for item in everything[at : at + count]:
             yield entry, item
-        at += own
+        at += count
     for item in everything[at:]:
         yield entries[-1], item
 
@@ -315,9 +290,9 @@ def _window(source: OpenedFile, new: str) -> Line:
         payload = line.get("payload")
         if line.get("type") == "session_meta" and isinstance(payload, Mapping) and not last:
             opened = payload.get("context_window")
-            first = last = _id(opened) if isinstance(opened, Mapping) else ""
+            first = last = as_string(isinstance(opened, Mapping) and opened.get("window_id"))
         elif line.get("type") == "compacted" and isinstance(payload, Mapping):
-            number, last = payload.get("window_number"), _id(payload)
+            number, last = payload.get("window_number"), as_string(payload.get("window_id"))
             first = str(payload.get("first_window_id") or first or last)
     if not isinstance(number, int) or not last:
         return {}
@@ -329,31 +304,32 @@ def _window(source: OpenedFile, new: str) -> Line:
     }
 
 
-def _id(window: Mapping[str, Any]) -> str:
-    name = window.get("window_id")
-    return name if isinstance(name, str) else ""
-
-
-# ---- pi --------------------------------------------------------------------------------------
-
-
 def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
     if newest_item(entries) is not None:  # only its provider can write such an item
         return []  # a summary is all that pi's line holds
     metadata = entries[0].get("compactMetadata") or {}
     preserved = (metadata.get("preservedMessages") or {}).get("uuids") or []
     lines = list(source.lines())
-    place = _place(lines, str(preserved[0])) if preserved else len(lines)
+    place: int | None = len(lines)
+    if preserved:
+        # The line of an entry ends the id that the reader gave it.
+        kept = str(preserved[0]).rpartition("-")[2]
+        place = next((at for at, (line, _) in enumerate(lines) if str(line) == kept), None)
     if place is None:
         return []
     last = lines[-1][1]
     linked = isinstance(last.get("id"), str) and last.get("type") != "session"
     compaction: Line = {"type": "compaction"}
     if linked:
-        compaction |= {"id": _unused(lines, str(_entry(entries)["uuid"])), "parentId": last["id"]}
+        # Eight digits, as pi's ids are: a compaction that was taken back and made again has the uuid that it had.
+        digits = str(_summary(entries)["uuid"]).replace("-", "")
+        names = {digits[at : at + 8]: None for at in range(0, len(digits), 8)}
+        for _, line in lines:
+            names.pop(as_string(line.get("id")), None)
+        compaction |= {"id": next(iter(names), None) or os.urandom(4).hex(), "parentId": last["id"]}
     compaction |= {
         "timestamp": _stamp(entries),
-        "summary": _text(_summary(entries)["content"]),
+        "summary": _summary_text(entries),
         "tokensBefore": metadata.get("preTokens") or 0,
     }
     if linked and place < len(lines):
@@ -363,39 +339,18 @@ def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
     return [compaction]
 
 
-def _unused(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> str:
-    """Eight digits, as pi's ids are: a compaction that was taken back and made again has the uuid that it had."""
-    ids = {line.get("id") for _, line in lines}
-    digits = uuid.replace("-", "")
-    parts = (digits[at : at + 8] for at in range(0, len(digits), 8))
-    return next((part for part in parts if part not in ids), None) or os.urandom(4).hex()
-
-
-def _place(lines: Sequence[tuple[int, Mapping[str, Any]]], uuid: str) -> int | None:
-    """Which line an entry was read from: its number ends the id that the reader gave it."""
-    number = uuid.rpartition("-")[2]
-    return next((at for at, (line, _) in enumerate(lines) if str(line) == number), None)
-
-
-# ---- both ------------------------------------------------------------------------------------
-
-
-def _entry(entries: Sequence[Item]) -> Item:
-    return next(entry for entry in entries if is_summary(entry))
-
-
 def _stamp(entries: Sequence[Item]) -> str:
     """When the newest entry was made; now, where the file has no times."""
     return str(entries[0].get("timestamp") or iso(time.time_ns() // 1_000_000))
 
 
-def _summary(entries: Sequence[Item]) -> Mapping[str, Any]:
-    message: Mapping[str, Any] = _entry(entries)["message"]
-    return message
+def _summary(entries: Sequence[Item]) -> Item:
+    return next(entry for entry in entries if is_summary(entry))
 
 
-def _text(content: Any) -> str:
-    return "\n\n".join(str(part.get("text", "")) for part in as_blocks(content))
+def _summary_text(entries: Sequence[Item]) -> str:
+    content = as_blocks(_summary(entries)["message"]["content"])
+    return "\n\n".join(str(part.get("text", "")) for part in content)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -480,13 +435,13 @@ def compact_session(
     model = options.get("model") or session.model or None
     before, overhead_tokens = _measured(session, options.get("weights") or weights_for(model))
     overhead = options.get("overhead_tokens")
+    if transcript_path is None:
+        transcript_path = str(target or session.path)
     passed: dict[str, Any] = {
         **options,
         "model": model,
         "overhead_tokens": overhead_tokens() if overhead is None else overhead,
-        "transcript_path": str(target or session.path)
-        if transcript_path is None
-        else transcript_path,
+        "transcript_path": transcript_path,
         "before_write": before_write or (lambda result: None),
     }
     if session.format in APPENDED and format != CLAUDE_CODE:
@@ -535,16 +490,13 @@ def _compacted(
     return run_flow(compaction_flow(job), job, listeners, cancel=cancel)
 
 
-# ---- in Claude Code's format -----------------------------------------------------------------
-
-
 def _as_claude_code(
     session: Session, target: Path | None, options: Mapping[str, Any], before: int | None
 ) -> CompactedSession:
-    if target is not None and session.format != CLAUDE_CODE and _is_own(session, target):
-        reason = f"is a {session.format} file, to which a compaction cannot be appended"
-        raise StoreError(reason, path=str(target), hint="name another file to write")
     if target is not None and _is_own(session, target):
+        if session.format != CLAUDE_CODE:
+            reason = f"is a {session.format} file, to which a compaction cannot be appended"
+            raise StoreError(reason, path=str(target), hint="name another file to write")
         refuse_managers(session.items, str(target))
     session, losses = _writable(session)
     items = ReadItems.in_context(session.items)
@@ -562,7 +514,9 @@ def _as_claude_code(
         history = session.transcript or Transcript.open(draft)
         # Before anything is appended: copies of kept entries belong into the same write.
         result = on_one_chain(result, history)
-        _append(draft, result, history, str(session.path))
+        with TranscriptLog.open(draft, create=False, durability="none") as log:
+            lines = envelope_of(history, str(session.path)).over(entries_to_write(result))
+            log.write([*lines, *session_lines(history, lines)])
         if Transcript.open(draft).shown() != messages:
             raise StoreError("reads back differently from what was compacted", path=str(target))
         options["before_write"](result)
@@ -622,16 +576,6 @@ def _with_kept(items: ReadItems, result: CompactionResult) -> list[dict[str, Any
     return resume([*near, *result.new_entries]).messages
 
 
-def _append(path: Path, result: CompactionResult, history: Transcript, name: str) -> None:
-    """Appends a compaction to a copy of what `history` is the index of; errors call the file by `name`."""
-    with TranscriptLog.open(path, create=False, durability="none") as log:
-        lines = envelope_of(history, name).over(entries_to_write(result))
-        log.write([*lines, *session_lines(history, lines)])
-
-
-# ---- in the file's own format ----------------------------------------------------------------
-
-
 def _in_own_format(
     session: Session, target: Path | None, options: Mapping[str, Any], before: int | None
 ) -> CompactedSession | None:
@@ -643,13 +587,16 @@ def _in_own_format(
         return CompactedSession(result, None, messages, format=session.format)
     _whole(session, items, result)
     del items  # as large as the context, while the copy is read back
-    with _draft(target, session.path.name) as draft:
+    with (
+        nullcontext("") if target is not None else tempfile.TemporaryDirectory() as folder,
+        draft_of(target or Path(folder, session.path.name)) as draft,
+    ):
         copy_of(session.path, draft, session.pin)
         size = draft.stat().st_size
         source = OpenedFile(draft)
         lines = lines_of(session.format, source, result.new_entries, messages)
         lines = continued(session.format, source, lines, str(session.path))
-        _add(draft, lines)
+        _append_lines(draft, lines)
         read = open_session(draft).messages if lines else []
         if shown(session.format, read) != shown(session.format, messages):
             return None
@@ -658,14 +605,6 @@ def _in_own_format(
         options["before_write"](result)
         _install(session, draft, target, size)
     return CompactedSession(result, target, read, format=session.format)
-
-
-def _add(path: Path, lines: list[dict[str, Any]]) -> None:
-    with closing(LogFile(str(path), create=False)) as file:
-        file.append(b"".join(line_of(line, at) for at, line in enumerate(lines)))
-
-
-# ---- both ------------------------------------------------------------------------------------
 
 
 def _whole(session: Session, items: ReadItems, result: CompactionResult) -> None:
@@ -680,36 +619,13 @@ def _whole(session: Session, items: ReadItems, result: CompactionResult) -> None
 
 
 def _install(session: Session, draft: Path, target: Path, size: int) -> None:
-    """Append what was added to the draft to the session's own file, or replace the target with the draft.
-
-    Args:
-        session: As it was read; its file must be the same still.
-        draft: A copy with the compaction at its end, read back.
-        target: Where it goes.
-        size: Bytes of the copy.
-    """
-    if not _is_own(session, target):
-        if session.pin is not None:
-            session.pin.check(session.path.stat(), str(session.path))
-        put_in_place(draft, target, like=session.path)
+    """Append what was added to the draft, a copy of `size` bytes, to the session's own file, or replace the target with it."""
+    if _is_own(session, target):
+        _append(target, _added(draft, size), session.pin)
         return
-    with draft.open("rb") as file:
-        file.seek(size)
-        added = file.read()
-    with closing(LogFile(str(target), create=False)) as log:
-        log.append(added.removeprefix(b"\n"), session.pin)
-        log.sync()
-
-
-@contextmanager
-def _draft(target: Path | None, name: str) -> Iterator[Path]:
-    """A file next to the target, to replace it; without a target, a hidden one."""
-    if target is not None:
-        with draft_of(target) as draft:
-            yield draft
-        return
-    with tempfile.TemporaryDirectory() as folder, draft_of(Path(folder, name)) as draft:
-        yield draft
+    if session.pin is not None:
+        session.pin.check(session.path.stat(), str(session.path))
+    put_in_place(draft, target, like=session.path)
 
 
 def _is_own(session: Session, target: Path) -> bool:
@@ -729,26 +645,16 @@ def _refuse(session: Session, target: Path, overwrite: bool) -> None:
         )
 
 
-# A compacted session under an id of its own, next to the one that it came from, and the line that resumes it.
-
-
 _TOOLS = {"claude_code": "claude-code", "codex": "codex", "pi": "pi"}
 
 
 @dataclass(frozen=True, slots=True)
 class FreshSession:
-    """A new session.
-
-    Attributes:
-        id: Its id.
-        path: Its file.
-        resume_line: The command that goes on from it, to be run in the project's folder.
-        done: The compaction.
-    """
+    """A new session."""
 
     id: str
     path: Path
-    resume_line: str
+    resume_line: str  # the command that goes on from it, to be run in the project's folder
     done: CompactedSession
 
 
@@ -760,16 +666,15 @@ def resume_line(tool: str, name: str, path: Path) -> str:
         name: The session's id.
         path: Its file.
     """
-    quoted = shlex.quote(name)
-    lines = {
-        "claude-code": f"claude --resume {quoted}",
-        "codex": f"codex resume {quoted}",
-        "pi": f"pi --session {shlex.quote(str(path))}",
-        "gemini": f"gemini --resume {quoted}",
-        "copilot": f"copilot --resume {quoted}",
-        "opencode": f"opencode --session {quoted}",
+    starts = {
+        "claude-code": "claude --resume",
+        "codex": "codex resume",
+        "pi": "pi --session",
+        "gemini": "gemini --resume",
+        "copilot": "copilot --resume",
+        "opencode": "opencode --session",
     }
-    return lines[tool]
+    return f"{starts[tool]} {shlex.quote(str(path) if tool == 'pi' else name)}"
 
 
 def new_session(
@@ -799,8 +704,13 @@ def new_session(
         limit = f"needs a session of Claude Code, Codex or pi, this is one of {session.format}"
         raise InvalidPolicy("--new-session", str(session.path), limit, hint=hint)
     refuse_managers(session.items, str(session.path))
-    name = name or str(uuid.uuid4())
-    path = session.path.with_name(_file_name(session, name, now or datetime.now(UTC)))
+    name, now = name or str(uuid.uuid4()), now or datetime.now(UTC)
+    stamp = f"{now:%Y-%m-%dT%H-%M-%S}"
+    file_name = {
+        "codex": f"rollout-{stamp}-{name}.jsonl",
+        "pi": f"{stamp}-{now.microsecond // 1_000:03}Z_{name}.jsonl",
+    }.get(session.format, f"{name}.jsonl")
+    path = session.path.with_name(file_name)
     write_private(path, _renamed(session, name), new=True)
     try:
         done = compact(open_session(path), path)
@@ -810,14 +720,6 @@ def new_session(
     if not done.result.compacted:
         path.unlink(missing_ok=True)
     return FreshSession(name, path, resume_line(_TOOLS[session.format], name, path), done)
-
-
-def _file_name(session: Session, name: str, now: datetime) -> str:
-    if session.format == "codex":
-        return f"rollout-{now:%Y-%m-%dT%H-%M-%S}-{name}.jsonl"
-    if session.format == "pi":
-        return f"{now:%Y-%m-%dT%H-%M-%S}-{now.microsecond // 1_000:03}Z_{name}.jsonl"
-    return f"{name}.jsonl"
 
 
 def _renamed(session: Session, name: str) -> bytes:
@@ -851,7 +753,6 @@ def _head(session: Session, line: dict[str, Any], name: str) -> dict[str, Any]:
 #
 # Every line stays: the newest change is taken back by one more branch, with copies of what was said since.
 
-
 PiEntry = Mapping[str, Any]
 
 EDIT = "ullage-edit"
@@ -862,25 +763,15 @@ _UNDO = "ullage-undo"
 
 @dataclass(frozen=True, slots=True)
 class PiChange:
-    """The newest compaction or edit on a session's branch.
-
-    Attributes:
-        entry: What records it.
-        since: The entries that came after it.
-        left: How many changes can be taken back after it.
-    """
+    """The newest compaction or edit on a session's branch."""
 
     entry: PiEntry
-    since: Sequence[PiEntry]
-    left: int
+    since: Sequence[PiEntry]  # what came after it
+    left: int  # how many changes can be taken back after it
 
 
 def path_to_tip(session: Session) -> list[PiEntry]:
-    """The entries of a session's branch, from the first to the tip.
-
-    Raises:
-        InvalidPolicy: The file is of a version without ids, which knows no branches.
-    """
+    """The entries of a session's branch, from the first to the tip; `InvalidPolicy`: a version without ids has no branches."""
     path = path_of(OpenedFile(session.path))
     if path is None:
         limit = "is of a version of pi without ids, which has no words for it"
@@ -897,11 +788,7 @@ def nothing_to_undo(session: Session) -> InvalidPolicy:
 
 
 def newest_change(session: Session) -> PiChange:
-    """What an undo takes back.
-
-    Raises:
-        InvalidPolicy: There is nothing, or the file is of a version without ids.
-    """
+    """What an undo takes back; `InvalidPolicy`: there is nothing, or the file is of a version without ids."""
     path = path_to_tip(session)
     places = [at for at, entry in enumerate(path) if _is_change(entry)]
     if not places:
@@ -913,23 +800,13 @@ def newest_change(session: Session) -> PiChange:
 
 
 def without_change(session: Session, *, write: bool) -> Session:
-    """The session with its newest change taken back, and with what was said since.
-
-    Args:
-        session: From `open_session`; its file must not have changed since.
-        write: Whether the file is changed; else the result is what it would become.
-
-    Raises:
-        InvalidPolicy: See `newest_change`.
-        StoreError: It cannot be written.
-        LogConflict: The file changed since it was opened.
-    """
+    """The session with its newest change taken back, and with what was said since; see `appended` and `newest_change`."""
     change = newest_change(session)
     before = _edited_tip(change.entry) or change.entry.get("parentId")
     lines = copied_below(before, change.since)
-    return appended(
-        session, lines or [record(_UNDO, before, undoes=change.entry.get("id"))], write=write
-    )
+    if not lines:
+        lines = [record(_UNDO, before, undoes=change.entry.get("id"))]
+    return appended(session, lines, write=write)
 
 
 def copied_below(parent: Any, entries: Sequence[PiEntry]) -> list[Line]:
@@ -943,13 +820,7 @@ def copied_below(parent: Any, entries: Sequence[PiEntry]) -> list[Line]:
 
 
 def record(kind: str, parent: Any, **data: Any) -> Line:
-    """An entry that pi does not show to the model.
-
-    Args:
-        kind: Its `customType`.
-        parent: Id of the entry before it; `None`: it begins a branch.
-        **data: What it says.
-    """
+    """An entry that pi does not show to the model; `parent`, the id of the entry before it: `None` begins a branch."""
     entry: Line = {"type": "custom", "customType": kind, "id": os.urandom(4).hex()}
     stamp = iso(time.time_ns() // 1_000_000)
     return entry | {"parentId": parent, "timestamp": stamp, "data": data}
@@ -962,36 +833,23 @@ def appended(
     write: bool,
     check: Callable[[Session], None] | None = None,
 ) -> Session:
-    """The session with lines appended; tried on a copy first.
+    """The session with lines appended, or without `write` what it would become; tried on a copy first.
 
-    Args:
-        session: From `open_session`; its file must not have changed since.
-        lines: In the order of the file.
-        write: Whether the file is changed; else the result is what it would become.
-        check: Raises what keeps the file from being changed, after a look at that.
-
-    Raises:
-        StoreError: It cannot be written.
-        LogConflict: The file changed since it was opened.
+    `check` raises what keeps the file from being changed, after a look at that. `StoreError`: it cannot be written;
+    `LogConflict`: it changed since it was opened.
     """
     whole = continued(session.format, OpenedFile(session.path), lines, str(session.path))
     added = b"".join(line_of(line, at) for at, line in enumerate(whole))
     with draft_of(session.path) as draft:
         copy_of(session.path, draft, session.pin)
-        _pi_branch_append(draft, added, None)
+        _append(draft, added, None)
         tried = open_session(draft)
     if check is not None:
         check(tried)
     if not write:
         return tried
-    _pi_branch_append(session.path, added, session.pin)
+    _append(session.path, added, session.pin)
     return open_session(session.path)
-
-
-def _pi_branch_append(path: Path, added: bytes, pin: FilePin | None) -> None:
-    with closing(LogFile(str(path), create=False)) as log:
-        log.append(added, pin)
-        log.sync()
 
 
 def _is_change(entry: PiEntry) -> bool:
@@ -1006,21 +864,10 @@ def _edited_tip(entry: PiEntry) -> str:
     return str(data.get("tip") or "")
 
 
-# Another view of a pi session: from the first entry that changes on, its branch is copied with the changes.
-
-
 def branch_with(session: Session, items: Sequence[Item], wanted: Sequence[Item]) -> Session:
-    """Appends a branch that shows these items, and opens the file again.
+    """Appends a branch that shows these items, which are to be read back as the messages `wanted`.
 
-    Args:
-        session: From `open_session`; its file must not have changed since.
-        items: Items of the session, in their order; tool results in them may have other content.
-        wanted: The messages that are to be read back.
-
-    Raises:
-        InvalidPolicy: The file is of a version without ids.
-        StoreError: It cannot be written, or reads back differently.
-        LogConflict: The file changed since it was opened.
+    From the first entry that changes on, the newest branch is copied with the changes: tool results may have other content.
     """
     path = path_to_tip(session)
     chosen = _chosen(session, path, items)
@@ -1038,18 +885,12 @@ def branch_with(session: Session, items: Sequence[Item], wanted: Sequence[Item])
 
 
 def _comparable(messages: Sequence[Item]) -> list[Any]:
-    return [
-        (message["role"], [_flat(block) for block in blocks_of(message)]) for message in messages
-    ]
+    def flat(block: Any) -> Any:
+        if block.get("type") != "tool_result":
+            return block
+        return {**block, "content": as_blocks(block.get("content") or "")}
 
-
-def _flat(block: Any) -> Any:
-    if block.get("type") != "tool_result":
-        return block
-    return {**block, "content": as_blocks(block.get("content") or "")}
-
-
-# ---- which entries stay --------------------------------------------------------------------------
+    return [(message["role"], list(map(flat, blocks_of(message)))) for message in messages]
 
 
 def _chosen(
@@ -1059,20 +900,17 @@ def _chosen(
     items_by_uuid = {item["uuid"]: item for item in items}
     shown = _shown_items(session, path)
     # Without its summary, all that it stood for would be shown again.
-    missing = [
-        at
-        for at, item in enumerate(shown)
-        if item and is_summary(item) and item["uuid"] not in items_by_uuid
-    ]
-    hidden = max(missing, default=-1)
+    hidden = -1
+    for at, item in enumerate(shown):
+        if item and is_summary(item) and item["uuid"] not in items_by_uuid:
+            hidden = at
     entries: list[PiEntry | None] = []
     for at, (entry, item) in enumerate(zip(path, shown, strict=True)):
         if item is not None:
             entries.append(_with_content(entry, item, items_by_uuid.get(item["uuid"])))
-        elif at < hidden and entry.get("type") in ("message", "compaction"):
-            entries.append(None)
         else:
-            entries.append(entry)
+            goes = at < hidden and entry.get("type") in ("message", "compaction")
+            entries.append(None if goes else entry)
     return entries
 
 
@@ -1121,9 +959,6 @@ def _result_in(item: Item, call: str) -> Block | None:
     return None
 
 
-# ---- copies ----------------------------------------------------------------------------------------
-
-
 def _copied(
     session: Session,
     path: Sequence[PiEntry],
@@ -1164,17 +999,12 @@ def _kept_from(session: Session, path: Sequence[PiEntry]) -> dict[int, int]:
 # In a Claude Code file it is a boundary, followed by copies on one chain of parents, so that a reader that walks the parents and
 # one that takes what follows the boundary find the same. In a Codex file it is a line with a replaced history, in a pi file a branch.
 
-
 REWRITTEN = (CLAUDE_CODE, "codex", "pi")
 """Formats whose files can be given another view by appended lines."""
 
 
 def check_rewritable(session: Session) -> None:
-    """Refuses a session whose tool would not read an appended view.
-
-    Raises:
-        InvalidPolicy: A format without words for it.
-    """
+    """Refuses, as `InvalidPolicy`, a session whose tool would not read an appended view."""
     if session.format not in REWRITTEN:
         limit = f"files of Claude Code, Codex and pi can be changed, this is one of {session.format}: its tool reads no other view from its end"
         hint = "`ullage handoff FILE --to claude-code` writes it as one that can"
@@ -1182,19 +1012,10 @@ def check_rewritable(session: Session) -> None:
 
 
 def append_view(session: Session, items: Sequence[Item], **about: str) -> Session:
-    """Appends a view, and opens the file again.
+    """Appends a view of these entries of the session, in the order of the context, and opens the file again.
 
-    The lines are tried on a copy first: unless that reads back as these items, nothing is written.
-
-    Args:
-        session: From `open_session`; its file must not have changed since.
-        items: Entries of the session, in the order of the context.
-        **about: Recorded with the boundary, such as `undoes`.
-
-    Raises:
-        InvalidPolicy: A format without words for it.
-        StoreError: It cannot be written, or reads back differently.
-        LogConflict: The file changed since it was opened.
+    The lines are tried on a copy first: unless that reads back as these items, nothing is written. What `about` says,
+    such as `undoes`, is recorded with the boundary. Raises as `check_rewritable` and `appended` do.
     """
     check_rewritable(session)
     wanted = resume(_bare(items)).messages
@@ -1203,16 +1024,12 @@ def append_view(session: Session, items: Sequence[Item], **about: str) -> Sessio
     with draft_of(session.path) as draft:
         copy_of(session.path, draft, session.pin)
         size = draft.stat().st_size
-        _write(session, draft, items, wanted, about)
+        _write(session, draft, items, about)
         read = open_session(draft).messages
         if shown(session.format, read) != shown(session.format, wanted):
             raise StoreError("reads back differently from what was chosen", path=str(session.path))
-        with draft.open("rb") as file:
-            file.seek(size)
-            added = file.read()
-    with closing(LogFile(str(session.path), create=False)) as log:
-        log.append(added.removeprefix(b"\n"), session.pin)
-        log.sync()
+        added = _added(draft, size)
+    _append(session.path, added, session.pin)
     return open_session(session.path)
 
 
@@ -1222,13 +1039,7 @@ def _bare(items: Sequence[Item]) -> list[Item]:
     return [{key: item[key] for key in keys if key in item} for item in items]
 
 
-def _write(
-    session: Session,
-    draft: Path,
-    items: Sequence[Item],
-    messages: Sequence[Item],
-    about: Mapping[str, str],
-) -> None:
+def _write(session: Session, draft: Path, items: Sequence[Item], about: Mapping[str, str]) -> None:
     if session.format == CLAUDE_CODE:
         with TranscriptLog.open(draft, create=False, durability="none") as log:
             lines = _copies(log, _append_view_whole(session, items), about)
@@ -1238,9 +1049,7 @@ def _write(
         return
     source = OpenedFile(draft)
     lines = replaced_history(source, _bare(items), **about)
-    lines = continued(session.format, source, lines, str(session.path))
-    with closing(LogFile(str(draft), create=False)) as file:
-        file.append(b"".join(line_of(line, at) for at, line in enumerate(lines)))
+    _append_lines(draft, continued(session.format, source, lines, str(session.path)))
 
 
 def _append_view_whole(session: Session, items: Sequence[Item]) -> list[Item]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from ullage.facts.words import blocks_of
 from ullage.messages import Item, message_of, role_of
 from ullage.recall.text import content_text
 from ullage.sessions.find import FoundSession, found_sessions, opened_path, state_folder, title_of
-from ullage.sessions.load import Session, open_session, private_folder
+from ullage.sessions.load import open_session, private_folder
 
 # Another version's index is made again: it holds nothing that the sessions' files do not.
 _SCHEMA_VERSION = 1
@@ -38,44 +39,36 @@ CREATE VIRTUAL TABLE words USING fts5 (body, tokenize = "unicode61 remove_diacri
 """
 
 
+_MATCHES = """
+SELECT s.tool, s.id, s.path, s.title, s.cwd, s.modified, -bm25(words), p.position, p.who,
+  snippet(words, 0, ?, ?, '…', 24) FROM words JOIN part p ON p.number = words.rowid
+  JOIN session s ON s.number = p.session WHERE words MATCH ?
+  AND (? = '' OR s.tool = ?) AND (? = '' OR s.cwd = ?) AND (? = '' OR s.id = ?)
+  ORDER BY bm25(words) LIMIT 2000
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A place in a session.
+    """A place in a session."""
 
-    Attributes:
-        position: Of the entry among the session's entries, from 0.
-        who: `user`, `assistant`, `call` or `result`.
-        text: The words around the hit, one line; hits stand between `open_mark` and `close_mark`.
-    """
-
-    position: int
-    who: str
-    text: str
+    position: int  # of the entry among the session's entries, from 0
+    who: str  # `user`, `assistant`, `call` or `result`
+    text: str  # the words around the hit, one line; hits stand between `open_mark` and `close_mark`
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedSession:
-    """A session that was found, with its best places.
-
-    Attributes:
-        tool: See `FoundSession`.
-        id: See `FoundSession`.
-        path: See `FoundSession`.
-        title: As its tool names it, or how it begins.
-        cwd: Where it ran.
-        modified: Seconds since the epoch.
-        score: Higher is better; comparable within one search.
-        hits: Best first.
-    """
+    """A session that was found, with its best places."""
 
     tool: str
     id: str
     path: Path
-    title: str
-    cwd: str
-    modified: float
-    score: float
-    hits: tuple[SearchHit, ...]
+    title: str  # as its tool names it, or how it begins
+    cwd: str  # where it ran
+    modified: float  # seconds since the epoch
+    score: float  # higher is better; comparable within one search
+    hits: tuple[SearchHit, ...]  # best first
 
 
 class SearchIndex:
@@ -102,8 +95,6 @@ class SearchIndex:
         """Close the database."""
         self._store.close()
 
-    # ---- keeping it up to date ----------------------------------------------------------------
-
     def update(
         self,
         sessions: Sequence[FoundSession] | None = None,
@@ -125,30 +116,27 @@ class SearchIndex:
         current = found_sessions() if sessions is None else sessions
         problems: dict[str, str] = {}
         with self._reported():
-            indexed = {(row[0], row[1]): row[2:] for row in self._indexed()}
+            rows = self._store.execute("SELECT path, id, size, modified FROM session").fetchall()
+            indexed = {(row[0], row[1]): row[2:] for row in rows}
             for session in current:
-                if indexed.pop((str(session.path), session.id), None) != (
-                    session.size,
-                    session.modified,
-                ):
-                    try:
-                        self._read(session)
-                    except (UllageError, OSError) as exc:
-                        if isinstance(exc, StoreError) and exc.path == str(self.path):
-                            raise
-                        problems[str(session.path)] = str(getattr(exc, "reason", "") or exc)
-                    step(1)
+                read = indexed.pop((str(session.path), session.id), None)
+                if read == (session.size, session.modified):
+                    continue
+                try:
+                    self._read(session)
+                except (UllageError, OSError) as exc:
+                    if isinstance(exc, StoreError) and exc.path == str(self.path):
+                        raise
+                    problems[str(session.path)] = str(getattr(exc, "reason", "") or exc)
+                step(1)
             with self._store:
                 for path, name in indexed:
                     self._forget(path, name)
         return problems
 
-    def _indexed(self) -> list[tuple[Any, ...]]:
-        return self._store.execute("SELECT path, id, size, modified FROM session").fetchall()
-
     def _read(self, session: FoundSession) -> None:
         opened = open_session(opened_path(session))
-        entries = list(_entries(opened))
+        entries = [line for line in opened.entries() if message_of(line) is not None]
         with self._store:
             number, start = self._begun(session, entries)
             for position in range(start, len(entries)):
@@ -172,10 +160,8 @@ class SearchIndex:
             return row[0], row[1]
         self._forget(*place)
         added = (session.tool, session.id, str(session.path))
-        inserted = self._store.execute(
-            "INSERT INTO session (tool, id, path) VALUES (?, ?, ?)", added
-        )
-        return int(inserted.lastrowid or 0), 0
+        query = "INSERT INTO session (tool, id, path) VALUES (?, ?, ?)"
+        return int(self._store.execute(query, added).lastrowid or 0), 0
 
     def _forget(self, path: str, name: str) -> None:
         which = "(SELECT number FROM session WHERE path = ? AND id = ?)"
@@ -183,8 +169,6 @@ class SearchIndex:
         self._store.execute(f"DELETE FROM words WHERE rowid IN {parts}", (path, name))  # noqa: S608
         self._store.execute(f"DELETE FROM part WHERE session IN {which}", (path, name))  # noqa: S608
         self._store.execute("DELETE FROM session WHERE path = ? AND id = ?", (path, name))
-
-    # ---- searching ----------------------------------------------------------------------------
 
     def search(
         self,
@@ -221,24 +205,11 @@ class SearchIndex:
         filters = (tool, tool, cwd, cwd, session, session)
         for join in (" AND ", " OR "):
             with self._reported():
-                rows = self._matches(join.join(terms), marks, filters)
+                values = (*marks, join.join(terms), *filters)
+                rows = self._store.execute(_MATCHES, values).fetchall()
             if rows:
                 return _grouped(rows, most, hits)
         return []
-
-    def _matches(
-        self, query: str, marks: tuple[str, str], filters: tuple[str, ...]
-    ) -> list[tuple[Any, ...]]:
-        return self._store.execute(
-            "SELECT s.tool, s.id, s.path, s.title, s.cwd, s.modified, -bm25(words), p.position, p.who,"
-            " snippet(words, 0, ?, ?, '…', 24) FROM words JOIN part p ON p.number = words.rowid"
-            " JOIN session s ON s.number = p.session WHERE words MATCH ?"
-            " AND (? = '' OR s.tool = ?) AND (? = '' OR s.cwd = ?) AND (? = '' OR s.id = ?)"
-            " ORDER BY bm25(words) LIMIT 2000",
-            (*marks, query, *filters),
-        ).fetchall()
-
-    # ---- the database -------------------------------------------------------------------------
 
     def _opened(self) -> sqlite3.Connection:
         private_folder(self.path.parent)
@@ -248,7 +219,9 @@ class SearchIndex:
             except sqlite3.DatabaseError as exc:
                 if isinstance(exc, sqlite3.OperationalError):
                     raise
-                self._removed()  # damaged, or no database: it can be built again
+                # Damaged, or no database: it can be built again.
+                for suffix in ("", "-wal", "-shm"):
+                    self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
                 return self._prepared()
 
     def _prepared(self) -> sqlite3.Connection:
@@ -266,36 +239,16 @@ class SearchIndex:
             raise
         return store
 
-    def _removed(self) -> None:
-        for suffix in ("", "-wal", "-shm"):
-            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
-
-    def _reported(self) -> _ReportedStore:
-        return _ReportedStore(self.path)
-
-
-class _ReportedStore:
-    """Faults of the database as `StoreError`."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
-        if isinstance(exc, sqlite3.Error) or (
-            isinstance(exc, OSError) and not isinstance(exc, UllageError)
-        ):
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        """Faults of the database as `StoreError`."""
+        try:
+            yield
+        except UllageError:  # some are OSErrors too
+            raise
+        except (sqlite3.Error, OSError) as exc:
             hint = "delete the file: the next search builds it again"
-            raise StoreError(f"search index: {exc}", path=str(self._path), hint=hint) from exc
-
-
-def _entries(opened: Session) -> Iterator[Item]:
-    lines = (
-        opened.transcript.entries() if opened.transcript else iter(opened.history or opened.items)
-    )
-    return (line for line in lines if message_of(line) is not None)
+            raise StoreError(f"search index: {exc}", path=str(self.path), hint=hint) from exc
 
 
 def _name(entry: Item) -> str:
@@ -340,15 +293,5 @@ def _grouped(rows: Sequence[tuple[Any, ...]], most: int, hits: int) -> list[Sear
                 tool, name, Path(path), title or "", cwd or "", modified or 0.0, score, (hit,)
             )
         elif len(group.hits) < hits:
-            all_hits = (*group.hits, hit)
-            groups[path, name] = SearchedSession(
-                tool,
-                name,
-                Path(path),
-                group.title,
-                group.cwd,
-                group.modified,
-                group.score,
-                all_hits,
-            )
+            groups[path, name] = replace(group, hits=(*group.hits, hit))
     return list(groups.values())[:most]

@@ -8,8 +8,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
@@ -22,9 +24,8 @@ from ullage.stores.store_protocols import (
     checked_name,
     document_conflict,
     log_conflict,
+    now_ms,
 )
-
-T = TypeVar("T")
 
 _READERS = 16
 _MOST_KNOWN = 10_000
@@ -78,15 +79,13 @@ class BucketStore:
         """See `ConversationStore.close`."""
         self._pool.shutdown()
 
-    # ---- logs --------------------------------------------------------------------------------
-
     def read(self, conversation: str, start: int = 0) -> bytes:
         """See `LogStore.read`."""
         folder, at = self._folder("logs", conversation), start
         chosen = []
         for place, size in self._chunks(folder):
             if place == at:
-                chosen.append(_chunk(folder, place))
+                chosen.append(_numbered(folder, place))
                 at += size
         parts = list(self._pool.map(self._get, chosen))
         if None in parts:
@@ -111,10 +110,9 @@ class BucketStore:
         # A worker that took over without a release also marked the end of the log.
         lost = lease is not None and not self._is_held(lease)
         body = _write_id(write_id) + data
-        if fits and not lost and self._created(_chunk(folder, at), body):
-            self._know(conversation, at + len(data))
-            return at + len(data)
-        if self._get(_chunk(folder, at)) == body:
+        chunk = _numbered(folder, at)
+        created = fits and not lost and self._created(chunk, body)
+        if created or self._get(chunk) == body:
             self._know(conversation, at + len(data))
             return at + len(data)
         self._ends.pop(conversation, None)
@@ -132,17 +130,15 @@ class BucketStore:
             self._ends.clear()
         self._ends[conversation] = end
 
-    # ---- leases ------------------------------------------------------------------------------
-
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
         """See `LeaseStore.acquire`."""
         folder = self._folder("leases", conversation)
         while True:
             held = self._newest_lease(folder, conversation)
-            if held is not None and held.owner not in ("", owner) and held.until_ms > _now():
+            if held is not None and held.owner not in ("", owner) and held.until_ms > now_ms():
                 raise LeaseHeld(conversation, held.owner)
             token = max(time.time_ns(), held.token + 1 if held is not None else 0)
-            lease = Lease(conversation, owner, token, _now() + round(seconds * 1000))
+            lease = Lease(conversation, owner, token, now_ms() + round(seconds * 1000))
             if not self._created(_numbered(folder, token), _dumped(lease)):
                 continue  # another worker was as fast
             newest = self._newest_lease(folder, conversation)
@@ -156,17 +152,14 @@ class BucketStore:
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """See `LeaseStore.renew`."""
-        until = _now() + round(seconds * 1000)
-        renewed = Lease(lease.conversation, lease.owner, lease.token, until)
+        renewed = replace(lease, until_ms=now_ms() + round(seconds * 1000))
         self._replace(lease, renewed)
         return renewed
 
     def release(self, lease: Lease) -> None:
         """See `LeaseStore.release`."""
-        try:
-            self._replace(lease, Lease(lease.conversation, "", lease.token, 0))
-        except LeaseExpired:
-            return
+        with suppress(LeaseExpired):
+            self._replace(lease, replace(lease, owner="", until_ms=0))
 
     def _replace(self, lease: Lease, renewed: Lease) -> None:
         folder = self._folder("leases", lease.conversation)
@@ -174,14 +167,12 @@ class BucketStore:
         if newest is None or (newest.token, newest.owner) != (lease.token, lease.owner):
             raise LeaseExpired(lease.conversation, lease.owner)
         # Nobody else writes to an object of this token; the next owner creates a new one.
-        self._call(
-            lambda: self._lib.put(self._store, _numbered(folder, lease.token), _dumped(renewed))
-        )
+        self._call(self._lib.put, self._store, _numbered(folder, lease.token), _dumped(renewed))
 
     def _is_held(self, lease: Lease) -> bool:
         folder = self._folder("leases", lease.conversation)
         try:
-            self._call(lambda: self._lib.head(self._store, _numbered(folder, lease.token)))
+            self._call(self._lib.head, self._store, _numbered(folder, lease.token))
         except FileNotFoundError:
             return False
         return True
@@ -198,20 +189,14 @@ class BucketStore:
 
     def _mark(self, conversation: str) -> None:
         """An empty line, so that a write of the previous worker finds its place taken."""
-        folder = self._folder("logs", conversation)
-        while not self._created(
-            _chunk(folder, self.end(conversation)), _write_id(uuid.uuid4().hex) + b"\n"
-        ):
+        folder, line = self._folder("logs", conversation), _write_id(uuid.uuid4().hex) + b"\n"
+        while not self._created(_numbered(folder, self.end(conversation)), line):
             continue  # it wrote just now
         self._ends.pop(conversation, None)
 
-    # ---- documents ---------------------------------------------------------------------------
-
     def load(self, conversation: str, name: str) -> StoredDocument | None:
         """See `DocumentStore.load`."""
-        folder = (
-            f"{self._folder('documents', conversation)}/{safe_name(checked_name(name, 'name'))}"
-        )
+        folder = self._document(conversation, name)
         while paths := sorted(entry["path"] for entry in self._under(folder)):
             data = self._get(paths[-1])
             if data is not None:
@@ -220,18 +205,15 @@ class BucketStore:
 
     def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
         """See `DocumentStore.save`."""
-        folder = (
-            f"{self._folder('documents', conversation)}/{safe_name(checked_name(name, 'name'))}"
-        )
-        looked = _now()
+        folder = self._document(conversation, name)
+        looked = now_ms()
         there = sorted((entry["path"], entry["last_modified"]) for entry in self._under(folder))
         newest = int(there[-1][0].rpartition("/")[2]) if there else 0
         body = _write_id(uuid.uuid4().hex) + data
         if newest != after or not self._created(_numbered(folder, after + 1), body):
             raise document_conflict(conversation, name, after)
-        if (
-            _now() - looked > _OLDER_VERSIONS_STAY.total_seconds() * 500
-        ):  # half of it: clocks differ
+        # Half of it: clocks differ.
+        if now_ms() - looked > _OLDER_VERSIONS_STAY.total_seconds() * 500:
             raise StoreError(
                 f"saving the document {name!r} took too long: another may have been saved meanwhile",
                 path=self.place,
@@ -242,15 +224,13 @@ class BucketStore:
         self._delete(path for path, at in there[:-1] if at < latest)
         return after + 1
 
-    # ---- blobs -------------------------------------------------------------------------------
-
     def put_blob(self, conversation: str, data: bytes) -> str:
         """See `BlobStore.put_blob`."""
         digest, safe = hashlib.sha256(data).hexdigest(), safe_name(checked_name(conversation))
         # References first, so that a collection keeps the blob, or restores it.
-        self._call(lambda: self._lib.put(self._store, f"blobs-of/{safe}/{digest}", b""))
-        self._call(lambda: self._lib.put(self._store, f"users/{digest}/{safe}", b""))
-        self._call(lambda: self._lib.put(self._store, f"blobs/{digest}", data))
+        self._call(self._lib.put, self._store, f"blobs-of/{safe}/{digest}", b"")
+        self._call(self._lib.put, self._store, f"users/{digest}/{safe}", b"")
+        self._call(self._lib.put, self._store, f"blobs/{digest}", data)
         return digest
 
     def blob(self, digest: str) -> bytes | None:
@@ -261,19 +241,17 @@ class BucketStore:
         """See `BlobStore.collect`."""
         latest, freed_bytes = datetime.now(UTC) - timedelta(seconds=unused_seconds), 0
         for entry in self._under("blobs"):
-            digest = entry["path"].rpartition("/")[2]
-            if entry["last_modified"] > latest or any(self._under(f"users/{digest}")):
+            path: str = entry["path"]
+            users = f"users/{path.rpartition('/')[2]}"
+            if entry["last_modified"] > latest or any(self._under(users)):
                 continue
-            data = self._get(entry["path"])
-            self._delete([entry["path"]])
-            if data is not None and any(self._under(f"users/{digest}")):
-                path = entry["path"]
-                self._call(lambda path=path, data=data: self._lib.put(self._store, path, data))  # type: ignore[misc]
+            data = self._get(path)
+            self._delete([path])
+            if data is not None and any(self._under(users)):
+                self._call(self._lib.put, self._store, path, data)
             else:
                 freed_bytes += 1
         return freed_bytes
-
-    # ---- all of a conversation ---------------------------------------------------------------
 
     def conversations(self) -> Iterator[str]:
         """See `ConversationStore.conversations`."""
@@ -291,14 +269,15 @@ class BucketStore:
             self._delete(paths)
         self._ends.pop(conversation, None)
 
-    # ---- inside ------------------------------------------------------------------------------
-
     def _folder(self, kind: str, conversation: str) -> str:
         return f"{kind}/{safe_name(checked_name(conversation))}"
 
+    def _document(self, conversation: str, name: str) -> str:
+        return f"{self._folder('documents', conversation)}/{safe_name(checked_name(name, 'name'))}"
+
     def _under(self, folder: str) -> Iterator[Any]:
-        stream = self._call(lambda: self._lib.list(self._store, f"{folder}/", chunk_size=1000))
-        while part := self._call(lambda: next(stream, None)):
+        stream = self._call(self._lib.list, self._store, f"{folder}/", chunk_size=1000)
+        while part := self._call(next, stream, None):
             yield from part
 
     def _get(self, path: str) -> bytes | None:
@@ -310,22 +289,20 @@ class BucketStore:
     def _created(self, path: str, data: bytes) -> bool:
         """Whether the object was new. A retry after a lost answer finds its own object, so compare it."""
         try:
-            self._call(lambda: self._lib.put(self._store, path, data, mode="create"))
+            self._call(self._lib.put, self._store, path, data, mode="create")
         except LogConflict:
             return self._get(path) == data
         return True
 
     def _delete(self, paths: Iterable[str]) -> None:
         for path in paths:
-            try:
-                self._call(lambda path=path: self._lib.delete(self._store, path))  # type: ignore[misc]
-            except FileNotFoundError:
-                continue
+            with suppress(FileNotFoundError):
+                self._call(self._lib.delete, self._store, path)
 
-    def _call(self, call: Callable[[], T]) -> T:
+    def _call(self, call: Callable[..., Any], *args: object, **options: object) -> Any:
         errors = self._errors
         try:
-            return call()
+            return call(*args, **options)
         except (FileNotFoundError, errors.NotFoundError) as exc:
             if "NoSuchBucket" in str(exc):
                 raise StoreError("there is no such bucket", path=self.place) from exc
@@ -334,10 +311,6 @@ class BucketStore:
             raise LogConflict(f"{self.place}: the object exists") from exc
         except (errors.BaseError, OSError) as exc:
             raise StoreError(_words_of(exc), path=self.place) from exc
-
-
-def _chunk(folder: str, at: int) -> str:
-    return _numbered(folder, at)
 
 
 def _numbered(folder: str, number: int) -> str:
@@ -352,10 +325,6 @@ def _write_id(write_id: str) -> bytes:
 
 def _dumped(lease: Lease) -> bytes:
     return orjson.dumps({"owner": lease.owner, "token": lease.token, "until_ms": lease.until_ms})
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def _words_of(exc: Exception) -> str:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -23,6 +24,7 @@ from ullage.stores.store_protocols import (
     checked_name,
     document_conflict,
     log_conflict,
+    now_ms,
 )
 from ullage.transcript.log import LogFile, lock_file, reported
 
@@ -66,8 +68,6 @@ class FolderStore:
     def close(self) -> None:
         """See `ConversationStore.close`; nothing is open between calls."""
 
-    # ---- logs --------------------------------------------------------------------------------
-
     def read(self, conversation: str, start: int = 0) -> bytes:
         """See `LogStore.read`."""
         path = self._of(conversation) / _LOG
@@ -103,16 +103,14 @@ class FolderStore:
             finally:
                 file.close()
             # Only the caller's own retry needs it, and a caller that died does not retry.
-            _put(folder / _LAST, {"id": write_id, "at": at, "end": file.end}, sync=False)
+            _put(folder / _LAST, {"id": write_id, "at": at, "end": file.end})
             return file.end
-
-    # ---- leases ------------------------------------------------------------------------------
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
         """See `LeaseStore.acquire`."""
         with self._locked(conversation) as folder:
             held = _json(folder / _LEASE)
-            if held.get("owner") not in (owner, "", None) and held["until_ms"] > _now():
+            if held.get("owner") not in (owner, "", None) and held["until_ms"] > now_ms():
                 raise LeaseHeld(conversation, held["owner"])
             token = max(int(held.get("token", 0)) + 1, time.time_ns())
             return self._leased(folder, Lease(conversation, owner, token, _until(seconds)))
@@ -123,22 +121,19 @@ class FolderStore:
             held = _json(folder / _LEASE)
             if (held.get("token"), held.get("owner")) != (lease.token, lease.owner):
                 raise LeaseExpired(lease.conversation, lease.owner)
-            renewed = Lease(lease.conversation, lease.owner, lease.token, _until(seconds))
-            return self._leased(folder, renewed)
+            return self._leased(folder, replace(lease, until_ms=_until(seconds)))
 
     def release(self, lease: Lease) -> None:
         """See `LeaseStore.release`."""
         with self._locked(lease.conversation) as folder:
             if _json(folder / _LEASE).get("token") == lease.token:
-                self._leased(folder, Lease(lease.conversation, "", lease.token, 0))
+                self._leased(folder, replace(lease, owner="", until_ms=0))
 
     @staticmethod
     def _leased(folder: Path, lease: Lease) -> Lease:
         stored = {"owner": lease.owner, "token": lease.token, "until_ms": lease.until_ms}
-        _put(folder / _LEASE, stored, sync=False)
+        _put(folder / _LEASE, stored)
         return lease
-
-    # ---- documents ---------------------------------------------------------------------------
 
     def load(self, conversation: str, name: str) -> StoredDocument | None:
         """See `DocumentStore.load`."""
@@ -164,8 +159,6 @@ class FolderStore:
 
     def _document(self, conversation: str, name: str) -> Path:
         return self._of(conversation) / f"{safe_name(checked_name(name, 'name'))}.document"
-
-    # ---- blobs -------------------------------------------------------------------------------
 
     def put_blob(self, conversation: str, data: bytes) -> str:
         """See `BlobStore.put_blob`."""
@@ -203,8 +196,6 @@ class FolderStore:
                     folder.rmdir()
         return freed_bytes
 
-    # ---- all of a conversation ---------------------------------------------------------------
-
     def conversations(self) -> Iterator[str]:
         """See `ConversationStore.conversations`."""
         with reported(self.folder):
@@ -236,8 +227,6 @@ class FolderStore:
                 for path in folder.iterdir():
                     path.unlink()
             folder.rmdir()
-
-    # ---- inside ------------------------------------------------------------------------------
 
     def _of(self, conversation: str) -> Path:
         return self.folder / "conversations" / safe_name(checked_name(conversation))
@@ -283,20 +272,13 @@ def _json(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _put(path: Path, value: dict[str, Any], *, sync: bool) -> None:
+def _put(path: Path, value: dict[str, Any]) -> None:
     with reported(path):
-        write_whole(path, orjson.dumps(value), sync=sync)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
+        write_whole(path, orjson.dumps(value), sync=False)
 
 
 def _until(seconds: float) -> int:
-    return _now() + round(seconds * 1000)
-
-
-# Large tool results in a shared store: an `OffloadStore` over its blobs.
+    return now_ms() + round(seconds * 1000)
 
 
 _PREFIX = "blob:"
@@ -329,8 +311,17 @@ class OffloadedResults:
         """
         del suffix
         digest = self._store.put_blob(self._conversation, text.encode("utf-8", "surrogatepass"))
-        self._note(name, digest)
-        return _PREFIX + digest
+        document = _document(name)
+        for _ in range(_TRIES):
+            digests, version = self._digests(document)
+            if digest in digests:
+                return _PREFIX + digest
+            listed = "\n".join([*digests, digest]).encode()
+            # Another worker may add a text under the same id at the same time.
+            with suppress(LogConflict):
+                self._store.save(self._conversation, document, listed, after=version)
+                return _PREFIX + digest
+        raise StoreError(f"result {name!r}: other workers replaced its list {_TRIES} times")
 
     def get(self, name: str) -> str | None:
         """The text at a place that `put` returned, or under an id that has only one text. Else `None`.
@@ -340,29 +331,17 @@ class OffloadedResults:
         """
         if name.startswith(_PREFIX):
             return self._text(name.removeprefix(_PREFIX))
-        stored = self._store.load(self._conversation, _document(name))
-        digests = stored.data.decode().split() if stored is not None else []
+        digests, _ = self._digests(_document(name))
         return self._text(digests[0]) if len(digests) == 1 else None
+
+    def _digests(self, document: str) -> tuple[list[str], int]:
+        """The texts under an id, one digest a line, and the version of their list."""
+        stored = self._store.load(self._conversation, document)
+        return (stored.data.decode().split(), stored.version) if stored else ([], 0)
 
     def _text(self, digest: str) -> str | None:
         data = self._store.blob(digest)
         return None if data is None else data.decode("utf-8", "surrogatepass")
-
-    def _note(self, name: str, digest: str) -> None:
-        """Texts under an id, one digest a line; another worker may add one at the same time."""
-        for _ in range(_TRIES):
-            stored = self._store.load(self._conversation, _document(name))
-            digests = stored.data.decode().split() if stored is not None else []
-            if digest in digests:
-                return
-            listed = "\n".join([*digests, digest]).encode()
-            after = stored.version if stored is not None else 0
-            try:
-                self._store.save(self._conversation, _document(name), listed, after=after)
-            except LogConflict:
-                continue
-            return
-        raise StoreError(f"result {name!r}: other workers replaced its list {_TRIES} times")
 
 
 def _document(name: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import importlib
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
-from typing import Any, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from ullage.exceptions import MissingExtra, StoreError
 from ullage.stores import sql_store as sql_flows
@@ -14,6 +14,7 @@ from ullage.stores.sql_store import Row, Sql, SqlDialect, SqlStatement, SqlStore
 from ullage.stores.store_protocols import Lease, pauses, persist
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 POSTGRES = SqlDialect(
     now="(extract(epoch from clock_timestamp()) * 1000)::bigint",
@@ -24,11 +25,7 @@ POSTGRES = SqlDialect(
 
 
 def psycopg_module(name: str) -> Any:
-    """A module of psycopg.
-
-    Raises:
-        MissingExtra: It is not installed.
-    """
+    """A module of psycopg; `MissingExtra`: it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError as exc:
@@ -71,23 +68,17 @@ class PostgresStore(SqlStore):
         retry_seconds: float = 30,
     ) -> None:
         self._psycopg: Any = psycopg_module("psycopg")
-        self.place = without_password(address)
-        self._retry = retry_seconds
+        self.place, self._retry = without_password(address), retry_seconds
         # A pool reports only that it got no connection; this reports why.
         try:
             self._psycopg.connect(address, connect_timeout=10).close()
         except self._psycopg.Error as exc:
-            raise self._error(exc) from exc
+            raise _store_error(exc, self.place) from exc
         self._pool: Any = psycopg_module("psycopg_pool").ConnectionPool(
-            address,
-            min_size=1,
-            max_size=connections,
-            timeout=min(10, max(1, retry_seconds)),
-            kwargs={"autocommit": True},
-            open=True,
+            address, open=True, **_pool_options(connections, retry_seconds)
         )
         try:
-            self._run(lambda: migrated(POSTGRES, self.place, create=create))
+            self._run(migrated, POSTGRES, self.place, create=create)
         except BaseException:
             self.close()
             raise
@@ -101,13 +92,13 @@ class PostgresStore(SqlStore):
         """See `ConversationStore.close`."""
         self._pool.close()
 
-    def _run(self, make: Callable[[], Sql[T]]) -> T:
+    def _run(self, flow: Callable[P, Sql[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         # Lost connections, deadlocks and an exhausted pool are of this class.
         lost = (self._psycopg.OperationalError,)
         try:
-            return persist(lambda: self._once(make()), lost, self._retry)
+            return persist(lambda: self._once(flow(*args, **kwargs)), lost, self._retry)
         except self._psycopg.Error as exc:
-            raise self._error(exc) from exc
+            raise _store_error(exc, self.place) from exc
 
     def _once(self, flow: Sql[T]) -> T:
         with ExitStack() as opened:
@@ -127,11 +118,18 @@ class PostgresStore(SqlStore):
                 result: T = stop.value
         return result
 
-    def _error(self, exc: Exception) -> StoreError:
-        return StoreError(str(exc).strip().split("\n")[0], path=self.place)
+
+def _pool_options(connections: int, retry_seconds: float) -> dict[str, Any]:
+    return {
+        "min_size": 1,
+        "max_size": connections,
+        "timeout": min(10, max(1, retry_seconds)),
+        "kwargs": {"autocommit": True},
+    }
 
 
-# Conversations in PostgreSQL without blocking the event loop.
+def _store_error(exc: Exception, place: str) -> StoreError:
+    return StoreError(str(exc).strip().split("\n")[0], path=place)
 
 
 class AsyncPostgresStore:
@@ -167,19 +165,14 @@ class AsyncPostgresStore:
             one = await psycopg.AsyncConnection.connect(address, connect_timeout=10)
             await one.close()
         except psycopg.Error as exc:
-            raise StoreError(str(exc).strip().split("\n")[0], path=place) from exc
+            raise _store_error(exc, place) from exc
         pool = psycopg_module("psycopg_pool").AsyncConnectionPool(
-            address,
-            min_size=1,
-            max_size=connections,
-            timeout=min(10, max(1, retry_seconds)),
-            kwargs={"autocommit": True},
-            open=False,
+            address, open=False, **_pool_options(connections, retry_seconds)
         )
         store = cls(pool, place=place, retry_seconds=retry_seconds)
         await pool.open()
         try:
-            await store._run(lambda: migrated(POSTGRES, place, create=create))
+            await store._run(migrated, POSTGRES, place, create=create)
         except BaseException:
             await store.close()
             raise
@@ -192,16 +185,16 @@ class AsyncPostgresStore:
         """Closes all connections."""
         await self._pool.close()
 
-    async def _run(self, make: Callable[[], Sql[T]]) -> T:
+    async def _run(self, flow: Callable[P, Sql[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             for pause in pauses(self._retry):
                 try:
-                    return await self._once(make())
+                    return await self._once(flow(*args, **kwargs))
                 except self._psycopg.OperationalError:
                     await asyncio.sleep(pause)
-            return await self._once(make())
+            return await self._once(flow(*args, **kwargs))
         except self._psycopg.Error as exc:
-            raise StoreError(str(exc).strip().split("\n")[0], path=self.place) from exc
+            raise _store_error(exc, self.place) from exc
 
     async def _once(self, flow: Sql[T]) -> T:
         async with AsyncExitStack() as opened:
@@ -221,34 +214,31 @@ class AsyncPostgresStore:
                 result: T = stop.value
         return result
 
-    # ---- the store ---------------------------------------------------------------------------
-
     async def read(self, conversation: str, start: int = 0) -> bytes:
         """See `LogStore.read`."""
-        return await self._run(lambda: sql_flows.read(conversation, start))
+        return await self._run(sql_flows.read, conversation, start)
 
     async def end(self, conversation: str) -> int:
         """See `LogStore.end`."""
-        return await self._run(lambda: sql_flows.end(conversation))
+        return await self._run(sql_flows.end, conversation)
 
     async def append(
         self, conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
     ) -> int:
         """See `LogStore.append`."""
+        append = sql_flows.append
         return await self._run(
-            lambda: sql_flows.append(
-                conversation, data, at=at, write_id=write_id, lease=lease, at_once=True
-            )
+            append, conversation, data, at=at, write_id=write_id, lease=lease, at_once=True
         )
 
     async def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
         """See `LeaseStore.acquire`."""
-        return await self._run(lambda: sql_flows.acquire(conversation, owner, seconds))
+        return await self._run(sql_flows.acquire, conversation, owner, seconds)
 
     async def renew(self, lease: Lease, seconds: float) -> Lease:
         """See `LeaseStore.renew`."""
-        return await self._run(lambda: sql_flows.renew(lease, seconds))
+        return await self._run(sql_flows.renew, lease, seconds)
 
     async def release(self, lease: Lease) -> None:
         """See `LeaseStore.release`."""
-        await self._run(lambda: sql_flows.release(lease))
+        await self._run(sql_flows.release, lease)

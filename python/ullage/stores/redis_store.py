@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import tomllib
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ullage.exceptions import LeaseExpired, LeaseHeld, MissingExtra, StoreError
@@ -18,122 +21,6 @@ from ullage.stores.store_protocols import (
     log_conflict,
     persist,
 )
-
-# Scripts that run on the server, each as one step. `KEYS[1]` is the prefix, `ARGV[1]` the conversation.
-#
-# Keys after the prefix: `head:NAME` (end, token, owner, until), `log:NAME` (offset → id of the write and bytes), `documents:NAME`
-# (name → version, id of the write and bytes), `blob:DIGEST`, `users:DIGEST` (conversations that refer to it), `blobs:NAME` (digests),
-# `stored` (digests by time), `names`.
-
-
-_BEGIN = """
-local prefix, name = KEYS[1], ARGV[1]
-local head, log, documents = prefix .. 'head:' .. name, prefix .. 'log:' .. name, prefix .. 'documents:' .. name
-local clock = redis.call('TIME')
-local now = tonumber(clock[1]) * 1000 + math.floor(tonumber(clock[2]) / 1000)
-local function text(number) return string.format('%.0f', number) end
-local function known() redis.call('SADD', prefix .. 'names', name) end
-"""
-
-_APPEND = """
-local data, at, id, token = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local there = redis.call('HGET', log, at)
-if there and string.sub(there, 1, #id + 1) == id .. '\\n' then
-  return {'yes', text(tonumber(at) + #data)}
-end
-local stop = redis.call('HGET', head, 'end') or '0'
-if token ~= '' and redis.call('HGET', head, 'token') ~= token then return {'lost', stop} end
-if stop ~= at then return {'moved', stop} end
-local now_end = text(tonumber(at) + #data)
-redis.call('HSET', log, at, id .. '\\n' .. data)
-redis.call('HSET', head, 'end', now_end)
-known()
-return {'yes', now_end}
-"""
-
-# Tokens start at the current time, so that a forgotten conversation's are invalid for its successor.
-_ACQUIRE = """
-local owner = redis.call('HGET', head, 'owner') or ''
-local untill = tonumber(redis.call('HGET', head, 'until') or '0')
-if owner ~= ARGV[2] and untill > now then return {'no', owner, ''} end
-local token = tonumber(redis.call('HGET', head, 'token') or '0') + 1
-token = math.max(token, tonumber(clock[1]) * 1000000 + tonumber(clock[2]))
-local over = text(now + tonumber(ARGV[3]))
-redis.call('HSET', head, 'owner', ARGV[2], 'token', text(token), 'until', over)
-known()
-return {'yes', text(token), over}
-"""
-
-_RENEW = """
-if redis.call('HGET', head, 'token') ~= ARGV[2] or redis.call('HGET', head, 'owner') == '' then return false end
-local over = text(now + tonumber(ARGV[3]))
-redis.call('HSET', head, 'until', over)
-return over
-"""
-
-_RELEASE = """
-if redis.call('HGET', head, 'token') == ARGV[2] then redis.call('HSET', head, 'owner', '', 'until', '0') end
-return 'yes'
-"""
-
-_SAVE = """
-local field, data, after, id = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local there = redis.call('HGET', documents, field)
-local version, writer = '0', ''
-if there then version, writer = string.match(there, '^(%d+)\\n(%x+)\\n') end
-if writer == id then return version end
-if version ~= after then return false end
-version = text(tonumber(version) + 1)
-redis.call('HSET', documents, field, version .. '\\n' .. id .. '\\n' .. data)
-known()
-return version
-"""
-
-_PUT_BLOB = """
-local digest = ARGV[2]
-redis.call('SET', prefix .. 'blob:' .. digest, ARGV[3])
-redis.call('ZADD', prefix .. 'stored', text(now), digest)
-redis.call('SADD', prefix .. 'users:' .. digest, name)
-redis.call('SADD', prefix .. 'blobs:' .. name, digest)
-known()
-return 'yes'
-"""
-
-_COLLECT = """
-local found = 0
-for _, digest in ipairs(redis.call('ZRANGEBYSCORE', prefix .. 'stored', '-inf', text(now - tonumber(ARGV[2])))) do
-  if redis.call('SCARD', prefix .. 'users:' .. digest) == 0 then
-    redis.call('DEL', prefix .. 'blob:' .. digest)
-    redis.call('ZREM', prefix .. 'stored', digest)
-    found = found + 1
-  end
-end
-return found
-"""
-
-_FORGET = """
-for _, digest in ipairs(redis.call('SMEMBERS', prefix .. 'blobs:' .. name)) do
-  redis.call('SREM', prefix .. 'users:' .. digest, name)
-end
-redis.call('DEL', head, log, documents, prefix .. 'blobs:' .. name)
-redis.call('SREM', prefix .. 'names', name)
-return 'yes'
-"""
-
-ALL = {
-    name: _BEGIN + text
-    for name, text in {
-        "append": _APPEND,
-        "acquire": _ACQUIRE,
-        "renew": _RENEW,
-        "release": _RELEASE,
-        "save": _SAVE,
-        "put_blob": _PUT_BLOB,
-        "collect": _COLLECT,
-        "forget": _FORGET,
-    }.items()
-}
-"""The scripts by name."""
 
 T = TypeVar("T")
 
@@ -168,12 +55,16 @@ class RedisStore:
         except ValueError as exc:
             raise StoreError(str(exc), path="redis") from exc
         settings = self._client.connection_pool.connection_kwargs
-        self.place = (
-            f"redis://{settings.get('host', '')}:{settings.get('port', '')}/{settings.get('db', 0)}"
-        )
-        self._call(lambda: self._client.ping())
+        host, port = settings.get("host", ""), settings.get("port", "")
+        self.place = f"redis://{host}:{port}/{settings.get('db', 0)}"
+        self._call(self._client.ping)
         self._retry = retry_seconds
-        self._scripts = {name: self._client.register_script(text) for name, text in ALL.items()}
+        path = Path(__file__).with_name("redis_scripts.toml")
+        scripts = tomllib.loads(path.read_text(encoding="utf-8"))
+        begin = scripts.pop("begin")
+        self._scripts = {
+            name: self._client.register_script(begin + text) for name, text in scripts.items()
+        }
 
     def __repr__(self) -> str:
         return f"RedisStore({self.place!r})"
@@ -182,23 +73,20 @@ class RedisStore:
         """See `ConversationStore.close`."""
         self._client.close()
 
-    # ---- logs --------------------------------------------------------------------------------
-
     def read(self, conversation: str, start: int = 0) -> bytes:
         """See `LogStore.read`."""
         key = self._key("log", conversation)
-        positions = map(int, self._call(lambda: self._client.hkeys(key)))
+        positions = map(int, self._call(self._client.hkeys, key))
         starts = sorted(at for at in positions if at >= start)
         parts: list[bytes | None] = []
         for first in range(0, len(starts), _AT_ONCE):
-            chosen = starts[first : first + _AT_ONCE]
-            parts += self._call(lambda chosen=chosen: self._client.hmget(key, chosen))  # type: ignore[misc]
+            parts += self._call(self._client.hmget, key, starts[first : first + _AT_ONCE])
         return b"".join(part.partition(b"\n")[2] for part in parts if part is not None)
 
     def end(self, conversation: str) -> int:
         """See `LogStore.end`."""
         key = self._key("head", conversation)
-        return int(self._call(lambda: self._client.hget(key, "end")) or 0)
+        return int(self._call(self._client.hget, key, "end") or 0)
 
     def append(
         self, conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
@@ -211,8 +99,6 @@ class RedisStore:
         if outcome == b"moved":
             raise log_conflict(conversation, int(end), at)
         return int(end)
-
-    # ---- leases ------------------------------------------------------------------------------
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
         """See `LeaseStore.acquire`."""
@@ -232,12 +118,10 @@ class RedisStore:
         """See `LeaseStore.release`."""
         self._script("release", lease.conversation, lease.token)
 
-    # ---- documents ---------------------------------------------------------------------------
-
     def load(self, conversation: str, name: str) -> StoredDocument | None:
         """See `DocumentStore.load`."""
         key, field = self._key("documents", conversation), checked_name(name, "name")
-        stored = self._call(lambda: self._client.hget(key, field))
+        stored = self._call(self._client.hget, key, field)
         if stored is None:
             return None
         version, _, data = stored.partition(b"\n")
@@ -251,8 +135,6 @@ class RedisStore:
             raise document_conflict(conversation, name, after)
         return int(version)
 
-    # ---- blobs -------------------------------------------------------------------------------
-
     def put_blob(self, conversation: str, data: bytes) -> str:
         """See `BlobStore.put_blob`."""
         digest = hashlib.sha256(data).hexdigest()
@@ -262,38 +144,33 @@ class RedisStore:
     def blob(self, digest: str) -> bytes | None:
         """See `BlobStore.blob`."""
         key = f"{self._prefix}blob:{digest}"
-        return checked_blob(digest, self._call(lambda: self._client.get(key)))
+        return checked_blob(digest, self._call(self._client.get, key))
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
         """See `BlobStore.collect`."""
         return int(self._script("collect", "-", round(unused_seconds * 1000)))
 
-    # ---- all of a conversation ---------------------------------------------------------------
-
     def conversations(self) -> Iterator[str]:
         """See `ConversationStore.conversations`."""
         key = f"{self._prefix}names"
-        yield from (name.decode() for name in self._call(lambda: self._client.smembers(key)))
+        yield from (name.decode() for name in self._call(self._client.smembers, key))
 
     def forget(self, conversation: str) -> None:
         """See `ConversationStore.forget`."""
         self._script("forget", conversation)
 
-    # ---- inside ------------------------------------------------------------------------------
-
     def _key(self, kind: str, conversation: str) -> str:
         return f"{self._prefix}{kind}:{checked_name(conversation)}"
 
     def _script(self, name: str, conversation: str, *values: object) -> Any:
-        script = self._scripts[name]
         arguments = [checked_name(conversation), *values]
-        return self._call(lambda: script(keys=[self._prefix], args=arguments))
+        return self._call(self._scripts[name], [self._prefix], arguments)
 
-    def _call(self, call: Callable[[], T]) -> T:
+    def _call(self, call: Callable[..., T], *args: object) -> T:
         errors = importlib.import_module("redis.exceptions")
         try:
             # A server that starts refuses for a moment.
             lost = (errors.ConnectionError, errors.TimeoutError, errors.BusyLoadingError)
-            return persist(call, lost, self._retry)
+            return persist(partial(call, *args), lost, self._retry)
         except errors.RedisError as exc:
             raise StoreError(str(exc), path=self.place) from exc

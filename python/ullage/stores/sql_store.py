@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import ParamSpec, TypeAlias, TypeVar
 
 from ullage.exceptions import LeaseExpired, LeaseHeld, StoreError
 from ullage.stores.store_protocols import (
@@ -25,10 +25,8 @@ from ullage.stores.store_protocols import (
     log_conflict,
 )
 
-# Tables of the SQL stores, in steps: an older database is migrated when it is opened.
-
-
 T = TypeVar("T")
+P = ParamSpec("P")
 
 Value: TypeAlias = str | int | bytes
 Row: TypeAlias = tuple[Value, ...]
@@ -36,16 +34,12 @@ Row: TypeAlias = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True)
 class SqlStatement:
-    """One statement.
+    """One statement."""
 
-    Attributes:
-        text: With `?` for each value, `{now}` for milliseconds since the epoch and `{blob}` for the type of bytes.
-        values: One per `?`.
-        alone: Complete by itself, without a transaction, which takes one round trip instead of three.
-    """
-
+    # With `?` for each value, `{now}` for milliseconds since the epoch and `{blob}` for the type of bytes.
     text: str
-    values: tuple[Value, ...] = ()
+    values: tuple[Value, ...] = ()  # one per `?`
+    # Complete by itself, without a transaction, which takes one round trip instead of three.
     alone: bool = False
 
 
@@ -55,18 +49,12 @@ Sql: TypeAlias = Generator[SqlStatement, list[Row], T]
 
 @dataclass(frozen=True, slots=True)
 class SqlDialect:
-    """What differs between databases.
+    """What differs between databases."""
 
-    Attributes:
-        now: Its clock, in milliseconds since the epoch.
-        blob: Its type of bytes.
-        mark: Its placeholder for a value.
-        alone: A statement that keeps others from migrating at the same time; empty: every transaction does.
-    """
-
-    now: str
-    blob: str
-    mark: str
+    now: str  # its clock, in milliseconds since the epoch
+    blob: str  # its type of bytes
+    mark: str  # its placeholder for a value
+    # A statement that keeps others from migrating at the same time; empty: every transaction does.
     alone: str = ""
 
     def written(self, text: str) -> str:
@@ -94,18 +82,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 
 def migrated(dialect: SqlDialect, place: str, *, create: bool) -> Sql[int]:
-    """Migrate a database in one transaction.
+    """Migrate a database, called `place` in errors, to the newest version of its tables, which is returned.
 
-    Args:
-        dialect: The database's.
-        place: For errors.
-        create: Whether to create and change tables; false: the version must match.
-
-    Returns:
-        Its version.
-
-    Raises:
-        StoreError: A later version of Ullage made it, or it is older and `create` is false.
+    Without `create` it must have that version. `StoreError`: it has not, or a later version of Ullage made it.
     """
     steps = MIGRATIONS
     if dialect.alone:
@@ -138,16 +117,13 @@ def migrated(dialect: SqlDialect, place: str, *, create: bool) -> Sql[int]:
 # The methods of all SQL stores: generators of statements, run in one transaction unless they stand alone.
 
 
-def _log(conversation: str) -> SqlStatement:
+def _begin_log(conversation: str) -> SqlStatement:
     # Tokens start at the current time, so that a forgotten conversation's are invalid for its successor.
     return SqlStatement(
         "INSERT INTO ullage_logs (conversation, bytes, token, owner, until_ms) VALUES (?, 0, ?, '', 0)"
         " ON CONFLICT (conversation) DO NOTHING",
         (checked_name(conversation), time.time_ns()),
     )
-
-
-# ---- logs ------------------------------------------------------------------------------------
 
 
 def read(conversation: str, start: int = 0) -> Sql[bytes]:
@@ -197,25 +173,20 @@ def append(
         if rows:
             return int(rows[0][0])
     if at == 0:
-        yield _log(conversation)
+        yield _begin_log(conversation)
     rows = yield SqlStatement(_GROW, place)
-    if not rows:
-        return (yield from _not_appended(conversation, len(data), at, write_id, lease))
-    yield SqlStatement(
-        "INSERT INTO ullage_chunks (conversation, start, write_id, data) VALUES (?, ?, ?, ?)", chunk
-    )
-    return int(rows[0][0])
-
-
-def _not_appended(
-    conversation: str, size: int, at: int, write_id: str, lease: Lease | None
-) -> Sql[int]:
+    if rows:
+        yield SqlStatement(
+            "INSERT INTO ullage_chunks (conversation, start, write_id, data) VALUES (?, ?, ?, ?)",
+            chunk,
+        )
+        return int(rows[0][0])
     written = yield SqlStatement(
         "SELECT write_id FROM ullage_chunks WHERE conversation = ? AND start = ?",
         (conversation, at),
     )
     if written and written[0][0] == write_id:
-        return at + size
+        return at + len(data)
     rows = yield SqlStatement(
         "SELECT bytes, token FROM ullage_logs WHERE conversation = ?", (conversation,)
     )
@@ -223,9 +194,6 @@ def _not_appended(
     if lease is not None and lease.token != token:
         raise LeaseExpired(conversation, lease.owner)
     raise log_conflict(conversation, bytes_now, at)
-
-
-# ---- leases ----------------------------------------------------------------------------------
 
 
 def acquire(conversation: str, owner: str, seconds: float) -> Sql[Lease]:
@@ -243,7 +211,7 @@ def acquire(conversation: str, owner: str, seconds: float) -> Sql[Lease]:
         )
         if held:
             raise LeaseHeld(conversation, str(held[0][0]))
-        yield _log(conversation)
+        yield _begin_log(conversation)
         rows = yield take
     if not rows:  # another worker was faster
         raise LeaseHeld(conversation, "")
@@ -270,9 +238,6 @@ def release(lease: Lease) -> Sql[None]:
         (lease.conversation, lease.token),
         alone=True,
     )
-
-
-# ---- documents -------------------------------------------------------------------------------
 
 
 def load(conversation: str, name: str) -> Sql[StoredDocument | None]:
@@ -313,9 +278,6 @@ def save(conversation: str, name: str, data: bytes, *, after: int, write_id: str
     return int(rows[0][0])
 
 
-# ---- blobs -----------------------------------------------------------------------------------
-
-
 def put_blob(conversation: str, data: bytes) -> Sql[str]:
     """See `BlobStore.put_blob`."""
     digest = hashlib.sha256(data).hexdigest()
@@ -352,9 +314,6 @@ def collect(*, unused_seconds: float = 3600) -> Sql[int]:
     return len(rows)
 
 
-# ---- all of a conversation -------------------------------------------------------------------
-
-
 def conversations() -> Sql[list[str]]:
     """See `ConversationStore.conversations`."""
     rows = yield SqlStatement(
@@ -389,59 +348,58 @@ class SqlStore(ABC):
     """Whether the database changes two tables in one statement."""
 
     @abstractmethod
-    def _run(self, make: Callable[[], Sql[T]]) -> T:
+    def _run(self, flow: Callable[P, Sql[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run one transaction, all or nothing; restart it if the connection is lost."""
 
     def read(self, conversation: str, start: int = 0) -> bytes:
         """See `LogStore.read`."""
-        return self._run(lambda: read(conversation, start))
+        return self._run(read, conversation, start)
 
     def end(self, conversation: str) -> int:
         """See `LogStore.end`."""
-        return self._run(lambda: end(conversation))
+        return self._run(end, conversation)
 
     def append(
         self, conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
     ) -> int:
         """See `LogStore.append`."""
+        once = self._at_once
         return self._run(
-            lambda: append(
-                conversation, data, at=at, write_id=write_id, lease=lease, at_once=self._at_once
-            )
+            append, conversation, data, at=at, write_id=write_id, lease=lease, at_once=once
         )
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Lease:
         """See `LeaseStore.acquire`."""
-        return self._run(lambda: acquire(conversation, owner, seconds))
+        return self._run(acquire, conversation, owner, seconds)
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """See `LeaseStore.renew`."""
-        return self._run(lambda: renew(lease, seconds))
+        return self._run(renew, lease, seconds)
 
     def release(self, lease: Lease) -> None:
         """See `LeaseStore.release`."""
-        self._run(lambda: release(lease))
+        self._run(release, lease)
 
     def load(self, conversation: str, name: str) -> StoredDocument | None:
         """See `DocumentStore.load`."""
-        return self._run(lambda: load(conversation, name))
+        return self._run(load, conversation, name)
 
     def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
         """See `DocumentStore.save`."""
         write_id = uuid.uuid4().hex
-        return self._run(lambda: save(conversation, name, data, after=after, write_id=write_id))
+        return self._run(save, conversation, name, data, after=after, write_id=write_id)
 
     def put_blob(self, conversation: str, data: bytes) -> str:
         """See `BlobStore.put_blob`."""
-        return self._run(lambda: put_blob(conversation, data))
+        return self._run(put_blob, conversation, data)
 
     def blob(self, digest: str) -> bytes | None:
         """See `BlobStore.blob`."""
-        return self._run(lambda: blob(digest))
+        return self._run(blob, digest)
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
         """See `BlobStore.collect`."""
-        return self._run(lambda: collect(unused_seconds=unused_seconds))
+        return self._run(collect, unused_seconds=unused_seconds)
 
     def conversations(self) -> Iterator[str]:
         """See `ConversationStore.conversations`."""
@@ -449,10 +407,8 @@ class SqlStore(ABC):
 
     def forget(self, conversation: str) -> None:
         """See `ConversationStore.forget`."""
-        self._run(lambda: forget(conversation))
+        self._run(forget, conversation)
 
-
-_PAUSE = 0.01
 
 _DIALECT = SqlDialect(
     now="CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)", blob="BLOB", mark="?"
@@ -468,7 +424,7 @@ def _use_wal(connection: sqlite3.Connection, wait_seconds: float) -> None:
         except sqlite3.OperationalError as exc:
             if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
                 raise
-            time.sleep(_PAUSE)
+            time.sleep(0.01)
         else:
             return
 
@@ -516,7 +472,7 @@ class SqliteStore(SqlStore):
         self._connection: sqlite3.Connection | None = None
         try:
             self._connection = self._opened(create=create, wait_seconds=wait_seconds)
-            self._run(lambda: migrated(_DIALECT, self.path, create=create))
+            self._run(migrated, _DIALECT, self.path, create=create)
         except BaseException as exc:
             self.close()
             if isinstance(exc, StoreError):
@@ -552,7 +508,7 @@ class SqliteStore(SqlStore):
             if connection is not None:
                 connection.close()
 
-    def _run(self, make: Callable[[], Sql[T]]) -> T:
+    def _run(self, flow: Callable[P, Sql[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """One transaction, all or nothing."""
         with self._one:
             connection = self._connection
@@ -560,7 +516,7 @@ class SqliteStore(SqlStore):
                 raise StoreError("the store is closed", path=self.path)
             try:
                 connection.execute("BEGIN IMMEDIATE")
-                result = self._steps(connection, make())
+                result = self._steps(connection, flow(*args, **kwargs))
                 connection.execute("COMMIT")
             except BaseException as exc:
                 with suppress(sqlite3.Error):
@@ -573,7 +529,7 @@ class SqliteStore(SqlStore):
 
     def _steps(self, connection: sqlite3.Connection, flow: Sql[T]) -> T:
         try:
-            statement: SqlStatement = next(flow)
+            statement = next(flow)
             while True:
                 text = _DIALECT.written(statement.text)
                 rows: list[Row] = connection.execute(text, statement.values).fetchall()

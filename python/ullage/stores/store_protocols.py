@@ -7,9 +7,9 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol, TypeVar
 
+import ullage.stores
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 
 LONGEST_NAME = 200
@@ -18,52 +18,30 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to write to a conversation, for a limited time.
+    """The right to write to a conversation, for a limited time."""
 
-    Attributes:
-        conversation: Its name.
-        owner: The worker that holds it.
-        token: Grows whenever the conversation is taken; writes with an older one are refused.
-        until_ms: When others may take it, in milliseconds since the epoch, by the store's clock.
-    """
-
-    conversation: str
-    owner: str
-    token: int
-    until_ms: int
+    conversation: str  # its name
+    owner: str  # the worker that holds it
+    token: int  # grows whenever the conversation is taken; writes with an older one are refused
+    until_ms: int  # when others may take it, in milliseconds since the epoch, by the store's clock
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A value that is replaced whole.
-
-    Attributes:
-        data: Its bytes.
-        version: From 1; grows by one with each replacement.
-    """
+    """A value that is replaced whole."""
 
     data: bytes
-    version: int
+    version: int  # from 1; grows by one with each replacement
 
 
 class LogStore(Protocol):
     """Append-only logs by the name of their conversation. A missing log counts as empty."""
 
     def read(self, conversation: str, start: int = 0) -> bytes:
-        """The bytes of a log from an offset on, which must be where an append ended.
-
-        Raises:
-            StoreError: The store cannot be reached, or fails.
-        """
-        ...
+        """The bytes of a log from an offset on, which must be where an append ended."""
 
     def end(self, conversation: str) -> int:
-        """Bytes of a log.
-
-        Raises:
-            StoreError: See `read`.
-        """
-        ...
+        """Bytes of a log."""
 
     def append(
         self,
@@ -91,7 +69,6 @@ class LogStore(Protocol):
             LogConflict: The log does not end at `at`; nothing was written.
             StoreError: The store fails. Whether it was written is unknown: repeat it with the same id.
         """
-        ...
 
 
 class LeaseStore(Protocol):
@@ -102,38 +79,24 @@ class LeaseStore(Protocol):
 
         Raises:
             LeaseHeld: Another worker holds it.
-            StoreError: The store fails.
         """
-        ...
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """Extend a lease to this many seconds from now.
 
         Raises:
             LeaseExpired: Another worker has the conversation, or it was released.
-            StoreError: The store fails.
         """
-        ...
 
     def release(self, lease: Lease) -> None:
-        """Release a conversation; does nothing if another worker has it already.
-
-        Raises:
-            StoreError: The store fails.
-        """
-        ...
+        """Release a conversation; does nothing if another worker has it already."""
 
 
 class DocumentStore(Protocol):
     """Small values by conversation and name: saved states, notes, summaries."""
 
     def load(self, conversation: str, name: str) -> StoredDocument | None:
-        """A document, or `None`.
-
-        Raises:
-            StoreError: The store fails.
-        """
-        ...
+        """A document, or `None`."""
 
     def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
         """Replace a document, unless it changed since it was loaded.
@@ -149,64 +112,37 @@ class DocumentStore(Protocol):
 
         Raises:
             LogConflict: It has another version; nothing was written.
-            StoreError: The store fails.
         """
-        ...
 
 
 class BlobStore(Protocol):
     """Large values by content, each stored once for all conversations."""
 
     def put_blob(self, conversation: str, data: bytes) -> str:
-        """Store bytes for a conversation to refer to; returns their digest (SHA-256, hexadecimal).
-
-        Raises:
-            StoreError: The store fails.
-        """
-        ...
+        """Store bytes for a conversation to refer to; returns their digest (SHA-256, hexadecimal)."""
 
     def blob(self, digest: str) -> bytes | None:
-        """Bytes by their digest, or `None`.
-
-        Raises:
-            StoreError: The store fails, or holds other bytes under this digest.
-        """
-        ...
+        """Bytes by their digest, or `None`. `StoreError`, too, where the store holds other bytes under this digest."""
 
     def collect(self, *, unused_seconds: float = 3600) -> int:
         """Delete unreferenced blobs; returns how many.
 
         Args:
             unused_seconds: Only those last stored at least this long ago.
-
-        Raises:
-            StoreError: The store fails.
         """
-        ...
 
 
 class ConversationStore(LogStore, LeaseStore, DocumentStore, BlobStore, Protocol):
-    """All protocols, safe for threads; a forked process must open its own."""
+    """All protocols, safe for threads; a forked process must open its own. Every method raises `StoreError` where the store fails."""
 
     def conversations(self) -> Iterator[str]:
-        """Names of all conversations, in no order.
-
-        Raises:
-            StoreError: The store fails.
-        """
-        ...
+        """Names of all conversations, in no order."""
 
     def forget(self, conversation: str) -> None:
-        """Delete a conversation's log, lease, documents and references; the next `collect` deletes its blobs.
-
-        Raises:
-            StoreError: The store fails.
-        """
-        ...
+        """Delete a conversation's log, lease, documents and references; the next `collect` deletes its blobs."""
 
     def close(self) -> None:
         """Closes connections; the store cannot be used afterwards."""
-        ...
 
 
 class AsyncLogStore(Protocol):
@@ -214,11 +150,9 @@ class AsyncLogStore(Protocol):
 
     def read(self, conversation: str, start: int = 0) -> Awaitable[bytes]:
         """See `LogStore.read`."""
-        ...
 
     def end(self, conversation: str) -> Awaitable[int]:
         """See `LogStore.end`."""
-        ...
 
     def append(
         self,
@@ -230,27 +164,19 @@ class AsyncLogStore(Protocol):
         lease: Lease | None = None,
     ) -> Awaitable[int]:
         """See `LogStore.append`."""
-        ...
 
     def acquire(self, conversation: str, owner: str, seconds: float) -> Awaitable[Lease]:
         """See `LeaseStore.acquire`."""
-        ...
 
     def renew(self, lease: Lease, seconds: float) -> Awaitable[Lease]:
         """See `LeaseStore.renew`."""
-        ...
 
     def release(self, lease: Lease) -> Awaitable[None]:
         """See `LeaseStore.release`."""
-        ...
 
 
 def checked_name(conversation: str, field: str = "conversation") -> str:
-    """A name that every store can hold.
-
-    Raises:
-        InvalidPolicy: It is empty, too long, or not valid text.
-    """
+    """A name that every store can hold; `InvalidPolicy`: it is empty, too long, or not valid text."""
     limit = f"must be 1 to {LONGEST_NAME} bytes of UTF-8 without NUL"
     try:
         size = len(conversation.encode())
@@ -262,18 +188,14 @@ def checked_name(conversation: str, field: str = "conversation") -> str:
 
 
 def checked_blob(digest: str, data: bytes | None) -> bytes | None:
-    """Check the bytes that a store has under a digest.
-
-    Raises:
-        StoreError: They do not match it.
-    """
+    """The bytes that a store has under a digest; `StoreError`: they do not match it."""
     if data is not None and hashlib.sha256(data).hexdigest() != digest:
         raise StoreError(f"the bytes of blob {digest} do not match its digest")
     return data
 
 
 def log_conflict(conversation: str, size: int, at: int) -> LogConflict:
-    """The log ends elsewhere."""
+    """For a log that ends elsewhere."""
     return LogConflict(
         f"conversation {conversation!r}: the log has {size} bytes, its writer left {at}",
         hint="check the conversation out again",
@@ -281,15 +203,19 @@ def log_conflict(conversation: str, size: int, at: int) -> LogConflict:
 
 
 def document_conflict(conversation: str, name: str, after: int) -> LogConflict:
-    """The document has another version."""
+    """For a document that has another version."""
     return LogConflict(
         f"conversation {conversation!r}: the document {name!r} is not at version {after}",
         hint="load it again and repeat the change",
     )
 
 
-# Retries what a lost connection interrupted; everything retried must be safe to do twice.
+def now_ms() -> int:
+    """This machine's clock, in milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
 
+
+# Retries what a lost connection interrupted; everything retried must be safe to do twice.
 
 T = TypeVar("T")
 
@@ -306,11 +232,7 @@ def pauses(seconds: float) -> Iterator[float]:
 
 
 def persist(call: Callable[[], T], lost: tuple[type[Exception], ...], seconds: float) -> T:
-    """Return a call's result, retrying for this long while the connection is lost.
-
-    Raises:
-        Exception: The last such error, or any other at once.
-    """
+    """A call's result, retried for this long while it raises one of these errors."""
     for pause in pauses(seconds):
         try:
             return call()
@@ -319,7 +241,14 @@ def persist(call: Callable[[], T], lost: tuple[type[Exception], ...], seconds: f
     return call()
 
 
-# A store by its address, for command lines and settings.
+_KINDS = {
+    "": "FolderStore",
+    "sqlite": "SqliteStore",
+    **dict.fromkeys(("postgresql", "postgres"), "PostgresStore"),
+    **dict.fromkeys(("redis", "rediss", "unix"), "RedisStore"),
+    **dict.fromkeys(("s3", "gs", "az", "abfss", "file", "memory"), "BucketStore"),
+}
+"""By the beginning of an address: the class in `ullage.stores`."""
 
 
 def open_store(address: str) -> ConversationStore:
@@ -340,46 +269,7 @@ def open_store(address: str) -> ConversationStore:
     # A single letter is a drive on Windows.
     if not place or len(kind) == 1 or "/" in kind or "\\" in kind:
         kind = ""
-    opened = _KINDS.get(kind)
-    if opened is None:
+    if kind not in _KINDS:
         raise InvalidPolicy("store", address, "must be a folder or one of " + ", ".join(_KINDS)[2:])
-    return opened(address)
-
-
-def _folder(address: str) -> ConversationStore:
-    from ullage.stores.folder_store import FolderStore
-
-    return FolderStore(Path(address))
-
-
-def _sqlite(address: str) -> ConversationStore:
-    from ullage.stores.sql_store import SqliteStore
-
-    return SqliteStore(address.partition(":")[2])
-
-
-def _postgres(address: str) -> ConversationStore:
-    from ullage.stores.postgres_store import PostgresStore
-
-    return PostgresStore(address)
-
-
-def _redis(address: str) -> ConversationStore:
-    from ullage.stores.redis_store import RedisStore
-
-    return RedisStore(address)
-
-
-def _bucket(address: str) -> ConversationStore:
-    from ullage.stores.bucket_store import BucketStore
-
-    return BucketStore(address)
-
-
-_KINDS: dict[str, Callable[[str], ConversationStore]] = {
-    "": _folder,
-    "sqlite": _sqlite,
-    **dict.fromkeys(("postgresql", "postgres"), _postgres),
-    **dict.fromkeys(("redis", "rediss", "unix"), _redis),
-    **dict.fromkeys(("s3", "gs", "az", "abfss", "file", "memory"), _bucket),
-}
+    store_class: Callable[[str], ConversationStore] = getattr(ullage.stores, _KINDS[kind])
+    return store_class(place if kind == "sqlite" else address)

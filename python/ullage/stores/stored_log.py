@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, unquote
@@ -33,6 +31,7 @@ from ullage.stores.store_protocols import (
     LogStore,
     StoredDocument,
     checked_name,
+    now_ms,
 )
 from ullage.summarizers.lines import writer_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
@@ -179,9 +178,6 @@ def _key(line: bytes) -> str:
     return str(entry.get("key", "")) if right else ""
 
 
-# Session notes in a shared store: any worker updates the notes of any conversation, one at a time.
-
-
 _LOCK = "lock"
 
 
@@ -224,11 +220,11 @@ class StoredNotes:
         return Path("session-memory") / NOTES
 
     def read(self) -> Notes:
-        """See `NotesPlace.read`."""
+        """See `NotesFolder.read`."""
         return Notes.of(self.read_bytes(NOTES), self._named(NOTES))
 
     def read_bytes(self, name: str, *, inside: str = "") -> bytes | None:
-        """See `NotesPlace.read_bytes`; the document is called `notes/NAME` or `notes/FOLDER/NAME`."""
+        """See `NotesFolder.read_bytes`; the document is called `notes/NAME` or `notes/FOLDER/NAME`."""
         stored = self._load("/".join(filter(None, (inside, name))))
         if stored is not None and len(stored.data) > MAX_BYTES:
             limit = f"has {len(stored.data):,} bytes, at most {MAX_BYTES:,}"
@@ -236,7 +232,7 @@ class StoredNotes:
         return None if stored is None else stored.data
 
     def commit(self, text: str, *, based_on: str, lock: Lock) -> bool:
-        """See `NotesPlace.commit`."""
+        """See `NotesFolder.commit`."""
         self._check(lock)
         now = self._load(NOTES)
         if digest_of_notes(now.data if now else None) != based_on:
@@ -252,35 +248,36 @@ class StoredNotes:
         return True
 
     def save(self, data: bytes, *, lock: Lock) -> None:
-        """See `NotesPlace.save`."""
+        """See `NotesFolder.save`."""
         self._check(lock)
         self._record_version = self._store.save(
             self._conversation, _document(STATE), data, after=self._record_version
         )
 
     def lock(self) -> Lock:
-        """See `NotesPlace.lock`."""
-        stored, now = self._load(_LOCK), _now_ms()
+        """See `NotesFolder.lock`."""
+        stored, now = self._load(_LOCK), now_ms()
         if stored is not None and _until(stored) > now:
             raise LogConflict(f"{self._named(_LOCK)}: another update is running")
         owner = uuid.uuid4().hex
-        held = orjson.dumps({"owner": owner, "from_ms": now, "until_ms": now + self._busy_ms})
-        version = self._save(_LOCK, held, stored)
+        data = orjson.dumps({"owner": owner, "from_ms": now, "until_ms": now + self._busy_ms})
+        version = self._save(_LOCK, data, stored)
         record = self._load(STATE)
         self._record_version = record.version if record else 0
-        return Lock(partial(self._let_go, version))
+
+        def unlock() -> None:
+            with suppress(UllageError):  # it ends by itself
+                self._store.save(self._conversation, _document(_LOCK), b"", after=version)
+
+        return Lock(unlock)
 
     def busy_seconds(self) -> float | None:
-        """See `NotesPlace.busy_seconds`."""
+        """See `NotesFolder.busy_seconds`."""
         with suppress(StoreError):
-            stored, now = self._load(_LOCK), _now_ms()
+            stored, now = self._load(_LOCK), now_ms()
             if stored is not None and _until(stored) > now:
                 return max(0.0, (now - int(orjson.loads(stored.data)["from_ms"])) / 1000)
         return None
-
-    def _let_go(self, version: int) -> None:
-        with suppress(UllageError):  # it ends by itself
-            self._store.save(self._conversation, _document(_LOCK), b"", after=version)
 
     def _check(self, lock: Lock) -> None:
         if not lock.held:
@@ -301,15 +298,8 @@ def _document(name: str) -> str:
     return f"notes/{name}"
 
 
-def _until(held: StoredDocument) -> int:
-    return int(orjson.loads(held.data)["until_ms"]) if held.data else 0
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
-# Summaries that one worker writes and another installs, so that a model is called once.
+def _until(lock: StoredDocument) -> int:
+    return int(orjson.loads(lock.data)["until_ms"]) if lock.data else 0
 
 
 class SharedSummaries:
@@ -378,8 +368,10 @@ class SharedSummaries:
         answer = self._inner.summarize(request)
         reply = answer if isinstance(answer, SummaryReply) else SummaryReply(text=answer)
         if not reply.is_refusal:
+            fields = {field: getattr(reply, field) for field in SummaryReply.__dataclass_fields__}
+            data = orjson.dumps(fields, default=dict)
             with suppress(LogConflict):  # another worker was as fast
-                self._store.save(self._conversation, name, _dumped(reply), after=0)
+                self._store.save(self._conversation, name, data, after=0)
         return reply
 
 
@@ -393,21 +385,14 @@ def _digest(name: str, request: SummaryRequest) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _dumped(reply: SummaryReply) -> bytes:
-    fields = {name: getattr(reply, name) for name in SummaryReply.__dataclass_fields__}
-    return orjson.dumps(fields, default=dict)
-
-
-# Sessions of the Claude Agent SDK in a store: the SDK's `SessionStore` protocol.
-
-
 _CHANGED = "changed"
 
 
 class AgentSessions:
-    """Mirrors sessions of the Claude Agent SDK: `ClaudeAgentOptions(session_store=AgentSessions(store))`.
+    """Mirrors sessions of the Claude Agent SDK (its `SessionStore`): `ClaudeAgentOptions(session_store=AgentSessions(store))`.
 
-    Each is a conversation of the store, whose log is the transcript; a repeated entry is kept once, by its `uuid`.
+    Each is a conversation of the store, whose log is the transcript; a repeated entry is kept once, by its `uuid`. Every
+    method raises `StoreError` if the store fails.
 
     Args:
         store: Any `ConversationStore`; it is called on threads.
@@ -426,56 +411,43 @@ class AgentSessions:
 
         Raises:
             InvalidMessage: An entry cannot be written as JSON; none is added.
-            StoreError: The store fails.
         """
         # Threads would not keep the order of calls.
         async with self._one:
             await asyncio.to_thread(self._append, _name(key), entries)
 
     async def load(self, key: Mapping[str, str]) -> list[dict[str, object]] | None:
-        """All entries, or `None` if there is no such session.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """All entries, or `None` if there is no such session."""
         data = await asyncio.to_thread(self._store.read, _name(key))
         return list(_entries(data)) if data else None
 
     async def list_sessions(self, project_key: str) -> list[dict[str, object]]:
-        """Sessions of a project, with the time of their last change in milliseconds since the epoch.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """Sessions of a project, with the time of their last change in milliseconds since the epoch."""
         return await asyncio.to_thread(self._sessions, f"{_project(project_key)}/")
 
     async def delete(self, key: Mapping[str, str]) -> None:
-        """Delete a session with its sub-agents' sessions, or one sub-agent's.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """Delete a session with its sub-agents' sessions, or one sub-agent's."""
         async with self._one:
             await asyncio.to_thread(self._delete, _name(key))
 
     async def list_subkeys(self, key: Mapping[str, str]) -> list[str]:
-        """Subpaths of a session.
-
-        Raises:
-            StoreError: The store fails.
-        """
+        """Subpaths of a session."""
         prefix = f"{_name(key)}/"
         names = await asyncio.to_thread(self._under, prefix)
         return [unquote(name.removeprefix(prefix)) for name in names]
 
-    # ---- on a thread -------------------------------------------------------------------------
+    # The following run on a thread.
 
     def _append(self, name: str, entries: Sequence[Item]) -> None:
         if not entries:
             return
         lines = [(entry.get("uuid"), line_of(entry, at)) for at, entry in enumerate(entries)]
         while True:
-            end, ids = self._ends.get(name) or self._read(name)
+            if name not in self._ends:
+                data = self._store.read(name)
+                ids = {str(entry["uuid"]) for entry in _entries(data) if "uuid" in entry}
+                self._ends[name] = len(data), ids
+            end, ids = self._ends[name]
             fresh = {
                 own if isinstance(own, str) else f"line {at}": line
                 for at, (own, line) in enumerate(lines)
@@ -490,20 +462,11 @@ class AgentSessions:
                 self._ends.pop(name, None)
                 continue
             self._ends[name] = end, ids | fresh.keys()
-            self._touch(name)
+            stored = self._store.load(name, _CHANGED)
+            now = str(now_ms()).encode()
+            with suppress(LogConflict):  # another process did, just now
+                self._store.save(name, _CHANGED, now, after=stored.version if stored else 0)
             return
-
-    def _read(self, name: str) -> tuple[int, set[str]]:
-        data = self._store.read(name)
-        return len(data), {str(entry["uuid"]) for entry in _entries(data) if "uuid" in entry}
-
-    def _touch(self, name: str) -> None:
-        stored = self._store.load(name, _CHANGED)
-        now = str(time.time_ns() // 1_000_000).encode()
-        try:
-            self._store.save(name, _CHANGED, now, after=stored.version if stored else 0)
-        except LogConflict:
-            return  # another process did, just now
 
     def _sessions(self, prefix: str) -> list[dict[str, object]]:
         sessions: list[dict[str, object]] = []

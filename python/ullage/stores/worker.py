@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import threading
-import time
 import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from ullage.exceptions import InvalidPolicy, LeaseHeld, UllageError
@@ -22,6 +21,7 @@ from ullage.stores.store_protocols import (
     Lease,
     checked_name,
     pauses,
+    persist,
 )
 from ullage.stores.stored_log import StoredLog
 from ullage.transcript.log import TranscriptLog
@@ -31,16 +31,8 @@ if TYPE_CHECKING:
     from ullage.policy import Policy
 
 
-# Renews leases in the background, so that a long call to a model does not lose a conversation.
-
-
 class Heartbeat:
-    """A thread, started with the first lease.
-
-    Args:
-        renew: See `LeaseStore.renew`.
-        seconds: Length of a lease; it is renewed after a third of that.
-    """
+    """Renews leases in a thread, after a third of their length, so that a long call to a model does not lose a conversation."""
 
     def __init__(self, renew: Callable[[Lease, float], Lease], seconds: float) -> None:
         self._renew, self._seconds = renew, seconds
@@ -53,9 +45,8 @@ class Heartbeat:
         with self._one:
             self._leases[lease.conversation] = lease
             if self._thread is None:
-                self._thread = threading.Thread(
-                    target=self._beat, name="ullage-leases", daemon=True
-                )
+                name = "ullage-leases"
+                self._thread = threading.Thread(target=self._beat, name=name, daemon=True)
                 self._thread.start()
 
     def forget(self, lease: Lease) -> None:
@@ -77,9 +68,6 @@ class Heartbeat:
                 # Failures are retried, and the next write notices a lost lease.
                 with suppress(UllageError):
                     self._renew(lease, self._seconds)
-
-
-_FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0
 
 
 class Checkout:
@@ -229,9 +217,14 @@ class Worker:
             LogConflict: At a write: a writer without a lease was there; nothing was written.
             StoreError: The store fails.
         """
-        self._claim(conversation)
+        with self._one:
+            if checked_name(conversation) in self._out:
+                raise LeaseHeld(conversation, self.owner)
+            self._out.add(conversation)
         try:
-            lease = self._leased(conversation, wait_seconds)
+            acquire = partial(self.store.acquire, conversation, self.owner, self._seconds)
+            lease = persist(acquire, (LeaseHeld,), wait_seconds)
+            self._beat.keep(lease)
             try:
                 yield from self._held(lease, at_end=at_end)
             finally:
@@ -242,56 +235,29 @@ class Worker:
             with self._one:
                 self._out.discard(conversation)
 
-    def _claim(self, conversation: str) -> None:
-        with self._one:
-            if checked_name(conversation) in self._out:
-                raise LeaseHeld(conversation, self.owner)
-            self._out.add(conversation)
-
-    def _leased(self, conversation: str, wait_seconds: float) -> Lease:
-        until, pause = time.monotonic() + wait_seconds, _FIRST_WAIT
-        while True:
-            try:
-                lease = self.store.acquire(conversation, self.owner, self._seconds)
-            except LeaseHeld:
-                left = until - time.monotonic()
-                if left <= 0:
-                    raise
-                time.sleep(min(left, pause * random.uniform(0.5, 1)))  # noqa: S311 - spreads the workers
-                pause = min(2 * pause, _LONGEST_WAIT)
-            else:
-                self._beat.keep(lease)
-                return lease
-
     def _held(self, lease: Lease, *, at_end: bool) -> Iterator[Checkout]:
-        held = self._again(lease, at_end=at_end) or self._opened(lease, at_end=at_end)
-        log = held._log
+        name = lease.conversation
+        with self._one:
+            held = self._idle_checkouts.pop(name, None)
+        # The manager from last time, if nobody wrote since.
+        if held is not None and held._log.end == self.store.end(name):
+            log = held._log
+            log.reopen(lease)
+            log.hold_back(at_end)
+        else:
+            log = StoredLog(self.store, name, self.store.read(name), lease)
+            log.hold_back(at_end)
+            held = Checkout(name, begun(log, self._policy, self._arguments(name)), log)
         try:
             yield held
-            if at_end and log.pending[1]:
-                at, data = log.pending
-                log.stored(
-                    self.store.append(
-                        lease.conversation, data, at=at, write_id=uuid.uuid4().hex, lease=lease
-                    )
-                )
+            at, data = log.pending
+            if at_end and data:
+                write_id = uuid.uuid4().hex
+                log.stored(self.store.append(name, data, at=at, write_id=write_id, lease=lease))
         finally:
             log.close()
-        self._keep(held)
-
-    def _again(self, lease: Lease, *, at_end: bool) -> Checkout | None:
-        """The manager from last time, if nobody wrote since."""
         with self._one:
-            held = self._idle_checkouts.pop(lease.conversation, None)
-        if held is None or held._log.end != self.store.end(lease.conversation):
-            return None
-        held._log.reopen(lease)
-        held._log.hold_back(at_end)
-        return held
-
-    def _keep(self, held: Checkout) -> None:
-        with self._one:
-            self._idle_checkouts[held.conversation] = held
+            self._idle_checkouts[name] = held
             while len(self._idle_checkouts) > self._most:
                 self._idle_checkouts.popitem(last=False)
 
@@ -304,14 +270,8 @@ class Worker:
             StoreError: The store fails.
         """
         data = self.store.read(checked_name(conversation))
-        bytes_ = StoredLog(None, conversation, data)
-        return begun(bytes_, self._policy, self._arguments(conversation)).manager
-
-    def _opened(self, lease: Lease, *, at_end: bool) -> Checkout:
-        name = lease.conversation
-        bytes_ = StoredLog(self.store, name, self.store.read(name), lease)
-        bytes_.hold_back(at_end)
-        return begun(bytes_, self._policy, self._arguments(name))
+        log = StoredLog(None, conversation, data)
+        return begun(log, self._policy, self._arguments(conversation))
 
     def _arguments(self, conversation: str) -> Outside:
         outside = self._outside.copy()
@@ -321,24 +281,15 @@ class Worker:
         return outside
 
 
-def begun(log: StoredLog, policy: Policy | str | None, outside: Outside) -> Checkout:
-    """A manager that continues a log, or starts it.
-
-    Raises:
-        InvalidPolicy: The log is empty and no model is named.
-    """
+def begun(log: StoredLog, policy: Policy | str | None, outside: Outside) -> ContextManager:
+    """A manager that continues a log, or starts it; `InvalidPolicy`: it is empty and no model is named."""
     transcript = TranscriptLog(log, envelope={"sessionId": log.conversation})
     if transcript.begun:
-        manager = ContextManager.resume(transcript, policy=policy, **outside)
-    elif "model" in outside:
-        manager = ContextManager(policy=policy, log=transcript, **outside)
-    else:
-        limit = "is needed: the conversation is new"
-        raise InvalidPolicy("model", None, limit, hint="Worker(store, model=...)")
-    return Checkout(log.conversation, manager, log)
-
-
-# A worker in an event loop: additions are written where the host awaits it.
+        return ContextManager.resume(transcript, policy=policy, **outside)
+    if "model" in outside:
+        return ContextManager(policy=policy, log=transcript, **outside)
+    limit = "is needed: the conversation is new"
+    raise InvalidPolicy("model", None, limit, hint="Worker(store, model=...)")
 
 
 class AsyncCheckout(Checkout):
@@ -425,21 +376,19 @@ class AsyncWorker:
             lease = await self._leased(conversation, wait_seconds)
             beat = asyncio.create_task(self._renewed(lease))
             try:
-                held = await self._opened(lease)
+                data = await self.store.read(conversation)
+                log = StoredLog(None, conversation, data, lease)
+                manager = begun(log, self._policy, self._outside.copy())
+                held = AsyncCheckout(conversation, manager, log, self.store, lease)
                 yield held
                 await held.commit()
-                held._log.close()
+                log.close()
             finally:
                 beat.cancel()
                 with suppress(UllageError):  # it ends by itself
                     await self.store.release(lease)
         finally:
             self._out.discard(conversation)
-
-    async def _opened(self, lease: Lease) -> AsyncCheckout:
-        log = StoredLog(None, lease.conversation, await self.store.read(lease.conversation), lease)
-        manager = begun(log, self._policy, self._outside.copy())
-        return AsyncCheckout(lease.conversation, manager.manager, log, self.store, lease)
 
     async def _leased(self, conversation: str, wait_seconds: float) -> Lease:
         for pause in pauses(wait_seconds):

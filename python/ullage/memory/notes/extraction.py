@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from ullage.compaction.cut import CompactionInput, read_source
@@ -20,7 +19,7 @@ from ullage.effects.background import BackgroundRunner, BackgroundWork, Mode, Sl
 from ullage.exceptions import InvalidPolicy, MissingExtra, UllageError
 from ullage.facts import note_inputs
 from ullage.facts.words import blocks_of, summary_text
-from ullage.memory.notes.folder import PROGRAMS, MemoryFolder, Note, read_only
+from ullage.memory.notes.folder import PROGRAMS, MemoryFolder, Note, heads_text, read_only
 from ullage.memory.session.template import find_key, item_key, safe_end
 from ullage.messages import Item, role_of
 from ullage.summarizers.lines import model_writer_of
@@ -68,17 +67,11 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What came of it.
+    """What came of it."""
 
-    Attributes:
-        written: Paths of notes that are new or changed.
-        refused: What was tried and not done.
-        skipped: Why nothing was asked; "" if the model was.
-    """
-
-    written: tuple[str, ...] = ()
-    refused: tuple[Refused, ...] = ()
-    skipped: str = ""
+    written: tuple[str, ...] = ()  # paths of notes that are new or changed
+    refused: tuple[Refused, ...] = ()  # what was tried and not done
+    skipped: str = ""  # why nothing was asked; "" if the model was
 
 
 @dataclass(slots=True)
@@ -142,11 +135,11 @@ def extract_flow(
         return Extraction(skipped="the agent wrote notes itself")
     if writer is None:
         return _copied(folder, items)
-    messages = [_bare(item) for item in strip_media(list(items))]
+    bare = [item if "role" in item else item["message"] for item in strip_media(list(items))]
+    messages = [{"role": message["role"], "content": message["content"]} for message in bare]
     work = _Work(folder, writer, run_command, messages)
-    reading = yield from _asked(
-        work, READ.format(heads=_heads(folder), commands=", ".join(PROGRAMS))
-    )
+    heads = heads_text(folder.notes()[:200]) or "(none)"
+    reading = yield from _asked(work, READ.format(heads=heads, commands=", ".join(PROGRAMS)))
     if reading is None:
         return Extraction(skipped="the model gave no answer that can be read")
     shown = yield from _looked(work, reading)
@@ -154,22 +147,6 @@ def extract_flow(
     for change in _list(writing or {}, "write", MOST_WRITES, work):
         _apply(work, change)
     return Extraction(tuple(work.written), tuple(work.refused))
-
-
-def _bare(item: Item) -> Mapping[str, Any]:
-    message = item if "role" in item else item["message"]
-    return {"role": message["role"], "content": message["content"]}
-
-
-# ---- asking ------------------------------------------------------------------------------------
-
-
-def _heads(folder: MemoryFolder) -> str:
-    lines = (
-        f"{note.path} [{note.type.value}] {note.name}: {note.description}"
-        for note in folder.notes()[:200]
-    )
-    return "\n".join(lines) or "(none)"
 
 
 def _asked(work: _Work, prompt: str) -> Generator[Effect, Any, dict[str, Any] | None]:
@@ -203,9 +180,6 @@ def _list(answer: Mapping[str, Any], key: str, most: int, work: _Work) -> list[A
     return values[:most]
 
 
-# ---- reading -----------------------------------------------------------------------------------
-
-
 def _looked(work: _Work, reading: Mapping[str, Any]) -> Generator[Effect, Any, str]:
     parts = []
     for path in _list(reading, "read", MOST_READS, work):
@@ -232,33 +206,24 @@ def _looked(work: _Work, reading: Mapping[str, Any]) -> Generator[Effect, Any, s
     return "\n\n".join(parts)
 
 
-# ---- writing -----------------------------------------------------------------------------------
-
-
 def _apply(work: _Work, change: Any) -> None:
     if not isinstance(change, Mapping):
         work.refused.append(Refused(str(change)[:80], "must be an object"))
         return
+    path = change.get("path")
     try:
-        _applied(work, change)
+        if "delete" in change:
+            raise ValueError("notes are never deleted by an extraction")
+        if path is None:
+            fields = (_text(change, key) for key in ("name", "description", "type", "body"))
+            path = work.folder.add(*fields).path
+        elif path in work.seen:
+            work.folder.update(work.seen[path], body=_text(change, "body"))
+        else:
+            raise ValueError("was not read first")
+        work.written.append(path)
     except (UllageError, TypeError, ValueError, AttributeError) as exc:
         work.refused.append(Refused(str(change.get("path") or change.get("name"))[:200], str(exc)))
-
-
-def _applied(work: _Work, change: Mapping[str, Any]) -> None:
-    if "delete" in change:
-        raise ValueError("notes are never deleted by an extraction")
-    path = change.get("path")
-    if path is None:
-        note = work.folder.add(
-            *(_text(change, key) for key in ("name", "description", "type", "body"))
-        )
-        work.written.append(note.path)
-        return
-    if path not in work.seen:
-        raise ValueError("was not read first")
-    work.folder.update(work.seen[path], body=_text(change, "body"))
-    work.written.append(path)
 
 
 def _text(change: Mapping[str, Any], key: str) -> str:
@@ -268,9 +233,6 @@ def _text(change: Mapping[str, Any], key: str) -> str:
     if key == "body" and not value.strip():
         raise ValueError("body must not be empty: that would delete what the note says")
     return value
-
-
-# ---- without a model ---------------------------------------------------------------------------
 
 
 def _copied(folder: MemoryFolder, items: Sequence[Item]) -> Extraction:
@@ -307,11 +269,8 @@ def consolidate(folder: MemoryFolder) -> tuple[str, ...]:
     seen: set[tuple[str, str, str]] = set()
     with folder.lock():
         for head in folder.notes():
-            key = (
-                str(Path(head.path).parent),
-                head.type.value,
-                _plain(folder.read(head.path).body),
-            )
+            place = head.path.rpartition("/")[0]
+            key = (place, head.type.value, _plain(folder.read(head.path).body))
             if key in seen:
                 folder.remove(head.path)
                 removed.append(head.path)
@@ -330,17 +289,13 @@ def writes_notes(items: Sequence[Item], folder: MemoryFolder) -> bool:
             if block.get("name") == "memory" and command.get("command") not in (None, "view"):
                 return True
             path = command.get("file_path") or command.get("path")
-            if (
-                isinstance(path, str)
-                and path.startswith(root)
-                and block.get("name") not in ("Read", "Grep", "Glob", "LS")
-            ):
+            reads = block.get("name") in ("Read", "Grep", "Glob", "LS")
+            if isinstance(path, str) and path.startswith(root) and not reads:
                 return True
     return False
 
 
 # Extracts notes that outlive the session, in the background when a turn ends (MEM-4).
-
 
 # A keeper lives as long as its process: what nobody read of older runs goes.
 MOST_REPORTS = 50
@@ -431,7 +386,9 @@ class NoteKeeper:
         Returns:
             Whether an extraction began, or waits for the one at work.
         """
-        if self._closed or source != "main" or not _ends_turn(response):
+        if self._closed or source != "main" or role_of(response) != "assistant":
+            return False
+        if any(block.get("type") == "tool_use" for block in blocks_of(response)):
             return False
         with self._guard:
             self._turns += 1
@@ -504,11 +461,6 @@ class NoteKeeper:
         self._background.cancel()
 
 
-def _ends_turn(response: Item) -> bool:
-    calls = (block.get("type") == "tool_use" for block in blocks_of(response))
-    return role_of(response) == "assistant" and not any(calls)
-
-
 def _watched(flow: Flow[Extraction], cancel: CancelToken) -> Flow[Extraction]:
     """The flow, also stopped after a response: if it was cancelled while the model was working, it writes nothing."""
     step: Callable[[], Effect] = partial(next, flow)
@@ -517,20 +469,15 @@ def _watched(flow: Flow[Extraction], cancel: CancelToken) -> Flow[Extraction]:
             effect = step()
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        step = yield from _answer(flow, effect, cancel)
-
-
-def _answer(
-    flow: Flow[Extraction], effect: Effect, cancel: CancelToken
-) -> Generator[Effect, Any, Callable[[], Effect]]:
-    try:
-        result = yield effect
-    except Cancelled:
-        flow.close()
-        raise
-    except Exception as exc:
-        return partial(flow.throw, exc)
-    if cancel.is_set():
-        flow.close()
-        raise Cancelled("cancelled")
-    return partial(flow.send, result)
+        try:
+            result = yield effect
+        except Cancelled:
+            flow.close()
+            raise
+        except Exception as exc:
+            step = partial(flow.throw, exc)
+            continue
+        if cancel.is_set():
+            flow.close()
+            raise Cancelled("cancelled")
+        step = partial(flow.send, result)

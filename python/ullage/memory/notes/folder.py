@@ -9,12 +9,15 @@ import shlex
 import stat
 import threading
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache, partial
-from pathlib import Path, PurePosixPath
+from itertools import accumulate
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from ullage._lazy import optional
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
 
 
 # One note: Markdown with a front matter that says its name, what it is about and of which type it is (MEM-1).
-
 
 MAX_DESCRIPTION: Final = 300
 """Characters: a description is read in lists of many."""
@@ -48,40 +50,26 @@ _QUOTED = re.compile(r'^"((?:[^"\\]|\\["\\n])*)"$|^\'((?:[^\']|\'\')*)\'$')
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One note.
+    """One note."""
 
-    Attributes:
-        name: Its title.
-        description: One line: when it matters.
-        type: What it is about.
-        body: Markdown; "" where only the head was read.
-        path: Inside the folder; "" if it has not been written.
-        changed_ns: Time of its last change; 0: unknown.
-        others: Further keys of the front matter, kept as they are.
-    """
-
-    name: str
-    description: str
-    type: NoteType
-    body: str = ""
-    path: str = ""
-    changed_ns: int = 0
-    others: tuple[tuple[str, str], ...] = ()
+    name: str  # its title
+    description: str  # one line: when it matters
+    type: NoteType  # what it is about
+    body: str = ""  # Markdown; "" where only the head was read
+    path: str = ""  # inside the folder; "" if it has not been written
+    changed_ns: int = 0  # time of its last change; 0: unknown
+    others: tuple[tuple[str, str], ...] = ()  # further keys of the front matter, kept as they are
 
     def __repr__(self) -> str:
         return f"Note({self.path or self.name!r}, {self.type.value})"
 
     def __post_init__(self) -> None:
         if not self.name.strip() or len(self.name) > MAX_NAME or "\n" in self.name:
-            raise InvalidNote(
-                "name", self.name[:80], f"must be one line of 1 to {MAX_NAME} characters"
-            )
+            limit = f"must be one line of 1 to {MAX_NAME} characters"
+            raise InvalidNote("name", self.name[:80], limit)
         if len(self.description) > MAX_DESCRIPTION or "\n" in self.description:
-            raise InvalidNote(
-                "description",
-                self.description[:80],
-                f"must be one line of at most {MAX_DESCRIPTION} characters",
-            )
+            limit = f"must be one line of at most {MAX_DESCRIPTION} characters"
+            raise InvalidNote("description", self.description[:80], limit)
 
     @classmethod
     def parse(cls, text: str, *, path: str = "", changed_ns: int = 0) -> Self:
@@ -91,27 +79,17 @@ class Note:
             InvalidNote: The front matter is missing, not closed, without a name, or of no known type.
         """
         lines = text.removeprefix("\ufeff").split("\n")
-        if lines[0].rstrip() != "---":
-            raise InvalidNote(
-                "front matter", lines[0][:40], "must begin with a line ---", path=path
-            )
-        end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), 0)
-        if not end:
-            raise InvalidNote("front matter", "", "must end with a line ---", path=path)
-        keys = _keys(lines[1:end], path)
-        kind_name = keys.pop("type", "")
-        if kind_name not in list(NoteType):
-            raise InvalidNote("type", kind_name, f"must be one of {', '.join(NoteType)}", path=path)
         try:
-            return cls(
-                keys.pop("name", ""),
-                keys.pop("description", ""),
-                NoteType(kind_name),
-                "\n".join(lines[end + 1 :]).strip("\n"),
-                path,
-                changed_ns,
-                tuple(keys.items()),
-            )
+            if lines[0].rstrip() != "---":
+                raise InvalidNote("front matter", lines[0][:40], "must begin with a line ---")
+            end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), 0)
+            if not end:
+                raise InvalidNote("front matter", "", "must end with a line ---")
+            keys = _keys(lines[1:end])
+            name, description = keys.pop("name", ""), keys.pop("description", "")
+            kind = _checked_type(keys.pop("type", ""))
+            body = "\n".join(lines[end + 1 :]).strip("\n")
+            return cls(name, description, kind, body, path, changed_ns, tuple(keys.items()))
         except InvalidNote as exc:
             raise InvalidNote(exc.field, exc.value, exc.limit, path=path) from None
 
@@ -122,7 +100,18 @@ class Note:
         return "\n".join(("---", *lines, "---", "", self.body.strip("\n"), ""))
 
 
-def _keys(lines: list[str], path: str) -> dict[str, str]:
+def heads_text(notes: Iterable[Note]) -> str:
+    """Notes as a model is shown them to choose from, one a line."""
+    return "\n".join(f"{n.path} [{n.type}] {n.name}: {n.description}" for n in notes)
+
+
+def _checked_type(name: str) -> NoteType:
+    if name not in list(NoteType):
+        raise InvalidNote("type", name, f"must be one of {', '.join(NoteType)}")
+    return NoteType(name)
+
+
+def _keys(lines: list[str]) -> dict[str, str]:
     """`key: value` lines; indented lines belong to a value that we do not read, and comments to nobody."""
     keys: dict[str, str] = {}
     for number, line in enumerate(lines, 2):
@@ -130,13 +119,9 @@ def _keys(lines: list[str], path: str) -> dict[str, str]:
             continue
         match = _KEY.match(line)
         if match is None:
-            raise InvalidNote(
-                "front matter", line[:60], f"line {number} must be `key: value`", path=path
-            )
+            raise InvalidNote("front matter", line[:60], f"line {number} must be `key: value`")
         if match[1] in keys:
-            raise InvalidNote(
-                match[1], match[2][:60], f"is stated twice (line {number})", path=path
-            )
+            raise InvalidNote(match[1], match[2][:60], f"is stated twice (line {number})")
         keys[match[1]] = _plain(match[2])
     return keys
 
@@ -175,7 +160,6 @@ def slug(name: str) -> str:
 # paths, separators of any kind, control characters, reserved names, a second spelling of a file that exists, letters that
 # only look like the ones they stand for.
 
-
 MAX_FILE_BYTES: Final = 1_000_000
 """Bytes of one file; a note is a page, not a database."""
 
@@ -194,7 +178,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,100}(?:\.[A-Za-z0-9]{1,8})?")
 """What nearly all names are; anything else is looked at closely."""
 
 _FORBIDDEN: Final = frozenset('<>:"|?*\\')
-_SCRIPTS: Final = ("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC")
+_SCRIPTS: Final = frozenset(("LATIN", "CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC"))
 """Scripts whose letters are drawn alike."""
 
 _NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -209,18 +193,8 @@ class FileInfo(NamedTuple):
     changed_ns: int
 
 
-# ---- names -------------------------------------------------------------------------------------
-
-
 def checked_parts(path: str) -> tuple[str, ...]:
-    """The parts of a relative path.
-
-    Args:
-        path: With `/` between its parts; "" is the folder itself.
-
-    Raises:
-        PathRefused: It could leave the folder, or mean another file on another system.
-    """
+    """The parts of a relative path; "" is the folder itself. `PathRefused`: it could mean a file elsewhere."""
     if not isinstance(path, str):
         raise PathRefused(repr(path), "must be text")
     if path.startswith(("/", "~")) or path[1:2] == ":":
@@ -259,34 +233,23 @@ def _reason(name: str) -> str:
     if name.split(".")[0].casefold() in _RESERVED:
         return "is a reserved name"
     stem = name.rpartition(".")[0] or name  # the ending is nearly always Latin
-    return "mixes letters of scripts that look alike" if len(_scripts(stem)) > 1 else ""
-
-
-def _scripts(name: str) -> set[str]:
-    names = (unicodedata.name(char, "").split(" ")[0] for char in name if char.isalpha())
-    return {script for script in names if script in _SCRIPTS}
-
-
-# ---- the folder --------------------------------------------------------------------------------
+    scripts = {unicodedata.name(char, "").split(" ")[0] for char in stem if char.isalpha()}
+    return "mixes letters of scripts that look alike" if len(scripts & _SCRIPTS) > 1 else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
     """One folder. Opened part by part by file descriptors, so that a link put in place meanwhile is not followed either.
 
-    Args:
-        root: The folder; it may be a link itself, as it is the host's. Made when the first file is written.
+    Its methods raise `PathRefused` for a path that leaves the folder, passes through a link, is no regular file or is also
+    a file outside, and `StoreError` for a file that is missing, too large, or cannot be read or written.
     """
 
     root: Path
+    """May be a link itself, as it is the host's. Made when the first file is written."""
 
     def read(self, path: str) -> bytes:
-        """The bytes of a file.
-
-        Raises:
-            PathRefused: The path leaves the folder, passes through a link, is no regular file, or is also a file outside.
-            StoreError: The file is missing, too large or cannot be read.
-        """
+        """The bytes of a file."""
         with self._parent(path) as (folder, name):
             handle = self._opened(path, name, os.O_RDONLY, folder)
             try:
@@ -302,38 +265,34 @@ class Sandbox:
     def write(
         self, path: str, data: bytes, *, expected: bytes | None = None, new: bool = False
     ) -> None:
-        """Write a file whole, durably, or not at all.
+        """Write a file whole, durably, or not at all; another spelling of an existing name is refused.
 
-        Args:
-            path: Inside the folder.
-            data: All of it.
-            expected: What the file held when it was read; `None`: whatever it holds is replaced.
-            new: Refuse to replace a file.
-
-        Raises:
-            PathRefused: See `read`, or another spelling of the name exists.
-            LogConflict: The file changed since it was read, or exists although it must be new; nothing is lost.
-            StoreError: Too large, or it cannot be written; nothing has changed.
+        Raises `LogConflict` if it holds something else than `expected` (`None`: anything), or exists although it must
+        be `new`.
         """
         if len(data) > MAX_FILE_BYTES:
             raise StoreError(f"{len(data):,} bytes; the limit is {MAX_FILE_BYTES:,}", path=path)
         with self._parent(path, make=True) as (folder, name):
             self._no_twin(path, name, folder)
-            draft = self._drafted(path, name, data, folder)
+            draft = f".{name}.{os.urandom(4).hex()}.part"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
+            with _named_errors(path):
+                handle = os.open(draft, flags, 0o600, dir_fd=folder)
             try:
-                self._unchanged(path, expected, new=new)
-                self._installed(path, draft, name, folder, new=new)
+                with _named_errors(path), os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                if expected is not None and not new and self.read(path) != expected:
+                    raise LogConflict(f"{path} has changed since it was read")
+                self._install(path, draft, name, folder, new=new)
             except BaseException:
                 with suppress(OSError):
                     os.unlink(draft, dir_fd=folder)
                 raise
 
     def located(self, path: str) -> str | None:
-        """The absolute path of a file or folder that lies inside; `None`: it does not, or is not there.
-
-        Args:
-            path: Relative to the folder, or absolute; "" and "." are the folder itself.
-        """
+        """The absolute path of a file or folder that lies inside, from a relative or absolute one; `None`: there is none."""
         root = str(self.root.absolute())
         inner = path.removeprefix("./")
         if path.startswith("/"):
@@ -350,25 +309,14 @@ class Sandbox:
         return "/".join((root, *parts))
 
     def delete(self, path: str) -> None:
-        """Remove a file.
-
-        Raises:
-            PathRefused: See `read`.
-            StoreError: It is missing or cannot be removed.
-        """
+        """Remove a file."""
         with self._parent(path) as (folder, name):
             self._regular(path, name, folder)
             with _named_errors(path):
                 os.unlink(name, dir_fd=folder)
 
     def rename(self, path: str, target: str) -> None:
-        """Give a file another name.
-
-        Raises:
-            PathRefused: See `read`.
-            LogConflict: The target exists.
-            StoreError: The file is missing or cannot be renamed.
-        """
+        """Give a file another name. Raises `LogConflict` if the target exists."""
         with self._parent(path) as (old, name), self._parent(target, make=True) as (folder, wanted):
             self._regular(path, name, old)
             self._no_twin(target, wanted, folder)
@@ -426,8 +374,6 @@ class Sandbox:
                     yield FileInfo(lead + name, info.st_size, info.st_mtime_ns)
             elif depth > 1 and entry.is_dir(follow_symlinks=False):
                 yield from self._walk(Path(entry.path), lead + name, suffix, depth - 1)
-
-    # ---- inside ------------------------------------------------------------------------------
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
@@ -504,29 +450,7 @@ class Sandbox:
                         count += 1
         return count
 
-    def _drafted(self, path: str, name: str, data: bytes, folder: int) -> str:
-        draft = f".{name}.{os.urandom(4).hex()}.part"
-        with _named_errors(path):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW
-            handle = os.open(draft, flags, 0o600, dir_fd=folder)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(data)
-                    file.flush()
-                    os.fsync(file.fileno())
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(draft, dir_fd=folder)
-                raise
-        return draft
-
-    def _unchanged(self, path: str, expected: bytes | None, *, new: bool) -> None:
-        if expected is None or new:
-            return
-        if self.read(path) != expected:
-            raise LogConflict(f"{path} has changed since it was read")
-
-    def _installed(self, path: str, draft: str, name: str, folder: int, *, new: bool) -> None:
+    def _install(self, path: str, draft: str, name: str, folder: int, *, new: bool) -> None:
         if _is_link(name, folder):
             raise PathRefused(path, "passes through a link")
         with _named_errors(path):
@@ -566,8 +490,6 @@ MAX_INDEX_BYTES: Final = 25_000
 """Of the index in the system prompt: it is paid for at every turn."""
 MAX_LINE_BYTES: Final = 2_000
 """Of one line there, where the whole is too long: an entry is a line about one note."""
-
-Edit = Callable[[list[str]], list[str]]
 
 _ENTRY = re.compile(r"^- \[[^\]]*\]\(([^)]+)\)")
 
@@ -614,8 +536,6 @@ class MemoryFolder:
     def __repr__(self) -> str:
         return f"MemoryFolder({str(self.path)!r})"
 
-    # ---- reading -----------------------------------------------------------------------------
-
     def notes(self) -> list[Note]:
         """Front matter of all notes, newest first; `problems` lists broken ones. Files that did not change are not read again."""
         return [note for note in self._all() if isinstance(note, Note)]
@@ -623,7 +543,21 @@ class MemoryFolder:
     def problems(self) -> list[Problem]:
         """Notes that can't be read, entries of an index without a file, and notes that no index names."""
         problems = [item for item in self._all() if isinstance(item, Problem)]
-        return problems + [problem for part in ("", TEAM) for problem in self._index_problems(part)]
+        for part in ("", TEAM):
+            index, text = self._join(part, INDEX), self._index_text(part)
+            entries = filter(None, map(_entry, text.split("\n")))
+            named = [self._join(part, name) for name in entries if "://" not in name]
+            notes = {path for path, (_, head) in self._cache.items() if isinstance(head, Note)}
+            unnamed = {path for path in notes if _part(path) == part}.difference(named)
+            problems += [
+                Problem(index, f"names {path}, which is missing")
+                for path in named
+                if path not in self._cache
+            ]
+            problems += [Problem(path, f"is not named in {index}") for path in sorted(unnamed)]
+            if cut := _limited(text).cut:
+                problems.append(Problem(index, cut))
+        return problems
 
     def read(self, path: str) -> Note:
         """A whole note.
@@ -661,7 +595,8 @@ class MemoryFolder:
         """Heads of all files, newest first. One look at the folder; nothing is read where nothing changed."""
         stamp = self.sandbox.stamp()
         if stamp != self._stamp:
-            infos = [info for info in self.sandbox.files(suffix=".md") if not _is_index(info.path)]
+            files = self.sandbox.files(suffix=".md")
+            infos = [info for info in files if info.path.rpartition("/")[2] != INDEX]
             self._cache = {info.path: self._read_head(info) for info in infos}
             newest = sorted(infos, key=lambda info: (-info.changed_ns, info.path))
             self._stamp, self._heads = stamp, [self._cache[info.path][1] for info in newest]
@@ -684,24 +619,6 @@ class MemoryFolder:
             return self.sandbox.read(self._join(part, INDEX)).decode("utf-8", "replace")
         except StoreError:
             return ""
-
-    def _index_problems(self, part: str) -> Iterator[Problem]:
-        index = self._join(part, INDEX)
-        named = [self._join(part, name) for name in _entries(self._index_text(part))]
-        notes = (path for path, (_, head) in self._cache.items() if isinstance(head, Note))
-        present = {path for path in notes if _part(path) == part}
-        yield from (
-            Problem(index, f"names {path}, which is missing")
-            for path in named
-            if path not in self._cache
-        )
-        yield from (
-            Problem(path, f"is not named in {index}") for path in sorted(present - set(named))
-        )
-        if cut := _limited(self._index_text(part)).cut:
-            yield Problem(index, cut)
-
-    # ---- writing -----------------------------------------------------------------------------
 
     def add(
         self,
@@ -726,15 +643,11 @@ class MemoryFolder:
             LogConflict: A note of this name exists.
             StoreError: The folder can't be written.
         """
-        if type not in list(NoteType):
-            raise InvalidNote("type", type, f"must be one of {', '.join(NoteType)}")
-        part = TEAM if team else ""
-        note = Note(
-            name.strip(), description.strip(), NoteType(type), body, self._join(part, slug(name))
-        )
+        kind, path = _checked_type(type), self._join(TEAM if team else "", slug(name))
+        note = Note(name.strip(), description.strip(), kind, body, path)
         with self.lock():
-            self.sandbox.write(note.path, note.render().encode(), new=True)
-            self._index_line(part, note)
+            self.sandbox.write(path, note.render().encode(), new=True)
+            self._set_entry(path, _entry_of(note))
         return note
 
     def update(self, note: Note, *, body: str, description: str | None = None) -> Note:
@@ -751,7 +664,7 @@ class MemoryFolder:
             if Note.parse(_text(before, note.path), path=note.path) != replace(note, changed_ns=0):
                 raise LogConflict(f"{note.path} has changed since it was read")
             self.sandbox.write(note.path, changed.render().encode(), expected=before)
-            self._index_line(_part(note.path), changed)
+            self._set_entry(note.path, _entry_of(changed))
         return changed
 
     def remove(self, path: str) -> None:
@@ -760,29 +673,23 @@ class MemoryFolder:
         Raises:
             PathRefused, StoreError: It can't be deleted.
         """
-        part = _part(path)
-        name = path.removeprefix(f"{part}/") if part else path
         with self.lock():
             self.sandbox.delete(path)
-            self._edit_index(part, lambda lines: [line for line in lines if _entry(line) != name])
+            self._set_entry(path, "")
 
-    def _index_line(self, part: str, note: Note) -> None:
-        name = note.path.removeprefix(f"{TEAM}/") if part else note.path
-        title = note.name.replace("[", "(").replace("]", ")")
-        entry = f"- [{title}]({name}): {note.description}".rstrip(": ")
-
-        def put(lines: list[str]) -> list[str]:
-            if any(_entry(line) == name for line in lines):
-                return [entry if _entry(line) == name else line for line in lines]
-            return [*lines, entry]
-
-        self._edit_index(part, put)
-
-    def _edit_index(self, part: str, edit: Edit) -> None:
-        path = self._join(part, INDEX)
+    def _set_entry(self, path: str, entry: str) -> None:
+        """Replace a note's line in its index, or add it; "" removes it."""
+        part, name = _part(path), path.removeprefix(f"{TEAM}/")
         text = self._index_text(part)
-        lines = edit(text.rstrip("\n").split("\n") if text.strip() else [])
-        self.sandbox.write(path, ("\n".join(lines) + "\n").encode() if lines else b"")
+        lines = text.rstrip("\n").split("\n") if text.strip() else []
+        others = [line for line in lines if _entry(line) != name]
+        if not entry:
+            lines = others
+        elif len(others) == len(lines):
+            lines.append(entry)
+        else:
+            lines = [entry if _entry(line) == name else line for line in lines]
+        self.sandbox.write(self._join(part, INDEX), "".join(f"{line}\n" for line in lines).encode())
 
     @contextmanager
     def lock(self) -> Iterator[None]:
@@ -795,28 +702,23 @@ class MemoryFolder:
             if self._depth:
                 yield
                 return
-            handle = self._locked()
+            try:
+                self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+                flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+                handle = os.open(self.path / ".lock", flags, 0o600)
+            except OSError as exc:
+                raise StoreError(exc.strerror or str(exc), path=str(self.path)) from exc
+            # Without such locks, replacing whole files is all that protects.
+            with suppress(ImportError):
+                import fcntl
+
+                fcntl.flock(handle, fcntl.LOCK_EX)
             self._depth += 1
             try:
                 yield
             finally:
                 self._depth -= 1
                 os.close(handle)
-
-    def _locked(self) -> int:
-        try:
-            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-            handle = os.open(self.path / ".lock", flags, 0o600)
-        except OSError as exc:
-            raise StoreError(exc.strerror or str(exc), path=str(self.path)) from exc
-        with suppress(
-            ImportError
-        ):  # without such locks, replacing whole files is all that protects
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        return handle
 
     @staticmethod
     def _join(part: str, name: str) -> str:
@@ -830,12 +732,15 @@ def _text(data: bytes, path: str) -> str:
         raise InvalidNote("text", "", f"must be UTF-8 (byte {exc.start})", path=path) from exc
 
 
-def _is_index(path: str) -> bool:
-    return path == INDEX or path.endswith(f"/{INDEX}")
-
-
 def _part(path: str) -> str:
     return TEAM if path.startswith(f"{TEAM}/") else ""
+
+
+def _entry_of(note: Note) -> str:
+    """A note's line in its index."""
+    name = note.path.removeprefix(f"{TEAM}/")
+    title = note.name.replace("[", "(").replace("]", ")")
+    return f"- [{title}]({name}): {note.description}".rstrip(": ")
 
 
 def _entry(line: str) -> str:
@@ -843,40 +748,24 @@ def _entry(line: str) -> str:
     return match[1] if match else ""
 
 
-def _entries(text: str) -> list[str]:
-    return [name for line in text.split("\n") if (name := _entry(line)) and "://" not in name]
-
-
 def _limited(text: str) -> Index:
     """First the lines, then the bytes, as both count; where those are too many, long lines are cut, and then never half a line."""
     lines = text.strip("\n").split("\n") if text.strip() else []
-    shown, why = lines, []
+    shown, why = lines[:MAX_INDEX_LINES], []
     if len(lines) > MAX_INDEX_LINES:
-        shown = lines[:MAX_INDEX_LINES]
         why.append(f"{len(lines)} lines, {MAX_INDEX_LINES} are shown")
     size = len("\n".join(shown).encode("utf-8", "replace"))
     if size > MAX_INDEX_BYTES:
-        shown = _whole_lines([_line(line) for line in shown])
+        most = MAX_LINE_BYTES - len("…".encode())
+        for at, line in enumerate(shown):
+            data = line.encode("utf-8", "replace")
+            if len(data) > MAX_LINE_BYTES:
+                shown[at] = data[:most].decode("utf-8", "ignore") + "…"
+        sizes = accumulate(len(line.encode("utf-8", "replace")) + 1 for line in shown)
+        shown = shown[: bisect_right(list(sizes), MAX_INDEX_BYTES + 1)]
         why.append(f"{size:,} bytes, {MAX_INDEX_BYTES:,} are shown")
     cut = f"the index has {' and '.join(why)}: move detail into the notes" if why else ""
     return Index("\n".join(shown), cut)
-
-
-def _whole_lines(lines: list[str]) -> list[str]:
-    left, whole = MAX_INDEX_BYTES + 1, []
-    for line in lines:
-        left -= len(line.encode("utf-8", "replace")) + 1
-        if left < 0:
-            break
-        whole.append(line)
-    return whole
-
-
-def _line(line: str) -> str:
-    data = line.encode("utf-8", "replace")
-    if len(data) <= MAX_LINE_BYTES:
-        return line
-    return data[: MAX_LINE_BYTES - len("…".encode())].decode("utf-8", "ignore") + "…"
 
 
 DEFINITION: Final[Mapping[str, str]] = {"type": "memory_20250818", "name": "memory"}
@@ -954,15 +843,16 @@ class MemoryTool:
         except UllageError as exc:
             return MemoryAnswer(str(exc), True)
 
-    # ---- commands ----------------------------------------------------------------------------
-
     def _view(self, command: Mapping[str, Any]) -> str:
         path = _path(command, "path")
         files = list(self.folder.sandbox.files())
         if not path or any(info.path.startswith(f"{path}/") for info in files):
             return _listing(path, files)
         lines = self._text(path).split("\n")
-        first, last = _range(command.get("view_range"), len(lines))
+        first, last = 1, len(lines)
+        match command.get("view_range"):
+            case [int(start), int(end)] if bool not in (type(start), type(end)):
+                first, last = max(1, start), last if end == -1 else end
         numbered = _numbered(lines, first, last)
         return f"Here's the content of {_shown(path)} with line numbers:\n{numbered}"
 
@@ -975,13 +865,10 @@ class MemoryTool:
         return f"File created successfully at: {_shown(path)}"
 
     def _str_replace(self, command: Mapping[str, Any]) -> str:
-        path, old, new = (
-            _path(command, "path"),
-            _text_of(command, "old_str"),
-            "" if command.get("new_str") is None else _text_of(command, "new_str"),
-        )
+        path, old = _path(command, "path"), _text_of(command, "old_str")
+        new = "" if command.get("new_str") is None else _text_of(command, "new_str")
         text = self._text(path)
-        places = _places(text, old)
+        places = [match.start() for match in re.finditer(f"(?={re.escape(old)})", text) if old]
         if not places:
             raise _CommandError(
                 f"No replacement was performed, old_str `{old}` did not appear verbatim in {_shown(path)}."
@@ -992,17 +879,14 @@ class MemoryTool:
                 f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. Please ensure it is unique"
             )
         changed = text.replace(old, new)
-        self._write(path, changed, text)
+        self.folder.sandbox.write(path, changed.encode(), expected=text.encode())
         at = text.count("\n", 0, places[0])
         snippet = _numbered(changed.split("\n"), max(1, at - 1), at + 3)
         return f"The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}"
 
     def _insert(self, command: Mapping[str, Any]) -> str:
-        path, at, added = (
-            _path(command, "path"),
-            command.get("insert_line"),
-            _text_of(command, "insert_text"),
-        )
+        path, at = _path(command, "path"), command.get("insert_line")
+        added = _text_of(command, "insert_text")
         text = self._text(path)
         lines = text.removesuffix("\n").split("\n") if text else []
         if type(at) is not int or not 0 <= at <= len(lines):
@@ -1010,18 +894,18 @@ class MemoryTool:
                 f"Invalid `insert_line` parameter: {at}. It should be within the range [0, {len(lines)}]."
             )
         lines.insert(at, added.rstrip("\n"))
-        self._write(path, "\n".join(lines) + "\n", text)
+        data = ("\n".join(lines) + "\n").encode()
+        self.folder.sandbox.write(path, data, expected=text.encode())
         return f"The file {_shown(path)} has been edited."
 
     def _delete(self, command: Mapping[str, Any]) -> str:
         path = _path(command, "path")
         if not path:
             raise _CommandError(f"Cannot delete the {ROOT} directory itself")
-        inner = [
-            info.path for info in self.folder.sandbox.files() if info.path.startswith(f"{path}/")
-        ]
-        for inner_path in inner or [path]:
-            self._at_place(inner_path, self.folder.sandbox.delete)
+        files = [info.path for info in self.folder.sandbox.files()]
+        for file in [file for file in files if file.startswith(f"{path}/")] or [path]:
+            with _missing_path(file):
+                self.folder.sandbox.delete(file)
         return f"Successfully deleted {_shown(path)}"
 
     def _rename(self, command: Mapping[str, Any]) -> str:
@@ -1029,33 +913,15 @@ class MemoryTool:
         if not old:
             raise _CommandError(f"Cannot rename the {ROOT} directory itself")
         try:
-            self._at_place(old, lambda path: self.folder.sandbox.rename(path, new))
+            with _missing_path(old):
+                self.folder.sandbox.rename(old, new)
         except LogConflict:
             raise _CommandError(f"The destination {_shown(new)} already exists") from None
         return f"Successfully renamed {_shown(old)} to {_shown(new)}"
 
-    # ---- files -------------------------------------------------------------------------------
-
-    def _at_place(self, path: str, act: Callable[[str], None]) -> None:
-        try:
-            act(path)
-        except StoreError as exc:
-            if isinstance(exc.__cause__, FileNotFoundError):
-                raise _CommandError(f"The path {_shown(path)} does not exist") from exc
-            raise
-
     def _text(self, path: str) -> str:
-        try:
+        with _missing_path(path, ". Please provide a valid path."):
             return self.folder.sandbox.read(path).decode("utf-8", "replace")
-        except StoreError as exc:
-            if isinstance(exc.__cause__, FileNotFoundError):
-                raise _CommandError(
-                    f"The path {_shown(path)} does not exist. Please provide a valid path."
-                ) from exc
-            raise
-
-    def _write(self, path: str, text: str, before: str) -> None:
-        self.folder.sandbox.write(path, text.encode(), expected=before.encode())
 
 
 _COMMANDS: Final[dict[str, Callable[[MemoryTool, Mapping[str, Any]], str]]] = {
@@ -1068,7 +934,14 @@ _COMMANDS: Final[dict[str, Callable[[MemoryTool, Mapping[str, Any]], str]]] = {
 }
 
 
-# ---- parameters --------------------------------------------------------------------------------
+@contextmanager
+def _missing_path(path: str, advice: str = "") -> Iterator[None]:
+    try:
+        yield
+    except StoreError as exc:
+        if isinstance(exc.__cause__, FileNotFoundError):
+            raise _CommandError(f"The path {_shown(path)} does not exist{advice}") from exc
+        raise
 
 
 def _text_of(command: Mapping[str, Any], key: str) -> str:
@@ -1086,30 +959,6 @@ def _path(command: Mapping[str, Any], key: str) -> str:
     return value.removeprefix(ROOT).strip("/")
 
 
-def _range(view_range: Any, count: int) -> tuple[int, int]:
-    """First and last line, from 1; `[a, -1]` goes to the end."""
-    whole = (
-        isinstance(view_range, list | tuple)
-        and len(view_range) == 2
-        and all(type(n) is int for n in view_range)
-    )
-    if not whole:
-        return 1, count
-    return max(1, view_range[0]), count if view_range[1] == -1 else view_range[1]
-
-
-def _places(text: str, part: str) -> list[int]:
-    places: list[int] = []
-    at = text.find(part) if part else -1
-    while at >= 0:
-        places.append(at)
-        at = text.find(part, at + 1)
-    return places
-
-
-# ---- what is shown -----------------------------------------------------------------------------
-
-
 def _shown(path: str) -> str:
     return f"{ROOT}/{path}" if path else ROOT
 
@@ -1120,28 +969,22 @@ def _numbered(lines: list[str], first: int, last: int) -> str:
 
 
 def _listing(path: str, files: list[FileInfo]) -> str:
-    rows = sorted(_rows(path, files).items())
-    head = f"Here're the files and directories up to {LEVELS} levels deep in {_shown(path)}, excluding hidden items:"
-    total = sum(info.size for info in files if not path or info.path.startswith(f"{path}/"))
-    lines = (f"{_size(size)}\t{_shown(path)}/{name}" for name, size in rows)
-    return "\n".join((head, f"{_size(total)}\t{_shown(path)}", *lines))
-
-
-def _rows(path: str, files: list[FileInfo]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
+    """Files, and the folders that lead to them, so far as they lie within the levels that are shown."""
+    lead = f"{path}/" if path else ""
+    total = 0
+    sizes: Counter[str] = Counter()
     for info in files:
-        for name in _levels(info.path, path):
-            sizes[name] = sizes.get(name, 0) + info.size
-    return sizes
-
-
-def _levels(file: str, folder: str) -> Iterator[str]:
-    """The file itself, or the folders that lead to it, so far as they lie within the levels that are shown."""
-    if folder and not file.startswith(f"{folder}/"):
-        return
-    parts = PurePosixPath(file[len(folder) :].lstrip("/")).parts
-    for depth in range(1, min(len(parts), LEVELS) + 1):
-        yield "/".join(parts[:depth]) + ("" if depth == len(parts) else "/")
+        if not info.path.startswith(lead):
+            continue
+        total += info.size
+        *folders, name = info.path[len(lead) :].split("/")
+        for depth in range(1, min(len(folders), LEVELS) + 1):
+            sizes["/".join(folders[:depth]) + "/"] += info.size
+        if len(folders) < LEVELS:
+            sizes["/".join([*folders, name])] += info.size
+    head = f"Here're the files and directories up to {LEVELS} levels deep in {_shown(path)}, excluding hidden items:"
+    lines = (f"{_size(size)}\t{_shown(path)}/{name}" for name, size in sorted(sizes.items()))
+    return "\n".join((head, f"{_size(total)}\t{_shown(path)}", *lines))
 
 
 def _size(count: int) -> str:
@@ -1151,9 +994,6 @@ def _size(count: int) -> str:
             break
         value, unit = value / 1024, larger
     return f"{value:.1f}{unit}".replace(".0", "")
-
-
-# ---- the SDK's own runner ----------------------------------------------------------------------
 
 
 def anthropic_tool(folder: MemoryFolder) -> BetaAbstractMemoryTool:
@@ -1218,9 +1058,7 @@ PROGRAMS: Final = tuple(_PROGRAMS)
 def read_only(command: str, folder: Sandbox) -> list[str] | None:
     """The words to run for a command that can only read, and only in the folder; `None`: it is refused.
 
-    Args:
-        command: As a user would type it; relative paths are seen from the folder, no path means the folder.
-        folder: Where its paths must lie, links not followed.
+    Relative paths are seen from the folder, and no path means the folder; links are not followed.
 
     Example:
         >>> from pathlib import Path
@@ -1247,9 +1085,13 @@ def read_only(command: str, folder: Sandbox) -> list[str] | None:
         if not operands:
             return None
         options = [*options, "-e", operands.pop(0)]
-    paths = [folder.located(operand) for operand in operands or [""]]
-    inside = [path for path in paths if path is not None]
-    return [program, *options, "--", *inside] if len(inside) == len(paths) else None
+    paths: list[str] = []
+    for operand in operands or [""]:
+        path = folder.located(operand)
+        if path is None:
+            return None
+        paths.append(path)
+    return [program, *options, "--", *paths]
 
 
 def _options(program: _Program, words: list[str]) -> tuple[list[str], list[str]] | None:

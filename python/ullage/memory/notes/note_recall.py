@@ -17,12 +17,11 @@ from typing import Any, Final, NamedTuple, Protocol
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.effects import Cancelled, Effect, Flow, Summarize
 from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
-from ullage.memory.notes.folder import MemoryFolder, Note
+from ullage.memory.notes.folder import MemoryFolder, Note, heads_text
 from ullage.summarizers.lines import model_writer_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Writer, WriterLike
 
 # Words as an index compares them: their stems, and how far two words look alike.
-
 
 _VOWEL = re.compile(r"[aeiouy]")
 
@@ -58,19 +57,14 @@ def _shorter(word: str) -> str:
         if word.endswith(ending) and not (ending == "s" and word.endswith(_NOT_PLURAL)):
             stemmed = word[: len(word) - len(ending)]
             if len(stemmed) >= least and _VOWEL.search(stemmed):
-                return (
-                    _single(stemmed)
-                    if not become and ending not in ("s", "e")
-                    else stemmed + become
-                )
+                if become or ending in ("s", "e"):
+                    return stemmed + become
+                # `dropp` is `drop`; `ll`, `ss` and `zz` stay.
+                doubled = len(stemmed) > 3 and stemmed[-1] == stemmed[-2]
+                return stemmed[:-1] if doubled and stemmed[-1] not in "lsz" else stemmed
             if ending in ("ed", "ing"):
                 return word
     return word
-
-
-def _single(word: str) -> str:
-    """`dropp` is `drop`; `ll`, `ss` and `zz` stay."""
-    return word[:-1] if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "lsz" else word
 
 
 def grams(word: str) -> frozenset[str]:
@@ -86,7 +80,6 @@ def alike(one: frozenset[str], other: frozenset[str]) -> float:
 
 # Words that mean nearly the same, from `related_words.txt`: so that a question finds a note that says it otherwise.
 
-
 NEAR: Final = 0.55
 """What a word of the same group counts for, against the word itself."""
 
@@ -98,14 +91,16 @@ MOST_WORDS: Final = 3
 
 
 @cache
-def _table() -> dict[str, dict[str, float]]:
+def _related() -> dict[str, dict[str, float]]:
+    """By the stem of a word, or the stems of a phrase joined by `_`: related words with their weights, 0 to 1."""
     related_words: dict[str, dict[str, float]] = {}
     text = Path(__file__).with_name("related_words.txt").read_text(encoding="utf-8")
     for line in text.splitlines():
         if line.startswith("#"):
             continue
         weight = TOPIC if line.startswith("~") else NEAR
-        group = list(dict.fromkeys(phrase(word) for word in line.lstrip("~").split()))
+        words = line.lstrip("~").split()
+        group = list(dict.fromkeys("_".join(map(stem, word.split("_"))) for word in words))
         for word in group:
             others = related_words.setdefault(word, {})
             for other in group:
@@ -114,24 +109,7 @@ def _table() -> dict[str, dict[str, float]]:
     return related_words
 
 
-def phrase(words: str) -> str:
-    """The key of a word or of words joined by `_`: their stems, joined the same way."""
-    return "_".join(map(stem, words.split("_")))
-
-
-@cache
-def phrases() -> frozenset[str]:
-    """Keys of more than one word."""
-    return frozenset(key for key in _table() if "_" in key)
-
-
-def related(key: str) -> dict[str, float]:
-    """Keys of related words with their weights, 0 to 1; empty for a word that no group has."""
-    return _table().get(key, {})
-
-
 # What a question asks for: its words with what may stand for each, and the types of notes that answer such questions.
-
 
 _COMMON: Final = frozenset(
     "a an and any are as at be been but by can could did do does for from get had has have how i if in into is it its just may me might "
@@ -151,28 +129,16 @@ _TYPES: Final = (
 def keys_of(words: Sequence[str]) -> list[str]:
     """Stems of the words, then those phrases of two or three of them that the table of related words has."""
     stems = [stem(word) for word in words]
-    known_phrases = phrases()
+    table = _related()
     joined = (
         "_".join(stems[at : at + size])
         for size in range(2, MOST_WORDS + 1)
         for at in range(len(stems) - size + 1)
     )
-    return stems + [key for key in joined if key in known_phrases]
-
-
-def words_asked(words: Sequence[str]) -> list[str]:
-    """Keys of a question, each once, without words that stand in nearly every question."""
-    common = {stem(word) for word in words if word in _COMMON}
-    return [key for key in dict.fromkeys(keys_of(words)) if key not in common]
-
-
-def asked_types(question: str) -> tuple[str, ...]:
-    """Types of notes that such a question is usually answered by; `()`: the question does not show it."""
-    return next((types for asked, types in _TYPES if asked.search(question)), ())
+    return stems + [key for key in joined if key in table]
 
 
 # Ranks notes by the words of a question and by related words, in memory, kept up to date by what changed.
-
 
 WEIGHTS: Final = (3.0, 2.0, 1.0)
 """Of name, description and body: a title was chosen to be found."""
@@ -224,12 +190,9 @@ def terms(text: str) -> list[str]:
         if not other_scripts:
             continue
         words.append(other_scripts.casefold())
-        parts = (
-            [part.casefold() for part in _PARTS.findall(other_scripts)]
-            if other_scripts.isascii()
-            else []
-        )
-        words += parts if len(parts) > 1 else []
+        parts = _PARTS.findall(other_scripts) if other_scripts.isascii() else []
+        if len(parts) > 1:
+            words += map(str.casefold, parts)
     return words
 
 
@@ -278,18 +241,19 @@ class WordIndex:
 
     def shares(self, question: str) -> dict[str, float]:
         """Score of each document that matches at all, as a share of the best one's."""
+        words = terms(question)
+        common = {stem(word) for word in words if word in _COMMON}
+        asked = [key for key in dict.fromkeys(keys_of(words)) if key not in common]
         scores: dict[str, float] = {}
-        for word in words_asked(terms(question))[:MOST_KEYS]:
+        for word in asked[:MOST_KEYS]:
             for key, score in self._matches(word).items():
                 scores[key] = scores.get(key, 0.0) + score
-        wanted = asked_types(question)
+        wanted = next((types for pattern, types in _TYPES if pattern.search(question)), ())
         for key in scores:
             if self._documents[key].kind in wanted:
                 scores[key] *= OF_TYPE
         most = max(scores.values(), default=1.0)
         return {key: score / most for key, score in scores.items()}
-
-    # ---- documents ---------------------------------------------------------------------------
 
     def _insert(self, document: Document) -> None:
         weights: dict[str, float] = {}
@@ -301,14 +265,10 @@ class WordIndex:
         self._documents[document.key] = document._replace(name="", description="", body="")
         self._words[document.key] = weights
         for word, weight in weights.items():
-            if word not in self._having:
-                self._spell(word)
+            if word not in self._having and word.isalpha():
+                for gram in grams(word):
+                    self._spelled.setdefault(gram, set()).add(word)
             self._having.setdefault(word, {})[document.key] = weight
-
-    def _spell(self, word: str) -> None:
-        if word.isalpha():
-            for gram in grams(word):
-                self._spelled.setdefault(gram, set()).add(word)
 
     def _forget(self, key: str) -> None:
         self._documents.pop(key, None)
@@ -321,8 +281,6 @@ class WordIndex:
             for gram in grams(word):
                 self._spelled.get(gram, set()).discard(word)
 
-    # ---- one word of a question --------------------------------------------------------------
-
     def _matches(self, word: str) -> dict[str, float]:
         """Score of each document that has the word or one that may stand for it."""
         best: dict[str, float] = {}
@@ -331,29 +289,26 @@ class WordIndex:
             having = self._having.get(other)
             if having is None:
                 continue
-            worth = share * self._rarity(len(having))
+            # Inverse document frequency, as in BM25 (Robertson and Zaragoza, 2009).
+            ratio = (len(self._documents) - len(having) + 0.5) / (len(having) + 0.5)
+            worth = share * math.log(1 + ratio)
             for key, weight in having.items():
                 score = worth * weight / (weight + 1)
                 total[key] = total.get(key, 0.0) + score
                 best[key] = max(score, best.get(key, 0.0))
         return {key: best[key] + FURTHER * (total[key] - best[key]) for key in best}
 
-    def _rarity(self, documents: int) -> float:
-        """Inverse document frequency, as in BM25 (Robertson and Zaragoza, 2009)."""
-        return math.log(1 + (len(self._documents) - documents + 0.5) / (documents + 0.5))
-
     def _standing_for(self, word: str) -> dict[str, float]:
-        weights = {word: 1.0, **related(word)}
+        """The word, those related to it and, where no note has it, those spelled like it, with their weights."""
+        weights = {word: 1.0, **_related().get(word, {})}
         if word not in self._having and word.isalpha() and len(word) > 3:
-            for other, share in self._spelled_like(word).items():
-                weights[other] = max(weights.get(other, 0.0), SPELLING * share)
+            groups = grams(word)
+            near = {other for gram in groups for other in self._spelled.get(gram, ())}
+            for other in sorted(near):
+                share = alike(groups, grams(other))
+                if share >= ALIKE:
+                    weights[other] = max(weights.get(other, 0.0), SPELLING * share)
         return weights
-
-    def _spelled_like(self, word: str) -> dict[str, float]:
-        own = grams(word)
-        near = {other for gram in own for other in self._spelled.get(gram, ())}
-        shares = {other: alike(own, grams(other)) for other in near}
-        return {other: shares[other] for other in sorted(shares) if shares[other] >= ALIKE}
 
 
 MOST: Final = 5
@@ -400,7 +355,6 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """One vector for each text."""
-        ...
 
 
 class RecalledNotes(NamedTuple):
@@ -411,7 +365,13 @@ class RecalledNotes(NamedTuple):
 
     def text(self) -> str:
         """As it goes to the model: data with its source, each note cut at 8 000 characters."""
-        return "\n\n".join(map(_shown, self.notes))
+        parts = []
+        for note in self.notes:
+            body = note.body[:MAX_NOTE_CHARS]
+            if len(note.body) > MAX_NOTE_CHARS:
+                body += f"\n… (the rest is in {note.path})"
+            parts.append(f'<memory file="{note.path}" type="{note.type}">\n{body}\n</memory>')
+        return "\n\n".join(parts)
 
 
 @dataclass(slots=True)
@@ -455,7 +415,9 @@ class NoteRecall:
             The notes, whole. A model that fails or answers badly gives none; that is never an error.
         """
         every = self.folder.notes()
-        heads = self._open(every, tools)
+        heads = [note for note in every if note.path not in self.shown]
+        if tools:
+            heads = [note for note in heads if not _teaches(note, tools)]
         if not heads:
             return RecalledNotes([], "nothing")
         if self._writer is None:
@@ -480,19 +442,11 @@ class NoteRecall:
         """`find`, without blocking the event loop while a model picks."""
         return await arun_flow(self.flow(question, tools=tools, most=most))
 
-    # ---- what may be shown -------------------------------------------------------------------
-
-    def _open(self, every: Sequence[Note], tools: Collection[str]) -> list[Note]:
-        heads = [note for note in every if note.path not in self.shown]
-        return [note for note in heads if not _teaches(note, tools)] if tools else heads
-
     def _whole(self, path: str) -> Note | None:
         try:
             return self.folder.read(path)
         except (OSError, ValueError):
             return None
-
-    # ---- without a model ---------------------------------------------------------------------
 
     def _ranked(
         self, question: str, every: Sequence[Note], heads: Sequence[Note], most: int
@@ -513,7 +467,10 @@ class NoteRecall:
     def _nearest(self, embedder: Embedder, question: str, heads: Sequence[Note]) -> list[str]:
         """By meaning, and among notes of like meaning by words."""
         fresh = [note for note in heads if (note.path, note.changed_ns) not in self._vectors]
-        texts = [self._spoken(note) for note in fresh]
+        texts = [
+            f"{note.name}. {note.description}. {(self._whole(note.path) or note).body[:EMBEDDED_CHARS]}"
+            for note in fresh
+        ]
         *vectors, asked = embedder.embed([*texts, question])
         for note, vector in zip(fresh, vectors, strict=True):
             self._vectors[note.path, note.changed_ns] = vector
@@ -526,21 +483,12 @@ class NoteRecall:
                 scores[note.path] = near + BY_WORDS * share
         return sorted(scores, key=lambda path: (-scores[path], path))
 
-    def _spoken(self, head: Note) -> str:
-        body = (self._whole(head.path) or head).body
-        return f"{head.name}. {head.description}. {body[:EMBEDDED_CHARS]}"
-
-    # ---- with a model ------------------------------------------------------------------------
-
     def _picked(
         self, question: str, heads: Sequence[Note], tools: Collection[str], most: int
     ) -> Generator[Effect, Any, list[str]]:
         newest = heads[:NEWEST]
         prompt = PROMPT.format(
-            heads="\n".join(
-                f"{note.path} [{note.type.value}] {note.name}: {note.description}"
-                for note in newest
-            ),
+            heads=heads_text(newest),
             question=question[:4_000].replace("</question>", ""),
             tools=", ".join(sorted(tools)) or "none",
             most=most,
@@ -565,10 +513,8 @@ def _teaches(note: Note, tools: Collection[str]) -> bool:
 
 
 def _chosen(reply: Any, allowed: Collection[str], most: int) -> list[str]:
-    text = (
-        reply.text if isinstance(reply, SummaryReply) else reply if isinstance(reply, str) else ""
-    )
-    for match in _NAMES.finditer(text):
+    text = reply.text if isinstance(reply, SummaryReply) else reply
+    for match in _NAMES.finditer(text if isinstance(text, str) else ""):
         try:
             names = json.loads(match[0])
         except ValueError:
@@ -585,17 +531,7 @@ def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
     return product / norms**0.5 if norms else 0.0
 
 
-def _shown(note: Note) -> str:
-    body = (
-        note.body
-        if len(note.body) <= MAX_NOTE_CHARS
-        else note.body[:MAX_NOTE_CHARS] + f"\n… (the rest is in {note.path})"
-    )
-    return f'<memory file="{note.path}" type="{note.type.value}">\n{body}\n</memory>'
-
-
 # Sentence vectors from an ONNX model on disk; nothing is fetched.
-
 
 MAX_TOKENS: Final = 256
 """Of one text, as all-MiniLM-L6-v2 was trained; the rest is cut."""
@@ -637,24 +573,19 @@ class OnnxEmbedder:
 
     def embed(self, texts: Sequence[str]) -> list[Any]:
         """One vector (a numpy array of floats) for each text."""
-        return [
-            vector
-            for at in range(0, len(texts), BATCH)
-            for vector in self._batch(texts[at : at + BATCH])
-        ]
-
-    def _batch(self, texts: Sequence[str]) -> Any:
         np: Any = import_module("numpy")
-
-        read = self._words.encode_batch(
-            [text.encode("utf-8", "replace").decode() for text in texts]
-        )
-        inputs = {
-            "input_ids": np.array([encoding.ids for encoding in read], np.int64),
-            "attention_mask": np.array([encoding.attention_mask for encoding in read], np.int64),
-            "token_type_ids": np.array([encoding.type_ids for encoding in read], np.int64),
-        }
-        mask = inputs["attention_mask"][:, :, None].astype(np.float32)
-        hidden = self._model.run(None, {name: inputs[name] for name in self._inputs})[0]
-        mean = hidden if hidden.ndim == 2 else (hidden * mask).sum(1) / np.maximum(mask.sum(1), 1)
-        return mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-9)
+        encodable = [text.encode("utf-8", "replace").decode() for text in texts]
+        vectors: list[Any] = []
+        for at in range(0, len(texts), BATCH):
+            read = self._words.encode_batch(encodable[at : at + BATCH])
+            inputs = {
+                "input_ids": np.array([row.ids for row in read], np.int64),
+                "attention_mask": np.array([row.attention_mask for row in read], np.int64),
+                "token_type_ids": np.array([row.type_ids for row in read], np.int64),
+            }
+            mean = self._model.run(None, {name: inputs[name] for name in self._inputs})[0]
+            if mean.ndim != 2:
+                mask = inputs["attention_mask"][:, :, None].astype(np.float32)
+                mean = (mean * mask).sum(1) / np.maximum(mask.sum(1), 1)
+            vectors += [*(mean / np.maximum(np.linalg.norm(mean, axis=1, keepdims=True), 1e-9))]
+        return vectors

@@ -19,9 +19,6 @@ from typing import NamedTuple, Protocol
 
 from ullage.exceptions import LogConflict, StoreError
 
-# Where the notes of a session are kept: what a place does, a folder or a store.
-
-
 NOTES = "summary.md"
 PREVIOUS = "previous.md"
 STATE = "state.json"
@@ -32,15 +29,10 @@ MAX_BYTES = 1 << 20
 
 
 class Notes(NamedTuple):
-    r"""The notes as they were read.
+    r"""The notes as they were read."""
 
-    Attributes:
-        text: With `\n` at line ends; empty if there are none.
-        digest: Of the bytes; empty if there are none.
-    """
-
-    text: str
-    digest: str
+    text: str  # with `\n` at line ends; empty if there are none
+    digest: str  # of the bytes; empty if there are none
 
     @property
     def exists(self) -> bool:
@@ -49,11 +41,7 @@ class Notes(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes | None, path: str) -> Notes:
-        """Of the bytes that a place holds; `None`: it holds none.
-
-        Raises:
-            StoreError: They are not UTF-8; `path` says where.
-        """
+        """Of the bytes that a place holds; `None`: it holds none. `StoreError`: they are not UTF-8; `path` says where."""
         if data is None:
             return cls("", "")
         try:
@@ -64,25 +52,21 @@ class Notes(NamedTuple):
 
 
 class Lock:
-    """Held by the one updater of a session.
+    """Held by the one updater of a session; `unlock` is called once, when it is given up."""
 
-    Args:
-        let_go: Called once, when it is given up.
-    """
-
-    def __init__(self, let_go: Callable[[], None]) -> None:
-        self._let_go: Callable[[], None] | None = let_go
+    def __init__(self, unlock: Callable[[], None]) -> None:
+        self._unlock: Callable[[], None] | None = unlock
 
     @property
     def held(self) -> bool:
         """Whether it is still held: a stuck updater can be put out."""
-        return self._let_go is not None
+        return self._unlock is not None
 
     def release(self) -> None:
         """Give it up; twice is harmless."""
-        let_go, self._let_go = self._let_go, None
-        if let_go is not None:
-            let_go()
+        unlock, self._unlock = self._unlock, None
+        if unlock is not None:
+            unlock()
 
     def __del__(self) -> None:
         # An update that is cancelled while the lock is being taken never gets to hold it.
@@ -95,66 +79,24 @@ class NotesPlace(Protocol):
     @property
     def notes_path(self) -> Path:
         """What the notes are called, in prompts and errors."""
-        ...
 
     def read(self) -> Notes:
-        """The notes as they are now.
-
-        Raises:
-            StoreError: They cannot be read, are too large, or are not UTF-8.
-        """
-        ...
+        """See `NotesFolder.read`."""
 
     def read_bytes(self, name: str, *, inside: str = "") -> bytes | None:
-        """Something else that is kept there, by one of the fixed names; `None` if it is not there.
-
-        Args:
-            name: Its name.
-            inside: Name of a folder that it is in.
-
-        Raises:
-            StoreError: It cannot be read, or is too large.
-        """
-        ...
+        """See `NotesFolder.read_bytes`."""
 
     def commit(self, text: str, *, based_on: str, lock: Lock) -> bool:
-        """Replace the notes from which these were made; the earlier text is kept.
-
-        Args:
-            text: The new notes.
-            based_on: Digest of the notes as they were read.
-            lock: Of the caller.
-
-        Returns:
-            False if other notes stand there now: nothing was written.
-
-        Raises:
-            LogConflict: The lock was taken away: the caller was considered stuck.
-            StoreError: They cannot be written; the earlier ones are intact.
-        """
-        ...
+        """See `NotesFolder.commit`."""
 
     def save(self, data: bytes, *, lock: Lock) -> None:
-        """Write the record next to the notes, whole or not at all.
-
-        Raises:
-            LogConflict: The lock was taken away.
-            StoreError: It cannot be written.
-        """
-        ...
+        """See `NotesFolder.save`."""
 
     def lock(self) -> Lock:
-        """Become the one updater of this session.
-
-        Raises:
-            LogConflict: There is another.
-            StoreError: The place cannot be written to.
-        """
-        ...
+        """See `NotesFolder.lock`."""
 
     def busy_seconds(self) -> float | None:
-        """Seconds for which another updater has been running; `None`: there is none."""
-        ...
+        """See `NotesFolder.busy_seconds`."""
 
 
 def digest_of_notes(data: bytes | None) -> str:
@@ -189,8 +131,6 @@ class NotesFolder:
     def __repr__(self) -> str:
         return f"NotesFolder({str(self.path)!r})"
 
-    # ---- reading -----------------------------------------------------------------------------
-
     def read(self) -> Notes:
         """The notes as they are now.
 
@@ -211,8 +151,6 @@ class NotesFolder:
         """
         with self._opened(inside) as folder:
             return None if folder is None else folder.read(name)
-
-    # ---- writing -----------------------------------------------------------------------------
 
     def commit(self, text: str, *, based_on: str, lock: Lock) -> bool:
         """Replace the notes from which these were made.
@@ -257,8 +195,6 @@ class NotesFolder:
         if not lock.held:
             raise LogConflict(f"{self.path}: the update was given up as stuck")
 
-    # ---- one updater -------------------------------------------------------------------------
-
     def lock(self) -> Lock:
         """Become the one updater of this session.
 
@@ -281,7 +217,8 @@ class NotesFolder:
     @contextmanager
     def _opened_new(self) -> Iterator[_Folder]:
         with _reported(self.path):
-            self._refuse_links()
+            for guarded in self._guarded:
+                _refuse_link(guarded)
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
             with closing(_Folder(self.path)) as folder:
                 yield folder
@@ -290,7 +227,8 @@ class NotesFolder:
     def _opened(self, inside: str = "") -> Iterator[_Folder | None]:
         place = self.path / inside if inside else self.path
         with _reported(place):
-            self._refuse_links()
+            for guarded in self._guarded:
+                _refuse_link(guarded)
             try:
                 folder = _Folder(place)
             except FileNotFoundError:
@@ -298,10 +236,6 @@ class NotesFolder:
                 return
             with closing(folder):
                 yield folder
-
-    def _refuse_links(self) -> None:
-        for guarded in self._guarded:
-            _refuse_link(guarded)
 
 
 class _Folder:
@@ -331,9 +265,20 @@ class _Folder:
             fd = self._open(name, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
         except FileNotFoundError:
             return None
+        path, data = str(self.path / name), b""
         try:
-            _plain_file(os.fstat(fd), self.path / name)
-            return _read_all(fd, self.path / name)
+            info = os.fstat(fd)
+            if not stat.S_ISREG(info.st_mode):
+                raise StoreError("is not a regular file", path=path)
+            if info.st_nlink > 1:
+                raise StoreError("has hard links; refusing to use it", path=path)
+            if info.st_size > MAX_BYTES:
+                raise StoreError(f"has {info.st_size:,} bytes, at most {MAX_BYTES:,}", path=path)
+            while part := os.read(fd, MAX_BYTES + 1 - len(data)):
+                data += part
+                if len(data) > MAX_BYTES:
+                    raise StoreError(f"has more than {MAX_BYTES:,} bytes", path=path)
+            return data
         finally:
             os.close(fd)
 
@@ -345,18 +290,15 @@ class _Folder:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            self._replace(draft, name)
+            if self._fd is None:
+                (self.path / draft).replace(self.path / name)
+            else:
+                os.replace(draft, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+                os.fsync(self._fd)
         except BaseException:
             with suppress(OSError):
                 self._unlink(draft)
             raise
-
-    def _replace(self, draft: str, name: str) -> None:
-        if self._fd is None:
-            (self.path / draft).replace(self.path / name)
-            return
-        os.replace(draft, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
-        os.fsync(self._fd)
 
     def _unlink(self, name: str) -> None:
         if self._fd is None:
@@ -400,24 +342,6 @@ def _refuse_link(path: Path) -> None:
     is_junction: Callable[[], bool] = getattr(path, "is_junction", lambda: False)
     if path.is_symlink() or is_junction():
         raise StoreError("is a link, which is not followed", path=str(path))
-
-
-def _plain_file(file_stat: os.stat_result, path: Path) -> None:
-    if not stat.S_ISREG(file_stat.st_mode):
-        raise StoreError("is not a regular file", path=str(path))
-    if file_stat.st_nlink > 1:
-        raise StoreError("has hard links; refusing to use it", path=str(path))
-    if file_stat.st_size > MAX_BYTES:
-        raise StoreError(f"has {file_stat.st_size:,} bytes, at most {MAX_BYTES:,}", path=str(path))
-
-
-def _read_all(fd: int, path: Path) -> bytes:
-    data = b""
-    while part := os.read(fd, MAX_BYTES + 1 - len(data)):
-        data += part
-        if len(data) > MAX_BYTES:
-            raise StoreError(f"has more than {MAX_BYTES:,} bytes", path=str(path))
-    return data
 
 
 @contextmanager

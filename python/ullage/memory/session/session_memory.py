@@ -7,7 +7,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,7 +42,6 @@ from ullage.summarizers.protocol import WriterLike
 
 # Decides when the notes are updated (SM-2), from the growth of the conversation, without side effects.
 
-
 MOST_DOUBLINGS = 5
 """After failures the required growth doubles, up to 32 times: there is always a next try."""
 
@@ -52,21 +50,13 @@ _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What has happened since the last update began.
+    """What has happened since the last update began."""
 
-    Attributes:
-        begun: There has been an update.
-        tokens: Size of the conversation at the last update, or after the newest compaction.
-        tool_calls: Calls since.
-        last_called: The newest response called a tool.
-        failures: Updates in a row that failed.
-    """
-
-    begun: bool = False
-    tokens: int = 0
-    tool_calls: int = 0
-    last_called: bool = False
-    failures: int = 0
+    begun: bool = False  # there has been an update
+    tokens: int = 0  # size of the conversation at the last update, or after the newest compaction
+    tool_calls: int = 0  # calls since
+    last_called: bool = False  # the newest response called a tool
+    failures: int = 0  # updates in a row that failed
 
     def answered(self, response: Mapping[str, Any]) -> Progress:
         """After a response of the model; other messages change nothing."""
@@ -78,10 +68,6 @@ class Progress:
     def updating(self, tokens: int) -> Progress:
         """After an update has begun at this size."""
         return replace(self, begun=True, tokens=tokens, tool_calls=0)
-
-    def resized(self, tokens: int) -> Progress:
-        """After a compaction: growth is counted from the new size."""
-        return replace(self, tokens=tokens)
 
     def ended(self, *, well: bool) -> Progress:
         """After an update."""
@@ -98,14 +84,7 @@ class Due(NamedTuple):
 def update_due(
     policy: SessionMemoryPolicy, progress: Progress, tokens: int, *, source: str = "main"
 ) -> Due:
-    """Whether the notes should be updated now.
-
-    Args:
-        policy: The thresholds.
-        progress: What has happened since the last update.
-        tokens: Size of the conversation now.
-        source: The part of the host that asked for the response; only `main` counts.
-    """
+    """Whether the notes should be updated now, at this size; `source` is who asked for the response: only `main` counts."""
     if source != "main":
         return Due(False, f"source {source}")
     if not progress.begun:
@@ -125,183 +104,33 @@ def update_due(
 
 # The notes for a compaction: wait for an update, read, check, cut (KEEP-1, KEEP-5). No model is asked.
 
-
 # An update ends in another thread, and what waits may be an event loop's: there is nothing to be woken by.
 POLL_SECONDS = 0.1
 
 
-def recall_flow(
-    items: Sequence[Item],
-    *,
-    folder: NotesPlace,
-    session_id: str,
-    policy: SessionMemoryPolicy,
-    measure: Callable[[str], int],
-    config: tuple[NotesPlace, ...] = (),
-    busy_seconds: Callable[[], float | None] = lambda: None,
-) -> Flow[Remembered | str]:
-    """The notes, or why a compaction can't use them.
-
-    Args:
-        items: The conversation as the model sees it.
-        folder: Where the notes lie.
-        session_id: Whose they must be; empty: not compared.
-        policy: Limits and times.
-        measure: Tokens of a text.
-        config: Further folders that may hold a template.
-        busy_seconds: Seconds for which an update has been running; `None`: none is.
-    """
-    yield from _waited(policy, busy_seconds)
-    try:
-        loaded: Loaded = yield Call(load, (folder, config))
-    except StoreError:
-        return "unreadable"
-    reason = _unusable(loaded, session_id)
-    if reason:
-        return reason
-    start = _start(items, loaded)
-    if start is None:
-        return "unknown_pointer"
-    return Remembered(start, partial(_text, loaded.notes.text, shown_path(folder), policy, measure))
-
-
-def _text(
-    notes: str,
-    where: str,
-    policy: SessionMemoryPolicy,
-    measure: Callable[[str], int],
-    tokens: int | None,
-) -> str:
-    total = policy.total_max_tokens if tokens is None else min(tokens, policy.total_max_tokens)
-    return cut_notes(
-        notes,
-        section_tokens=policy.section_max_tokens,
-        total_tokens=total,
-        measure=measure,
-        where=where,
-    ).text
-
-
-def _waited(policy: SessionMemoryPolicy, busy_seconds: Callable[[], float | None]) -> Flow[None]:
-    """Wait briefly for an update, but not for a stuck one. The file on the disk is complete at any time."""
-    waited = 0.0
-    while waited < policy.wait_seconds:
-        busy: float | None = yield Call(busy_seconds)
-        if busy is None or busy > policy.stale_seconds:
-            return
-        yield Wait(POLL_SECONDS)
-        waited += POLL_SECONDS
-
-
-def _unusable(loaded: Loaded, session_id: str) -> str:
-    if not loaded.notes.exists:
-        return "no_memory"
-    if is_blank(loaded.notes.text, loaded.template):
-        return "empty_template"
-    return "another_session" if foreign(loaded.record, session_id) else ""
-
-
-def _start(items: Sequence[Item], loaded: Loaded) -> int | None:
-    covered = covered_end(items, loaded.record.covered)
-    if covered is None and not loaded.record.exists:
-        # Notes without a record, as after a resume elsewhere: how far they reach is unknown, so only the newest
-        # part is kept.
-        return len(items)
-    return covered
-
-
-# The state of a session's notes: sections, sizes, and how far they reach.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotesState:
-    """The notes of a session as they are on the disk.
+    """The notes of a session as they are on the disk."""
 
-    Attributes:
-        path: Of the notes.
-        exists: Whether there are any.
-        blank: They are still empty.
-        text: The notes.
-        tokens: Of all sections.
-        sections: Title, tokens, and lines that code wrote, for each section.
-        session_id: Whose notes; empty: unknown.
-        known: There is a record of how far they reach.
-        covered: Name of the last message that they hold; empty: unknown.
-        absorbed: Messages of the conversation up to it; `None`: it is not in this conversation.
-        messages: Of the conversation.
-        absorbable: Messages that an update could absorb now.
-    """
-
-    path: str
-    exists: bool
-    blank: bool
+    path: str  # of the notes
+    exists: bool  # whether there are any
+    blank: bool  # they are still empty
     text: str = field(repr=False)
-    tokens: int
+    tokens: int  # of all sections
+    # Title, tokens, and lines that code wrote, for each section.
     sections: tuple[tuple[str, int, int], ...] = field(repr=False)
-    session_id: str
-    known: bool
-    covered: str
+    session_id: str  # whose notes; empty: unknown
+    known: bool  # there is a record of how far they reach
+    covered: str  # name of the last message that they hold; empty: unknown
+    # Messages of the conversation up to it; `None`: it is not in this conversation.
     absorbed: int | None
-    messages: int
-    absorbable: int
-
-
-def look(
-    folder: NotesPlace,
-    items: Sequence[Mapping[str, Any]],
-    *,
-    config: Sequence[NotesPlace] = (),
-    weights: Weights | None = None,
-) -> NotesState:
-    """The state of the notes in a folder, compared with a conversation.
-
-    Args:
-        folder: Where they lie.
-        items: The conversation: messages or entries.
-        config: Further folders that may hold a template.
-        weights: For the estimate; `None`: rough.
-
-    Raises:
-        StoreError: The notes cannot be read.
-    """
-    loaded, source, measure = load(folder, config), read_source(items), measure_of(weights)
-    ours = loaded.record.generated
-    rows = [
-        (s.title, measure(s.text()), len(ours.get(s.title, ())))
-        for s in parse_notes(loaded.notes.text)
-    ]
-    return NotesState(
-        path=str(folder.notes_path),
-        exists=loaded.notes.exists,
-        blank=is_blank(loaded.notes.text, loaded.template),
-        text=loaded.notes.text,
-        tokens=sum(size for _, size, _ in rows),
-        sections=tuple(rows),
-        session_id=loaded.record.session_id,
-        known=loaded.record.exists,
-        covered=loaded.record.covered,
-        absorbed=covered_end(source.stored, loaded.record.covered),
-        messages=len(source.stored),
-        absorbable=safe_end(source.context),
-    )
+    messages: int  # of the conversation
+    absorbable: int  # messages that an update could absorb now
 
 
 FOLDER = "session-memory"
 
 MOST_REPORTS = 50
-
-
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """The settings, which do not change during a session."""
-
-    folder: NotesPlace
-    session_id: str
-    policy: SessionMemoryPolicy
-    summarizer: Any
-    config: tuple[NotesPlace, ...]
-    weights: Weights | None
-    redact: Callable[[str], str] | None
 
 
 class SessionMemory:
@@ -349,11 +178,14 @@ class SessionMemory:
         slots: Slots | None = None,
     ) -> None:
         policy = policy or SessionMemoryPolicy(enabled=True)
-        self._set = _Settings(
+        writer = model_writer_of(summarizer)
+        # What all updates have in common. A summarizer without a model cannot edit: code does.
+        self._set = UpdateJob(
+            items=(),
             folder=NotesFolder(folder) if isinstance(folder, str | os.PathLike) else folder,
             session_id=session_id,
             policy=policy,
-            summarizer=_editor(summarizer),
+            summarizer=None if getattr(writer, "local", False) is True else writer,
             config=tuple(NotesFolder(folder_path) for folder_path in config),
             weights=weights,
             redact=redact,
@@ -427,8 +259,6 @@ class SessionMemory:
     def __repr__(self) -> str:
         return f"SessionMemory({str(self.path)!r})"
 
-    # ---- while the agent works ---------------------------------------------------------------
-
     def answered(
         self,
         response: Item,
@@ -472,7 +302,7 @@ class SessionMemory:
             tokens: Size of the conversation now.
         """
         with self._guard:
-            self._progress = self._progress.resized(tokens)
+            self._progress = replace(self._progress, tokens=tokens)
 
     def dump(self) -> dict[str, Any]:
         """What has happened since the last update, as plain JSON; a manager saves it with the conversation."""
@@ -494,47 +324,29 @@ class SessionMemory:
         locks: list[Lock] = []
         whole = items if history is None else tuple(history)
 
+        def facts(end: int) -> Facts:
+            """Of all that was said before a position of what is shown; both have the same end."""
+            return self._feed.up_to(whole, len(whole) - len(items) + end)
+
         def flow() -> Flow[UpdateReport]:
             self._tell(started)
-            return update_flow(self._job(items, whole, locks.append))
+            return update_flow(replace(self._job(items), facts=facts, locked=locks.append))
+
+        def given_up() -> None:
+            for lock in locks:
+                lock.release()
+            self._done(UpdateReport(outcome=UpdateOutcome.DROPPED, reason="given up as stuck"))
 
         work = BackgroundWork(
             lambda cancel: run_flow_on_thread(flow(), self._set.summarizer, cancel=cancel),
             lambda cancel: arun_flow(flow(), cancel=cancel),
             done=self._done,
-            given_up=partial(self._given_up, locks),
+            given_up=given_up,
         )
         return self._background.submit(work)
 
-    def _job(
-        self,
-        items: Sequence[Item],
-        whole: Sequence[Item] | None = None,
-        locked: Callable[[Lock], None] | None = None,
-    ) -> UpdateJob:
-        settings = self._set
-        return UpdateJob(
-            items=items,
-            folder=settings.folder,
-            session_id=settings.session_id,
-            policy=settings.policy,
-            config=settings.config,
-            summarizer=settings.summarizer,
-            facts=None if whole is None else self._facts_of(whole, len(items)),
-            weights=settings.weights,
-            redact=settings.redact,
-            wanted=lambda: not self._closed,
-            locked=locked,
-        )
-
-    def _facts_of(self, whole: Sequence[Item], shown: int) -> Callable[[int], Facts]:
-        """Facts of all that was said before a position of what is shown; both have the same end."""
-        return lambda end: self._feed.up_to(whole, len(whole) - shown + end)
-
-    def _given_up(self, locks: list[Lock]) -> None:
-        for lock in locks:
-            lock.release()
-        self._done(UpdateReport(outcome=UpdateOutcome.DROPPED, reason="given up as stuck"))
+    def _job(self, items: Sequence[Item]) -> UpdateJob:
+        return replace(self._set, items=items, wanted=lambda: not self._closed)
 
     def _done(self, result: Any) -> None:
         if result is None:
@@ -571,8 +383,6 @@ class SessionMemory:
             except Exception:  # noqa: S112 - a listener only observes; its failure must not stop the work
                 continue
 
-    # ---- on demand ---------------------------------------------------------------------------
-
     def update(self, items: Sequence[Item]) -> UpdateReport:
         """Update the notes now, whatever the thresholds.
 
@@ -603,10 +413,28 @@ class SessionMemory:
         Raises:
             StoreError: See `notes`.
         """
-        settings = self._set
-        return look(settings.folder, items, config=settings.config, weights=settings.weights)
-
-    # ---- for a compaction --------------------------------------------------------------------
+        folder, measure = self._set.folder, measure_of(self._set.weights)
+        loaded = load(folder, self._set.config)
+        source = read_source(items)
+        generated = loaded.record.generated
+        rows = [
+            (s.title, measure(s.text()), len(generated.get(s.title, ())))
+            for s in parse_notes(loaded.notes.text)
+        ]
+        return NotesState(
+            path=str(folder.notes_path),
+            exists=loaded.notes.exists,
+            blank=is_blank(loaded.notes.text, loaded.template),
+            text=loaded.notes.text,
+            tokens=sum(size for _, size, _ in rows),
+            sections=tuple(rows),
+            session_id=loaded.record.session_id,
+            known=loaded.record.exists,
+            covered=loaded.record.covered,
+            absorbed=covered_end(source.stored, loaded.record.covered),
+            messages=len(source.stored),
+            absorbable=safe_end(source.context),
+        )
 
     def recall_flow(
         self, items: Sequence[Item], measure: Callable[[str], int] | None = None
@@ -617,16 +445,42 @@ class SessionMemory:
             items: The conversation as the model sees it.
             measure: Tokens of a text; `None`: by the weights of this object.
         """
-        settings = self._set
-        return recall_flow(
-            items,
-            folder=settings.folder,
-            config=settings.config,
-            session_id=settings.session_id,
-            policy=settings.policy,
-            measure=measure or measure_of(settings.weights),
-            busy_seconds=self.busy_seconds,
-        )
+        policy, folder = self.policy, self._set.folder
+        waited = 0.0
+        # Not for a stuck update: the file on the disk is complete at any time.
+        while waited < policy.wait_seconds:
+            busy: float | None = yield Call(self.busy_seconds)
+            if busy is None or busy > policy.stale_seconds:
+                break
+            yield Wait(POLL_SECONDS)
+            waited += POLL_SECONDS
+        try:
+            loaded: Loaded = yield Call(load, (folder, self._set.config))
+        except StoreError:
+            return "unreadable"
+        if not loaded.notes.exists:
+            return "no_memory"
+        if is_blank(loaded.notes.text, loaded.template):
+            return "empty_template"
+        if foreign(loaded.record, self._set.session_id):
+            return "another_session"
+        start = covered_end(items, loaded.record.covered)
+        if start is None and loaded.record.exists:
+            return "unknown_pointer"
+        measured = measure or measure_of(self._set.weights)
+
+        def text(tokens: int | None) -> str:
+            most = policy.total_max_tokens
+            return cut_notes(
+                loaded.notes.text,
+                section_tokens=policy.section_max_tokens,
+                total_tokens=most if tokens is None else min(tokens, most),
+                measure=measured,
+                where=shown_path(folder),
+            ).text
+
+        # Notes without a record, as after a resume elsewhere: how far they reach is unknown, so only the newest part is kept.
+        return Remembered(len(items) if start is None else start, text)
 
     def busy_seconds(self) -> float | None:
         """Seconds for which an update has been running, here or in another process; `None`: none worth waiting for."""
@@ -634,8 +488,6 @@ class SessionMemory:
             return None
         here = self._background.busy_seconds()
         return self._set.folder.busy_seconds() if here is None else here
-
-    # ---- the end -----------------------------------------------------------------------------
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for updates that run or wait; false if that took longer. In an event loop use `settled`."""
@@ -653,9 +505,3 @@ class SessionMemory:
         """Cancel, and start no more updates. The notes can still be read and used."""
         self._closed = True
         self.cancel()
-
-
-def _editor(value: Any) -> Any:
-    """The summarizer that edits; `None`: code does, also for a summarizer without a model, which cannot edit."""
-    writer = model_writer_of(value)
-    return None if getattr(writer, "local", False) is True else writer

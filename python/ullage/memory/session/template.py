@@ -55,25 +55,16 @@ _FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})(.*)$")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """One section of the notes.
+    """One section of the notes."""
 
-    Attributes:
-        title: The heading's text; empty for the part before the first heading.
-        about: The line in italics; empty if there is none.
-        body: What follows, without blank lines at its ends.
-    """
-
-    title: str
-    about: str
-    body: str
+    title: str  # the heading's text; empty for the part before the first heading
+    about: str  # the line in italics; empty if there is none
+    body: str  # what follows, without blank lines at its ends
 
     def text(self, body: str | None = None) -> str:
         """The section as it is written, perhaps with another body."""
-        head = [f"# {self.title}"] if self.title else []
-        content = self.body if body is None else body
-        return "\n".join(
-            [*head, *([self.about] if self.about else []), *([content] if content else [])]
-        )
+        heading = f"# {self.title}" if self.title else ""
+        return "\n".join(filter(None, (heading, self.about, self.body if body is None else body)))
 
     def __repr__(self) -> str:
         return f"Section({self.title!r}, {len(self.body)} characters)"
@@ -87,13 +78,8 @@ class Skeleton(NamedTuple):
 
 
 def parse_notes(text: str) -> list[Section]:
-    """The sections of notes; lines inside code fences are never headings.
-
-    Returns:
-        At least what stands before the first heading, if that is anything.
-    """
-    sections, _ = _read(text)
-    return sections
+    """The sections of notes, and what stands before the first heading; lines inside code fences are never headings."""
+    return _read(text)[0]
 
 
 def skeleton(text: str) -> Skeleton:
@@ -127,8 +113,13 @@ def _read(text: str) -> tuple[list[Section], bool]:
             rows.append((heading[1], []))
         else:
             rows[-1][1].append(line)
-    sections = [_section(title, lines) for title, lines in rows]
-    return [s for s in sections if s.title or s.body], not fence
+    sections: list[Section] = []
+    for title, lines in rows:
+        about = lines[0].rstrip() if title and lines and _ITALIC.match(lines[0]) else ""
+        body = "\n".join(lines[1:] if about else lines).strip("\n").rstrip()
+        if title or body:
+            sections.append(Section(title, about, body))
+    return sections, not fence
 
 
 def _fenced(line: str, fence: str) -> tuple[str, bool]:
@@ -142,15 +133,7 @@ def _fenced(line: str, fence: str) -> tuple[str, bool]:
     return ("" if closes else fence), True
 
 
-def _section(title: str, lines: list[str]) -> Section:
-    about = ""
-    if title and lines and _ITALIC.match(lines[0]):
-        about, lines = lines[0].rstrip(), lines[1:]
-    return Section(title, about, "\n".join(lines).strip("\n").rstrip())
-
-
 # Limits of the notes: one per section and one for all (SM-4), and cutting them for a summary (KEEP-5).
-
 
 Measure = Callable[[str], int]
 
@@ -160,16 +143,11 @@ FIRST = ("Current State", "Errors & Corrections")
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """By how much notes are too long.
+    """By how much notes are too long."""
 
-    Attributes:
-        total: Tokens of all sections.
-        limit: Tokens that they may have together.
-        sections: Title and tokens of each section over its own limit, the longest first.
-    """
-
-    total: int
-    limit: int
+    total: int  # tokens of all sections
+    limit: int  # tokens that they may have together
+    # Title and tokens of each section over its own limit, the longest first.
     sections: tuple[tuple[str, int], ...]
 
     def __bool__(self) -> bool:
@@ -185,14 +163,7 @@ class TrimmedNotes:
 
 
 def excess(notes: str, *, section_tokens: int, total_tokens: int, measure: Measure) -> Excess:
-    """What is too long in notes.
-
-    Args:
-        notes: The file.
-        section_tokens: Limit of one section.
-        total_tokens: Limit of all.
-        measure: Tokens of a text.
-    """
+    """What is too long in notes: of one section, and of all."""
     sizes = [(section.title, measure(section.text())) for section in parse_notes(notes)]
     over = sorted((row for row in sizes if row[1] > section_tokens), key=lambda row: -row[1])
     return Excess(sum(size for _, size in sizes), total_tokens, tuple(over))
@@ -205,14 +176,7 @@ def cut_notes(
 
     Lines in italics are instructions for editing and are removed, as are empty sections.
     Sections are cut at line ends from their end on. Over the limit of all, the sections of `FIRST` are
-    kept first, then the others share what is left in proportion to their size.
-
-    Args:
-        notes: The file.
-        section_tokens: Limit of one section.
-        total_tokens: Limit of all.
-        measure: Tokens of a text.
-        where: Path of the whole notes; empty: nowhere.
+    kept first, then the others share what is left in proportion to their size. `where` is the path of the whole notes.
     """
     sections = [replace(section, about="") for section in parse_notes(notes) if section.body]
     wanted = [min(measure(section.text()), section_tokens) for section in sections]
@@ -286,7 +250,6 @@ def _closed(lines: list[str]) -> list[str]:
 # The path in an edit is only compared, never opened: what is written always goes to the notes' own file, whatever a
 # model says.
 
-
 MAX_EDITS = 64
 """Edits in one response; ten sections need no more."""
 
@@ -321,15 +284,10 @@ class NotesEdit:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Something that the model tried and was refused.
+    """Something that the model tried and was refused."""
 
-    Attributes:
-        kind: `tool`, `path`, `form`, `not_found`, `ambiguous`, `structure`, `size` or `too_many`.
-        tried: Its subject, shortened: a tool's name, a path, a line.
-    """
-
-    kind: str
-    tried: str = ""
+    kind: str  # `tool`, `path`, `form`, `not_found`, `ambiguous`, `structure`, `size` or `too_many`
+    tried: str = ""  # its subject, shortened: a tool's name, a path, a line
 
     def line(self) -> str:
         """The tool's definition for the model."""
@@ -348,26 +306,13 @@ _WHY = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class EditsAnswer:
-    """A parsed response of the model.
-
-    Attributes:
-        edits: Of the notes, in order.
-        refusals: Everything else that was tried.
-        done: It said that it is done.
-    """
-
-    edits: tuple[NotesEdit, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
-    done: bool = False
-
-
 @dataclass(slots=True)
-class _ReadEdits:
-    edits: list[NotesEdit] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
-    done: bool = False
+class EditsAnswer:
+    """A parsed response of the model."""
+
+    edits: list[NotesEdit] = field(default_factory=list)  # of the notes, in order
+    refusals: list[Refusal] = field(default_factory=list)  # everything else that was tried
+    done: bool = False  # it said that it is done
 
     def refuse(self, kind: str, tried: str) -> None:
         """Note an attempt."""
@@ -375,31 +320,27 @@ class _ReadEdits:
 
 
 def read_answer(reply: SummaryReply, path: str) -> EditsAnswer:
-    """The edits of an answer, and what else it tried.
-
-    Args:
-        reply: The response's text.
-        path: The one file that may be edited, as shown to the model.
-    """
-    edits = _ReadEdits()
+    """The edits of an answer, and what else it tried; `path` is the one file that may be edited, as shown to the model."""
+    answer = EditsAnswer()
     for name in reply.tool_calls:
-        edits.refuse("tool", name)
+        answer.refuse("tool", name)
     lines = iter(reply.text.replace("\r\n", "\n").split("\n"))
     for line in lines:
         if opened := _OPEN.match(line):
-            _one(opened[1], lines, path, edits)
+            _read_block(opened[1], lines, path, answer)
         elif _DONE.match(line):
-            edits.done = True
+            answer.done = True
         elif call := _CALL.search(line):
             name = next(part for part in call.groups() if part)
             if name.lower() not in _PROSE_TAGS:
-                edits.refuse("tool", name)
-    if len(edits.edits) > MAX_EDITS:
-        edits.refuse("too_many", str(len(edits.edits)))
-    return EditsAnswer(tuple(edits.edits[:MAX_EDITS]), tuple(edits.refusals), edits.done)
+                answer.refuse("tool", name)
+    if len(answer.edits) > MAX_EDITS:
+        answer.refuse("too_many", str(len(answer.edits)))
+        del answer.edits[MAX_EDITS:]
+    return answer
 
 
-def _one(named: str | None, lines: Iterator[str], path: str, edits: _ReadEdits) -> None:
+def _read_block(named: str | None, lines: Iterator[str], path: str, answer: EditsAnswer) -> None:
     """Read one block up to its end; the iterator is after it then."""
     block: list[str] = []
     closed = False
@@ -411,16 +352,14 @@ def _one(named: str | None, lines: Iterator[str], path: str, edits: _ReadEdits) 
     target = (named or "")[1:-1]
     if target != path:
         # Compared literally: no case folding, no Unicode normalization, no resolving of `..`.
-        edits.refuse("path", ascii(target)[1:-1] or "none named")
-        return
-    edit = _parts(block) if closed else None
-    if edit is None:
-        edits.refuse("form", block[0] if block else "")
+        answer.refuse("path", ascii(target)[1:-1] or "none named")
+    elif closed and (edit := _edit_in(block)):
+        answer.edits.append(edit)
     else:
-        edits.edits.append(edit)
+        answer.refuse("form", block[0] if block else "")
 
 
-def _parts(block: list[str]) -> NotesEdit | None:
+def _edit_in(block: list[str]) -> NotesEdit | None:
     marks = [line.rstrip() for line in block]
     places = [at for at, line in enumerate(marks) if line in (_OLD, _MIDDLE, _NEW)]
     if [marks[at] for at in places] != [_OLD, _MIDDLE, _NEW]:
@@ -433,13 +372,7 @@ def _parts(block: list[str]) -> NotesEdit | None:
 
 
 def apply_edit(notes: str, edit: NotesEdit, *, max_chars: int) -> str | Refusal:
-    """The notes after an edit, or why it is refused.
-
-    Args:
-        notes: As they are.
-        edit: What to replace; its lines must be whole lines of the notes.
-        max_chars: The longest that notes may become.
-    """
+    """The notes, of at most so many characters, after an edit of whole lines, or why it is refused."""
     first_line = edit.old.split("\n", 1)[0][:MAX_TOLD]
     # Whole lines first: a line that is also the beginning of another one is unique then.
     framed, old, new = f"\n{notes}\n", f"\n{edit.old}\n", f"\n{edit.new}\n" if edit.new else "\n"
@@ -502,28 +435,16 @@ def covered_end(items: Sequence[Item], covered: str) -> int | None:
     """The position after the last message that the notes have absorbed; `None`: unknown.
 
     A compaction takes that message away. If it put the notes in its place, they hold what they held then.
-
-    Args:
-        items: The conversation as the model sees it.
-        covered: Name of that message; empty: unknown.
     """
     place = find_key(items, covered) if covered else None
-    if place is None:
-        places = (at for at, item in enumerate(items) if _stands_for_notes(item))
-        place = max(places, default=None)
+    for at, item in enumerate(items if place is None else ()):
+        if role_of(item) == "user" and holds_notes(text_of(item)):
+            place = at
     return None if place is None else place + 1
 
 
-def _stands_for_notes(item: Item) -> bool:
-    return role_of(item) == "user" and holds_notes(text_of(item))
-
-
 def safe_end(items: Sequence[Item]) -> int:
-    """How many messages the notes may absorb: all, or those before a response that waits for a tool's result.
-
-    Raises:
-        InvalidMessage: An item is not a message.
-    """
+    """How many messages the notes may absorb: all, or those before a response that waits for a tool's result."""
     ledger = core.Ledger(None, items)
     newest = ledger.rounds()[-1] if len(ledger) else 0
     waiting = [message for message, _ in ledger.open_calls() if message >= newest]
@@ -541,30 +462,22 @@ def safe_end(items: Sequence[Item]) -> int:
 # The record is written after the notes. If the process is killed in between, the notes hold more than the record says: then more of the
 # conversation stays than necessary, never less.
 
-
 VERSION = 1
 MAX_REMOVED = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The state of a session's notes.
+    """The state of a session's notes."""
 
-    Attributes:
-        session_id: The session of the notes; empty: unknown.
-        covered: Name of the last message that the notes have absorbed; empty: unknown.
-        written: Digest of the notes when code wrote them last.
-        generated: Lines that code wrote, by section: all others are a user's or a model's.
-        removed: Hashes of lines that code wrote and the user deleted; they are not written again.
-        exists: There is a record; false: the file is missing or cannot be read.
-    """
-
-    session_id: str = ""
-    covered: str = ""
-    written: str = ""
+    session_id: str = ""  # the session of the notes; empty: unknown
+    covered: str = ""  # name of the last message that the notes have absorbed; empty: unknown
+    written: str = ""  # digest of the notes when code wrote them last
+    # Lines that code wrote, by section: all others are a user's or a model's.
     generated: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    # Hashes of lines that code wrote and the user deleted; they are not written again.
     removed: tuple[str, ...] = field(default=(), repr=False)
-    exists: bool = False
+    exists: bool = False  # there is a record; false: the file is missing or cannot be read
 
 
 def read_record(data: bytes | None) -> Record:
@@ -575,14 +488,14 @@ def read_record(data: bytes | None) -> Record:
         record = None
     if not isinstance(record, dict) or record.get("version") != VERSION:
         return Record()
-    return Record(
-        session_id=_text(record.get("session_id")),
-        covered=_text(record.get("covered")),
-        written=_text(record.get("written")),
-        generated=_generated(record.get("generated")),
-        removed=_texts(record.get("removed")),
-        exists=True,
+    session_id, covered, written = (
+        value if isinstance(value := record.get(key), str) else ""
+        for key in ("session_id", "covered", "written")
     )
+    rows = record.get("generated")
+    rows = rows if isinstance(rows, dict) else {}
+    generated = {str(title): _texts(lines) for title, lines in rows.items()}
+    return Record(session_id, covered, written, generated, _texts(record.get("removed")), True)
 
 
 def write_record(record: Record) -> bytes:
@@ -598,15 +511,6 @@ def write_record(record: Record) -> bytes:
     return orjson.dumps(fields, option=orjson.OPT_INDENT_2)
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def _texts(value: Any) -> tuple[str, ...]:
     listed = value if isinstance(value, list) else []
     return tuple(part for part in listed if isinstance(part, str))
-
-
-def _generated(value: Any) -> dict[str, tuple[str, ...]]:
-    rows = value if isinstance(value, dict) else {}
-    return {str(title): _texts(lines) for title, lines in rows.items()}

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ullage._engine import core
 from ullage.compaction.cut import CompactionInput, read_source
-from ullage.compaction.summary_call import filled
+from ullage.compaction.summary_call import _map_text, filled
 from ullage.counting.calibration import Weights
 from ullage.counting.media_stripping import strip_media
 from ullage.effects import Call, Cancelled, Flow, Summarize
@@ -24,7 +24,7 @@ from ullage.exceptions import LogConflict, StoreError, UllageError
 from ullage.facts import collect
 from ullage.facts.calls import Action
 from ullage.facts.collector import Collector
-from ullage.facts.model import Command, Facts, Origin, ToolStep, UserInput
+from ullage.facts.model import Facts, Name, Origin, UserInput
 from ullage.facts.sections import quoted
 from ullage.facts.words import Kind
 from ullage.memory.session.notes_folder import CONFIG, MAX_BYTES, STATE, Lock, Notes, NotesPlace
@@ -32,6 +32,7 @@ from ullage.memory.session.template import (
     DEFAULT_TEMPLATE,
     FIRST,
     TITLES,
+    EditsAnswer,
     Excess,
     NotesEdit,
     Record,
@@ -51,20 +52,13 @@ from ullage.memory.session.template import (
 from ullage.messages import Item, role_of
 from ullage.policy import SessionMemoryPolicy
 from ullage.providers.errors import classify
-from ullage.summarizers import (
-    extractive as extractive_sections,
-    lines as listed_names,
-    lines as work_lines,
-)
+from ullage.summarizers import extractive, lines as summary_lines
 from ullage.summarizers.budgeted_text import Unit, allot, cost, fill, inline, one_line
-from ullage.summarizers.lines import NOT_RUN
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Writer
 
 Measure = Callable[[str], int]
 _ALL = 1 << 40
 
-# Most of the room is for what is needed to continue; a section has at most what its limit allows, and the others share the rest.
-_SHARES = dict(zip(TITLES, (1, 12, 16, 8, 3, 8, 150, 8, 4, 2), strict=True))
 _NAMES = "Codebase and System Documentation"
 """The section that lists the names in use: what an agent needs most to continue, and so the largest share."""
 
@@ -94,47 +88,44 @@ def merged(
 ) -> Merged:
     """Notes with what facts say; what a user wrote stays, verbatim and first in its section.
 
-    Args:
-        notes: As they are now: headings decide where lines go, sections of other names are left alone.
-        facts: Of the conversation so far.
-        generated: Lines that the last update wrote.
-        removed: Hashes of lines that a user took out before.
-        section_tokens: Limit of one section.
-        total_tokens: Limit of all.
-        measure: Tokens of a text.
+    Headings decide where lines go, sections of other names are left alone. `generated` are the lines that the last update
+    wrote, `removed` hashes of lines that a user took out before.
     """
     sections = parse_notes(notes)
     written = {s.title: _written(s, generated.get(s.title, ())) for s in sections}
-    lines_removed = [*removed, *_taken_out(sections, generated)]
+    present = {s.title: set(s.body.split("\n")) for s in sections}
+    lines_removed = list(removed)
+    for title, lines in generated.items():
+        lines_removed += [_hash(line) for line in lines if line not in present.get(title, ())]
+    hashes = set(lines_removed)
     frame = "\n\n".join(s.text(written[s.title]) for s in sections)
     room = max(total_tokens - measure(frame), 0)
     rooms = {s.title: section_tokens - measure(s.text(written[s.title])) for s in sections}
+    # One line each: a path or a name may contain line ends, followed by a heading.
+    units = {
+        title: [Unit(_flat(unit.text), unit.rank) for unit in write(facts)]
+        for title, (_, write) in _SECTIONS.items()
+        if title in rooms
+    }
+    names = summary_lines.candidates(facts) if _NAMES in rooms else []
     for share in (100, 85, 70, 50, 30, 0):
         # Budgets are in bytes, limits in tokens: the first budget that meets the limits is used.
-        copied = copied_lines(facts, room * share // 100, rooms, share)
-        bodies = {
-            title: _wanted(copied.get(title, ()), lines_removed, written[title])
-            for title in written
-        }
-        texts = [s.text(_body(written[s.title], bodies[s.title])) for s in sections]
+        limits = {title: max(tokens, 0) * share // 100 for title, tokens in rooms.items()}
+        copied = _copied_lines(units, names, room * share // 100, limits)
+        bodies = {}
+        for title, rows in copied.items():
+            skipped = set(written[title].split("\n"))
+            new = (line for line in rows if line not in skipped)
+            bodies[title] = [line for line in new if _hash(line) not in hashes]
+        texts = [
+            s.text("\n".join(filter(None, (written[s.title], *bodies.get(s.title, ())))))
+            for s in sections
+        ]
         fits = all(measure(t) <= section_tokens or share == 0 for t in texts)
         if share == 0 or (fits and measure("\n\n".join(texts)) <= total_tokens):
             break
-    text = "\n\n".join(texts) + "\n"
-    return Merged(
-        text,
-        {t: tuple(rows) for t, rows in bodies.items() if rows},
-        tuple(dict.fromkeys(lines_removed)),
-    )
-
-
-def _body(written: str, copied: Sequence[str]) -> str:
-    return "\n".join([*([written] if written else []), *copied])
-
-
-def _wanted(copied: Sequence[str], lines_removed: Sequence[str], written: str) -> list[str]:
-    out, there = set(lines_removed), set(written.split("\n"))
-    return [line for line in copied if line not in there and _hash(line) not in out]
+    ours = {title: tuple(bodies[title]) for title in written if bodies.get(title)}
+    return Merged("\n\n".join(texts) + "\n", ours, tuple(dict.fromkeys(lines_removed)))
 
 
 def _hash(line: str) -> str:
@@ -143,65 +134,44 @@ def _hash(line: str) -> str:
 
 def _written(section: Section, ours: Sequence[str]) -> str:
     """What a user or a model wrote in a section: all lines but ours; inside code fences none is ours."""
-    left, own_lines = Counter(ours), []
+    left, lines = Counter(ours), []
     for line, inside in open_fences(section.body):
         if not inside and left[line] > 0:
             left[line] -= 1
         else:
-            own_lines.append(line)
-    return "\n".join(own_lines).strip("\n").rstrip()
+            lines.append(line)
+    return "\n".join(lines).strip("\n").rstrip()
 
 
-def _taken_out(sections: Sequence[Section], generated: Mapping[str, Sequence[str]]) -> list[str]:
-    bodies = {s.title: set(s.body.split("\n")) for s in sections}
-    return [
-        _hash(line)
-        for title, ours in generated.items()
-        for line in ours
-        if line not in bodies.get(title, set())
-    ]
-
-
-# ---- lines from facts ------------------------------------------------------------------------
-
-
-def copied_lines(
-    facts: Facts, tokens: int, rooms: Mapping[str, int], share: int = 100
+def _copied_lines(
+    units: Mapping[str, Sequence[Unit]],
+    names: Sequence[Name],
+    tokens: int,
+    limits: Mapping[str, int],
 ) -> dict[str, list[str]]:
-    """The lines of each section, within a budget in UTF-8 bytes / 4.
-
-    Args:
-        facts: Of the conversation so far.
-        tokens: For all sections.
-        rooms: For each section by its title; sections that are not named get no lines.
-        share: Percent of each room that is used.
-    """
-    units = {title: _flattened(write(facts)) for title, write in _WRITERS.items() if title in rooms}
-    places = dict(enumerate(units))
-    names = listed_names.names_tokens(listed_names.candidates(facts)) if _NAMES in units else 0
-    wants = {
-        at: min(
-            sum(cost(u.text) for u in units[title]) + names * (title == _NAMES),
-            max(rooms[title], 0) * share // 100,
-        )
-        for at, title in places.items()
-    }
-    shares = {at: _SHARES[title] for at, title in places.items()}
-    allotted = allot(wants, shares, tokens)
-    copied = {title: fill(units[title], allotted[at]) for at, title in places.items()}
+    """The lines of each section, within its limit and a budget for all in UTF-8 bytes / 4."""
+    wants: dict[int, int] = {}
+    shares: dict[int, int] = {}
+    for at, title in enumerate(units):
+        want = sum(cost(unit.text) for unit in units[title])
+        if title == _NAMES:
+            want += summary_lines.names_tokens(names)
+        wants[at], shares[at] = min(want, limits[title]), _SECTIONS[title][0]
+    budgets = dict(zip(units, allot(wants, shares, tokens).values(), strict=True))
+    copied = {title: fill(units[title], budgets[title]) for title in units}
     rows = {title: [row for row in text.split("\n") if row] for title, text in copied.items()}
     if _NAMES in rows:
-        budget = sum(allotted[at] for at, title in places.items() if title == _NAMES)
-        rows[_NAMES] += _names(facts, "\n".join(copied.values()), budget - cost(copied[_NAMES]))
+        left = budgets[_NAMES] - cost(copied[_NAMES])
+        rows[_NAMES] += _name_rows(names, "\n".join(copied.values()), left)
     return rows
 
 
-def _names(facts: Facts, present: str, tokens: int) -> list[str]:
+def _name_rows(named: Sequence[Name], present: str, tokens: int) -> list[str]:
     """The names in use that no other section holds, best first, a few in each row."""
     rows: list[str] = []
     # The beginnings of the rows take about a tenth.
-    named, room = listed_names.candidates(facts), max(tokens, 0) * 9 // 10
-    for line in listed_names.names(named, present, room)[0].split("\n"):
+    room = max(tokens, 0) * 9 // 10
+    for line in summary_lines.names(named, present, room)[0].split("\n"):
         head, _, listed = _flat(line).partition(": ")
         names = listed.split(", ") if listed else []
         rows += [
@@ -209,11 +179,6 @@ def _names(facts: Facts, present: str, tokens: int) -> list[str]:
             for at in range(0, len(names), _NAMES_IN_ROW)
         ]
     return rows
-
-
-def _flattened(units: Sequence[Unit]) -> list[Unit]:
-    """One line each: a path or a name may contain line ends, followed by a heading."""
-    return [Unit(_flat(unit.text), unit.rank) for unit in units]
 
 
 def _title(facts: Facts) -> list[Unit]:
@@ -234,15 +199,13 @@ def _state(facts: Facts) -> list[Unit]:
     if facts.interrupted:
         units.append(Unit("- The user stopped the assistant", 0))
     if facts.plan_mode:
-        units.append(
-            Unit("- Plan mode is on: nothing may be changed before the plan is approved", 0)
-        )
+        plan_mode = "- Plan mode is on: nothing may be changed before the plan is approved"
+        units.append(Unit(plan_mode, 0))
     tasks = [task for task in facts.tasks if task.open and task.subject]
-    units += [Unit(_flat(work_lines.task_line(task)), 1 + at) for at, task in enumerate(tasks)]
-    units += [Unit(_flat(work_lines.work_line(work)), 1) for work in facts.still_open]
-    units += [
-        Unit(_flat(unit.text), 2 + unit.rank) for unit in extractive_sections.current_work(facts)
-    ]
+    units += [Unit(summary_lines.task_line(task), 1 + at) for at, task in enumerate(tasks)]
+    units += [Unit(summary_lines.work_line(work), 1) for work in facts.still_open]
+    work = extractive.current_work(facts)
+    units += [Unit(unit.text, 2 + unit.rank) for unit in work]
     if facts.statements:
         statement = one_line(facts.statements[-1].text, 700)
         units.append(Unit(f"- The assistant's newest words: “{statement}”", 0))
@@ -260,8 +223,9 @@ def _task(facts: Facts) -> list[Unit]:
         Unit(f"- {_asked(at, entry)}", 0 if at in (0, last) else last - at)
         for at, entry in enumerate(prompts)
     ]
-    plan = one_line(facts.plan, 800)
-    return [*units, *([Unit(f"- Approved plan: {inline(plan, 800)}", 1)] if plan else [])]
+    if plan := one_line(facts.plan, 800):
+        units.append(Unit(f"- Approved plan: {inline(plan, 800)}", 1))
+    return units
 
 
 def _asked(at: int, entry: UserInput) -> str:
@@ -273,7 +237,7 @@ def _asked(at: int, entry: UserInput) -> str:
 def _files(facts: Facts) -> list[Unit]:
     ordered = sorted(facts.files, key=lambda file: (-file.last, file.path))
     return [
-        Unit(extractive_sections.file_line(file), at + (0 if file.changed else 30))
+        Unit(extractive.file_line(file), at + (0 if file.changed else 30))
         for at, file in enumerate(ordered)
     ]
 
@@ -281,41 +245,34 @@ def _files(facts: Facts) -> list[Unit]:
 def _workflow(facts: Facts) -> list[Unit]:
     runs = Counter(command.text for command in facts.commands)
     newest = {command.text: command for command in facts.commands}
-    rows = sorted(newest.values(), key=lambda command: command.index)
-    return [
-        Unit(_ran(command, runs[command.text]), len(rows) - at) for at, command in enumerate(rows)
-    ]
-
-
-def _ran(command: Command, times: int) -> str:
-    if command.ok is None:
-        return f"- {inline(command.text, 160)} → {command.line or NOT_RUN}"
-    how = "ok" if command.ok else "failed"
-    code = f" (exit {command.exit_code})" if command.exit_code else ""
-    often = f", {times} times" if times > 1 else ""
-    line = f": {inline(command.line, 120)}" if command.line else ""
-    return f"- {inline(command.text, 160)} → {how}{code}{often}{line}"
+    units = []
+    for at, command in enumerate(sorted(newest.values(), key=lambda command: command.index)):
+        if command.ok is None:
+            outcome = command.line or summary_lines.NOT_RUN
+        else:
+            outcome = "ok" if command.ok else "failed"
+            outcome += f" (exit {command.exit_code})" if command.exit_code else ""
+            times = runs[command.text]
+            outcome += f", {times} times" if times > 1 else ""
+            outcome += f": {inline(command.line, 120)}" if command.line else ""
+        units.append(Unit(f"- {inline(command.text, 160)} → {outcome}", len(newest) - at))
+    return units
 
 
 def _errors(facts: Facts) -> list[Unit]:
-    return [*_corrections(facts), *extractive_sections.errors(facts)]
-
-
-def _corrections(facts: Facts) -> list[Unit]:
-    feedback = [entry for entry in facts.inputs if entry.kind is Kind.FEEDBACK]
-    return [Unit(f"- The user refused a call: “{one_line(e.text, 400)}”", 0) for e in feedback]
+    refusals = [entry.text for entry in facts.inputs if entry.kind is Kind.FEEDBACK]
+    units = [Unit(f"- The user refused a call: “{one_line(text, 400)}”", 0) for text in refusals]
+    return [*units, *extractive.errors(facts)]
 
 
 def _documentation(facts: Facts) -> list[Unit]:
     urls = facts.urls[-20:]
-    return [Unit(f"- {_flat(url)}", len(urls) - at) for at, url in enumerate(urls)]
+    return [Unit(f"- {url}", len(urls) - at) for at, url in enumerate(urls)]
 
 
 def _learnings(facts: Facts) -> list[Unit]:
     rules = [rule for rule in facts.standing if rule.origin is not Origin.HOST]
-    units = [
-        Unit(extractive_sections.rule_line(rule), len(rules) - at) for at, rule in enumerate(rules)
-    ]
+    units = [Unit(extractive.rule_line(rule), len(rules) - at) for at, rule in enumerate(rules)]
     return units + [
         Unit(f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”", 0)
         for d in facts.decisions
@@ -329,7 +286,7 @@ def _results(facts: Facts) -> list[Unit]:
         for at, statement in enumerate(closing)
     ]
     dated += [
-        (c.index, Unit(f"- Committed {c.digest} on {c.branch}: {_flat(c.subject)}", 1))
+        (c.index, Unit(f"- Committed {c.digest} on {c.branch}: {c.subject}", 1))
         for c in facts.commits
     ]
     return [unit for _, unit in sorted(dated, key=lambda pair: pair[0])]
@@ -341,46 +298,39 @@ def _worklog(facts: Facts) -> list[Unit]:
     rows = []
     for at, (entry, end) in enumerate(zip(inputs, ends, strict=False)):
         steps = [step for step in facts.steps if entry.index <= step.index < end]
-        row = f"- {at + 1}. “{one_line(entry.text, 100)}”{_done(steps)}"
+        changed = sum(step.action in _CHANGES for step in steps)
+        failed = sum(step.ok is False for step in steps)
+        row = f"- {at + 1}. “{one_line(entry.text, 100)}”"
+        row += f" → {len(steps)} calls" if steps else ""
+        row += f", {changed} changes" if changed else ""
+        row += f", {failed} failed" if failed else ""
         rows.append(Unit(row, len(inputs) - at))
     return rows
 
 
-def _done(steps: Sequence[ToolStep]) -> str:
-    if not steps:
-        return ""
-    changed = sum(step.action in _CHANGES for step in steps)
-    failed = sum(step.ok is False for step in steps)
-    parts = [f"{len(steps)} calls", f"{changed} changes" if changed else ""]
-    parts.append(f"{failed} failed" if failed else "")
-    return f" → {', '.join(part for part in parts if part)}"
-
-
-_WRITERS: dict[str, Callable[[Facts], list[Unit]]] = dict(
+# Most of the room is for what is needed to continue; a section has at most what its limit allows, and the others share the rest.
+_SECTIONS: Mapping[str, tuple[int, Callable[[Facts], list[Unit]]]] = dict(
     zip(
         TITLES,
         (
-            _title,
-            _state,
-            _task,
-            _files,
-            _workflow,
-            _errors,
-            _documentation,
-            _learnings,
-            _results,
-            _worklog,
+            (1, _title),
+            (12, _state),
+            (16, _task),
+            (8, _files),
+            (3, _workflow),
+            (8, _errors),
+            (150, _documentation),
+            (8, _learnings),
+            (4, _results),
+            (2, _worklog),
         ),
         strict=True,
     )
 )
 
 
-# Facts of a growing conversation: nothing is read twice.
-
-
 class FactsFeed:
-    """Collects facts of a list that only grows; another list starts again."""
+    """Collects facts of a list that only grows, nothing twice; another list starts again."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -389,14 +339,11 @@ class FactsFeed:
         self._last: Item | None = None
 
     def up_to(self, items: Sequence[Item], end: int) -> Facts:
-        """The facts of `items[:end]`.
-
-        Args:
-            items: The list passed before, perhaps longer.
-            end: At least the previous value, else everything is read again.
-        """
+        """The facts of `items[:end]`; a list or an end before the previous one is read from its start."""
         with self._lock:
-            if not self._goes_on(items, end):
+            # The last item that was read, at its place: the same list, or one that grew out of it.
+            grown = self._read <= end and (not self._read or items[self._read - 1] is self._last)
+            if not grown:
                 self._collector, self._read = Collector(), 0
             for index in range(self._read, end):
                 self._collector.feed(index, items[index])
@@ -404,18 +351,11 @@ class FactsFeed:
             self._last = items[end - 1] if end else None
             return self._collector.finish()
 
-    def _goes_on(self, items: Sequence[Item], end: int) -> bool:
-        if self._read == 0:
-            return True
-        # The last item that was read, at its place: the same list, or one that grew out of it.
-        return self._read <= end and items[self._read - 1] is self._last
-
 
 # The editing loop: a model that is shown the conversation and the notes, and may do one thing, edit them (SM-3).
 #
 # It uses the summarizer protocol, in text, so that every summarizer can do it, and the prefix that it shares with the
 # main loop needs no additional tool.
-
 
 SOURCE = "session_memory"
 """Who asks, in requests."""
@@ -431,58 +371,22 @@ PLAIN_SYSTEM = (
 )
 """System prompt where the main loop's is not shared."""
 
-_BEFORE = "[What came before this is in the notes.]"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelConversation:
-    """Everything needed to call the model.
-
-    Attributes:
-        source: The conversation.
-        start: First message that the notes have not absorbed.
-        end: Position after the last that may be.
-        summarizer: The summarizer that is called.
-        prompt: The prompt.
-        notes: As they are.
-        path: As shown to the model.
-        max_chars: The longest that notes may become.
-        deadline_seconds: Of one call.
-        redact: Applied to all text that is sent; `None`: nothing.
-    """
-
-    source: CompactionInput = field(repr=False)
-    start: int
-    end: int
-    summarizer: Any
-    prompt: str = field(repr=False)
-    notes: str = field(repr=False)
-    path: str
-    max_chars: int
-    deadline_seconds: float
-    redact: Callable[[str], str] | None = field(default=None, repr=False)
+MAX_CHARS = MAX_BYTES // 4
+"""Of the notes after an edit: a character has up to four bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotesDraft:
-    """The edits that the model requested.
+    """The edits that the model requested."""
 
-    Attributes:
-        edits: Those that fit, in order.
-        refusals: Everything else that it tried.
-        end: Position after the last message that it was shown.
-        calls: Calls that were made.
-        problem: Why nothing may be written; empty: there is no problem.
-    """
-
-    edits: tuple[NotesEdit, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
-    end: int = 0
-    calls: int = 0
-    problem: str = ""
+    edits: tuple[NotesEdit, ...] = ()  # those that fit, in order
+    refusals: tuple[Refusal, ...] = ()  # everything else that it tried
+    end: int = 0  # position after the last message that it was shown
+    calls: int = 0  # calls that were made
+    problem: str = ""  # why nothing may be written; empty: there is no problem
 
 
-def talk_flow(talk: ModelConversation) -> Flow[NotesDraft]:
+def _edits_flow(part: _Part) -> Flow[NotesDraft]:
     """Asks for edits, in the first of the summarizer's call modes that works.
 
     A conversation too long for the model is absorbed in part: the newest rounds are left to the next update, so that
@@ -490,137 +394,106 @@ def talk_flow(talk: ModelConversation) -> Flow[NotesDraft]:
     """
     calls = 0
     draft = NotesDraft(problem="the summarizer has no call mode")
-    for mode in getattr(talk.summarizer, "modes", ("plain",)):
-        end: int | None = talk.end
-        while end is not None:
-            attempt = _Attempt(talk, mode, end)
-            draft = yield from attempt.run()
-            calls += attempt.calls
-            if not attempt.too_long:
+    prompt = update_prompt(
+        template=part.loaded.prompt,
+        notes=part.loaded.text,
+        path=shown_path(part.job.folder),
+        over=part.over(),
+        section_tokens=part.job.policy.section_max_tokens,
+    )
+    for mode in getattr(part.job.summarizer, "modes", ("plain",)):
+        end = part.end
+        while True:
+            draft, too_long = yield from _attempt(part, prompt, mode, end)
+            calls += draft.calls
+            if not too_long or mode != "plain":
                 break
-            end = _half(talk, end) if mode == "plain" else None
+            starts = core.Ledger(None, part.source.context).rounds(part.start, end)
+            if len(starts) < 2:
+                break
+            end = int(starts[len(starts) // 2])
         if not draft.problem:
             break
-    return NotesDraft(draft.edits, draft.refusals, draft.end, calls, draft.problem)
+    return replace(draft, calls=calls)
 
 
-def _half(talk: ModelConversation, end: int) -> int | None:
-    """Where the first half of the rounds ends; `None` if there is only one."""
-    ledger = core.Ledger(None, talk.source.context)
-    starts = [int(at) for at in ledger.rounds(talk.start, end)]
-    return starts[len(starts) // 2] if len(starts) > 1 else None
-
-
-class _Attempt:
-    """One conversation with the model about `[start, end)`."""
-
-    def __init__(self, talk: ModelConversation, mode: str, end: int) -> None:
-        self.calls = 0
-        self.too_long = False
-        self._talk, self._mode, self._end = talk, mode, end
-        self._notes = talk.notes
-        self._edits: list[NotesEdit] = []
-        self._refusals: list[Refusal] = []
-        self._messages = self._shown()
-        self._prompt = self._redacted(talk.prompt)
-
-    def run(self) -> Flow[NotesDraft]:
-        """The edits."""
-        for _ in range(MAX_TURNS):
-            try:
-                reply = yield from self._asked()
-            except Cancelled:
-                raise
-            except Exception as exc:
-                self.too_long = classify(exc).is_overflow
-                return self._draft(f"the call failed: {type(exc).__name__}: {exc}"[:300])
-            if reply.is_refusal:
-                return self._draft("the model refused")
-            ended = self._read(reply)
-            if ended:
-                return self._draft("")
-        return self._draft("" if self._edits else "no edit that could be done")
-
-    def _draft(self, problem: str) -> NotesDraft:
-        edits = () if problem else tuple(self._edits)
-        return NotesDraft(edits, tuple(self._refusals), self._end, self.calls, problem)
-
-    def _asked(self) -> Flow[SummaryReply]:
-        self.calls += 1
-        shared = self._mode == "shared"
-        reply = yield Summarize(
-            SummaryRequest(
-                messages=tuple(self._messages),
-                prompt=self._prompt,
-                mode="shared" if shared else "plain",
-                system=None if shared else PLAIN_SYSTEM,
-                max_output_tokens=OUTPUT_TOKENS,
-                deadline_seconds=self._talk.deadline_seconds,
-                attempt=self.calls,
-                source=SOURCE,
-            ),
-            self._talk.summarizer,
+def _attempt(part: _Part, prompt: str, mode: str, end: int) -> Flow[tuple[NotesDraft, bool]]:
+    """One conversation with the model about the part up to `end`; and whether that was too long for it."""
+    notes, path, shared = part.loaded.text, shown_path(part.job.folder), mode == "shared"
+    messages: list[Mapping[str, Any]] = _shown(part, end, shared=shared)
+    if (redact := part.job.redact) is not None:
+        prompt = redact(prompt)
+        messages = [_map_text(message, redact) for message in messages]
+    draft = NotesDraft(end=end)
+    for calls in range(1, MAX_TURNS + 1):
+        request = SummaryRequest(
+            messages=tuple(messages),
+            prompt=prompt,
+            mode="shared" if shared else "plain",
+            system=None if shared else PLAIN_SYSTEM,
+            max_output_tokens=OUTPUT_TOKENS,
+            deadline_seconds=part.job.policy.stale_seconds,
+            attempt=calls,
+            source=SOURCE,
         )
-        answer: SummaryReply = SummaryReply(text=reply) if isinstance(reply, str) else reply
-        return answer
+        draft = replace(draft, calls=calls)
+        try:
+            reply = yield Summarize(request, part.job.summarizer)
+        except Cancelled:
+            raise
+        except Exception as exc:
+            problem = f"the call failed: {type(exc).__name__}: {exc}"[:300]
+            return replace(draft, edits=(), problem=problem), classify(exc).is_overflow
+        reply = SummaryReply(text=reply) if isinstance(reply, str) else reply
+        if reply.is_refusal:
+            return replace(draft, edits=(), problem="the model refused"), False
+        answer = read_answer(reply, path)
+        notes, edits, refused = _apply(notes, answer)
+        draft = replace(draft, edits=(*draft.edits, *edits), refusals=(*draft.refusals, *refused))
+        if not refused and not reply.is_cut_off and (answer.done or answer.edits):
+            return draft, False
+        messages.append({"role": "user", "content": prompt})
+        messages.append({"role": "assistant", "content": reply.text.strip() or "(no text)"})
+        prompt = _again(len(answer.edits), refused, cut=reply.is_cut_off)
+    return replace(draft, problem="" if draft.edits else "no edit that could be done"), False
 
-    def _read(self, reply: SummaryReply) -> bool:
-        """Process a response; true if it was the last."""
-        answer = read_answer(reply, self._talk.path)
-        refused = [*answer.refusals, *filter(None, map(self._done, answer.edits))]
-        self._refusals.extend(refused)
-        cut = reply.is_cut_off
-        if not refused and not cut and (answer.done or answer.edits):
-            return True
-        self._messages.append({"role": "user", "content": self._prompt})
-        self._messages.append({"role": "assistant", "content": reply.text.strip() or "(no text)"})
-        self._prompt = _feedback(len(answer.edits), refused, cut=cut)
-        return False
 
-    def _done(self, edit: NotesEdit) -> Refusal | None:
-        changed = apply_edit(self._notes, edit, max_chars=self._talk.max_chars)
+def _shown(part: _Part, end: int, *, shared: bool) -> list[Mapping[str, Any]]:
+    if shared:
+        return [*part.source.bare(0, end)]
+    messages = strip_media(part.source.bare(part.start, end, plain=True))
+    if messages and role_of(messages[0]) == "user":
+        return messages
+    before = "[What came before this is in the notes.]"
+    return [{"role": "user", "content": before}, *messages]
+
+
+def _apply(notes: str, answer: EditsAnswer) -> tuple[str, list[NotesEdit], list[Refusal]]:
+    """The notes with the edits of an answer, those that were done, and all that was refused."""
+    done, refused = [], list(answer.refusals)
+    for edit in answer.edits:
+        changed = apply_edit(notes, edit, max_chars=MAX_CHARS)
         if isinstance(changed, Refusal):
-            return changed
-        self._notes = changed
-        self._edits.append(edit)
-        return None
-
-    def _shown(self) -> list[Mapping[str, Any]]:
-        source, start = self._talk.source, self._talk.start
-        if self._mode == "shared":
-            return [self._map(message) for message in source.bare(0, self._end)]
-        part = strip_media(source.bare(start, self._end, plain=True))
-        if not part or role_of(part[0]) != "user":
-            part = [{"role": "user", "content": _BEFORE}, *part]
-        return [self._map(message) for message in part]
-
-    def _map(self, message: Mapping[str, Any]) -> Mapping[str, Any]:
-        if self._talk.redact is None:
-            return message
-        from ullage.compaction.summary_call import _map_text
-
-        mapped: Mapping[str, Any] = _map_text(message, self._talk.redact)
-        return mapped
-
-    def _redacted(self, text: str) -> str:
-        return self._talk.redact(text) if self._talk.redact is not None else text
+            refused.append(changed)
+        else:
+            notes = changed
+            done.append(edit)
+    return notes, done, refused
 
 
-def _feedback(edits: int, refused: list[Refusal], *, cut: bool) -> str:
-    rows = [f"- {refusal.line()}" for refusal in refused[:20]]
-    done = edits - sum(refusal.kind in _UNDONE for refusal in refused)
-    lead = f"{max(done, 0)} edits were done."
+def _again(edits: int, refused: Sequence[Refusal], *, cut: bool) -> str:
+    """What the model is asked after a response that was not the last."""
+    kinds = ("not_found", "ambiguous", "structure", "size")
+    failed = sum(refusal.kind in kinds for refusal in refused)
+    lead = f"{max(edits - failed, 0)} edits were done."
     if cut:
         lead += " Your answer was cut off at its length limit; what was complete counts."
+    rows = [f"- {refusal.line()}" for refusal in refused[:20]]
     ask = "Give the edits that are still needed in the form that was shown, then `<done/>`; only `<done/>` if none are."
     return "\n".join([lead, *rows, ask])
 
 
-_UNDONE = frozenset({"not_found", "ambiguous", "structure", "size"})
-
-
 # The prompt of the updater: the task, the notes, what is too long, and how to edit. Template and words can be replaced (SM-6).
-
 
 DEFAULT_PROMPT = """\
 This message is not from the user and is not part of the conversation: it asks you to update the notes of this session.
@@ -658,15 +531,7 @@ nothing to change, only `<done/>`."""
 def update_prompt(
     *, template: str, notes: str, path: str, over: Excess, section_tokens: int
 ) -> str:
-    """The last user message of an update.
-
-    Args:
-        template: `DEFAULT_PROMPT`, or what a user put in its place.
-        notes: As they are now.
-        path: Of the notes.
-        over: What is too long.
-        section_tokens: Limit of one section.
-    """
+    """The last user message of an update; `template` is `DEFAULT_PROMPT`, or what a user put in its place."""
     # Fenced, so that nothing in the notes can end the quotation.
     values = {"currentNotes": quoted(notes, "markdown"), "notesPath": path}
     parts = [filled(template, values), _demands(over, section_tokens), filled(_EDITING, values)]
@@ -688,9 +553,6 @@ def _demands(over: Excess, section_tokens: int) -> str:
     return "\n".join([lead, *rows, how])
 
 
-# The report of one update of the notes.
-
-
 class UpdateOutcome(StrEnum):
     """How an update ended. Only after the first two has the conversation been absorbed."""
 
@@ -705,33 +567,21 @@ class UpdateOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateReport:
-    """The result of an update.
+    """The result of an update."""
 
-    Attributes:
-        outcome: How it ended.
-        reason: Why, unless `updated`.
-        covered: Name of the last message that the notes now hold; empty: it did not move.
-        absorbed: Messages that were read.
-        edits: Edits that were applied.
-        refusals: What the model tried in addition, and was refused.
-        conflicts: Edits that were lost to a user's change.
-        over: Titles of sections that are too long; the next update is asked to shorten them.
-        calls: Calls of the summarizer; 0: no model was asked.
-        chars: Length of the notes.
-        updater: The name of the summarizer; `copies`: code.
-    """
-
-    outcome: UpdateOutcome
-    reason: str = ""
-    covered: str = ""
-    absorbed: int = 0
-    edits: int = 0
+    outcome: UpdateOutcome  # how it ended
+    reason: str = ""  # why, unless `updated`
+    covered: str = ""  # name of the last message that the notes now hold; empty: it did not move
+    absorbed: int = 0  # messages that were read
+    edits: int = 0  # edits that were applied
+    # What the model tried in addition, and was refused.
     refusals: tuple[Refusal, ...] = field(default=(), repr=False)
-    conflicts: int = 0
+    conflicts: int = 0  # edits that were lost to a user's change
+    # Titles of sections that are too long; the next update is asked to shorten them.
     over: tuple[str, ...] = ()
-    calls: int = 0
-    chars: int = 0
-    updater: str = ""
+    calls: int = 0  # calls of the summarizer; 0: no model was asked
+    chars: int = 0  # length of the notes
+    updater: str = ""  # the name of the summarizer; `copies`: code
 
     @property
     def absorbed_all(self) -> bool:
@@ -751,38 +601,28 @@ COPIES = "copies"
 MERGES = 5
 """Tries to merge an update with the changes of a user who saves at the same time."""
 
-MAX_CHARS = MAX_BYTES // 4
-"""Of the notes after an edit: a character has up to four bytes."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateJob:
-    """What an update needs to know, fixed before it starts.
+    """What an update needs to know, fixed before it starts."""
 
-    Attributes:
-        items: The conversation as the model sees it: bare messages or entries, oldest first.
-        folder: Folder of the notes.
-        session_id: Their session; empty: not compared.
-        policy: Limits.
-        config: Further folders that may hold `template.md` and `prompt.md`, after the notes' own `config`.
-        summarizer: The model that edits; `None`: the notes are made of copies, without a model.
-        facts: Facts of the conversation up to a position in `items`; `None`: collected from `items`.
-        weights: For the estimate; `None`: rough.
-        redact: Applied to all text that is sent to the model; `None`: nothing.
-        wanted: Called before the work begins, to decide whether to run; `None`: always.
-        locked: Called with the lock, so that a stuck update can be abandoned; `None`: not called.
-    """
-
+    # The conversation as the model sees it: bare messages or entries, oldest first.
     items: Sequence[Item] = field(repr=False)
-    folder: NotesPlace
-    session_id: str = ""
-    policy: SessionMemoryPolicy = field(default_factory=SessionMemoryPolicy, repr=False)
+    folder: NotesPlace  # folder of the notes
+    session_id: str = ""  # their session; empty: not compared
+    policy: SessionMemoryPolicy = field(default_factory=SessionMemoryPolicy, repr=False)  # limits
+    # Further folders that may hold `template.md` and `prompt.md`, after the notes' own `config`.
     config: tuple[NotesPlace, ...] = ()
+    # The model that edits; `None`: the notes are made of copies, without a model.
     summarizer: Writer | None = None
+    # Facts of the conversation up to a position in `items`; `None`: collected from `items`.
     facts: Callable[[int], Facts] | None = field(default=None, repr=False)
-    weights: Weights | None = field(default=None, repr=False)
+    weights: Weights | None = field(default=None, repr=False)  # for the estimate; `None`: rough
+    # Applied to all text that is sent to the model; `None`: nothing.
     redact: Callable[[str], str] | None = field(default=None, repr=False)
+    # Called before the work begins, to decide whether to run; `None`: always.
     wanted: Callable[[], bool] | None = field(default=None, repr=False)
+    # Called with the lock, so that a stuck update can be abandoned; `None`: not called.
     locked: Callable[[Lock], None] | None = field(default=None, repr=False)
 
 
@@ -814,11 +654,7 @@ def shown_path(folder: NotesPlace) -> str:
 
 
 def load(folder: NotesPlace, config: Sequence[NotesPlace] = ()) -> Loaded:
-    """Everything in the folder.
-
-    Raises:
-        StoreError: The notes, their record, the template or the prompt cannot be read.
-    """
+    """Everything in the folder; `StoreError`: some of it cannot be read."""
     return Loaded(
         folder.read(),
         read_record(folder.read_bytes(STATE)),
@@ -828,8 +664,7 @@ def load(folder: NotesPlace, config: Sequence[NotesPlace] = ()) -> Loaded:
 
 
 def _configured(name: str, folder: NotesPlace, config: Sequence[NotesPlace]) -> str:
-    places = [(folder, CONFIG), *((other, "") for other in config)]
-    for place, inside in places:
+    for place, inside in [(folder, CONFIG), *((other, "") for other in config)]:
         data = place.read_bytes(name, inside=inside)
         if data is not None and data.strip():
             return data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
@@ -837,14 +672,7 @@ def _configured(name: str, folder: NotesPlace, config: Sequence[NotesPlace]) -> 
 
 
 def update_flow(job: UpdateJob) -> Flow[UpdateReport]:
-    """Update the notes. Errors on the way are never raised; the report names them.
-
-    Args:
-        job: What and how.
-
-    Returns:
-        The report. Unless it says `updated`, the notes are as they were.
-    """
+    """Update the notes. Errors are never raised; unless the report says `updated`, the notes are as they were."""
     try:
         lock = yield Call(job.folder.lock)
     except LogConflict:
@@ -856,7 +684,11 @@ def update_flow(job: UpdateJob) -> Flow[UpdateReport]:
     try:
         if job.locked is not None:
             job.locked(lock)
-        return (yield from _locked(job, lock))
+        part = yield Call(_prepared, (job,))
+        if isinstance(part, UpdateReport):
+            return part
+        absorb = _by_copies if job.summarizer is None else _by_model
+        return (yield from absorb(part, lock))
     except Cancelled:
         return UpdateReport(outcome=UpdateOutcome.CANCELLED, reason="cancelled")
     except LogConflict:
@@ -865,15 +697,6 @@ def update_flow(job: UpdateJob) -> Flow[UpdateReport]:
         return UpdateReport(outcome=UpdateOutcome.FAILED, reason=str(exc)[:500])
     finally:
         lock.release()
-
-
-def _locked(job: UpdateJob, lock: Lock) -> Flow[UpdateReport]:
-    part = yield Call(_prepared, (job,))
-    if isinstance(part, UpdateReport):
-        return part
-    if job.summarizer is None:
-        return (yield from _by_copies(part, lock))
-    return (yield from _by_model(part, lock))
 
 
 def _prepared(job: UpdateJob) -> _Part | UpdateReport:
@@ -912,9 +735,9 @@ class _Part:
 
     def record(self, written: str, **changes: Any) -> Record:
         """The record after the update; `written` is the digest of the notes."""
-        own = self.job.session_id or self.loaded.record.session_id
-        fixed = replace(self.loaded.record, session_id=own, written=written, exists=True)
-        return replace(fixed, **changes)
+        old = self.loaded.record
+        session_id = self.job.session_id or old.session_id
+        return replace(old, session_id=session_id, written=written, exists=True, **changes)
 
     def over(self, text: str | None = None) -> Excess:
         """What is too long in the notes, or in another text."""
@@ -933,17 +756,10 @@ class _Part:
         return UpdateReport(absorbed=absorbed, over=titles, chars=len(text), **more)
 
 
-# ---- writing ---------------------------------------------------------------------------------
-
-
 def _commit(
     part: _Part, lock: Lock, make: Callable[[str], tuple[str, Any]]
 ) -> Flow[tuple[str, Any, str]]:
-    """Write what `make` returns for the notes, repeated while the user saves in between.
-
-    Returns:
-        The text, what else `make` returned, and the digest of the current notes.
-    """
+    """Write what `make` returns for the notes, again while the user saves in between: both, and the digest of the notes."""
     folder, notes = part.job.folder, part.loaded.notes
     for _ in range(MERGES):
         # Counting and merging take a moment: not in the event loop.
@@ -967,22 +783,30 @@ def _save(part: _Part, lock: Lock, record: Record) -> Flow[None]:
     yield Call(partial(part.job.folder.save, write_record(record), lock=lock))
 
 
-# ---- without a model -------------------------------------------------------------------------
-
-
 def _by_copies(part: _Part, lock: Lock) -> Flow[UpdateReport]:
+    """Without a model."""
     job, record = part.job, part.loaded.record
-    facts: Facts = yield Call(job.facts or partial(_collected, part.source), (part.end,))
-    policy = job.policy
-    make = partial(
-        _copied,
-        facts=facts,
-        generated=record.generated,
-        removed=record.removed,
-        section_tokens=policy.section_max_tokens,
-        total_tokens=policy.total_max_tokens,
-        measure=measure_of(job.weights),
+    facts: Facts = yield (
+        Call(collect, (part.source.context[: part.end],))
+        if job.facts is None
+        else Call(job.facts, (part.end,))
     )
+
+    def make(text: str) -> tuple[str, Merged]:
+        if not any(section.title in TITLES for section in parse_notes(text)):
+            # Code has lines for its own headings only: they follow those of a template that has none of them.
+            text = f"{text.rstrip()}\n\n{DEFAULT_TEMPLATE}".lstrip()
+        new_text = merged(
+            text,
+            facts,
+            generated=record.generated,
+            removed=record.removed,
+            section_tokens=job.policy.section_max_tokens,
+            total_tokens=job.policy.total_max_tokens,
+            measure=measure_of(job.weights),
+        )
+        return new_text.text, new_text
+
     text, extra, digest = yield from _commit(part, lock, make)
     changes = {"generated": extra.generated, "removed": extra.removed}
     yield from _save(part, lock, part.record(digest, covered=part.covered, **changes))
@@ -990,26 +814,13 @@ def _by_copies(part: _Part, lock: Lock) -> Flow[UpdateReport]:
     return part.report(text, outcome=outcome, covered=part.covered, updater=COPIES)
 
 
-def _collected(source: CompactionInput, end: int) -> Facts:
-    return collect(source.context[:end])
-
-
-def _copied(text: str, *, facts: Facts, **options: Any) -> tuple[str, Merged]:
-    if not any(section.title in TITLES for section in parse_notes(text)):
-        # Code has lines for its own headings only: they follow those of a template that has none of them.
-        text = f"{text.rstrip()}\n\n{DEFAULT_TEMPLATE}".lstrip()
-    new_text = merged(text, facts, **options)
-    return new_text.text, new_text
-
-
-# ---- with a model ----------------------------------------------------------------------------
-
-
 def _by_model(part: _Part, lock: Lock) -> Flow[UpdateReport]:
-    draft: NotesDraft = yield from talk_flow(_talk(part))
+    draft: NotesDraft = yield from _edits_flow(part)
     part = replace(part, end=draft.end)
-    if not draft.problem and not part.over() and _emptied(part.loaded.text, draft):
-        draft = replace(draft, problem="the notes would lose most of what they say")
+    if not draft.problem and not part.over() and len(part.loaded.text) > SHORT:
+        after, _ = _replayed(part.loaded.text, draft=draft)
+        if len(after) * LEAST_KEPT < len(part.loaded.text):
+            draft = replace(draft, problem="the notes would lose most of what they say")
     events: dict[str, Any] = {
         "refusals": draft.refusals,
         "calls": draft.calls,
@@ -1037,42 +848,7 @@ SHORT = 2_000
 """Characters below which notes may be replaced as a whole."""
 
 
-def _emptied(notes: str, draft: NotesDraft) -> bool:
-    after, _ = _replayed(notes, draft=draft)
-    return len(notes) > SHORT and len(after) * LEAST_KEPT < len(notes)
-
-
 def _replayed(text: str, *, draft: NotesDraft) -> tuple[str, int]:
     """The notes with the edits, and how many could not be done."""
-    lost = 0
-    for edit in draft.edits:
-        changed = apply_edit(text, edit, max_chars=MAX_CHARS)
-        if isinstance(changed, Refusal):
-            lost += 1
-        else:
-            text = changed
-    return text, lost
-
-
-def _talk(part: _Part) -> ModelConversation:
-    job, loaded = part.job, part.loaded
-    policy, path = job.policy, shown_path(job.folder)
-    prompt = update_prompt(
-        template=loaded.prompt,
-        notes=loaded.text,
-        path=path,
-        over=part.over(),
-        section_tokens=policy.section_max_tokens,
-    )
-    return ModelConversation(
-        source=part.source,
-        start=part.start,
-        end=part.end,
-        summarizer=job.summarizer,
-        prompt=prompt,
-        notes=loaded.text,
-        path=path,
-        max_chars=MAX_CHARS,
-        deadline_seconds=policy.stale_seconds,
-        redact=job.redact,
-    )
+    text, _, refused = _apply(text, EditsAnswer(list(draft.edits)))
+    return text, len(refused)
