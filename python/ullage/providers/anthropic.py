@@ -70,7 +70,7 @@ def to_provider(
         parts["system"] = prompt
     if tools is not None:
         parts["tools"] = _tools(tools, losses)
-    return Shaped(parts, losses.all(), reverse(ids))
+    return Shaped(parts, tuple(losses), reverse(ids))
 
 
 class AnthropicWriter:
@@ -135,7 +135,7 @@ class AnthropicWriter:
             writing = writings.get(key)
             if writing is None:
                 losses = Losses()
-                writing = (message, _message(message, index, ids, losses), losses.all())
+                writing = (message, _message(message, index, ids, losses), tuple(losses))
             self._writings[key] = writing
             messages_out += [] if writing[1] is None else [writing[1]]
             lost += writing[2]
@@ -222,7 +222,7 @@ def clean_entries(entries: Sequence[Item]) -> tuple[list[Item], tuple[Loss, ...]
             cleaned.append(entry)
         elif (clean := _cleaned(message, index, ids, losses)) is not None:
             cleaned.append(entry if clean is message else {**entry, "message": clean})
-    return cleaned, losses.all()
+    return cleaned, tuple(losses)
 
 
 def _cleaned(
