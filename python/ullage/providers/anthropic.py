@@ -277,7 +277,7 @@ def _message(
 
 
 def _blocks(
-    content: list[Block],
+    content: list[Any],
     where: str,
     ids: Mapping[str, str],
     losses: Losses,
@@ -289,11 +289,14 @@ def _blocks(
     written = []
     # Only a beta accepts the mark of a fallback, and no API what it ended.
     kinds = [block.get("type") if isinstance(block, Mapping) else None for block in content]
-    fallbacks = () if fallback else (at for at, kind in enumerate(kinds) if kind == "fallback")
-    last_fallback = max(fallbacks, default=-1)
+    last_fallback = max((at for at, kind in enumerate(kinds) if kind == "fallback"), default=-1)
     for position, (block, kind) in enumerate(zip(content, kinds, strict=True)):
         place = f"{where}.content[{position}]"
-        if position <= last_fallback and kind in ("fallback", "tool_use", *THINKING):
+        if (
+            not fallback
+            and position <= last_fallback
+            and kind in ("fallback", "tool_use", *THINKING)
+        ):
             losses.add(block["type"], place, "belongs to a fallback")
             continue
         spoken_block = _as_spoken(block, place, losses) if spoken else block
