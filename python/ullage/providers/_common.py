@@ -97,12 +97,12 @@ def _is_read_alike(value: Any) -> bool:
 def arguments_out(block: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
     """The text that was read, unless the input was changed since; else compact JSON."""
     value = block.get("input")
-    if data.get("object"):
-        return value
-    if data.get("unparsed") and isinstance(value, Mapping) and set(value) == {"arguments"}:
-        return value["arguments"]
-    text = data.get("arguments")
-    if isinstance(text, str):
+    if "object" in data or "unparsed" in data:
+        if data.get("object"):
+            return value
+        if data.get("unparsed") and isinstance(value, Mapping) and set(value) == {"arguments"}:
+            return value["arguments"]
+    if "arguments" in data and isinstance(text := data["arguments"], str):
         try:
             same = orjson.loads(text) == value
         except ValueError:  # `json` reads more than orjson
@@ -709,8 +709,10 @@ def input_parts(
 
 def own_data(value: Item, form: str, keys: set[str] | None = None) -> Mapping[str, Any] | None:
     """What a form attached, if it is just that, and no other form attached anything. `keys`: `None`: any."""
-    carried = value.get(FOREIGN)
-    data = carried.get(form) if type(carried) is dict and len(carried) == 1 else None
+    carried = value[FOREIGN] if FOREIGN in value else None
+    if type(carried) is not dict or form not in carried or len(carried) != 1:
+        return None
+    data = carried[form]
     return data if type(data) is dict and (keys is None or data.keys() == keys) else None
 
 
@@ -724,7 +726,9 @@ def is_json(value: Any) -> bool:
     if kind is not dict and kind is not list:
         return False
     for item in value.values() if kind is dict else value:
-        if type(item) not in ATOMS and not is_json(item):
+        kind = type(item)
+        empty = (kind is list or kind is dict) and not item
+        if kind not in ATOMS and not empty and not is_json(item):
             return False
     return True
 

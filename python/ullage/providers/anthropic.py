@@ -52,16 +52,10 @@ def to_provider(
     system: str | Sequence[Block] | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> Shaped:
-    """Prepares a conversation for the Messages API.
+    """Prepares a conversation for the Messages API; messages that need no change are the same objects.
 
-    Args:
-        messages: Anthropic-shaped messages or entries; not changed. Messages that need no change are
-            the same objects in the result.
-        system: The system prompt. Leading system messages, which the API refuses, are added to it.
-        tools: Definitions; those that only another provider has are left out.
-
-    Returns:
-        `messages` and, if there are any, `system` and `tools`; losses; ids that had to change.
+    Leading system messages, which the API refuses, are added to the system prompt; definitions that only another provider has
+    are left out.
     """
     losses = Losses()
     ids = map_ids(call_ids(messages), takes_id, length=24, prefix="toolu_")
@@ -189,12 +183,7 @@ def _is_plain(message: Any) -> bool:
 def from_provider(
     request: Mapping[str, Any] | Sequence[Item], *, ids: Mapping[str, str] | None = None
 ) -> Internal:
-    """Takes a Messages request, or its messages, as the internal view; nothing is copied.
-
-    Args:
-        request: A request body (`messages`, `system`, `tools`) or a list of messages; not changed.
-        ids: `Shaped.ids` of the call that made it, to get the old ids back.
-    """
+    """Takes a Messages request, or its messages, as the internal view; nothing is copied."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
     messages: list[Any] = [message for _, message in bare(body.get("messages") or ())]
     if ids:

@@ -406,17 +406,9 @@ def to_provider(
     tools: Sequence[Mapping[str, Any]] | None = None,
     as_bytes: bool = False,
 ) -> Shaped:
-    """Translates a conversation to Converse.
+    """Translates a conversation to Converse, which refuses calls without a tool: where none are given, their names are declared.
 
-    Args:
-        messages: Anthropic-shaped messages or entries; not changed.
-        system: The system prompt; `None` sends none.
-        tools: Anthropic-shaped definitions. `None` sends none, unless the history has calls: Converse
-            refuses those without a tool, so their names are declared.
-        as_bytes: Media as `bytes`, as boto3 takes them, instead of base64, as the HTTP API does.
-
-    Returns:
-        `messages` and, if needed, `system` and `toolConfig`; losses; ids that had to change.
+    `as_bytes`: media as `bytes`, as boto3 takes them, instead of base64, as the HTTP API does.
     """
     writer = _BedrockWriter(messages, as_bytes=as_bytes)
     written = in_turns(
@@ -441,12 +433,7 @@ def from_provider(
     *,
     ids: Mapping[str, str] | None = None,
 ) -> Internal:
-    """Translates a Converse request, or its messages, to the internal view.
-
-    Args:
-        request: A body (`messages`, `system`, `toolConfig`) or a list of messages; not changed.
-        ids: `Shaped.ids` of the call that made it, to get the old ids back.
-    """
+    """Translates a Converse request, or its messages, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
     messages: list[dict[str, Any]] = []
     for index, message in enumerate(body.get("messages") or ()):
@@ -572,12 +559,7 @@ def _image_in(image: Any) -> Block | None:
 
 
 def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:
-    """What `to_provider` writes of whole rounds that are not the first, among definitions of tools; `None`: it takes the longer way.
-
-    Args:
-        messages: Answers, each followed by its results, then the user's words.
-        provider: Whose form; one has it.
-    """
+    """What `to_provider` writes among definitions of tools."""
     del provider
     written: list[Item] = []
     for message in messages:

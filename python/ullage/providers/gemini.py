@@ -472,15 +472,8 @@ def to_provider(
 ) -> Shaped:
     """Translates a conversation to contents.
 
-    Args:
-        messages: Anthropic-shaped messages or entries; not changed.
-        system: The system prompt; `None` sends none.
-        tools: Anthropic-shaped definitions; `None` sends none.
-        signatures: Whether the first call of a step without a signature, one that another model made,
-            gets the documented word that skips the check. Models before Gemini 3 need none.
-
-    Returns:
-        `contents` and, if given, `systemInstruction` and `tools`; losses; ids that had to change.
+    `signatures`: whether the first call of a step without a signature, one that another model made, gets the documented word
+    that skips the check. Models before Gemini 3 need none.
     """
     writer = _GeminiWriter(messages, signatures=signatures)
     parts: dict[str, Any] = {"contents": writer.contents(messages)}
@@ -496,12 +489,7 @@ def from_provider(
     *,
     ids: Mapping[str, str] | None = None,
 ) -> Internal:
-    """Translates a request, or its contents, to the internal view.
-
-    Args:
-        request: A body (`contents`, `systemInstruction`, `tools`) or a list of contents; not changed.
-        ids: `Shaped.ids` of the call that made it, to get the old ids back.
-    """
+    """Translates a request, or its contents, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"contents": request}
     reader = _GeminiReader(ids or {})
     for index, content in enumerate(body.get("contents") or ()):
@@ -523,7 +511,6 @@ def from_provider(
 _CONTENT: Final = {"role", "parts"}
 _RESPONSE: Final = {"id", "name", "response"}
 _MEDIA: Final = {"mimeType", "data"}
-_SIGNED: Final = {"thought", "thoughtSignature"}
 _THOUGHT: Final = {"type", "thinking", FOREIGN}
 _EXACT: Final = ({"output"}, {"error"})
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -532,13 +519,7 @@ _OpenCalls = Callable[[], Sequence[tuple[str, str]]]
 
 
 def read_plain(item: Item, position: int = 0, open_calls: _OpenCalls = tuple) -> Item | None:
-    """One content in the internal view; `None`: it takes the longer way.
-
-    Args:
-        item: The content.
-        position: Where it will stand in the history; makes ids of calls that have none.
-        open_calls: Id and name of calls that wait for a result, oldest first.
-    """
+    """One content in the internal view; `None`: it takes the longer way."""
     if type(item) is not dict or item.keys() != _CONTENT:
         return None
     role, parts = item["role"], item["parts"]
@@ -574,14 +555,16 @@ def _said_in(part: dict[str, Any]) -> Block | None:
 
 def _is_signed(extra: Any) -> bool:
     """Whether a part says of itself no more than that it is a thought, and its signature."""
-    if type(extra) is not dict or not extra.keys() <= _SIGNED:
+    if type(extra) is not dict:
         return False
-    signature = extra.get("thoughtSignature", "")
-    return (
-        type(signature) is str
-        and signature != SKIP_SIGNATURE
-        and extra.get("thought", True) is True
-    )
+    for key, value in extra.items():
+        if key == "thoughtSignature":
+            fits = type(value) is str and value != SKIP_SIGNATURE
+        else:
+            fits = key == "thought" and value is True
+        if not fits:
+            return False
+    return True
 
 
 def _call_in(part: dict[str, Any], position: int, at: int) -> Block | None:
@@ -665,12 +648,7 @@ def _shown_in(part: dict[str, Any]) -> Block | None:
 
 
 def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:
-    """What `to_provider` writes of whole rounds that are not the first; `None`: it takes the longer way.
-
-    Args:
-        messages: Answers, each followed by its results, then the user's words.
-        provider: Whose form; one has it.
-    """
+    """What `to_provider` writes."""
     del provider
     written: list[Item] = []
     calls: dict[str, dict[str, Any]] = {}
@@ -697,9 +675,13 @@ def _said_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] 
     own, part, size = _NOTHING, _NOTHING, len(block)
     if FOREIGN in block:
         attached, size = own_data(block, SHAPE), size - 1
-        if attached is None or not _is_signed(attached.get("part", {})):
+        if attached is None:
             return None
-        own, part = attached, attached.get("part", part)
+        own = attached
+        if "part" in own:
+            part = own["part"]
+            if not _is_signed(part):
+                return None
     kind = block["type"]
     if kind == "tool_use":
         if size != 4 or not block.keys() >= BARE_CALL or not own.keys() <= {"part", "no_id"}:

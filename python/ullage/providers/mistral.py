@@ -37,17 +37,7 @@ def to_provider(
     system: str | Sequence[Block] | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> Shaped:
-    """Translates a conversation to Mistral's chat.
-
-    Args:
-        messages: Anthropic-shaped messages or entries; not changed.
-        system: The system prompt; `None` sends none.
-        tools: Anthropic-shaped definitions; `None` sends none.
-
-    Returns:
-        `messages` and, if given, `tools`; losses; all ids that are not of Mistral's form, each mapped
-        to nine letters and digits by a hash, the same in every request.
-    """
+    """Translates a conversation to Mistral's chat; an id of another form is mapped to a hash, the same in every request."""
     ids = map_ids(call_ids(messages), _ID.fullmatch, length=9)
     renamed = [message for _, message in bare(messages)]
     if ids:
@@ -68,12 +58,7 @@ def from_provider(
     *,
     ids: Mapping[str, str] | None = None,
 ) -> Internal:
-    """Translates a request to Mistral, or its messages, to the internal view.
-
-    Args:
-        request: A body (`messages`, `tools`) or a list of messages; not changed.
-        ids: `Shaped.ids` of the call that made it, to get the old ids back.
-    """
+    """Translates a request to Mistral, or its messages, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
     listed = list(body.get("messages") or ())
     chat = [

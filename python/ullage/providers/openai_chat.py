@@ -652,16 +652,8 @@ def to_provider(
 ) -> Shaped:
     """Translates a conversation to Chat Completions.
 
-    Args:
-        messages: Anthropic-shaped messages or entries; not changed.
-        system: The system prompt; `None` sends none.
-        tools: Anthropic-shaped definitions; `None` sends none.
-        dialect: `openai`; `compatible`: contents as strings; `deepseek`: with `reasoning_content`;
-            `local`: one leading system message and strict alternation too.
-        system_role: `system` or `developer`; `None`: what the dialect uses.
-
-    Returns:
-        `messages` and, if given, `tools`; losses; ids that had to change.
+    `dialect`: `openai`; `compatible`: contents as strings; `deepseek`: with `reasoning_content`; `local`: one leading system
+    message and strict alternation too. `system_role`: `system` or `developer`; `None`: what the dialect uses.
     """
     wanted = DIALECTS[dialect]
     wanted = wanted._replace(system_role=system_role) if system_role else wanted
@@ -682,15 +674,7 @@ def from_provider(
     *,
     ids: Mapping[str, str] | None = None,
 ) -> Internal:
-    """Translates a Chat Completions request, or its messages, to the internal view.
-
-    Args:
-        request: A request body (`messages`, `tools`) or a list of messages; not changed.
-        ids: `Shaped.ids` of the call that made it, to get the old ids back.
-
-    Returns:
-        Messages, system prompt (the first message, if it is one), tools.
-    """
+    """Translates a Chat Completions request, or its messages; the first is the system prompt, if it is one."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
     reader = _ChatItemReader(ids or {})
     chat = list(body.get("messages") or ())
@@ -806,12 +790,7 @@ def _call_in(call: Any) -> Block | None:
 
 
 def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:
-    """What `to_provider` writes of whole rounds that are not the first; `None`: it takes the longer way.
-
-    Args:
-        messages: Answers, each with its results or followed by the user's words; names of tools are the provider's.
-        provider: Whose rules for ids of calls hold.
-    """
+    """What `to_provider` writes; names of tools are the provider's already, and its rules for ids of calls hold."""
     written: list[Item] = []
     for message in messages:
         role, content = message["role"], message["content"]

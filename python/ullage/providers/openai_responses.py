@@ -483,17 +483,10 @@ def to_provider(
     tools: Sequence[Mapping[str, Any]] | None = None,
     store: bool = False,
 ) -> Shaped:
-    """Translates a conversation to the input of the Responses API.
+    """Translates a conversation to the input of the Responses API; the system prompt's blocks are joined.
 
-    Args:
-        messages: Anthropic-shaped messages or entries; not changed.
-        system: The system prompt; its blocks are joined, as `instructions` is one string.
-        tools: Anthropic-shaped definitions; `None` sends none.
-        store: Whether the server keeps items. If not, reasoning without its encrypted content is left
-            out together with the ids that refer to it, as the server could not find it.
-
-    Returns:
-        `input` and, if given, `instructions` and `tools`; losses; ids that had to change.
+    `store`: whether the server keeps items. If not, reasoning without its encrypted content is left out together with the ids
+    that refer to it, as the server could not find it.
     """
     writer = _ResponsesWriter(messages, tools)
     items = _whole_units(writer.items(messages), store=store, losses=writer.losses)
@@ -512,12 +505,7 @@ def from_provider(
     *,
     ids: Mapping[str, str] | None = None,
 ) -> Internal:
-    """Translates a Responses request, or its items, to the internal view.
-
-    Args:
-        request: A request body (`input`, `instructions`, `tools`) or a list of items; not changed.
-        ids: `Shaped.ids` of the call that made it, to get the old ids back.
-    """
+    """Translates a Responses request, or its items, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"input": request}
     listed = body.get("input") or ()
     items = [{"role": "user", "content": listed}] if isinstance(listed, str) else listed
@@ -632,12 +620,7 @@ def _call_in(item: Item, call: str) -> Item | None:
 
 
 def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:
-    """What `to_provider` writes of whole rounds that are not the first; `None`: it takes the longer way.
-
-    Args:
-        messages: Answers, each with its results or followed by the user's words; names of tools are the provider's.
-        provider: Whose form; one has it.
-    """
+    """What `to_provider` writes; names of tools are the provider's already."""
     del provider
     written: list[Item] = []
     # Whether the newest item is reasoning, which the server takes only with what follows it.
@@ -682,14 +665,12 @@ def _image_out(url: str) -> dict[str, Any]:
     return {"type": "input_image", "image_url": url}
 
 
-def shared(items: Sequence[Item]) -> Iterator[str]:
+def shared(items: Sequence[Item]) -> list[str]:
     """As the rules' own, of what was written here: ids of items, and of the calls that are items of their own."""
-    for item in items:
-        name = item.get("id")
-        if name and isinstance(name, str):
-            yield f"id {name}"
-        if item.get("type") == "function_call":
-            yield f"function_call {item['call_id']}"
+    names = [item["id"] for item in items if "id" in item]
+    ids = [f"id {name}" for name in names if name and type(name) is str]
+    calls = [item for item in items if "type" in item and item["type"] == "function_call"]
+    return ids + [f"function_call {call['call_id']}" for call in calls]
 
 
 def _said_out(block: Block) -> Item | None:

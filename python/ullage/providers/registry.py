@@ -26,12 +26,24 @@ class Form(Protocol):
         system: str | Sequence[Block] | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> Shaped:
-        """A conversation in the provider's form."""
+        """A conversation in the provider's form.
+
+        Args:
+            messages: Anthropic-shaped messages or entries; not changed.
+            system: The system prompt; `None` sends none.
+            tools: Anthropic-shaped definitions; `None` sends none.
+
+        Returns:
+            Keys of the body (the conversation and, if given, system prompt and tools); losses; what had to change.
+        """
 
     def from_provider(
         self, request: Mapping[str, Any] | Sequence[Item], *, ids: Mapping[str, str] | None = None
     ) -> Internal:
-        """A request, or its messages, in the internal view."""
+        """A request, or its messages, in the internal view; not changed.
+
+        `ids`: `Shaped.ids` of the call that made it, to get the old ids back.
+        """
 
 
 class PlainForm(Protocol):
@@ -40,10 +52,14 @@ class PlainForm(Protocol):
     def read_plain(
         self, item: Item, position: int, open_calls: Callable[[], Sequence[tuple[str, str]]], /
     ) -> Item | None:
-        """One item as the one message that `native_lists.read_item` makes of it; `None`: it is not plain."""
+        """One item as the one message that `native_lists.read_item` makes of it; `None`: it is not plain.
+
+        `position`: where it will stand in the history; makes ids of calls that have none. `open_calls`: id and name of calls that
+        wait for a result, oldest first.
+        """
 
     def write_plain(self, messages: Sequence[Item], provider: Provider, /) -> list[Item] | None:
-        """Whole rounds as the form's writer writes them after others; `None`: they are not all plain."""
+        """Whole rounds (`manager.written_form.rounds`) as the form's writer writes them after others; `None`: they are not all plain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +165,9 @@ class Provider:
     @property
     def plain_form(self) -> PlainForm | None:
         """The quick reader and writer of plain messages, where the form has them."""
-        return cast("PlainForm", loaded(self.plain)) if self.plain else None
+        module: Any = loaded(self.plain) if self.plain else None
+        plain: PlainForm | None = module
+        return plain
 
     def user_message(self, text: str) -> dict[str, Any]:
         """A user's message with this text."""
