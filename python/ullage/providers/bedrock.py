@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ullage._engine import core
-from ullage._lazy import orjson
 from ullage.facts.sections import readable
 from ullage.messages import THINKING, Block, Item
 from ullage.providers._common import (
@@ -631,7 +630,7 @@ def _inner_out(block: Any) -> dict[str, Any] | None:
     if type(held) is not dict or plain_json(held) != text:
         return None
     # What JSON has no word for comes back as something else.
-    return {"json": held} if orjson.loads(text) == held else None
+    return {"json": held} if loads_object(text) == held else None
 
 
 def _image_out(block: Block) -> dict[str, Any] | None:

@@ -859,7 +859,7 @@ def _answer_out(message: Item, content: Any, rules: ChatRules) -> dict[str, Any]
             if own is None:
                 return None
             thought = {own["field"]: block["thinking"]}
-        elif text is not None or block.keys() != BARE_TEXT:
+        elif text is not None or kind != "text" or block.keys() != BARE_TEXT:
             return None
         else:
             text = block["text"]

@@ -677,7 +677,7 @@ def _said_out(block: Block) -> Item | None:
     kind = block.get("type")
     if kind == "tool_use":
         return _call_out(block)
-    if block.keys() == BARE_TEXT and kind != "thinking":
+    if kind == "text" and block.keys() == BARE_TEXT:
         return {"type": "message", "role": "assistant", "content": block["text"]}
     own = own_data(block, SHAPE) if len(block) == 3 else None
     if own is None:
@@ -686,7 +686,9 @@ def _said_out(block: Block) -> Item | None:
         item: Any = own["item"] if own.keys() == {"item"} and block.keys() == _THOUGHT else None
         whole = type(item) is dict and item.get("type") == "reasoning"
         return dict(item) if whole and item.get("encrypted_content") else None
-    if "head" not in own or not own.keys() <= {"head", "part"} or not own["head"].get("id"):
+    if kind != "text" or "head" not in own or not own.keys() <= {"head", "part"}:
+        return None
+    if not own["head"].get("id"):
         return None
     part = {**own.get("part", {}), "type": "output_text", "text": block["text"]}
     return {**own["head"], "role": "assistant", "content": [part]}
