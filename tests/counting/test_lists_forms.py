@@ -15,7 +15,6 @@ from ullage.exceptions import InvalidPolicy
 from ullage.legality import validate
 from ullage.providers import provider_of
 from ullage.requests import estimate_each, group_rounds
-from ullage.requests.to_request import shaped
 
 pytestmark = pytest.mark.both_engines
 
@@ -40,7 +39,7 @@ def talk(turns: int = 12) -> list[dict[str, Any]]:
 
 
 def items_of(provider: str, turns: int = 12) -> list[Any]:
-    parts = shaped(talk(turns), provider).parts
+    parts = provider_of(provider).shape.to_provider(talk(turns)).parts
     found: list[Any] = parts[provider_of(provider).list_key]
     return found
 

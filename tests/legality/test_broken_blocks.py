@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from ullage import outgoing
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage, UllageError
-from ullage.providers import SHAPES
+from ullage.providers import SHAPES, gemini, openai_chat
 from ullage.requests.count import exact_message
-from ullage.requests.to_request import report_of, shaped
+from ullage.requests.to_request import report_of
 
 pytestmark = pytest.mark.both_engines
 
@@ -90,13 +90,13 @@ def test_the_block_that_breaks_is_named():
     broken = {"type": "search_result", "title": {"a": 1}, "source": "s", "content": []}
     talk = [{"role": "user", "content": [{"type": "text", "text": "x"}, broken]}]
     with pytest.raises(InvalidMessage) as caught:
-        shaped([{"role": "user", "content": "hi"}, *talk], "openai_chat")
+        openai_chat.to_provider([{"role": "user", "content": "hi"}, *talk])
     assert (caught.value.index, caught.value.field) == (1, "content[1]")
 
 
 def test_a_definition_that_breaks_is_distinguished_from_the_messages():
     with pytest.raises(InvalidMessage) as caught:
-        shaped([{"role": "user", "content": "hi"}], "gemini", tools=[{"name": "a", "input_schema": {}, "foreign": {"gemini": {"declaration": 3}}}])  # fmt: skip
+        gemini.to_provider([{"role": "user", "content": "hi"}], tools=[{"name": "a", "input_schema": {}, "foreign": {"gemini": {"declaration": 3}}}])  # fmt: skip
     assert caught.value.index is None or caught.value.index < 0
     assert "tools" in (caught.value.field or "")
 

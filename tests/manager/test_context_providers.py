@@ -16,7 +16,6 @@ from ullage.policy import Policy
 from ullage.providers import provider_of
 from ullage.providers.sdk_objects import read_response
 from ullage.recall.store import MemoryStore
-from ullage.requests.to_request import shaped
 from ullage.testing import conversation
 
 MODELS = {
@@ -33,7 +32,7 @@ TOOLS = [
 
 
 def items_of(messages: list[dict], provider: str) -> list[dict]:
-    parts = shaped(messages, provider).parts
+    parts = provider_of(provider).shape.to_provider(messages).parts
     return parts[provider_of(provider).list_key]
 
 

@@ -51,13 +51,14 @@ def test_odd_texts(text: str) -> None:
     alike(text)
 
 
-def test_most_texts_are_read_quickly() -> None:
+def test_most_texts_are_read_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(_json, "loads_object")  # the longer way's
     for text in (
         '{"command":"make all"}',
         '{"path": "/src/a_1.py", "limit": 200}',
         '{"q":"naïve 漢字"}',
     ):
-        assert _json._read_quickly(text) is not None
+        assert arguments_in(text)[0] == json.loads(text)
 
 
 def test_long_texts_cost_little_more_than_reading_and_writing_their_json() -> None:

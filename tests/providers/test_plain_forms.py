@@ -276,6 +276,23 @@ def test_what_is_written_quickly_is_what_the_writer_gives(form: str):
     assert quick >= 4
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_block_of_another_type_is_not_written_as_its_text(form: str):
+    row, messages = provider_of(form), two_rounds({"input": {}}, {"content": "fine"}, [])
+    messages[0]["content"].insert(0, {"type": "novel", "text": "Now."})
+    assert row.plain_form is not None
+    assert row.plain_form.write_plain(messages, row) is None
+
+
+def test_json_that_no_text_holds_takes_the_longer_way():
+    row, value = provider_of("bedrock"), {"a": float("nan")}
+    result = {"toolResult": {"toolUseId": CALL, "content": [{"json": value}]}}
+    read = quickly_read({"role": "user", "content": [result]}, row)
+    messages = [two_rounds({"input": {}}, {}, [])[0], read]
+    assert row.plain_form is not None
+    assert row.plain_form.write_plain(messages, row) is None
+
+
 def real_rounds(form: str, seed: int) -> Iterator[list[Any]]:
     """Rounds as servers answer them, and as they come with a key or a block changed; in the internal view."""
     rng, row = random.Random(seed), provider_of(form)

@@ -27,15 +27,15 @@ def dumps(value: Any) -> str:
     return _ENCODER.encode(value)
 
 
-def text_of(value: Any) -> str:
-    """As `dumps`, of plain JSON, which nearly all of it is written at once."""
+def plain_json(value: Any) -> str | None:
+    """As `dumps`, of a value that is JSON for sure; `None`: it may be something else."""
     try:
         if _is_read_alike(value):
             text: str = orjson.dumps(value).decode()
             return text
     except (TypeError, RecursionError):  # lone surrogates, keys that are no strings, too deep
         pass
-    return dumps(value)
+    return dumps(value) if is_json(value) else None
 
 
 def loads_object(text: str) -> dict[str, Any] | None:
@@ -65,8 +65,12 @@ def arguments_in(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         if isinstance(text, Mapping):
             return dict(text), {"object": True}
         text = "" if text is None else str(text)
-    if (parsed := _read_quickly(text)) is not None:
-        return parsed
+    try:
+        value = orjson.loads(text)
+        if type(value) is dict and _is_read_alike(value):
+            return value, ({} if orjson.dumps(value) == text.encode() else {"arguments": text})
+    except (ValueError, TypeError, RecursionError):  # no JSON, lone surrogates, too deep
+        pass
     value = loads_object(text)
     if value is None:
         return {"arguments": text}, {"unparsed": True}
@@ -80,63 +84,41 @@ _LARGE: Final = 10**17
 def _is_read_alike(value: Any) -> bool:
     """Whether `json` reads and writes the same as orjson, which has read this; a look at the text would cost its length."""
     kind = type(value)
-    if kind is str or kind is bool or value is None:
-        return True
-    if kind is int:
-        return bool(-_LARGE < value < _LARGE)
-    if kind is dict or kind is list:
-        return all(map(_is_read_alike, value.values() if kind is dict else value))
-    return False
-
-
-def _read_quickly(text: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-    """The same, of nearly all texts; `None`: it takes the longer way."""
-    try:
-        value = orjson.loads(text)
-        if type(value) is not dict or not _is_read_alike(value):
-            return None
-        return value, ({} if orjson.dumps(value) == text.encode() else {"arguments": text})
-    except (ValueError, TypeError, RecursionError):  # no JSON, lone surrogates, too deep
-        return None
+    if kind is not dict and kind is not list:
+        if kind is int:
+            return bool(-_LARGE < value < _LARGE)
+        return kind is str or kind is bool or value is None
+    for item in value.values() if kind is dict else value:
+        if type(item) is not str and not _is_read_alike(item):
+            return False
+    return True
 
 
 def arguments_out(block: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
     """The text that was read, unless the input was changed since; else compact JSON."""
     value = block.get("input")
-    if data.get("object"):
-        return value
-    if data.get("unparsed") and isinstance(value, Mapping) and set(value) == {"arguments"}:
-        return value["arguments"]
-    text = data.get("arguments")
-    if isinstance(text, str):
+    if "object" in data or "unparsed" in data:
+        if data.get("object"):
+            return value
+        if data.get("unparsed") and isinstance(value, Mapping) and set(value) == {"arguments"}:
+            return value["arguments"]
+    if "arguments" in data and isinstance(text := data["arguments"], str):
         try:
             same = orjson.loads(text) == value
         except ValueError:  # `json` reads more than orjson
             same = loads_object(text) == value
         if same:
             return text
-    return dumps({} if value is None else value)
+    value = {} if value is None else value
+    return plain_json(value) or dumps(value)
 
 
 FOREIGN = "foreign"
 
 ANTHROPIC_ONLY = frozenset(
-    {
-        "redacted_thinking",
-        "thinking",
-        "search_result",
-        "container_upload",
-        "server_tool_use",
-        "mcp_tool_use",
-        "mcp_tool_listing",
-        "fallback",
-        "compaction",
-        "tool_addition",
-        "tool_removal",
-        "tool_reference",
-        "browser_state",
-        "connector_text",
-    }
+    "redacted_thinking thinking search_result container_upload server_tool_use mcp_tool_use "
+    "mcp_tool_listing fallback compaction tool_addition tool_removal tool_reference browser_state "
+    "connector_text".split()
 )
 """Block types that no other provider has a word for; so are all `*_tool_result` but `tool_result`."""
 
@@ -178,7 +160,10 @@ class Shaped:
     names: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        sizes = (f"{key}={_size(value)}" for key, value in self.parts.items())
+        sizes = (
+            f"{key}={len(value) if hasattr(value, '__len__') else 1}"
+            for key, value in self.parts.items()
+        )
         return f"Shaped({', '.join(sizes)}, losses={len(self.losses)})"
 
 
@@ -202,23 +187,11 @@ class Internal:
         return f"Internal(messages={len(self.messages)}, losses={len(self.losses)})"
 
 
-def _size(value: Any) -> int:
-    return len(value) if hasattr(value, "__len__") else 1
-
-
-class Losses:
-    """Collects losses while a conversation is translated."""
-
-    def __init__(self) -> None:
-        self._losses: list[Loss] = []
+class Losses(list[Loss]):
+    """Losses in the order in which they are met."""
 
     def add(self, what: str, where: str, why: str) -> None:
-        """Notes one loss."""
-        self._losses.append(Loss(what, where, why))
-
-    def all(self) -> tuple[Loss, ...]:
-        """The losses in the order in which they were met."""
-        return tuple(self._losses)
+        self.append(Loss(what, where, why))
 
 
 # ---- messages and blocks -------------------------------------------------------------------------
@@ -240,6 +213,12 @@ def blocks_of(content: Any) -> list[Block]:
         return []  # a number, which the rules name
     # Dicts are recognised at once.
     return [block for block in content if type(block) is dict or isinstance(block, Mapping)]  # type: ignore[misc]
+
+
+def with_places(content: Any, where: str) -> Iterator[tuple[str, Block]]:
+    """The blocks of a content that stands at `where`, each with its place."""
+    for position, block in enumerate(blocks_of(content)):
+        yield f"{where}.content[{position}]", block
 
 
 def is_text(block: Mapping[str, Any]) -> bool:
@@ -268,6 +247,11 @@ def foreign(value: Mapping[str, Any], shape: str) -> Mapping[str, Any]:
 def carrying(block: dict[str, Any], shape: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """The block, with `data` attached for `shape` if there is any."""
     return {**block, FOREIGN: {shape: dict(data)}} if data else block
+
+
+def carrier(shape: str, name: str, value: Any) -> Block:
+    """A block that is nothing but what `shape` has, by a name of that shape."""
+    return {"type": FOREIGN, FOREIGN: {shape: {name: value}}}
 
 
 def carrying_rest(
@@ -355,14 +339,26 @@ def later_system(message: Mapping[str, Any], where: str, losses: Losses) -> list
     return [{"text": f"<system>\n{text}\n</system>"}] if text else []
 
 
-def as_text(block: Mapping[str, Any]) -> str | None:
-    """A reading of a block that the target cannot hold, the JSON of one that nobody knows; `None` if it has nothing for a reader."""
-    kind = block.get("type")
+def as_text(
+    block: Mapping[str, Any], where: str, losses: Losses, *, takes_empty: bool = True
+) -> str | None:
+    """A reading of a block that the target cannot hold, the JSON of one that nobody knows; `None` if it has nothing for a reader.
+
+    `takes_empty`: whether the target takes an empty text.
+    """
+    text = _reading(block)
+    text = text if text or takes_empty else None
+    losses.add(str(block.get("type")), where, "left out" if text is None else "sent as text")
+    return text
+
+
+def _reading(block: Mapping[str, Any]) -> str | None:
+    kind, content = block.get("type"), block.get("content")
     if kind == "search_result":
-        body = result_text(block.get("content"))
-        return "\n".join(part for part in (block.get("title"), block.get("source"), body) if part)
-    if kind == "compaction" and isinstance(block.get("content"), str):
-        return str(block["content"]) or None
+        texts = (block.get("title"), block.get("source"), result_text(content))
+        return "\n".join(filter(None, texts))
+    if kind == "compaction" and isinstance(content, str):
+        return content or None
     if kind == "document":
         return _document_text(block)
     if kind in ("image", "container_upload"):
@@ -374,14 +370,14 @@ def as_text(block: Mapping[str, Any]) -> str | None:
 
 
 def _document_text(block: Mapping[str, Any]) -> str:
-    source = block.get("source")
+    source, title = block.get("source"), block.get("title")
     source = source if isinstance(source, Mapping) else {}
-    title = f"{block['title']}\n" if block.get("title") else ""
+    head = f"{title}\n" if title else ""
     if source.get("type") == "text":
-        return f"{title}{source.get('data', '')}"
+        return f"{head}{source.get('data', '')}"
     if source.get("type") == "content":
-        return f"{title}{result_text(source.get('content'))}"
-    return f"[document{': ' + str(block['title']) if block.get('title') else ''}]"
+        return f"{head}{result_text(source.get('content'))}"
+    return f"[document: {title}]" if title else "[document]"
 
 
 # ---- media ---------------------------------------------------------------------------------------
@@ -438,6 +434,7 @@ def _normal_block(block: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_ID_KEYS: Final = {"tool_use": "id", "tool_result": "tool_use_id"}
 
 
 def call_ids(items: Iterable[Item]) -> list[str]:
@@ -445,35 +442,52 @@ def call_ids(items: Iterable[Item]) -> list[str]:
     seen: dict[str, None] = {}
     for _, message in bare(items):
         for block in blocks_of(message.get("content")):
-            key = {"tool_use": "id", "tool_result": "tool_use_id"}.get(str(block.get("type")), "")
-            if isinstance(block.get(key), str):
-                seen.setdefault(block[key])
+            one = block.get(_ID_KEYS.get(str(block.get("type")), ""))
+            if isinstance(one, str):
+                seen.setdefault(one)
     return list(seen)
 
 
 def map_ids(
-    ids: Iterable[str], accept: Callable[[str], bool], *, length: int, prefix: str = ""
+    ids: Iterable[str], accept: Callable[[str], object], *, length: int, prefix: str = ""
 ) -> dict[str, str]:
     """New ids for those that the target refuses; the same in every process.
 
     An id is a hash of the old one, so that a call keeps it as the conversation grows. Ids that are
     fine are reserved first, and a collision is hashed again with a counter.
     """
-    listed = list(ids)
-    used = {one for one in listed if accept(one)}
+    return _mapped(list(ids), accept, length, lambda one: prefix)
+
+
+def id_by_place(position: int, at: int, name: object) -> str:
+    """An id for a call that has none: block `at` of the message that stands at `position`."""
+    seed = f"{position}:{at}:{name}".encode("utf-8", "surrogatepass")
+    return f"call_{hashlib.sha256(seed).hexdigest()[:20]}"
+
+
+def with_id(block: Any, ids: Mapping[str, str]) -> Any:
+    """The block; a call or a result whose id was mapped, with the new one."""
+    key = _ID_KEYS.get(str(block.get("type"))) if isinstance(block, Mapping) else None
+    new = ids.get(str(block.get(key))) if key else None
+    return block if new is None else {**block, key: new}
+
+
+def _mapped(
+    texts: Sequence[str],
+    accept: Callable[[str], object],
+    length: int,
+    prefix: Callable[[str], str],
+) -> dict[str, str]:
+    used = {text for text in texts if accept(text)}
     mapped: dict[str, str] = {}
-    for one in listed:
-        if one not in used and one not in mapped:
-            mapped[one] = _fresh(one, used, length, prefix)
-            used.add(mapped[one])
+    for text in texts:
+        if text not in used and text not in mapped:
+            attempt = 0
+            while (new := prefix(text) + _hashed(text, attempt, length)) in used:
+                attempt += 1
+            mapped[text] = new
+            used.add(new)
     return mapped
-
-
-def _fresh(old: str, used: set[str], length: int, prefix: str) -> str:
-    attempt = 0
-    while (new := prefix + _hashed(old, attempt, length)) in used:
-        attempt += 1
-    return new
 
 
 def _hashed(text: str, attempt: int, length: int) -> str:
@@ -488,7 +502,6 @@ def _hashed(text: str, attempt: int, length: int) -> str:
 
 _NAME = pattern(r"[a-zA-Z0-9_-]{1,64}")
 _NAME_CHARS = 48  # of a refused name stay readable
-NAMELESS = "unnamed_tool"
 
 
 def map_names(items: Iterable[Item], tools: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
@@ -498,20 +511,18 @@ def map_names(items: Iterable[Item], tools: Sequence[Mapping[str, Any]] | None) 
         blocks = blocks_of(message.get("content"))
         names += [block.get("name") for block in blocks if block.get("type") == "tool_use"]
     listed = dict.fromkeys(name for name in names if isinstance(name, str))
-    used = {name for name in listed if _NAME.fullmatch(name)}
-    mapped: dict[str, str] = {}
-    for name in listed:
-        if name not in used and name not in mapped:
-            base = re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_NAME_CHARS]
-            mapped[name] = _fresh(name, used, 10, f"{base}_")
-            used.add(mapped[name])
-    return mapped
+    return _mapped(
+        list(listed),
+        _NAME.fullmatch,
+        10,
+        lambda name: re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:_NAME_CHARS] + "_",
+    )
 
 
 def name_out(block: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """The name under which a call is sent."""
     name = block.get("name")
-    return names.get(name, name) if isinstance(name, str) else NAMELESS
+    return names.get(name, name) if isinstance(name, str) else "unnamed_tool"
 
 
 def reverse(ids: Mapping[str, str]) -> dict[str, str]:
@@ -567,18 +578,13 @@ def refused(work: Write, items: Sequence[Any], exc: Exception) -> InvalidMessage
         return InvalidMessage(reason, field="system or tools")
     for index, item in enumerate(items):
         if _breaks(work, (item,)):
-            return InvalidMessage(reason, index=index, field=_field(work, item))
+            message = message_of(item) or {}
+            content, role = message.get("content"), message.get("role")
+            blocks = content if isinstance(content, list) else ()
+            alone = (({"role": role, "content": [block]},) for block in blocks)
+            at = next((at for at, part in enumerate(alone) if _breaks(work, part)), None)
+            return InvalidMessage(reason, index=index, field="" if at is None else f"content[{at}]")
     return InvalidMessage(reason)
-
-
-def _field(work: Write, item: Any) -> str:
-    """The first block that breaks by itself, else the message."""
-    message = message_of(item) or {}
-    content = message.get("content")
-    for at, block in enumerate(content if isinstance(content, list) else ()):
-        if _breaks(work, ({"role": message.get("role"), "content": [block]},)):
-            return f"content[{at}]"
-    return ""
 
 
 def _breaks(work: Write, part: Sequence[Any]) -> bool:
@@ -605,41 +611,28 @@ def place_result(messages: list[dict[str, Any]], block: Block) -> bool:
         `False` if the result did not stand there by itself: something came between it and its call,
         or it has no call; then it is a message of its own at the end.
     """
-    at = _index_of_call(messages, block.get("tool_use_id"))
+    call, at = block.get("tool_use_id"), None
+    for back in range(len(messages) - 1, max(-1, len(messages) - 1 - _NEAR), -1):
+        content = messages[back]["content"]
+        if messages[back]["role"] == "assistant" and isinstance(content, list):
+            if any(one.get("type") == "tool_use" and one.get("id") == call for one in content):
+                at = back
+                break
     if at is None:
         messages.append({"role": "user", "content": [block]})
         return False
-    follower = messages[at + 1] if at + 1 < len(messages) else None
-    last = follower is None or at + 2 == len(messages)
-    if follower is not None and holds_results(follower):
-        follower["content"].append(block)
-        return last
+    if at + 1 < len(messages):
+        blocks = messages[at + 1]["content"]
+        first = blocks[0] if isinstance(blocks, list) and blocks else None
+        if isinstance(first, Mapping) and first.get("type") == "tool_result":
+            blocks.append(block)
+            return at + 2 == len(messages)
     messages.insert(at + 1, {"role": "user", "content": [block]})
-    return follower is None
-
-
-def holds_results(message: Mapping[str, Any]) -> bool:
-    """Whether a message starts with a tool result."""
-    blocks = message.get("content")
-    first = blocks[0] if isinstance(blocks, list) and blocks else None
-    return isinstance(first, Mapping) and first.get("type") == "tool_result"
+    return at + 2 == len(messages)
 
 
 _NEAR = 64
 """Messages that are searched backwards: a result that comes later than that has lost its call."""
-
-
-def _index_of_call(messages: list[dict[str, Any]], call: Any) -> int | None:
-    for at in range(len(messages) - 1, max(-1, len(messages) - 1 - _NEAR), -1):
-        message = messages[at]
-        if message["role"] != "assistant" or not isinstance(message["content"], list):
-            continue
-        if any(
-            block.get("type") == "tool_use" and block.get("id") == call
-            for block in message["content"]
-        ):
-            return at
-    return None
 
 
 # Keys of blocks in the internal view, of which a form's quick way knows what they mean, and no others.
@@ -649,11 +642,19 @@ BARE_MEDIA: Final = {"type", "source"}
 _BASE64: Final = {"type", "media_type", "data"}
 
 
-def is_bare_text(part: Any, kind: str = "text") -> bool:
-    """Whether a part of a content is a text of this type, and nothing besides."""
-    if type(part) is not dict or part.keys() != BARE_TEXT or part["type"] != kind:
-        return False
-    return type(part["text"]) is str and part["text"] != USER_FILLER
+def bare_texts(content: Any, kind: str, new_kind: str) -> list[dict[str, Any]] | None:
+    """The texts of a list that holds nothing else, with another word for their type; `None`: it is no such list."""
+    if type(content) is not list:
+        return None
+    texts: list[dict[str, Any]] = []
+    for part in content:
+        if type(part) is not dict or part.keys() != BARE_TEXT or part["type"] != kind:
+            return None
+        text = part["text"]
+        if type(text) is not str or text == USER_FILLER:
+            return None
+        texts.append({"type": new_kind, "text": text})
+    return texts
 
 
 def base64_image(block: Block) -> tuple[str, str] | None:
@@ -667,20 +668,37 @@ def base64_image(block: Block) -> tuple[str, str] | None:
     return (media, data) if type(media) is str and type(data) is str else None
 
 
+def shown_in(
+    content: Any, text_type: str, image_url: Callable[[dict[str, Any]], Any]
+) -> list[Block] | None:
+    """Texts and images of the user's, as OpenAI's forms have them, in the internal view; `None`: there is something else.
+
+    Args:
+        content: A list, or something else.
+        text_type: What the form calls a text.
+        image_url: The URL in a part that has just a type and an `image_url`; no string: it is of another form.
+    """
+    blocks: list[Block] = []
+    for part in content if type(content) is list else ():
+        if text := bare_texts([part], text_type, "text"):
+            blocks += text
+            continue
+        of_image = type(part) is dict and part.keys() == {"type", "image_url"}
+        url = image_url(part) if of_image else None
+        if type(url) is not str:
+            return None
+        blocks.append({"type": "image", "source": from_url(url)})
+    return blocks or None
+
+
 def input_parts(
     content: Iterable[Block], text_type: str, image: Callable[[str], dict[str, Any]]
 ) -> list[dict[str, Any]] | None:
-    """Texts and images of the user's as OpenAI's forms have them; `None`: there is something else.
-
-    Args:
-        content: Blocks of the internal view.
-        text_type: What the form calls a text.
-        image: The form's part for an image with this URL.
-    """
+    """The reverse of `shown_in`; `image`: the form's part for an image with this URL."""
     parts: list[dict[str, Any]] = []
     for block in content:
-        if is_bare_text(block):
-            parts.append({"type": text_type, "text": block["text"]})
+        if text := bare_texts([block], "text", text_type):
+            parts += text
             continue
         url = to_url(block.get("source")) if block.keys() == BARE_MEDIA else None
         if url is None or block["type"] != "image":
@@ -691,6 +709,36 @@ def input_parts(
 
 def own_data(value: Item, form: str, keys: set[str] | None = None) -> Mapping[str, Any] | None:
     """What a form attached, if it is just that, and no other form attached anything. `keys`: `None`: any."""
-    carried = value.get(FOREIGN)
-    data = carried.get(form) if type(carried) is dict and len(carried) == 1 else None
+    carried = value[FOREIGN] if FOREIGN in value else None
+    if type(carried) is not dict or form not in carried or len(carried) != 1:
+        return None
+    data = carried[form]
     return data if type(data) is dict and (keys is None or data.keys() == keys) else None
+
+
+# Compared by type, not by `isinstance`: a subclass may be an SDK's enum, which has to be read.
+ATOMS: Final = frozenset((str, int, float, bool, type(None)))
+
+
+def is_json(value: Any) -> bool:
+    """Whether it is plain JSON for sure; nearly all that comes is, and a look costs less than a copy."""
+    kind = type(value)
+    if kind is not dict and kind is not list:
+        return False
+    for item in value.values() if kind is dict else value:
+        kind = type(item)
+        empty = (kind is list or kind is dict) and not item
+        if kind not in ATOMS and not empty and not is_json(item):
+            return False
+    return True
+
+
+def without_nulls(value: Any) -> Any:
+    """A message, an item or a block without the keys that are null: dumps hold every field, and APIs refuse some that are null.
+
+    The content of a message and of a compaction block may be null.
+    """
+    is_mapping = type(value) is dict or isinstance(value, Mapping)  # dicts are recognised at once
+    if not is_mapping or None not in value.values():
+        return value
+    return {key: item for key, item in value.items() if item is not None or key == "content"}

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import takewhile
+from operator import is_
 from typing import Any, Final, TypeAlias
 
 from ullage._engine.digests import BlockKind, Role
@@ -28,6 +30,7 @@ from ullage.providers._common import (
     note_foreign,
     placed,
     reverse,
+    with_id,
 )
 from ullage.providers.registry import AnyProvider, provider_of
 
@@ -49,28 +52,24 @@ def to_provider(
     system: str | Sequence[Block] | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
 ) -> Shaped:
-    """Prepares a conversation for the Messages API.
+    """Prepares a conversation for the Messages API; messages that need no change are the same objects.
 
-    Args:
-        messages: Anthropic-shaped messages or entries; not changed. Messages that need no change are
-            the same objects in the result.
-        system: The system prompt. Leading system messages, which the API refuses, are added to it.
-        tools: Definitions; those that only another provider has are left out.
-
-    Returns:
-        `messages` and, if there are any, `system` and `tools`; losses; ids that had to change.
+    Leading system messages, which the API refuses, are added to the system prompt; definitions that only another provider has
+    are left out.
     """
     losses = Losses()
     ids = map_ids(call_ids(messages), takes_id, length=24, prefix="toolu_")
-    head, others = _leading(list(bare(messages)))
-    written = [_message(message, index, ids, losses) for index, message in others]
+    numbered = list(bare(messages))
+    heads = takewhile(lambda one: one[1]["role"] in ("system", "developer"), numbered)
+    head = [message for _, message in heads]
+    written = [_message(message, index, ids, losses) for index, message in numbered[len(head) :]]
     parts: dict[str, Any] = {"messages": [message for message in written if message is not None]}
     prompt = _system(system, head, losses)
     if prompt is not None:
         parts["system"] = prompt
     if tools is not None:
         parts["tools"] = _tools(tools, losses)
-    return Shaped(parts, losses.all(), reverse(ids))
+    return Shaped(parts, tuple(losses), reverse(ids))
 
 
 class AnthropicWriter:
@@ -135,11 +134,16 @@ class AnthropicWriter:
             writing = writings.get(key)
             if writing is None:
                 losses = Losses()
-                writing = (message, _message(message, index, ids, losses), losses.all())
+                writing = (message, _message(message, index, ids, losses), tuple(losses))
             self._writings[key] = writing
-            messages_out += [] if writing[1] is None else [writing[1]]
+            if writing[1] is not None:
+                messages_out.append(writing[1])
             lost += writing[2]
         return messages_out, lost
+
+
+_PLAIN_KEYS = frozenset({"role", "content"})
+_PLAIN_TYPES = ("text", "image", *THINKING)
 
 
 def _fits(message: Item) -> bool:
@@ -160,47 +164,31 @@ def _is_plain(message: Any) -> bool:
     for block in content:
         if type(block) is not dict or FOREIGN in block:
             return False
-        kind = block.get("type")
-        key = _ID_KEYS.get(kind) if type(kind) is str else None
-        if key is None:
+        kind, inner = block.get("type"), block.get("content")
+        if kind != "tool_use" and kind != "tool_result":
             if kind not in _PLAIN_TYPES:
                 return False
             continue
-        name, inner = block.get(key), block.get("content")
+        name = block.get("id" if kind == "tool_use" else "tool_use_id")
         if type(name) is not str or not _ID.fullmatch(name):
             return False
-        if type(inner) is list and not all(map(_is_plain_part, inner)):
-            return False
+        for part in inner if type(inner) is list else ():
+            if type(part) is not dict or part.get("type") not in ("text", "image"):
+                return False
+            if FOREIGN in part:
+                return False
     return True
-
-
-def _is_plain_part(part: Any) -> bool:
-    """The same of a part of a result."""
-    return type(part) is dict and part.get("type") in ("text", "image") and FOREIGN not in part
-
-
-_PLAIN_KEYS = frozenset({"role", "content"})
-_PLAIN_TYPES = ("text", "image", *THINKING)
 
 
 def from_provider(
     request: Mapping[str, Any] | Sequence[Item], *, ids: Mapping[str, str] | None = None
 ) -> Internal:
-    """Takes a Messages request, or its messages, as the internal view; nothing is copied.
-
-    Args:
-        request: A request body (`messages`, `system`, `tools`) or a list of messages; not changed.
-        ids: `Shaped.ids` of the call that made it, to get the old ids back.
-    """
+    """Takes a Messages request, or its messages, as the internal view; nothing is copied."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
-    messages = [
-        dict(message) if ids else message for _, message in bare(body.get("messages") or ())
-    ]
+    messages: list[Any] = [message for _, message in bare(body.get("messages") or ())]
     if ids:
-        messages = [
-            {**message, "content": _mapped(message["content"], ids)} for message in messages
-        ]
-    return Internal(messages, body.get("system"), body.get("tools"))  # type: ignore[arg-type]
+        messages = [{**each, "content": _mapped(each["content"], ids)} for each in messages]
+    return Internal(messages, body.get("system"), body.get("tools"))
 
 
 def clean_entries(entries: Sequence[Item]) -> tuple[list[Item], tuple[Loss, ...]]:
@@ -220,20 +208,16 @@ def clean_entries(entries: Sequence[Item]) -> tuple[list[Item], tuple[Loss, ...]
         message = entry.get("message")
         if not isinstance(message, Mapping) or "role" not in message:
             cleaned.append(entry)
-        elif (clean := _cleaned(message, index, ids, losses)) is not None:
-            cleaned.append(entry if clean is message else {**entry, "message": clean})
-    return cleaned, losses.all()
-
-
-def _cleaned(
-    message: Mapping[str, Any], index: int, ids: Mapping[str, str], losses: Losses
-) -> Mapping[str, Any] | None:
-    """The message with the log's fields other than its content, such as `id`, `model` and `usage`."""
-    sent = _message(message, index, ids, losses, fallback=True)
-    if sent is None or (sent.get("content") is message["content"] and FOREIGN not in message):
-        return None if sent is None else message
-    fields = {key: value for key, value in message.items() if key != FOREIGN}
-    return {**fields, "content": sent["content"]}
+            continue
+        sent = _message(message, index, ids, losses, fallback=True)
+        if sent is None:
+            continue
+        if sent.get("content") is not message["content"] or FOREIGN in message:
+            # With the log's own fields, such as `id`, `model` and `usage`.
+            fields = {key: value for key, value in message.items() if key != FOREIGN}
+            entry = {**entry, "message": {**fields, "content": sent["content"]}}
+        cleaned.append(entry)
+    return cleaned, tuple(losses)
 
 
 def takes_id(one: str) -> bool:
@@ -241,34 +225,16 @@ def takes_id(one: str) -> bool:
     return bool(_ID.fullmatch(one))
 
 
-Numbered = list[tuple[int, Mapping[str, Any]]]
-
-
-def _leading(numbered: Numbered) -> tuple[Numbered, Numbered]:
-    """System messages before the first other one, and the rest."""
-    start = 0
-    while start < len(numbered) and numbered[start][1]["role"] in ("system", "developer"):
-        start += 1
-    return numbered[:start], numbered[start:]
-
-
 def _system(
-    system: str | Sequence[Block] | None, head: Numbered, losses: Losses
+    system: str | Sequence[Block] | None, head: Sequence[Mapping[str, Any]], losses: Losses
 ) -> str | Sequence[Block] | None:
-    if not head and not _has_foreign(system):
+    listed = isinstance(system, list | tuple)
+    if not head and not (listed and any(FOREIGN in block for block in blocks_of(system))):
         return system
-    blocks = [*blocks_of(system)]
-    for _, message in head:
+    blocks = blocks_of(system)
+    for message in head:
         blocks.extend(blocks_of(message.get("content")))
     return _blocks(blocks, "system", {}, losses) or None
-
-
-def _has_foreign(content: Any) -> bool:
-    return (
-        any(FOREIGN in block for block in blocks_of(content))
-        if isinstance(content, list | tuple)
-        else False
-    )
 
 
 def _message(
@@ -282,7 +248,7 @@ def _message(
     """The message as the API takes it; `fallback`: blocks of a fallback stay, as in a log."""
     where = f"messages[{index}]"
     if FOREIGN in message:
-        _note(message, where, losses)
+        note_foreign(message, "anthropic", where, losses)
     content = message.get("content")
     blocks = content
     if isinstance(content, list):
@@ -300,7 +266,7 @@ def _message(
 
 
 def _blocks(
-    content: list[Block],
+    content: list[Any],
     where: str,
     ids: Mapping[str, str],
     losses: Losses,
@@ -310,32 +276,24 @@ def _blocks(
 ) -> list[Block]:
     """The blocks that the API takes; the same list if it takes them all. `spoken`: they are the assistant's."""
     written = []
-    last_fallback = -1 if fallback else _last_fallback(content)
-    for position, block in enumerate(content):
+    # Only a beta accepts the mark of a fallback, and no API what it ended.
+    kinds = [block.get("type") if isinstance(block, Mapping) else None for block in content]
+    last_fallback = max((at for at, kind in enumerate(kinds) if kind == "fallback"), default=-1)
+    for position, (block, kind) in enumerate(zip(content, kinds, strict=True)):
         place = f"{where}.content[{position}]"
-        if position <= last_fallback and _falls(block):
+        if (
+            not fallback
+            and position <= last_fallback
+            and kind in ("fallback", "tool_use", *THINKING)
+        ):
             losses.add(block["type"], place, "belongs to a fallback")
             continue
         spoken_block = _as_spoken(block, place, losses) if spoken else block
         one = None if spoken_block is None else _block(spoken_block, place, ids, losses)
         if one is not None:
             written.append(one)
-    same = len(written) == len(content) and all(
-        a is b for a, b in zip(written, content, strict=True)
-    )
+    same = len(written) == len(content) and all(map(is_, written, content))
     return content if same else written
-
-
-def _last_fallback(content: Sequence[Any]) -> int:
-    """Where the last `fallback` block stands; -1 if there is none."""
-    kinds = [block.get("type") if isinstance(block, Mapping) else None for block in content]
-    return max((at for at, kind in enumerate(kinds) if kind == "fallback"), default=-1)
-
-
-def _falls(block: Any) -> bool:
-    """Whether a block is left out because a fallback follows it: only a beta accepts the mark, and no API what it ended."""
-    kind = block.get("type") if isinstance(block, Mapping) else None
-    return kind in ("fallback", "tool_use") or (isinstance(kind, str) and kind in THINKING)
 
 
 def _block(block: Any, where: str, ids: Mapping[str, str], losses: Losses) -> Any:
@@ -343,7 +301,7 @@ def _block(block: Any, where: str, ids: Mapping[str, str], losses: Losses) -> An
         return block
     kind = block.get("type")
     if kind == FOREIGN:
-        _note(block, where, losses)
+        note_foreign(block, "anthropic", where, losses)
         text = readable(block)
         return {"type": "text", "text": text} if text else None
     if kind in THINKING and FOREIGN in block and not (block.get("signature") or block.get("data")):
@@ -351,9 +309,14 @@ def _block(block: Any, where: str, ids: Mapping[str, str], losses: Losses) -> An
         return None
     clean = block
     if FOREIGN in block:
-        _note(block, where, losses)
+        note_foreign(block, "anthropic", where, losses)
         clean = {key: value for key, value in block.items() if key != FOREIGN}
-    return _nested(_with_id(clean, ids), where, losses)
+    clean = with_id(clean, ids) if ids else clean
+    content = clean.get("content")
+    if kind != "tool_result" or not isinstance(content, list):
+        return clean
+    inner = _blocks(content, where, {}, losses)
+    return clean if inner is content else {**clean, "content": inner}
 
 
 def _as_spoken(block: Any, where: str, losses: Losses) -> Any:
@@ -368,31 +331,8 @@ def _as_spoken(block: Any, where: str, losses: Losses) -> Any:
     return {"type": "text", "text": texts[0]} if has else None
 
 
-def _nested(block: Mapping[str, Any], where: str, losses: Losses) -> Mapping[str, Any]:
-    content = block.get("content")
-    if block.get("type") != "tool_result" or not isinstance(content, list):
-        return block
-    inner = _blocks(content, where, {}, losses)
-    return block if inner is content else {**block, "content": inner}
-
-
-def _note(value: Mapping[str, Any], where: str, losses: Losses) -> None:
-    note_foreign(value, "anthropic", where, losses)
-
-
-_ID_KEYS = {"tool_use": "id", "tool_result": "tool_use_id"}
-
-
-def _with_id(block: Mapping[str, Any], ids: Mapping[str, str]) -> Mapping[str, Any]:
-    key = _ID_KEYS.get(str(block.get("type")))
-    new = ids.get(str(block.get(key))) if key and ids else None
-    return block if new is None or key is None else {**block, key: new}
-
-
 def _mapped(content: Any, ids: Mapping[str, str]) -> Any:
-    if not isinstance(content, list):
-        return content
-    return [_with_id(block, ids) if isinstance(block, Mapping) else block for block in content]
+    return [with_id(block, ids) for block in content] if isinstance(content, list) else content
 
 
 def _tools(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[Mapping[str, Any]]:
@@ -401,7 +341,7 @@ def _tools(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[Mapping[s
         if FOREIGN not in tool:
             definitions.append(tool)
             continue
-        _note(tool, f"tools[{index}]", losses)
+        note_foreign(tool, "anthropic", f"tools[{index}]", losses)
         if "input_schema" in tool:
             definitions.append({key: value for key, value in tool.items() if key != FOREIGN})
     return definitions
@@ -414,7 +354,7 @@ Thinking: TypeAlias = Mapping[str, object]
 """As the provider takes it: `{"type": "enabled", "budget_tokens": 4000}`, `{"type": "adaptive"}`, ..."""
 
 TYPES: Final = ("enabled", "adaptive", "disabled", "between_tools")
-_MANUAL_THINKING_THOUGHTS: Final = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
+_THOUGHT_KINDS: Final = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
 
 
 def read_thinking(
@@ -460,7 +400,9 @@ def first_of_turn(ledger: Any, start: int = 0) -> int | None:
     for at in range(len(ledger) - 1, start - 1, -1):
         role = ledger.message(at).role
         if role == Role.USER:
-            answered = (after == Role.USER and answered) or _answers(ledger, at)
+            answered = (after == Role.USER and answered) or any(
+                block.kind == BlockKind.TOOL_RESULT for block in ledger.blocks(at)
+            )
         elif role == Role.ASSISTANT:
             if after == Role.USER and not answered:
                 break
@@ -472,18 +414,10 @@ def first_of_turn(ledger: Any, start: int = 0) -> int | None:
     return first if is_open else None
 
 
-def _answers(ledger: Any, at: int) -> bool:
-    return any(block.kind == BlockKind.TOOL_RESULT for block in ledger.blocks(at))
-
-
-def _thinks(ledger: Any, at: int) -> bool:
-    return ledger.blocks(at)[0].kind in _MANUAL_THINKING_THOUGHTS
-
-
 def is_torn(ledger: Any, start: int = 0) -> bool:
     """Whether the open turn, cut before `start`, does not begin with thinking."""
     first = first_of_turn(ledger, start)
-    return first is not None and not _thinks(ledger, first)
+    return first is not None and ledger.blocks(first)[0].kind not in _THOUGHT_KINDS
 
 
 def whole_start(ledger: Any, start: int, *, floor: int, last: int, most: int | None) -> int | None:

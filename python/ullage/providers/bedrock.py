@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from ullage._engine import core
-from ullage._lazy import orjson
 from ullage.facts.sections import readable
 from ullage.messages import THINKING, Block, Item
 from ullage.providers._common import (
@@ -33,8 +32,8 @@ from ullage.providers._common import (
     Shaped,
     as_text,
     base64_image,
-    blocks_of,
     call_ids,
+    carrier,
     carrying,
     carrying_rest,
     definable,
@@ -49,16 +48,16 @@ from ullage.providers._common import (
     note_keys,
     own_data,
     placed,
+    plain_json,
     reverse,
-    text_of,
+    with_places,
 )
 from ullage.providers.registry import Provider
-from ullage.providers.sdk_objects import is_json
 
 # Reads Bedrock Converse into the internal view.
 
 
-SHAPE = "bedrock"
+SHAPE: Final = "bedrock"
 
 DOCUMENTS: Mapping[str, str] = {
     "pdf": "application/pdf",
@@ -73,8 +72,6 @@ DOCUMENTS: Mapping[str, str] = {
 }
 """Converse's names of document formats and their media types."""
 
-_TOOLS = ("toolUse", "toolResult")
-
 # The figures of the Converse reference: how many images a message holds, and how large they are; for each image of a request that
 # holds more than so many the side counts too (B07, B08).
 MAX_IMAGES = 20
@@ -88,35 +85,14 @@ STAND_IN = "Stands for a tool that earlier messages used and that is no longer o
 """Description of a declared tool that only keeps the history legal."""
 
 
-class _BedrockReader:
-    """Builds messages, one for each of Converse."""
-
-    def __init__(self, ids: Mapping[str, str]) -> None:
-        self.messages: list[dict[str, Any]] = []
-        self._ids = ids
-
-    def take_all(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        for index, message in enumerate(messages):
-            content = message.get("content") or []
-            if index == 0 and content == [{"text": USER_FILLER}]:
-                continue
-            read = {"role": message.get("role"), "content": _blocks_in(content, self._ids)}
-            self.messages.append(carrying_rest(read, SHAPE, "message", message, "role", "content"))
-
-
 def _blocks_in(content: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> list[Block]:
     """Blocks of a message or of the system prompt; a cache point marks the block before it."""
     blocks: list[Block] = []
     for part in content:
-        point = part.get("cachePoint") if set(part) == {"cachePoint"} else None
-        marker = _marker(point)
-        if (
-            marker
-            and blocks
-            and "cache_control" not in blocks[-1]
-            and blocks[-1]["type"] != FOREIGN
-        ):
-            blocks[-1] = {**blocks[-1], "cache_control": marker}
+        marker = _marker(part.get("cachePoint") if set(part) == {"cachePoint"} else None)
+        last = blocks[-1] if blocks else {"type": FOREIGN}
+        if marker and "cache_control" not in last and last["type"] != FOREIGN:
+            blocks[-1] = {**last, "cache_control": marker}
         else:
             blocks.append(_block(part, ids))
     return blocks
@@ -132,56 +108,52 @@ def _marker(point: Any) -> dict[str, Any] | None:
 
 
 def _block(part: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    if len(part) == 1:
-        (kind, value), *_ = part.items()
-        if kind == "text":
-            return {"type": "text", "text": value}
-        reader = _READERS.get(kind)
-        read: Block | None = reader(value, ids) if reader and isinstance(value, Mapping) else None
-        if read is not None:
-            return read
-    kind = next((name for name in _TOOLS if isinstance(part.get(name), Mapping)), "")
-    if kind:  # a call or result stays one, whatever stands next to it
-        block: Block = _READERS[kind](part[kind], ids)
-        fields = {key: value for key, value in part.items() if key != kind}
-        return carrying(block, SHAPE, {**foreign(block, SHAPE), "rest": fields})
-    return {"type": FOREIGN, FOREIGN: {SHAPE: {"part": dict(part)}}}
+    kind, value = next(iter(part.items())) if len(part) == 1 else ("", None)
+    if kind == "text":
+        return {"type": "text", "text": value}
+    for name, read in (("toolUse", _call), ("toolResult", _result)):
+        if isinstance(part.get(name), Mapping):
+            # A call or result stays one, whatever stands next to it.
+            block = read(part[name], ids)
+            others = {key: part[key] for key in part if key != name}
+            return (
+                carrying(block, SHAPE, {**foreign(block, SHAPE), "rest": others})
+                if others
+                else block
+            )
+    found = None
+    if isinstance(value, Mapping):
+        if kind == "reasoningContent":
+            found = _reasoning(value)
+        elif kind in ("image", "document"):
+            found = _media(kind, value)
+    return found or carrier(SHAPE, "part", dict(part))
 
 
 def _call(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    call_id = value.get("toolUseId")
-    block = {
-        "type": "tool_use",
-        "id": ids.get(str(call_id), call_id),
-        "name": value.get("name"),
-        "input": value.get("input"),
-    }
+    call_id, name = value.get("toolUseId"), value.get("name")
+    our_id = ids.get(str(call_id), call_id)
+    block = {"type": "tool_use", "id": our_id, "name": name, "input": value.get("input")}
     return carrying_rest(block, SHAPE, "extra", value, "toolUseId", "name", "input")
 
 
 def _result(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
     call_id = value.get("toolUseId")
-    content = [_inner(part) for part in value.get("content") or ()]
-    block: Block = {
-        "type": "tool_result",
-        "tool_use_id": ids.get(str(call_id), call_id),
-        "content": content,
-    }
+    content: list[Block] = []
+    for part in value.get("content") or ():
+        if set(part) == {"json"}:  # becomes text that remembers it
+            text = {"type": "text", "text": dumps(part["json"])}
+            content.append(carrying(text, SHAPE, {"json": part["json"]}))
+        else:
+            content.append(_block(part, {}))
+    our_id = ids.get(str(call_id), call_id)
+    block: Block = {"type": "tool_result", "tool_use_id": our_id, "content": content}
     if "status" in value:
         block["is_error"] = value["status"] == "error"
     return carrying_rest(block, SHAPE, "extra", value, "toolUseId", "content", "status")
 
 
-def _inner(part: Mapping[str, Any]) -> Block:
-    """A part of a result: JSON becomes text that remembers it."""
-    if set(part) == {"json"}:
-        text = dumps(part["json"])
-        return carrying({"type": "text", "text": text}, SHAPE, {"json": part["json"]})
-    return _block(part, {})
-
-
-def _reasoning(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block | None:
-    del ids
+def _reasoning(value: Mapping[str, Any]) -> Block | None:
     text = value.get("reasoningText")
     if set(value) == {"reasoningText"} and isinstance(text, Mapping):
         block = {"type": "thinking", "thinking": text.get("text", "")}
@@ -193,31 +165,19 @@ def _reasoning(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block | None
     return None
 
 
-def _image(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block | None:
-    del ids
-    data = _bytes_of(value, {"format", "source"})
-    if data is None:
+def _media(kind: str, value: Mapping[str, Any]) -> Block | None:
+    source, form = value.get("source"), value.get("format")
+    media = f"image/{form}" if kind == "image" else DOCUMENTS.get(str(form))
+    named = {"name"} if kind == "document" else set[str]()
+    if media is None or set(value) != {"format", "source", *named}:
         return None
-    kind = f"image/{value['format']}"
-    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}}
-
-
-def _document(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block | None:
-    del ids
-    data = _bytes_of(value, {"format", "name", "source"})
-    kind = DOCUMENTS.get(str(value.get("format")))
-    if data is None or kind is None:
+    if not isinstance(source, Mapping) or set(source) != {"bytes"}:
         return None
-    source = {"type": "base64", "media_type": kind, "data": data}
-    block: Block = {"type": "document", "source": source}
-    name = str(value["name"])
-    return block if UNTITLED.fullmatch(name) else {**block, "title": name}
-
-
-def _bytes_of(value: Mapping[str, Any], keys: set[str]) -> str | None:
-    source = value.get("source")
-    plain = set(value) == keys and isinstance(source, Mapping) and set(source) == {"bytes"}
-    return _as_base64(source["bytes"]) if plain and isinstance(source, Mapping) else None
+    data = {"type": "base64", "media_type": media, "data": _as_base64(source["bytes"])}
+    block: Block = {"type": kind, "source": data}
+    if named and not UNTITLED.fullmatch(str(value["name"])):
+        block["title"] = str(value["name"])
+    return block
 
 
 def _as_base64(data: Any) -> str:
@@ -225,15 +185,6 @@ def _as_base64(data: Any) -> str:
     return (
         base64.b64encode(data).decode("ascii") if isinstance(data, bytes | bytearray) else str(data)
     )
-
-
-_READERS: Mapping[str, Any] = {
-    "toolUse": _call,
-    "toolResult": _result,
-    "reasoningContent": _reasoning,
-    "image": _image,
-    "document": _document,
-}
 
 
 def _tools_in(config: Any) -> list[dict[str, Any]] | None:
@@ -251,19 +202,15 @@ def _tools_in(config: Any) -> list[dict[str, Any]] | None:
                 {"name": next(iter(part), "tool"), FOREIGN: {SHAPE: {"whole": dict(part)}}}
             )
         elif spec.get("description") != STAND_IN:
-            tools.append(_tool(spec))
+            schema = spec.get("inputSchema")
+            read: dict[str, Any] = {"name": spec.get("name")}
+            if "description" in spec:
+                read["description"] = spec["description"]
+            read["input_schema"] = schema.get("json") if isinstance(schema, Mapping) else {}
+            if "strict" in spec:
+                read["strict"] = spec["strict"]
+            tools.append(read)
     return tools or None
-
-
-def _tool(spec: Mapping[str, Any]) -> dict[str, Any]:
-    schema = spec.get("inputSchema")
-    read: dict[str, Any] = {"name": spec.get("name")}
-    if "description" in spec:
-        read["description"] = spec["description"]
-    read["input_schema"] = schema.get("json") if isinstance(schema, Mapping) else {}
-    if "strict" in spec:
-        read["strict"] = spec["strict"]
-    return read
 
 
 # Writes Bedrock Converse from the internal view.
@@ -301,29 +248,18 @@ class _BedrockWriter:
         self._as_bytes = as_bytes
         self._documents = 0
 
-    def messages(self, messages: Sequence[Item]) -> list[dict[str, Any]]:
-        """Messages in turn, a user's first."""
-        return in_turns(
-            messages,
-            SHAPE,
-            model="assistant",
-            key="content",
-            extra="message",
-            parts_of=self.content,
-        )
-
     def content(self, message: Mapping[str, Any], index: int) -> list[dict[str, Any]]:
         where = f"messages[{index}]"
         note_foreign(message, SHAPE, where, self.losses)
         if message["role"] in ("user", "assistant"):
-            return self.blocks(blocks_of(message.get("content")), where)
+            return self.blocks(message.get("content"), where)
         return later_system(message, where, self.losses)
 
-    def blocks(self, blocks: Sequence[Block], where: str) -> list[dict[str, Any]]:
+    def blocks(self, blocks: Any, where: str) -> list[dict[str, Any]]:
         """Blocks with their cache points."""
         written: list[dict[str, Any]] = []
-        for position, block in enumerate(blocks):
-            part = self.block(block, f"{where}.content[{position}]")
+        for place, block in with_places(blocks, where):
+            part = self.block(block, place)
             if part is not None:
                 written.append(part)
                 written.extend(_points(block))
@@ -343,45 +279,28 @@ class _BedrockWriter:
             text = readable(block)
             return dict(part) if part else {"text": text} if text else None
         if is_text(block):
-            return self.text(block, where)
-        if kind in ("image", "document"):
-            part = self.media(block, where)
-            if part is not None:
-                note_keys(block, _MEDIA_KEYS, where, self.losses)
-                return part
-        return self.as_words(block, where)
-
-    def text(self, block: Block, where: str) -> dict[str, Any] | None:
-        note_keys(block, _TEXT_KEYS, where, self.losses)
-        if not block["text"].strip():
-            self.losses.add("text", where, "blank, left out")
-            return None
-        return {"text": block["text"]}
-
-    def as_words(self, block: Block, where: str) -> dict[str, Any] | None:
-        kind = str(block.get("type"))
+            note_keys(block, _TEXT_KEYS, where, self.losses)
+            if not block["text"].strip():
+                self.losses.add("text", where, "blank, left out")
+                return None
+            return {"text": block["text"]}
+        if kind in ("image", "document") and (part := self.media(block, where)) is not None:
+            note_keys(block, _MEDIA_KEYS, where, self.losses)
+            return part
         if "type" not in block:  # already in this shape
             return dict(block)
-        text = as_text(block)
-        self.losses.add(kind, where, "left out" if not text else "sent as text")
-        return {"text": text} if text else None
+        words = as_text(block, where, self.losses, takes_empty=False)
+        return None if words is None else {"text": words}
 
     # -- calls, results, reasoning
 
     def call(self, block: Block, where: str) -> dict[str, Any]:
         note_keys(block, _CALL_KEYS, where, self.losses)
-        self.called.setdefault(str(block.get("name")))
+        name, data = block.get("name"), foreign(block, SHAPE)
+        self.called.setdefault(str(name))
         one = self.ids.get(block["id"], block["id"])
-        data = foreign(block, SHAPE)
-        return {
-            **data.get("rest", {}),
-            "toolUse": {
-                **data.get("extra", {}),
-                "toolUseId": one,
-                "name": block.get("name"),
-                "input": block.get("input"),
-            },
-        }
+        call = {"toolUseId": one, "name": name, "input": block.get("input")}
+        return {**data.get("rest", {}), "toolUse": {**data.get("extra", {}), **call}}
 
     def result(self, block: Block, where: str) -> dict[str, Any]:
         note_keys(block, _RESULT_KEYS, where, self.losses)
@@ -396,15 +315,14 @@ class _BedrockWriter:
         return {**data.get("rest", {}), "toolResult": result}
 
     def inner(self, content: Any, where: str) -> Iterator[dict[str, Any]]:
-        for position, block in enumerate(blocks_of(content)):
-            here = f"{where}.content[{position}]"
+        for place, block in with_places(content, where):
             original = foreign(block, SHAPE).get("json")
             if original is not None and loads_object(block.get("text", "")) == original:
                 yield {"json": original}
                 continue
             if "cache_control" in block:
-                self.losses.add("cache_control", here, "results take no cache point inside")
-            part = self.block(block, here)
+                self.losses.add("cache_control", place, "results take no cache point inside")
+            part = self.block(block, place)
             if part is not None:
                 yield part
 
@@ -414,13 +332,11 @@ class _BedrockWriter:
             return {"reasoningContent": {"redactedContent": self.data(block.get("data"))}}
         text = {"text": block.get("thinking", "")}
         if block.get("signature"):
-            return {
-                "reasoningContent": {"reasoningText": {**text, "signature": block["signature"]}}
-            }
-        if foreign(block, SHAPE).get("unsigned"):
-            return {"reasoningContent": {"reasoningText": text}}
-        self.losses.add("thinking", where, "has no signature of this provider")
-        return None
+            text["signature"] = block["signature"]
+        elif not foreign(block, SHAPE).get("unsigned"):
+            self.losses.add("thinking", where, "has no signature of this provider")
+            return None
+        return {"reasoningContent": {"reasoningText": text}}
 
     # -- media
 
@@ -434,20 +350,16 @@ class _BedrockWriter:
             form = kind.removeprefix("image/")
             return {"image": {"format": form, **held}} if form in IMAGES else None
         form = _FORMATS.get(kind, "")
-        return (
-            {"document": {"format": form, "name": self.name(block, where), **held}}
-            if form
-            else None
-        )
-
-    def name(self, block: Block, where: str) -> str:
-        """A name that Converse takes; documents without one are numbered, as names must differ."""
+        if not form:
+            return None
+        # A name that Converse takes; documents without one are numbered, as names must differ.
         self._documents += 1
         title = str(block.get("title") or "")
         name = " ".join(_NAME.sub("-", title).split())
         if title and name != title:
             self.losses.add("title", where, "letters that the target refuses are replaced")
-        return name or f"untitled-{self._documents}"
+        name = name or f"untitled-{self._documents}"
+        return {"document": {"format": form, "name": name, **held}}
 
     def data(self, value: Any) -> Any:
         if not self._as_bytes:
@@ -473,24 +385,16 @@ def _tool_config(
     specs: list[dict[str, Any]] = []
     for tool, data in definable(tools or (), SHAPE, _TOOL_KEYS, losses):
         if tool is not None:
-            specs += [{"toolSpec": _spec(tool)}, *_points(tool)]
+            about = {key: tool[key] for key in ("description", "strict") if key in tool}
+            schema = {"inputSchema": {"json": tool["input_schema"]}}
+            specs.append({"toolSpec": {"name": tool.get("name"), **about, **schema}})
+            specs += _points(tool)
         elif data["whole"]:
             specs.append(dict(data["whole"]))
     if not specs:
-        specs = [{"toolSpec": _stand_in(name)} for name in called]
+        stand_in = {"description": STAND_IN, "inputSchema": {"json": {"type": "object"}}}
+        specs = [{"toolSpec": {"name": name, **stand_in}} for name in called]
     return {"tools": specs} if specs else None
-
-
-def _spec(tool: Mapping[str, Any]) -> dict[str, Any]:
-    spec: dict[str, Any] = {"name": tool.get("name")}
-    for key in ("description", "strict"):
-        if key in tool:
-            spec[key] = tool[key]
-    return {**spec, "inputSchema": {"json": tool["input_schema"]}}
-
-
-def _stand_in(name: str) -> dict[str, Any]:
-    return {"name": name, "description": STAND_IN, "inputSchema": {"json": {"type": "object"}}}
 
 
 @placed
@@ -501,26 +405,26 @@ def to_provider(
     tools: Sequence[Mapping[str, Any]] | None = None,
     as_bytes: bool = False,
 ) -> Shaped:
-    """Translates a conversation to Converse.
+    """Translates a conversation to Converse, which refuses calls without a tool: where none are given, their names are declared.
 
-    Args:
-        messages: Anthropic-shaped messages or entries; not changed.
-        system: The system prompt; `None` sends none.
-        tools: Anthropic-shaped definitions. `None` sends none, unless the history has calls: Converse
-            refuses those without a tool, so their names are declared.
-        as_bytes: Media as `bytes`, as boto3 takes them, instead of base64, as the HTTP API does.
-
-    Returns:
-        `messages` and, if needed, `system` and `toolConfig`; losses; ids that had to change.
+    `as_bytes`: media as `bytes`, as boto3 takes them, instead of base64, as the HTTP API does.
     """
     writer = _BedrockWriter(messages, as_bytes=as_bytes)
-    parts: dict[str, Any] = {"messages": writer.messages(messages)}
+    written = in_turns(
+        messages,
+        SHAPE,
+        model="assistant",
+        key="content",
+        extra="message",
+        parts_of=writer.content,
+    )
+    parts: dict[str, Any] = {"messages": written}
     if system:
-        parts["system"] = writer.blocks(blocks_of(system), "system")
+        parts["system"] = writer.blocks(system, "system")
     config = _tool_config(tools, writer.called, writer.losses)
     if config:
         parts["toolConfig"] = config
-    return Shaped(parts, writer.losses.all(), reverse(writer.ids))
+    return Shaped(parts, tuple(writer.losses), reverse(writer.ids))
 
 
 def from_provider(
@@ -528,19 +432,16 @@ def from_provider(
     *,
     ids: Mapping[str, str] | None = None,
 ) -> Internal:
-    """Translates a Converse request, or its messages, to the internal view.
-
-    Args:
-        request: A body (`messages`, `system`, `toolConfig`) or a list of messages; not changed.
-        ids: `Shaped.ids` of the call that made it, to get the old ids back.
-    """
+    """Translates a Converse request, or its messages, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
-    reader = _BedrockReader(ids or {})
-    reader.take_all(body.get("messages") or ())
+    messages: list[dict[str, Any]] = []
+    for index, message in enumerate(body.get("messages") or ()):
+        content = message.get("content") or []
+        if index or content != [{"text": USER_FILLER}]:
+            read = {"role": message.get("role"), "content": _blocks_in(content, ids or {})}
+            messages.append(carrying_rest(read, SHAPE, "message", message, "role", "content"))
     return Internal(
-        reader.messages,
-        system=_system_in(body.get("system")),
-        tools=_tools_in(body.get("toolConfig")),
+        messages, system=_system_in(body.get("system")), tools=_tools_in(body.get("toolConfig"))
     )
 
 
@@ -556,7 +457,6 @@ def _system_in(system: Any) -> str | list[Block] | None:
 # is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
 
 
-_FORM: Final = "bedrock"
 _MESSAGE: Final = {"role", "content"}
 _CALL: Final = {"toolUseId", "name", "input"}
 _RESULT_IN: Final = {"toolUseId", "content", "status"}
@@ -573,35 +473,31 @@ def read_plain(item: Item, *_: object) -> Item | None:
     role, content = item["role"], item["content"]
     if type(content) is not list or not content:
         return None
-    read = _said_in if role == "assistant" else _shown_in if role == "user" else None
+    if role != "assistant" and role != "user":
+        return None
+    read = _said_in if role == "assistant" else _shown_in
     blocks: list[Block] = []
     for part in content:
-        if read is None or type(part) is not dict or len(part) != 1:
-            return None
-        block = read(part)
+        block = read(part) if type(part) is dict and len(part) == 1 else None
         if block is None:
             return None
         blocks.append(block)
     return {"role": role, "content": blocks}
 
 
-def _text_in(part: dict[str, Any]) -> Block | None:
-    text = part.get("text")
-    fine = type(text) is str and text and text != USER_FILLER
-    return {"type": "text", "text": text} if fine else None
-
-
 def _said_in(part: dict[str, Any]) -> Block | None:
     if "toolUse" in part:
         call = part["toolUse"]
-        if type(call) is not dict or call.keys() != _CALL or type(call["toolUseId"]) is not str:
+        if type(call) is not dict or call.keys() != _CALL:
             return None
-        if type(call["name"]) is not str or type(call["input"]) is not dict:
+        one, name, value = call["toolUseId"], call["name"], call["input"]
+        if type(one) is not str or type(name) is not str or type(value) is not dict:
             return None
-        one, name = call["toolUseId"], call["name"]
-        return {"type": "tool_use", "id": one, "name": name, "input": call["input"]}
+        return {"type": "tool_use", "id": one, "name": name, "input": value}
     if "reasoningContent" not in part:
-        return _text_in(part)
+        text = part.get("text")
+        fine = type(text) is str and text and text != USER_FILLER
+        return {"type": "text", "text": text} if fine else None
     thought = part["reasoningContent"]
     if type(thought) is not dict or thought.keys() != {"reasoningText"}:
         return None
@@ -617,7 +513,11 @@ def _said_in(part: dict[str, Any]) -> Block | None:
 def _shown_in(part: dict[str, Any]) -> Block | None:
     if "toolResult" in part:
         return _result_in(part["toolResult"])
-    return _image_in(part["image"]) if "image" in part else _text_in(part)
+    if "image" in part:
+        return _image_in(part["image"])
+    text = part.get("text")
+    fine = type(text) is str and text and text != USER_FILLER
+    return {"type": "text", "text": text} if fine else None
 
 
 def _result_in(result: Any) -> Block | None:
@@ -630,19 +530,20 @@ def _result_in(result: Any) -> Block | None:
     for part in listed:
         if type(part) is not dict or len(part) != 1:
             return None
-        text, held = part.get("text"), part.get("json")
-        if type(text) is str:
-            content.append({"type": "text", "text": text})
-        elif type(held) is dict and is_json(held):
-            attached = {FOREIGN: {_FORM: {"json": held}}}
-            content.append({"type": "text", "text": text_of(held), **attached})
-        else:
-            return None
+        text, own = part.get("text"), dict[str, Any]()
+        if type(text) is not str:
+            held = part.get("json")
+            text = plain_json(held) if type(held) is dict else None
+            own = {FOREIGN: {SHAPE: {"json": held}}}
+            if text is None:
+                return None
+        content.append({"type": "text", "text": text, **own})
     block: Block = {"type": "tool_result", "tool_use_id": one, "content": content}
-    if "status" not in result:
-        return block
-    status = result["status"]
-    return {**block, "is_error": status == "error"} if type(status) is str else None
+    if "status" in result:
+        status = result["status"]
+        block["is_error"] = status == "error"
+        return block if type(status) is str else None
+    return block
 
 
 def _image_in(image: Any) -> Block | None:
@@ -657,28 +558,20 @@ def _image_in(image: Any) -> Block | None:
 
 
 def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:
-    """What `to_provider` writes of whole rounds that are not the first, among definitions of tools; `None`: it takes the longer way.
-
-    Args:
-        messages: Answers, each followed by its results, then the user's words.
-        provider: Whose form; one has it.
-    """
+    """What `to_provider` writes among definitions of tools."""
     del provider
     written: list[Item] = []
     for message in messages:
         role, content = message["role"], message["content"]
         if FOREIGN in message:
             return None
-        write = _said_out if role == "assistant" else _shown_out
-        parts = [{"text": content}] if type(content) is str else [*map(write, content)]
-        if None in parts or (len(parts) > MAX_IMAGES and role == "user"):
-            return None
+        parts: list[Any] = [{"text": content}]
+        if type(content) is not str:
+            parts = [*map(_said_out if role == "assistant" else _shown_out, content)]
+            if None in parts or (len(parts) > MAX_IMAGES and role == "user"):
+                return None
         written.append({"role": role, "content": parts})
     return written
-
-
-def _text_out(block: Block) -> dict[str, Any] | None:
-    return {"text": block["text"]} if block.keys() == BARE_TEXT else None
 
 
 def _said_out(block: Block) -> dict[str, Any] | None:
@@ -690,10 +583,12 @@ def _said_out(block: Block) -> dict[str, Any] | None:
             return None
         call = {"toolUseId": block["id"], "name": block["name"], "input": block["input"]}
         return {"toolUse": call}
-    if kind != "thinking":
-        return _text_out(block) if kind == "text" else None
-    text, signature = block["thinking"], block.get("signature")
-    if block.keys() != _THOUGHT or type(signature) is not str or not signature:
+    if kind == "text":
+        return {"text": block["text"]} if block.keys() == BARE_TEXT else None
+    if block.keys() != _THOUGHT or kind != "thinking":
+        return None
+    text, signature = block["thinking"], block["signature"]
+    if type(signature) is not str or not signature:
         return None
     return {"reasoningContent": {"reasoningText": {"text": text, "signature": signature}}}
 
@@ -702,7 +597,9 @@ def _shown_out(block: Block) -> dict[str, Any] | None:
     kind = block.get("type")
     if kind == "tool_result":
         return _result_out(block)
-    return _image_out(block) if kind == "image" else _text_out(block) if kind == "text" else None
+    if kind == "text":
+        return {"text": block["text"]} if block.keys() == BARE_TEXT else None
+    return _image_out(block) if kind == "image" else None
 
 
 def _result_out(block: Block) -> dict[str, Any] | None:
@@ -726,25 +623,22 @@ def _inner_out(block: Any) -> dict[str, Any] | None:
     text = block.get("text") if type(block) is dict and block.get("type") == "text" else None
     if type(text) is not str or not text.strip():
         return None
-    if FOREIGN not in block:
-        return _text_out(block)
-    attached = own_data(block, _FORM, {"json"})
-    held = None if attached is None else attached["json"]
-    if len(block) != 3 or type(held) is not dict or not is_json(held):
+    if block.keys() == BARE_TEXT:
+        return {"text": text}
+    own = own_data(block, SHAPE, {"json"}) if len(block) == 3 else None
+    held = None if own is None else own["json"]
+    if type(held) is not dict or plain_json(held) != text:
         return None
     # What JSON has no word for comes back as something else.
-    return {"json": held} if text_of(held) == text and orjson.loads(text) == held else None
+    return {"json": held} if loads_object(text) == held else None
 
 
 def _image_out(block: Block) -> dict[str, Any] | None:
-    if (image := base64_image(block)) is None:
-        return None
-    media, held = image
+    media, held = base64_image(block) or ("", "")
     kind = media.removeprefix("image/")
     if kind == media or kind not in IMAGES or not held.isascii():
         return None
-    if len(held) > MAX_IMAGE_BYTES:  # in base64, which is longer than the image
-        return None
-    if max(core.image_size(held)) > MAX_MANY_PX:
+    # The length is that in base64, which is longer than the image.
+    if len(held) > MAX_IMAGE_BYTES or max(core.image_size(held)) > MAX_MANY_PX:
         return None
     return {"image": {"format": kind, "source": {"bytes": held}}}

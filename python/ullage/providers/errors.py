@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -46,47 +47,21 @@ _INNER_STATUS = re.compile(
     re.IGNORECASE,
 )
 _RESPONSE_KEYS = (
-    "choices",
-    "candidates",
-    "output",
-    "stop_reason",
-    "stopReason",
-    "content",
-    "delta",
-    "usage",
-    "usageMetadata",
-    "prompt_eval_count",
-)
-_MESSAGE_KEYS = (
-    "message",
-    "msg",
-    "detail",
-    "error",
-    "error_description",
-    "Error",
-    "Message",
-    "title",
-)
-_STATUS_KEYS = ("status_code", "status", "http_status", "code", "statusCode", "HTTPStatusCode")
+    "choices candidates output stop_reason stopReason content delta usage usageMetadata "
+    "prompt_eval_count"
+).split()
+_MESSAGE_KEYS = "message msg detail error error_description Error Message title".split()
+_STATUS_KEYS = "status_code status http_status code statusCode HTTPStatusCode".split()
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What was found.
-
-    Attributes:
-        status: HTTP status, or `None`.
-        texts: Normalised lines, most telling first; empty for a success.
-        headers: Lower-case names.
-        response: The successful response or its body, or `None` for an error.
-        origin: Top-level package of the exception's class, such as `anthropic`; else empty.
-    """
+class Evidence(NamedTuple):
+    """What was found."""
 
     status: int | None = None
-    texts: tuple[str, ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict)
-    response: Any = None
-    origin: str = ""
+    texts: tuple[str, ...] = ()  # one line each, the most telling first; empty for a success
+    headers: Mapping[str, str] = {}  # by their names in lower case
+    response: Any = None  # the successful response or its body
+    origin: str = ""  # top-level package of the exception's class, such as `anthropic`
 
 
 def get(value: Any, key: str) -> Any:
@@ -95,66 +70,45 @@ def get(value: Any, key: str) -> Any:
         if isinstance(value, Mapping):
             return value.get(key)
         return getattr(value, key, None)
-    except (
-        Exception
-    ):  # a property of a foreign class may raise anything, such as httpx.ResponseNotRead
+    except Exception:  # a foreign property may raise anything, such as httpx.ResponseNotRead
         return None
 
 
 def gather(source: Any) -> Evidence:
     """Reads an exception, response, pair, event, body or text."""
-    if source is None:
-        return Evidence()
-    if isinstance(source, tuple) and len(source) >= 2 and _status(source[0]) is not None:
-        return _from_pair(source)
+    status = None
+    if isinstance(source, tuple) and len(source) >= 2:
+        status = _status(source[0])
+    if status is not None:
+        return _from_body(source[1], status, _headers(source[2]) if len(source) > 2 else {})
     if isinstance(source, BaseException):
         return _from_exception(source)
-    if isinstance(source, str | bytes | bytearray):
-        return _from_text(_decode(source), None, {})
-    if isinstance(source, Mapping):
+    if source is None or isinstance(source, str | bytes | bytearray | Mapping):
         return _from_body(source, None, {})
     return _from_object(source)
 
 
-def _from_pair(pair: tuple[Any, ...]) -> Evidence:
-    headers = _headers(pair[2]) if len(pair) > 2 else {}
-    return _from_any(pair[1], _status(pair[0]), headers)
-
-
-def _from_any(body: Any, status: int | None, headers: Mapping[str, str]) -> Evidence:
-    if isinstance(body, str | bytes | bytearray):
-        return _from_text(_decode(body), status, headers)
-    if isinstance(body, Mapping):
-        return _from_body(body, status, headers)
+def _from_body(body: Any, status: int | None, headers: Mapping[str, str]) -> Evidence:
+    """A body as a mapping or a text; anything else is read as text."""
     if body is None:
         return Evidence(status=status, headers=headers)
-    return _from_text(str(body), status, headers)
-
-
-def _from_text(text: str, status: int | None, headers: Mapping[str, str]) -> Evidence:
-    stripped = text.strip()
-    if stripped.startswith("{"):
-        body = _parsed(stripped)
-        if isinstance(body, Mapping):
-            return _from_body(body, status, headers)
-    if status is None:
-        status = _status_in(stripped)
-    elif status < 400:
-        return Evidence(status=status, headers=headers)
-    return Evidence(status=status, texts=_normalised([text]), headers=headers)
-
-
-def _from_body(body: Mapping[str, Any], status: int | None, headers: Mapping[str, str]) -> Evidence:
+    if not isinstance(body, Mapping):
+        text = _decode(body) if isinstance(body, str | bytes | bytearray) else str(body)
+        stripped = text.strip()
+        body = _parsed(stripped) if stripped.startswith("{") else None
+        if not isinstance(body, Mapping):
+            if status is None:
+                status = _status_in(stripped)
+            elif status < 400:
+                return Evidence(status=status, headers=headers)
+            return Evidence(status=status, texts=_normalised([text]), headers=headers)
     inner = body.get("response")
     if isinstance(inner, Mapping) and str(body.get("type")).startswith("response."):
         return _from_body(inner, status, headers)
     error = _error_in(body)
     failed = status is not None and status >= 400
-    if (
-        error is None
-        and not failed
-        and (status is not None or any(key in body for key in _RESPONSE_KEYS))
-    ):
+    answers = status is not None or any(key in body for key in _RESPONSE_KEYS)
+    if error is None and not failed and answers:
         return Evidence(status=status, headers=headers, response=body)
     fields = body if error is None else error
     if status is None or status < 400:
@@ -177,14 +131,25 @@ def _error_in(body: Mapping[str, Any]) -> Any:
 
 
 def _from_exception(error: BaseException) -> Evidence:
-    chain = list(_chain(error))
     texts: list[str] = []
     status: int | None = None
     headers: dict[str, str] = {}
-    for link in chain:
+    for link in _chain(error):
         texts.extend(_exception_texts(link))
-        status = status if status is not None else _exception_status(link)
-        headers = headers or _exception_headers(link)
+        response = get(link, "response")
+        metadata = get(response, "ResponseMetadata")
+        if status is None:
+            places = (link, response, metadata, get(link, "body"))
+            found = map(_status_of, places)
+            status = next((each for each in found if each is not None), None)
+        if not headers:
+            named = (
+                get(response, "headers"),
+                get(metadata, "HTTPHeaders"),
+                get(link, "headers"),
+                get(link, "litellm_response_headers"),
+            )
+            headers = next(filter(None, map(_headers, named)), {})
     if status is None and texts:
         status = _status_in(texts[0])
     origin = type(error).__module__.partition(".")[0]
@@ -212,45 +177,19 @@ def _exception_texts(error: BaseException) -> Iterator[str]:
         return
 
 
-def _exception_status(error: BaseException) -> int | None:
-    response = get(error, "response")
-    places = (error, response, get(response, "ResponseMetadata"), get(error, "body"))
-    return next((status for place in places if (status := _status_of(place)) is not None), None)
-
-
-def _exception_headers(error: BaseException) -> dict[str, str]:
-    response = get(error, "response")
-    for value in (
-        get(response, "headers"),
-        get(get(response, "ResponseMetadata"), "HTTPHeaders"),
-        get(error, "headers"),
-        get(error, "litellm_response_headers"),
-    ):
-        if headers := _headers(value):
-            return headers
-    return {}
-
-
 def _from_object(source: Any) -> Evidence:
     """An HTTP response (httpx, requests, aiohttp), an SDK's result or event, or a stray object."""
-    status = _status_of(source)
-    if status is not None and (
-        get(source, "headers") is not None or get(source, "text") is not None
-    ):
-        return _from_any(_http_body(source), status, _headers(get(source, "headers")))
+    status, text = _status_of(source), get(source, "text")
+    if status is not None and (get(source, "headers") is not None or text is not None):
+        content = get(source, "content")
+        body = text if isinstance(text, str) else content if isinstance(content, bytes) else ""
+        return _from_body(body, status, _headers(get(source, "headers")))
     nested = get(source, "error") or get(get(source, "response"), "error")
     if nested:
         return Evidence(status=_status_of(nested), texts=_normalised(_texts(nested)))
     if any(get(source, key) is not None for key in _RESPONSE_KEYS):
         return Evidence(response=source)
     return Evidence(status=status, texts=_normalised(_texts(get(source, "message"))))
-
-
-def _http_body(response: Any) -> Any:
-    text = get(response, "text")
-    if isinstance(text, str):
-        return text
-    return get(response, "content") if isinstance(get(response, "content"), bytes) else ""
 
 
 def _texts(value: Any, depth: int = 0) -> Iterator[str]:
@@ -267,20 +206,14 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
                 yield from _texts(value.get(key), depth + 1)
         yield from _texts(value.get("content"), depth + 1) if depth == 0 else ()
         if depth == 0:
-            yield _dumped(value)
+            with suppress(TypeError, ValueError, RecursionError):
+                yield json.dumps(value, ensure_ascii=False, default=repr)
     elif isinstance(value, list | tuple) and depth < _MAX_DEPTH:
         for item in value[:16]:
             yield from _texts(get(item, "text") if get(item, "type") == "text" else item, depth + 1)
     elif value is not None and depth == 0 and hasattr(value, "__dict__"):
         yield from _texts({key: get(value, key) for key in ("message", "code", "type")}, 1)
         yield " ".join(str(get(value, key)) for key in ("code", "type"))
-
-
-def _dumped(value: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(value, ensure_ascii=False, default=repr)
-    except (TypeError, ValueError, RecursionError):
-        return ""
 
 
 def _parsed(text: str) -> Any:
@@ -294,14 +227,9 @@ def _decode(value: str | bytes | bytearray) -> str:
     return value if isinstance(value, str) else bytes(value).decode("utf-8", "replace")
 
 
-def _normalised(texts: Any) -> tuple[str, ...]:
+def _normalised(texts: Iterable[str]) -> tuple[str, ...]:
     """One line each, in order and without repeats; escapes of embedded JSON and HTML resolved."""
-    seen: dict[str, None] = {}
-    for text in texts:
-        line = _line(text)
-        if line:
-            seen.setdefault(line)
-    return tuple(seen)
+    return tuple(filter(None, dict.fromkeys(map(_line, texts))))
 
 
 def _line(text: str) -> str:
@@ -366,15 +294,11 @@ def retry_after(evidence: Evidence) -> float | None:
     if header:
         seconds = _number(header)
         return seconds if seconds is not None else _until(header, evidence.headers.get("date"))
-    return next((wait for text in evidence.texts if (wait := _told_wait(text)) is not None), None)
-
-
-def _told_wait(text: str) -> float | None:
-    hit = _WAIT.search(text)
-    if hit is None:
-        return None
-    value = float(hit["value"]) / (1000 if (hit["unit"] or "").lower() == "ms" else 1)
-    return value + 60 * int(hit["minutes"] or 0)
+    for text in evidence.texts:
+        if (hit := _WAIT.search(text)) is not None:
+            value = float(hit["value"]) / (1000 if (hit["unit"] or "").lower() == "ms" else 1)
+            return value + 60 * int(hit["minutes"] or 0)
+    return None
 
 
 def _number(text: str | None) -> float | None:
@@ -417,8 +341,6 @@ ErrorKind: TypeAlias = Literal[
 _FIGURE: Final = r"\d[\d,_]*"
 """A figure as messages write it; `{N}` in a pattern."""
 
-_FIELDS: Final = frozenset({"name", "source", "read", "rows"})
-
 
 class ErrorRow(NamedTuple):
     """One wording: what it means, who says it, how it looks."""
@@ -460,37 +382,31 @@ def parsed(text: str, name: str) -> ErrorTable:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as exc:
         raise InvalidPolicy(name, str(exc), "must be TOML") from exc
-    groups = document.get("groups", [])
-    vetoes = [
-        row for at, one in enumerate(groups) if one.get("veto") for row in _rows(one, name, at)
-    ]
-    rows = [
-        row for at, one in enumerate(groups) if not one.get("veto") for row in _rows(one, name, at)
-    ]
+    vetoes: list[ErrorRow] = []
+    rows: list[ErrorRow] = []
+    for at, group in enumerate(document.get("groups", [])):
+        listed = vetoes if group.get("veto") else rows
+        listed.extend(_rows(group, f"{name}: groups[{at}]"))
     return ErrorTable(tuple(vetoes), tuple(rows), document.get("packages", {}))
 
 
-def _rows(group: Mapping[str, object], name: str, at: int) -> Iterator[ErrorRow]:
-    place = f"{name}: groups[{at}]"
-    absent = sorted(_FIELDS - group.keys())
+def _rows(group: Mapping[str, object], place: str) -> Iterator[ErrorRow]:
+    absent = sorted({"name", "source", "read", "rows"} - group.keys())
     if absent or not isinstance(group["read"], date) or not group["source"]:
         limit = "must have name, source (text), read (the date when it was looked at) and rows"
         raise InvalidPolicy(place, ", ".join(absent) or group.get("read"), limit)
     for number, row in enumerate(cast("list[object]", group["rows"])):
-        yield _row(row, f"{place}.rows[{number}]")
-
-
-def _row(row: object, place: str) -> ErrorRow:
-    if not isinstance(row, list) or len(row) != 4 or not all(isinstance(x, str) for x in row):
-        raise InvalidPolicy(place, row, "must be [name, kind, provider, pattern], all text")
-    name, kind, provider, pattern = row
-    if kind not in get_args(ErrorKind):
-        raise InvalidPolicy(place, kind, f"must be one of {', '.join(get_args(ErrorKind))}")
-    try:
-        compiled = re.compile(pattern.replace("{N}", _FIGURE), re.IGNORECASE)
-    except re.error as exc:
-        raise InvalidPolicy(place, pattern, f"must be a regular expression ({exc})") from exc
-    return ErrorRow(name, kind, provider, compiled)
+        here = f"{place}.rows[{number}]"
+        if not isinstance(row, list) or len(row) != 4 or not all(isinstance(x, str) for x in row):
+            raise InvalidPolicy(here, row, "must be [name, kind, provider, pattern], all text")
+        name, kind, provider, text = row
+        if kind not in get_args(ErrorKind):
+            raise InvalidPolicy(here, kind, f"must be one of {', '.join(get_args(ErrorKind))}")
+        try:
+            compiled = re.compile(text.replace("{N}", _FIGURE), re.IGNORECASE)
+        except re.error as exc:
+            raise InvalidPolicy(here, text, f"must be a regular expression ({exc})") from exc
+        yield ErrorRow(name, kind, provider, compiled)
 
 
 _OVERFLOWS = frozenset({"overflow_tokens", "overflow_bytes", "silent_overflow"})
@@ -588,26 +504,16 @@ def classify(
         return _of_response(evidence, window_tokens)
     if not evidence.texts and (evidence.status is None or evidence.status < 400):
         return Classified("none" if error_or_response is None or evidence.status else "unknown")
-    classified = _of_error(evidence, provider)
-    return (
-        replace(classified, learned_limit=None)
-        if _other_model(error_or_response, model)
-        else classified
-    )
-
-
-def _of_error(evidence: Evidence, provider: AnyProvider | None) -> Classified:
     own = "" if provider is None else provider_of(provider).errors
     tables = [*([read_errors(own)] if own else ()), built_in()]
     hit = _search([row for table in tables for row in table.vetoes], evidence)
-    if hit is None and evidence.status in _DECIDING:
-        return _by_status(evidence)
-    if hit is None:
+    if hit is None and evidence.status not in (429, 529):  # which decide by themselves
         hit = _search([row for table in tables for row in table.rows], evidence)
-    return _by_status(evidence) if hit is None else _from_hit(*hit, evidence)
+    found = _by_status(evidence) if hit is None else _from_hit(*hit, evidence)
+    other = _other_model(get(error_or_response, "model"), model)
+    return replace(found, learned_limit=None) if other else found
 
 
-_DECIDING = {429: "rate_limit", 529: "overloaded"}
 _STATUS_KINDS: dict[int, ErrorKind] = {
     429: "rate_limit",
     529: "overloaded",
@@ -646,34 +552,30 @@ def _stated_tokens(hit: re.Match[str]) -> int:
 
 
 def _from_hit(row: ErrorRow, hit: re.Match[str], evidence: Evidence) -> Classified:
-    figures = {name: _figure(text) for name, text in hit.groupdict().items() if text}
+    figures = {
+        name: int(text.replace(",", "").replace("_", ""))
+        for name, text in hit.groupdict().items()
+        if text
+    }
     used, limit, output = (figures.get(name) for name in ("used", "limit", "output"))
-    asked = output if row.kind == "output_budget" else None
+    budget, kind = row.kind == "output_budget", row.kind
+    if budget and used is not None and limit is not None and used >= limit:
+        # Where the prompt alone already is too much, no smaller output would help.
+        kind = "overflow_tokens"
+    plausible = limit is not None and _SMALLEST_WINDOW <= limit <= _LARGEST_WINDOW
     return Classified(
-        _refined(row.kind, used, limit),
+        kind,
         used_tokens=used,
         limit_tokens=limit,
-        gap_tokens=figures.get("gap") or _gap(used, asked, limit),
+        gap_tokens=figures.get("gap") or _gap(used, output if budget else None, limit),
         provider=row.provider or _known_origin(evidence.origin),
         matched=row.name,
         retry_after_seconds=retry_after(evidence),
-        learned_limit=_learnable(limit),
+        learned_limit=limit if plausible else None,
         output_tokens=output,
         output_limit_tokens=figures.get("cap"),
         status=evidence.status,
     )
-
-
-def _learnable(limit: int | None) -> int | None:
-    plausible = limit is not None and _SMALLEST_WINDOW <= limit <= _LARGEST_WINDOW
-    return limit if plausible else None
-
-
-def _refined(kind: ErrorKind, used: int | None, limit: int | None) -> ErrorKind:
-    """Where the prompt alone already is too much, no smaller output would help."""
-    if kind == "output_budget" and used is not None and limit is not None and used >= limit:
-        return "overflow_tokens"
-    return kind
 
 
 def _gap(used: int | None, output: int | None, limit: int | None) -> int | None:
@@ -683,17 +585,12 @@ def _gap(used: int | None, output: int | None, limit: int | None) -> int | None:
     return gap if gap > 0 else None
 
 
-def _figure(text: str) -> int:
-    return int(text.replace(",", "").replace("_", ""))
-
-
 def _known_origin(origin: str) -> str:
     return built_in().packages.get(origin, "")
 
 
-def _other_model(source: Any, model: str | None) -> bool:
+def _other_model(named: Any, model: str | None) -> bool:
     """Whether the answer names a model that is not ours; dated snapshots of one name are one."""
-    named = get(source, "model")
     if model is None or not isinstance(named, str) or not named:
         return False
     ours, theirs = (name.rpartition("/")[2].lower() for name in (model, named))
@@ -706,33 +603,30 @@ _WINDOW_STOP = "model_context_window_exceeded"
 
 
 def _of_response(evidence: Evidence, window_tokens: int | None) -> Classified:
-    body = evidence.response
-    used = _prompt_tokens(body)
+    body, usage, matched = evidence.response, _usage(evidence.response), ""
+    used = _first_count(usage, _PROMPT_KEYS)
+    if used is not None:
+        used += sum(_count(get(usage, key)) or 0 for key in _CACHE_KEYS)
     reason = _stop_reason(body)
     if reason == _WINDOW_STOP:
-        return _silent(used, window_tokens, "stop_reason", evidence)
-    if reason == "length" and _output_tokens(body) == 0:
-        return _silent(used, window_tokens, "empty_length_stop", evidence)
-    if window_tokens is not None and used is not None and _beyond(body, used, window_tokens):
-        return _silent(used, window_tokens, "usage", evidence)
-    return Classified("none", used_tokens=used, status=evidence.status)
-
-
-def _silent(used: int | None, limit: int | None, matched: str, evidence: Evidence) -> Classified:
+        matched = "stop_reason"
+    elif reason == "length" and _first_count(usage, _OUTPUT_KEYS) == 0:
+        matched = "empty_length_stop"
+    elif window_tokens is not None and used is not None:
+        # Ollama cuts the prompt to exactly its window and says nothing: there the rim is too much.
+        cuts = get(body, "prompt_eval_count") is not None
+        if used > window_tokens or (cuts and used == window_tokens):
+            matched = "usage"
+    if not matched:
+        return Classified("none", used_tokens=used, status=evidence.status)
     return Classified(
         "silent_overflow",
         used_tokens=used,
-        limit_tokens=limit,
-        gap_tokens=_gap(used, None, limit),
+        limit_tokens=window_tokens,
+        gap_tokens=_gap(used, None, window_tokens),
         matched=matched,
         status=evidence.status,
     )
-
-
-def _beyond(body: Any, used: int, window_tokens: int) -> bool:
-    """Ollama cuts the prompt to exactly its window and says nothing: there the rim is too much."""
-    cuts = get(body, "prompt_eval_count") is not None
-    return used >= window_tokens if cuts else used > window_tokens
 
 
 def _stop_reason(body: Any) -> str:
@@ -756,19 +650,15 @@ def _first(value: Any) -> Any:
     return value[0] if isinstance(value, list | tuple) and value else None
 
 
+_PROMPT_KEYS = (
+    "input_tokens prompt_tokens inputTokens promptTokenCount prompt_token_count prompt_eval_count"
+).split()
 _OUTPUT_KEYS = (
-    "output_tokens",
-    "completion_tokens",
-    "outputTokens",
-    "candidatesTokenCount",
-    "eval_count",
-)
+    "output_tokens completion_tokens outputTokens candidatesTokenCount eval_count"
+).split()
 _CACHE_KEYS = (
-    "cache_read_input_tokens",
-    "cache_creation_input_tokens",
-    "cacheReadInputTokens",
-    "cacheWriteInputTokens",
-)
+    "cache_read_input_tokens cache_creation_input_tokens cacheReadInputTokens cacheWriteInputTokens"
+).split()
 
 
 def _usage(body: Any) -> Any:
@@ -781,25 +671,8 @@ def _usage(body: Any) -> Any:
     return usage
 
 
-def _prompt_tokens(body: Any) -> int | None:
-    usage = _usage(body)
-    for key in (
-        "input_tokens",
-        "prompt_tokens",
-        "inputTokens",
-        "promptTokenCount",
-        "prompt_token_count",
-        "prompt_eval_count",
-    ):
-        base = _count(get(usage, key))
-        if base is not None:
-            return base + sum(_count(get(usage, cached)) or 0 for cached in _CACHE_KEYS)
-    return None
-
-
-def _output_tokens(body: Any) -> int | None:
-    usage = _usage(body)
-    counts = (_count(get(usage, name)) for name in _OUTPUT_KEYS)
+def _first_count(usage: Any, keys: Iterable[str]) -> int | None:
+    counts = (_count(get(usage, key)) for key in keys)
     return next((count for count in counts if count is not None), None)
 
 

@@ -13,7 +13,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -29,39 +28,41 @@ from ullage.providers._common import (
     Shaped,
     as_text,
     bare,
+    bare_texts,
     base64_image,
     blocks_of,
+    carrier,
     carrying,
     carrying_rest,
     definable,
     dumps,
     foreign,
     from_url,
+    id_by_place,
     in_turns,
-    is_bare_text,
     is_text,
     later_system,
     note_foreign,
     note_keys,
     own_data,
     placed,
-    reverse,
-    text_of,
+    plain_json,
+    with_places,
 )
 from ullage.providers.registry import Provider
-from ullage.providers.sdk_objects import is_json
 
 # Reads Gemini contents into the internal view.
 
 
-SHAPE = "gemini"
+SHAPE: Final = "gemini"
 
 SKIP_SIGNATURE = "skip_thought_signature_validator"
 """Documented stand-in for the signature of a call that this model did not make."""
 
-_CALL = frozenset({"id", "name", "args"})
-_ANSWER = frozenset({"id", "name", "response", "parts"})
+_CALL: Final = {"id", "name", "args"}
+_ANSWER: Final = {"id", "name", "response", "parts"}
 _DECLARED = ("functionDeclarations", "function_declarations")
+_FILLER: Final = {"role": "user", "parts": [{"text": USER_FILLER}]}
 
 
 class _GeminiReader:
@@ -72,27 +73,20 @@ class _GeminiReader:
         self.losses = Losses()
         self._ids = ids
         # Calls that wait for an answer: ids by name, the oldest first, and names by id.
-        self._waiting: dict[str, OrderedDict[str, None]] = {}
+        self._waiting: dict[str, dict[str, None]] = {}
         self._named: dict[str, list[str]] = {}
         self._alike: dict[str, int] = {}
-
-    def take_all(self, contents: Sequence[Mapping[str, Any]]) -> None:
-        for index, content in enumerate(contents):
-            if index or not _is_filler(content):
-                self.take(content, index)
 
     def take(self, content: Mapping[str, Any], index: int) -> None:
         model = content.get("role") == "model"
         if model:
             self._waiting, self._named = {}, {}
-        blocks = []
-        for position, part in enumerate(content.get("parts") or ()):
-            where = f"contents[{index}].parts[{position}]"
-            blocks.append(
-                self.block(part, where)
-                if isinstance(part, Mapping)
-                else _opaque({"text": str(part)})
-            )
+        blocks = [
+            self.block(part, f"contents[{index}].parts[{position}]")
+            if isinstance(part, Mapping)
+            else carrier(SHAPE, "opaque", {"text": str(part)})
+            for position, part in enumerate(content.get("parts") or ())
+        ]
         message = {"role": "assistant" if model else "user", "content": blocks}
         self.messages.append(carrying_rest(message, SHAPE, "content", content, "role", "parts"))
 
@@ -101,10 +95,9 @@ class _GeminiReader:
             return self.call(part)
         if isinstance(part.get("functionResponse"), Mapping):
             return self.answer(part, where)
-        extra = {key: value for key, value in part.items() if key != "text"}
         if isinstance(part.get("text"), str):
-            return _spoken(part["text"], extra)
-        return _media(part) or _opaque(part)
+            return _spoken(part)
+        return _media(part) or carrier(SHAPE, "opaque", dict(part))
 
     # -- calls and answers
 
@@ -114,74 +107,65 @@ class _GeminiReader:
         data = {key: item for key, item in part.items() if key != "functionCall"}
         if data.get("thoughtSignature") == SKIP_SIGNATURE:
             del data["thoughtSignature"]
-        original: dict[str, Any] = {
+        original = {
             "part": data,
             "call": {key: item for key, item in call.items() if key not in _CALL},
+            "no_args": "args" not in call,
+            "no_id": "id" not in call,
         }
-        original = {key: item for key, item in original.items() if item}
-        if "args" not in call:
-            original["no_args"] = True
-        if "id" not in call:
-            original["no_id"] = True
-        one = self._ids.get(str(call.get("id")), call.get("id")) or self._new_id(name, value)
-        self._waiting.setdefault(name, OrderedDict())[one] = None
+        one = self._ids.get(str(call.get("id")), call.get("id"))
+        if not one:  # an id that is the same whenever the same history is read
+            seed = f"{name}:{dumps(value)}"
+            count = self._alike[seed] = self._alike.get(seed, 0) + 1
+            digest = hashlib.sha256(f"{count}:{seed}".encode("utf-8", "surrogatepass")).hexdigest()
+            one = f"call_{digest[:20]}"
+        self._waiting.setdefault(name, {})[one] = None
         self._named.setdefault(one, []).append(name)
-        return carrying(
-            {"type": "tool_use", "id": one, "name": name, "input": value or {}}, SHAPE, original
-        )
-
-    def _new_id(self, name: str, value: Any) -> str:
-        """An id that is the same whenever the same history is read."""
-        seed = f"{name}:{dumps(value)}"
-        count = self._alike[seed] = self._alike.get(seed, 0) + 1
-        digest = hashlib.sha256(f"{count}:{seed}".encode("utf-8", "surrogatepass")).hexdigest()
-        return f"call_{digest[:20]}"
+        block = {"type": "tool_use", "id": one, "name": name, "input": value or {}}
+        return carrying(block, SHAPE, {key: item for key, item in original.items() if item})
 
     def answer(self, part: Mapping[str, Any], where: str) -> Block:
         answer = part["functionResponse"]
         name = str(answer.get("name", ""))
-        one = self._ids.get(str(answer.get("id")), answer.get("id")) or self._oldest(name, where)
+        one = self._ids.get(str(answer.get("id")), answer.get("id"))
+        if not one:  # without ids, an answer belongs to the first open call of its name
+            one = next(iter(self._waiting.get(name, ())), None)
+            if one is None:
+                self.losses.add("tool_result", where, "answers no call")
+            one = one or f"unknown_{name}"
         for called in self._named.pop(one, ()):
             self._waiting[called].pop(one, None)
         content, failed, exact = _answer_in(answer)
+        kept = () if exact else ("response", "parts")
         original = {
             "part": {key: item for key, item in part.items() if key != "functionResponse"},
             "answer": {key: item for key, item in answer.items() if key not in _ANSWER},
-            "response": {}
-            if exact
-            else {key: answer[key] for key in ("response", "parts") if key in answer},
+            "response": {key: answer[key] for key in kept if key in answer},
         }
         block: Block = {"type": "tool_result", "tool_use_id": one, "content": content}
         if failed:
             block["is_error"] = True
         return carrying(block, SHAPE, {key: item for key, item in original.items() if item})
 
-    def _oldest(self, name: str, where: str) -> str:
-        """Without ids, an answer belongs to the first open call of its name."""
-        one = next(iter(self._waiting.get(name, ())), None)
-        if one is None:
-            self.losses.add("tool_result", where, "answers no call")
-        return one or f"unknown_{name}"
-
 
 def _answer_in(answer: Mapping[str, Any]) -> tuple[Any, bool, bool]:
     """A response as content; whether it is an error; whether writing gives the same again."""
-    response = answer.get("response")
+    response, parts = answer.get("response"), answer.get("parts") or ()
     names = set(response) if isinstance(response, Mapping) else set()
     if isinstance(response, Mapping) and names in ({"output"}, {"error"}):
         failed = names == {"error"}
         output = response["error" if failed else "output"]
         if isinstance(output, str) and "parts" not in answer:
             return output, failed, True
-        blocks = _named(output, answer.get("parts") or []) if isinstance(output, list) else None
+        blocks = _named(output, parts) if isinstance(output, list) else None
         if blocks is not None:
             return blocks, failed, True
-    media = [_media(part) or _opaque(part) for part in answer.get("parts") or ()]
+    media = [_media(part) or carrier(SHAPE, "opaque", dict(part)) for part in parts]
     text = dumps(response) if response is not None else ""
     return ([{"type": "text", "text": text}, *media] if media else text), False, False
 
 
-def _named(listed: list[Any], parts: list[Any]) -> list[Block] | None:
+def _named(listed: list[Any], parts: Sequence[Any]) -> list[Block] | None:
     """Texts and references in a row, each reference to one part; `None` if it is not of that form."""
     media = {}
     for part in parts:
@@ -204,65 +188,51 @@ def _named(listed: list[Any], parts: list[Any]) -> list[Block] | None:
 # ---- parts ---------------------------------------------------------------------------------------
 
 
-def _spoken(text: str, extra: dict[str, Any]) -> Block:
+def _spoken(part: Mapping[str, Any]) -> Block:
     """Thought and empty signed texts are thinking: no other provider may take them for speech."""
+    text, extra = part["text"], {key: value for key, value in part.items() if key != "text"}
     if extra.get("thought") or not text:
-        return carrying(
-            {"type": "thinking", "thinking": text}, SHAPE, {"part": extra, "text": True}
-        )
+        data = {"part": extra, "text": True}
+        return carrying({"type": "thinking", "thinking": text}, SHAPE, data)
     return carrying({"type": "text", "text": text}, SHAPE, {"part": extra} if extra else {})
 
 
 def _media(part: Mapping[str, Any], *, named: bool = False) -> Block | None:
     """Inline or linked media. `named`: with a name that is only a reference."""
     extra = {key: value for key, value in part.items() if key not in ("inlineData", "fileData")}
-    data = part.get("inlineData")
+    data, link = part.get("inlineData"), part.get("fileData")
+    title = None
     if isinstance(data, Mapping) and isinstance(data.get("data"), str):
-        fields = {key: item for key, item in data.items() if key not in ("mimeType", "data")}
-        title = fields.pop("displayName", None)
-        kind = str(data.get("mimeType", ""))
-        source = {"type": "base64", "media_type": kind, "data": data["data"]}
+        title, kind = data.get("displayName"), str(data.get("mimeType", ""))
         image = kind.startswith("image/")
         # A name is needed to be referred to; else only documents have one.
         fits = title is not None if named else title is None or not image
-        if fields or not fits or not (image or kind == "application/pdf"):
+        if not data.keys() <= {"mimeType", "data", "displayName"} or not fits:
             return None
-        return _sourced(kind, source, None if named else title, extra)
-    return _linked(part.get("fileData"), extra, named)
-
-
-def _linked(link: Any, extra: dict[str, Any], named: bool) -> Block | None:
-    expected = {"mimeType", "fileUri", "displayName"} if named else {"mimeType", "fileUri"}
-    if not isinstance(link, Mapping) or set(link) != expected:
-        return None
-    kind, url = str(link["mimeType"]), str(link["fileUri"])
-    if not kind.startswith("image/"):
-        return None
-    if kind != _guess(url):
-        extra = {**extra, "mimeType": kind}
-    return _sourced(kind, from_url(url), None, extra)
+        if not (image or kind == "application/pdf"):
+            return None
+        source = {"type": "base64", "media_type": kind, "data": data["data"]}
+    else:
+        expected = {"mimeType", "fileUri", "displayName"} if named else {"mimeType", "fileUri"}
+        if not isinstance(link, Mapping) or set(link) != expected:
+            return None
+        kind, url = str(link["mimeType"]), str(link["fileUri"])
+        image = kind.startswith("image/")
+        if not image:
+            return None
+        if kind != _guess(url):
+            extra["mimeType"] = kind
+        source = from_url(url)
+    block: Block = {"type": "image" if image else "document", "source": source}
+    if title is not None and not named:
+        block["title"] = title
+    return carrying(block, SHAPE, {"part": extra} if extra else {})
 
 
 def _guess(url: str) -> str:
     """The media type of a linked image, by the ending of its path."""
     ending = url.partition("?")[0].rpartition(".")[2].lower()
     return f"image/{ending}" if ending in ("png", "gif", "webp", "heic", "heif") else "image/jpeg"
-
-
-def _sourced(kind: str, source: dict[str, Any], title: Any, extra: dict[str, Any]) -> Block:
-    image = kind.startswith("image/")
-    block: Block = {"type": "image" if image else "document", "source": source}
-    if title is not None:
-        block["title"] = title
-    return carrying(block, SHAPE, {"part": extra} if extra else {})
-
-
-def _opaque(part: Mapping[str, Any]) -> Block:
-    return {"type": FOREIGN, FOREIGN: {SHAPE: {"opaque": dict(part)}}}
-
-
-def _is_filler(content: Mapping[str, Any]) -> bool:
-    return content == {"role": "user", "parts": [{"text": USER_FILLER}]}
 
 
 # ---- system and tools ----------------------------------------------------------------------------
@@ -275,14 +245,10 @@ def _system_in(system: Any) -> str | list[Block] | None:
     if isinstance(system, str):
         return system
     parts = system.get("parts") or () if isinstance(system, Mapping) else system
-    blocks = [
-        _spoken(part["text"], {k: v for k, v in part.items() if k != "text"})
-        for part in parts
-        if "text" in part
-    ]
+    blocks = [_spoken(part) for part in parts if "text" in part]
     if len(blocks) == 1 and is_text(blocks[0]) and len(blocks[0]) == 2:
         return str(blocks[0]["text"])
-    return blocks_of(blocks) or None
+    return blocks or None
 
 
 def _tools_in(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -329,7 +295,6 @@ class _GeminiWriter:
 
     def __init__(self, messages: Sequence[Item], *, signatures: bool) -> None:
         self.losses = Losses()
-        self.ids: dict[str, str] = {}  # Gemini takes any id
         self._signatures = signatures
         self._calls = {
             str(block.get("id")): block
@@ -360,12 +325,8 @@ class _GeminiWriter:
         note_foreign(message, SHAPE, where, self.losses)
         if message["role"] == "system":
             return later_system(message, where, self.losses)
-        written: list[dict[str, Any]] = []
-        for position, block in enumerate(blocks_of(message.get("content"))):
-            part = self.part(block, f"{where}.content[{position}]")
-            if part is not None:
-                written.append(part)
-        return written
+        parts = (self.part(block, at) for at, block in with_places(message.get("content"), where))
+        return [part for part in parts if part is not None]
 
     def part(self, block: Block, where: str) -> dict[str, Any] | None:
         kind = block.get("type")
@@ -383,11 +344,14 @@ class _GeminiWriter:
         if is_text(block):
             note_keys(block, _TEXT_KEYS, where, self.losses)
             return {"text": block["text"], **data.get("part", {})}
-        media = _gemini_out_media(block, data)
+        media = _media_out(block, data)
         if media is not None:
             note_keys(block, _MEDIA_KEYS, where, self.losses)
             return media
-        return self.as_words(block, where)
+        if "type" not in block:  # already in this shape
+            return dict(block)
+        words = as_text(block, where, self.losses)
+        return None if words is None else {"text": words}
 
     def call(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any]:
         note_keys(block, _CALL_KEYS, where, self.losses)
@@ -418,35 +382,23 @@ class _GeminiWriter:
             return {"response": {key: content or ""}}
         outputs: list[Any] = []
         media: list[dict[str, Any]] = []
-        for position, one in enumerate(blocks_of(content)):
-            part = self.part(one, f"{where}.content[{position}]")
+        for place, one in with_places(content, where):
+            part = self.part(one, place)
             if part is None:
                 continue
             held = next((key for key in ("inlineData", "fileData") if key in part), None)
             if held:
                 name = f"item_{len(media) + 1}"
                 if "displayName" in part[held]:
-                    self.losses.add(
-                        "title", f"{where}.content[{position}]", "the name is its place"
-                    )
+                    self.losses.add("title", place, "the name is its place")
                 media.append({**part, held: {**part[held], "displayName": name}})
                 outputs.append({"$ref": name})
             elif "text" in part:
                 outputs.append(part["text"])
             else:
-                self.losses.add(
-                    str(one.get("type")), f"{where}.content[{position}]", "sent as data"
-                )
+                self.losses.add(str(one.get("type")), place, "sent as data")
                 outputs.append(part)
         return {"response": {key: outputs}, **({"parts": media} if media else {})}
-
-    def as_words(self, block: Block, where: str) -> dict[str, Any] | None:
-        kind = str(block.get("type"))
-        if "type" not in block:  # already in this shape
-            return dict(block)
-        text = as_text(block)
-        self.losses.add(kind, where, "left out" if text is None else "sent as text")
-        return None if text is None else {"text": text}
 
 
 def _signed(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -477,7 +429,7 @@ def _in_order_of_calls(contents: list[dict[str, Any]], losses: Losses) -> list[d
     return contents
 
 
-def _gemini_out_media(block: Block, data: Mapping[str, Any]) -> dict[str, Any] | None:
+def _media_out(block: Block, data: Mapping[str, Any]) -> dict[str, Any] | None:
     source = block.get("source")
     if block.get("type") not in ("image", "document") or not isinstance(source, Mapping):
         return None
@@ -499,19 +451,15 @@ def _tools_out(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[dict[
     for tool, data in definable(tools, SHAPE, _TOOL_KEYS, losses):
         if tool is None:
             whole.append(dict(data["whole"]))
-        else:
-            declared.append(_declaration(tool, data))
+            continue
+        written: dict[str, Any] = {"name": tool.get("name")}
+        if "description" in tool:
+            written["description"] = tool["description"]
+        key = data.get("key", "parametersJsonSchema")
+        if key:
+            written[key] = tool["input_schema"]
+        declared.append({**written, **data.get("declaration", {})})
     return [*([{"functionDeclarations": declared}] if declared else []), *whole]
-
-
-def _declaration(tool: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    written: dict[str, Any] = {"name": tool.get("name")}
-    if "description" in tool:
-        written["description"] = tool["description"]
-    key = data.get("key", "parametersJsonSchema")
-    if key:
-        written[key] = tool["input_schema"]
-    return {**written, **data.get("declaration", {})}
 
 
 @placed
@@ -524,15 +472,8 @@ def to_provider(
 ) -> Shaped:
     """Translates a conversation to contents.
 
-    Args:
-        messages: Anthropic-shaped messages or entries; not changed.
-        system: The system prompt; `None` sends none.
-        tools: Anthropic-shaped definitions; `None` sends none.
-        signatures: Whether the first call of a step without a signature, one that another model made,
-            gets the documented word that skips the check. Models before Gemini 3 need none.
-
-    Returns:
-        `contents` and, if given, `systemInstruction` and `tools`; losses; ids that had to change.
+    `signatures`: whether the first call of a step without a signature, one that another model made, gets the documented word
+    that skips the check. Models before Gemini 3 need none.
     """
     writer = _GeminiWriter(messages, signatures=signatures)
     parts: dict[str, Any] = {"contents": writer.contents(messages)}
@@ -540,7 +481,7 @@ def to_provider(
         parts["systemInstruction"] = {"parts": writer.system(system)}
     if tools is not None:
         parts["tools"] = _tools_out(tools, writer.losses)
-    return Shaped(parts, writer.losses.all(), reverse(writer.ids))
+    return Shaped(parts, tuple(writer.losses))
 
 
 def from_provider(
@@ -548,21 +489,18 @@ def from_provider(
     *,
     ids: Mapping[str, str] | None = None,
 ) -> Internal:
-    """Translates a request, or its contents, to the internal view.
-
-    Args:
-        request: A body (`contents`, `systemInstruction`, `tools`) or a list of contents; not changed.
-        ids: `Shaped.ids` of the call that made it, to get the old ids back.
-    """
+    """Translates a request, or its contents, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"contents": request}
     reader = _GeminiReader(ids or {})
-    reader.take_all(body.get("contents") or ())
+    for index, content in enumerate(body.get("contents") or ()):
+        if index or content != _FILLER:
+            reader.take(content, index)
     tools = body.get("tools")
     return Internal(
         reader.messages,
         system=_system_in(body.get("systemInstruction") or body.get("system_instruction")),
         tools=None if tools is None else _tools_in(tools),
-        losses=reader.losses.all(),
+        losses=tuple(reader.losses),
     )
 
 
@@ -570,42 +508,30 @@ def from_provider(
 # is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
 
 
-_FORM: Final = "gemini"
 _CONTENT: Final = {"role", "parts"}
-_PLAIN_CALL: Final = {"id", "name", "args"}
 _RESPONSE: Final = {"id", "name", "response"}
 _MEDIA: Final = {"mimeType", "data"}
-_SIGNED: Final = {"thought", "thoughtSignature"}
 _THOUGHT: Final = {"type", "thinking", FOREIGN}
-_RESULT: Final = {"type", "tool_use_id", "content", "is_error"}
 _EXACT: Final = ({"output"}, {"error"})
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 _OpenCalls = Callable[[], Sequence[tuple[str, str]]]
 
 
 def read_plain(item: Item, position: int = 0, open_calls: _OpenCalls = tuple) -> Item | None:
-    """One content in the internal view; `None`: it takes the longer way.
-
-    Args:
-        item: The content.
-        position: Where it will stand in the history; makes ids of calls that have none.
-        open_calls: Id and name of calls that wait for a result, oldest first.
-    """
+    """One content in the internal view; `None`: it takes the longer way."""
     if type(item) is not dict or item.keys() != _CONTENT:
         return None
     role, parts = item["role"], item["parts"]
-    if type(parts) is not list or not parts or any(type(part) is not dict for part in parts):
+    if type(parts) is not list or not parts:
         return None
-    if role == "model":
-        return _plain_answer_in(parts, position)
-    return _input_in(parts, open_calls) if role == "user" else None
-
-
-def _plain_answer_in(parts: list[dict[str, Any]], position: int) -> Item | None:
+    if role == "user":
+        return _input_in(parts, open_calls)
     blocks: list[Block] = []
     for at, part in enumerate(parts):
-        call = part.get("functionCall")
-        block = _said_in(part) if call is None else _call_in(part, call, f"{position}:{at}")
+        if type(part) is not dict or role != "model":
+            return None
+        block = _call_in(part, position, at) if "functionCall" in part else _said_in(part)
         if block is None:
             return None
         blocks.append(block)
@@ -622,54 +548,55 @@ def _said_in(part: dict[str, Any]) -> Block | None:
     if not _is_signed(extra):
         return None
     if "thought" in extra or not text:
-        attached: dict[str, Any] = {"part": extra, "text": True}
-        return {"type": "thinking", "thinking": text, FOREIGN: {_FORM: attached}}
-    return {"type": "text", "text": text, FOREIGN: {_FORM: {"part": extra}}}
+        own: dict[str, Any] = {"part": extra, "text": True}
+        return {"type": "thinking", "thinking": text, FOREIGN: {SHAPE: own}}
+    return {"type": "text", "text": text, FOREIGN: {SHAPE: {"part": extra}}}
 
 
 def _is_signed(extra: Any) -> bool:
     """Whether a part says of itself no more than that it is a thought, and its signature."""
-    if type(extra) is not dict or not extra.keys() <= _SIGNED or not extra.get("thought", True):
+    if type(extra) is not dict:
         return False
-    signature = extra.get("thoughtSignature", "")
-    return type(signature) is str and signature != SKIP_SIGNATURE and extra.get("thought") in _TRUE
+    for key, value in extra.items():
+        if key == "thoughtSignature":
+            fits = type(value) is str and value != SKIP_SIGNATURE
+        else:
+            fits = key == "thought" and value is True
+        if not fits:
+            return False
+    return True
 
 
-_TRUE: Final = (None, True)
-
-
-def _call_in(part: dict[str, Any], call: Any, place: str) -> Block | None:
-    if (
-        type(call) is not dict
-        or not call.keys() <= _PLAIN_CALL
-        or type(call.get("args")) is not dict
-    ):
+def _call_in(part: dict[str, Any], position: int, at: int) -> Block | None:
+    call = part["functionCall"]
+    if type(call) is not dict or not call.keys() <= _CALL or type(call.get("args")) is not dict:
         return None
-    name, one = call.get("name"), call.get("id")
+    name, own = call.get("name"), dict[str, Any]()
     if type(name) is not str or not name:
         return None
-    attached: dict[str, Any] = {}
     if len(part) > 1:
-        attached["part"] = {key: part[key] for key in part if key != "functionCall"}
-        if not _is_signed(attached["part"]) or "thought" in part:
+        own["part"] = {key: part[key] for key in part if key != "functionCall"}
+        if not _is_signed(own["part"]) or "thought" in part:
             return None
-    if "id" not in call:
-        attached["no_id"] = True
-        seed = f"{place}:{name}".encode("utf-8", "surrogatepass")
-        one = f"call_{hashlib.sha256(seed).hexdigest()[:20]}"
-    elif type(one) is not str or not one:
-        return None
-    block: Block = {"type": "tool_use", "id": one, "name": name, "input": call["args"] or {}}
-    return {**block, FOREIGN: {_FORM: attached}} if attached else block
+    if "id" in call:
+        one = call["id"]
+        if type(one) is not str or not one:
+            return None
+    else:
+        one, own["no_id"] = id_by_place(position, at, name), True
+    block: Block = {"type": "tool_use", "id": one, "name": name, "input": call["args"]}
+    if own:
+        block[FOREIGN] = {SHAPE: own}
+    return block
 
 
-def _input_in(parts: list[dict[str, Any]], open_calls: _OpenCalls) -> Item | None:
+def _input_in(parts: list[Any], open_calls: _OpenCalls) -> Item | None:
     blocks: list[Block] = []
     waiting: list[tuple[str, str]] | None = None
     for part in parts:
-        answer, block = part.get("functionResponse"), None
-        if len(part) != 1:
+        if type(part) is not dict or len(part) != 1:
             return None
+        answer, block = part.get("functionResponse"), None
         if answer is None:
             block = _shown_in(part)
         elif type(answer) is dict and answer.keys() <= _RESPONSE:
@@ -694,16 +621,17 @@ def _result_in(answer: dict[str, Any], one: str) -> Block | None:
         return None
     block: Block = {"type": "tool_result", "tool_use_id": one}
     if response.keys() in _EXACT:
-        key, output = next(iter(response.items()))
+        ((key, output),) = response.items()
         if type(output) is str:
             block["content"] = output
-            return {**block, "is_error": True} if key == "error" else block
+            if key == "error":
+                block["is_error"] = True
+            return block
         if isinstance(output, list):
             return None
-    if not is_json(response):
-        return None
-    block["content"] = text_of(response)
-    return {**block, FOREIGN: {_FORM: {"response": {"response": response}}}}
+    block["content"] = plain_json(response)
+    block[FOREIGN] = {SHAPE: {"response": {"response": response}}}
+    return None if block["content"] is None else block
 
 
 def _shown_in(part: dict[str, Any]) -> Block | None:
@@ -720,12 +648,7 @@ def _shown_in(part: dict[str, Any]) -> Block | None:
 
 
 def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:
-    """What `to_provider` writes of whole rounds that are not the first; `None`: it takes the longer way.
-
-    Args:
-        messages: Answers, each followed by its results, then the user's words.
-        provider: Whose form; one has it.
-    """
+    """What `to_provider` writes."""
     del provider
     written: list[Item] = []
     calls: dict[str, dict[str, Any]] = {}
@@ -733,77 +656,87 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
         role, content = message["role"], message["content"]
         if FOREIGN in message:
             return None
-        if type(content) is str:
-            parts: list[Any] = [{"text": content}]
-        elif role == "assistant":
-            parts = _plain_signed([_said_out(block, calls) for block in content])
-        else:
-            parts = [_shown_out(block, calls) for block in content]
-        if None in parts:
-            return None
-        written.append({"role": "model" if role == "assistant" else "user", "parts": parts})
+        answers = role == "assistant"
+        parts: list[Any] = [{"text": content}]
+        if type(content) is not str:
+            write = _said_out if answers else _shown_out
+            parts = [write(block, calls) for block in content]
+            if None in parts:
+                return None
+        written.append(
+            {"role": "model", "parts": _signed(parts)}
+            if answers
+            else {"role": "user", "parts": parts}
+        )
     return written
 
 
-def _plain_signed(parts: list[Any]) -> list[Any]:
-    """As the form's writer, which gives the first call a word that stands for its signature where it has none."""
-    for at, part in enumerate(parts):
-        if part is not None and "functionCall" in part:
-            if "thoughtSignature" not in part:
-                parts[at] = {**part, "thoughtSignature": SKIP_SIGNATURE}
-            break
-    return parts
-
-
 def _said_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
-    attached: Any = {}
+    own, part, size = _NOTHING, _NOTHING, len(block)
     if FOREIGN in block:
-        attached = own_data(block, _FORM)
-        if attached is None or not _is_signed(attached.get("part", {})):
+        attached, size = own_data(block, SHAPE), size - 1
+        if attached is None:
             return None
-    kind, part = block["type"], attached.get("part", {})
+        own = attached
+        if "part" in own:
+            part = own["part"]
+            if not _is_signed(part):
+                return None
+    kind = block["type"]
     if kind == "tool_use":
-        if not block.keys() - {FOREIGN} == BARE_CALL or not attached.keys() <= {"part", "no_id"}:
+        if size != 4 or not block.keys() >= BARE_CALL or not own.keys() <= {"part", "no_id"}:
             return None
         if type(block["input"]) is not dict or "thought" in part:
             return None
-        call: dict[str, Any] = {} if attached.get("no_id") else {"id": block["id"]}
-        calls[block["id"]] = call = {**call, "name": block["name"]}
+        call = (
+            {"name": block["name"]}
+            if "no_id" in own
+            else {"id": block["id"], "name": block["name"]}
+        )
+        calls[block["id"]] = call
         return {**part, "functionCall": {**call, "args": block["input"]}}
-    if kind == "text" and attached.keys() <= {"part"} and block.keys() - {FOREIGN} == BARE_TEXT:
+    if kind == "text" and size == 2 and own.keys() <= {"part"} and "text" in block:
         return {"text": block["text"], **part}
-    if kind == "thinking" and attached.keys() == {"part", "text"} and block.keys() == _THOUGHT:
-        return {"text": block["thinking"], **part} if attached["text"] else None
+    if kind == "thinking" and own.keys() == {"part", "text"} and block.keys() == _THOUGHT:
+        return {"text": block["thinking"], **part} if own["text"] else None
     return None
 
 
 def _shown_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
     kind = block.get("type")
-    if kind == "text":
-        return {"text": block["text"]} if block.keys() == BARE_TEXT else None
     if kind == "tool_result":
         return _result_out(block, calls)
+    if kind == "text":
+        return {"text": block["text"]} if block.keys() == BARE_TEXT else None
     media, held = base64_image(block) or ("", "")
     return {"inlineData": {"mimeType": media, "data": held}} if media.startswith("image/") else None
 
 
+_RESULT: Final = {"type", "tool_use_id", "content", "is_error", FOREIGN}
+
+
 def _result_out(block: Block, calls: dict[str, dict[str, Any]]) -> dict[str, Any] | None:
     content, call = block.get("content"), calls.get(block["tool_use_id"])
-    if call is None or not block.keys() - {FOREIGN} <= _RESULT:
+    if call is None or not block.keys() <= _RESULT:
         return None
     if FOREIGN in block:
-        attached = own_data(block, _FORM, {"response"})
-        original = None if attached is None else attached["response"]
+        own = own_data(block, SHAPE, {"response"})
+        original = None if own is None else own["response"]
         if type(original) is not dict or original.keys() != {"response"}:
             return None
         response = original["response"]
-        if type(response) is not dict or response.keys() in _EXACT or not is_json(response):
+        if type(response) is not dict or response.keys() in _EXACT:
             return None
-        if text_of(response) == content:
+        text = plain_json(response)
+        if text is None:
+            return None
+        if text == content:
             return {"functionResponse": {**call, "response": response}}
-    if type(content) is list and content and all(map(is_bare_text, content)):
-        content = [part["text"] for part in content]
-    elif type(content) is not str:
-        return None
+    output: Any = content
+    if type(content) is not str:
+        texts = bare_texts(content, "text", "text")
+        if not texts:
+            return None
+        output = [part["text"] for part in texts]
     key = "error" if block.get("is_error") else "output"
-    return {"functionResponse": {**call, "response": {key: content}}}
+    return {"functionResponse": {**call, "response": {key: output}}}

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ullage._lazy import hashlib
 from ullage.exceptions import InvalidMessage, UllageError
 from ullage.messages import Item, check_list
-from ullage.providers._common import BROKEN, FOREIGN, is_anthropic_only, refused
+from ullage.providers._common import BROKEN, FOREIGN, id_by_place, is_anthropic_only, refused
 from ullage.providers.registry import AnyProvider, Provider, provider_of, recognised
 
 _INTERNAL: Final = ("tool_use", "tool_result", FOREIGN)
@@ -33,8 +32,8 @@ def read_item(
     Raises:
         InvalidMessage: It cannot be read, or the first item is a system prompt: that is an argument of the manager.
     """
-    plain = provider.plain_form
-    quick = None if plain is None else plain.read_plain(item, position, open_calls)
+    form = provider.plain_form
+    quick = None if form is None else form.read_plain(item, position, open_calls)
     if quick is not None:
         return [quick]
     if provider.internal or not isinstance(item, Mapping) or _is_internal(item, provider):
@@ -43,41 +42,32 @@ def read_item(
     if system and position == 0:
         raise InvalidMessage("is the system prompt", index=0, field="role", hint=_SYSTEM_HINT)
     items = [provider.user_message("."), item] if system else [item]
-    messages = _internal(items, provider)[len(items) - 1 :]
-    return [_named(message, position, open_calls) for message in messages]
-
-
-def _internal(items: list[Item], provider: Provider) -> list[Item]:
     read = provider.shape.from_provider
     try:
-        return list(read(items).messages)
+        messages = read(items).messages[len(items) - 1 :]
     except UllageError:
         raise
     except BROKEN as exc:
         error = refused(read, items, exc)
         raise InvalidMessage(error.reason, field=error.field) from exc
+    return [_named(message, position, open_calls) for message in messages]
 
 
 def _is_internal(item: Item, provider: Provider) -> bool:
     if FOREIGN in item or ("role" not in item and isinstance(item.get("message"), Mapping)):
         return True
     content = item.get("content")
-    blocks = content if isinstance(content, list) else ()
-    if provider.untyped and (isinstance(content, str) or _is_typed(blocks)):
+    if provider.untyped and isinstance(content, str):
         return True
-    return any(
-        isinstance(block, Mapping) and (_is_ours(block.get("type")) or FOREIGN in block)
-        for block in blocks
-    )
+    blocks = _blocks(item)
+    if provider.untyped:
+        return any("type" in block or FOREIGN in block for block in blocks)
+    return any(_is_ours(block.get("type")) or FOREIGN in block for block in blocks)
 
 
 def _is_ours(kind: Any) -> bool:
     """Whether only the internal view has blocks of this type."""
     return kind in _INTERNAL or (isinstance(kind, str) and is_anthropic_only(kind))
-
-
-def _is_typed(blocks: Sequence[Any]) -> bool:
-    return any(isinstance(block, Mapping) and "type" in block for block in blocks)
 
 
 def _named(
@@ -87,22 +77,20 @@ def _named(
 ) -> Item:
     """Where the provider gives no ids, calls get one and results that of the first open call of their name."""
     content = message.get("content")
-    if not isinstance(content, list) or not any(_nameless(block) for block in content):
+    if not isinstance(content, list) or not any(map(_nameless, content)):
         return message
     waiting = list(open_calls())
     blocks = []
     for at, block in enumerate(content):
-        if not _nameless(block):
-            blocks.append(block)
-        elif block["type"] == "tool_use":
-            seed = f"{position}:{at}:{block.get('name')}".encode("utf-8", "surrogatepass")
-            blocks.append({**block, "id": f"call_{hashlib.sha256(seed).hexdigest()[:20]}"})
-        else:
+        if _nameless(block) and block["type"] == "tool_use":
+            block = {**block, "id": id_by_place(position, at, block.get("name"))}
+        elif _nameless(block):
             name = str(block["tool_use_id"]).removeprefix(_UNKNOWN)
             call = next((pair for pair in waiting if pair[1] == name), None)
             if call is not None:
                 waiting.remove(call)
-            blocks.append(block if call is None else {**block, "tool_use_id": call[0]})
+                block = {**block, "tool_use_id": call[0]}
+        blocks.append(block)
     return {**message, "content": blocks}
 
 
@@ -114,8 +102,8 @@ def _nameless(block: Any) -> bool:
         return False
     if block.get("type") == "tool_result":
         return str(block.get("tool_use_id", "")).startswith(_UNKNOWN)
-    foreign = block.get("foreign")
-    data = foreign.values() if isinstance(foreign, Mapping) else ()
+    own = block.get(FOREIGN)
+    data = own.values() if isinstance(own, Mapping) else ()
     return block.get("type") == "tool_use" and any(
         isinstance(part, Mapping) and "no_id" in part for part in data
     )
@@ -195,36 +183,27 @@ def read_form(
     owners: list[int] = []
     waiting: dict[str, str] = {}
     for at, item in enumerate(items):
-        translated = _read(item, row, at, waiting, unread)
+        translated = [item]
+        if not isinstance(item, Mapping) or item.get("role") not in ("system", "developer"):
+            try:
+                translated = read_item(
+                    item, row, position=at, open_calls=lambda: list(waiting.items())
+                )
+            except BROKEN:
+                if unread is None:
+                    raise
+                translated = []
+            if unread is not None and not translated:
+                unread.append(at)
         for message in translated:
             messages.append(message)
             owners.append(at)
-            _note_calls(message, waiting)
+            for block in _blocks(message):
+                if block.get("type") == "tool_use":
+                    waiting[str(block.get("id"))] = str(block.get("name"))
+                elif block.get("type") == "tool_result":
+                    waiting.pop(str(block.get("tool_use_id")), None)
     return FormList(row, items, messages, owners)
-
-
-def _read(
-    item: Any, row: Provider, at: int, waiting: Mapping[str, str], unread: list[int] | None
-) -> list[Item]:
-    if isinstance(item, Mapping) and item.get("role") in ("system", "developer"):
-        return [item]
-    try:
-        messages = read_item(item, row, position=at, open_calls=lambda: list(waiting.items()))
-    except BROKEN:
-        if unread is None:
-            raise
-        messages = []
-    if unread is not None and not messages:
-        unread.append(at)
-    return messages
-
-
-def _note_calls(message: Item, waiting: dict[str, str]) -> None:
-    for block in _blocks(message):
-        if block.get("type") == "tool_use":
-            waiting[str(block.get("id"))] = str(block.get("name"))
-        elif block.get("type") == "tool_result":
-            waiting.pop(str(block.get("tool_use_id")), None)
 
 
 def _blocks(message: Any) -> Iterator[Mapping[str, Any]]:

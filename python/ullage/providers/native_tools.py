@@ -22,21 +22,9 @@ _DATED: Final = pattern(r"_20\d{6}$|_toolset$|^tool_search_tool")
 """Types of Anthropic's own tools. OpenAI dates some of its own too, with underscores: `web_search_2025_08_26`."""
 
 _GOOGLE: Final = frozenset(
-    (
-        "functionDeclarations",
-        "googleSearch",
-        "googleSearchRetrieval",
-        "googleMaps",
-        "codeExecution",
-        "urlContext",
-        "computerUse",
-        "fileSearch",
-        "retrieval",
-        "enterpriseWebSearch",
-        "mcpServers",
-        "parallelAiSearch",
-        "exaAiSearch",
-    )
+    "functionDeclarations googleSearch googleSearchRetrieval googleMaps codeExecution urlContext "
+    "computerUse fileSearch retrieval enterpriseWebSearch mcpServers parallelAiSearch "
+    "exaAiSearch".split()
 )
 _CONVERSE: Final = frozenset(("toolSpec", "systemTool", "cachePoint"))
 _ANTHROPIC: Final = ("anthropic",)
@@ -61,8 +49,12 @@ def read_tools(tools: Any, provider: Provider) -> list[dict[str, Any]]:
     plain = [_checked(at, tool, provider) for at, tool in enumerate(tools)]
     read: list[dict[str, Any]] = []
     for internal, group in groupby(plain, lambda tool: _is_internal(tool, provider)):
-        run = list(group)
-        read += run if internal else _translated(run, provider)
+        body: Any = list(group)
+        if not internal:
+            for key in reversed(provider.tools_at):
+                body = {key: body}
+            body = provider.shape.from_provider(body).tools or ()
+        read += body
     return read
 
 
@@ -85,34 +77,22 @@ def _checked(at: int, tool: Any, provider: Provider) -> dict[str, Any]:
         plain = camel_cased(plain)
     forms = _forms(plain)
     read = "input_schema" in plain or FOREIGN in plain
-    fits = read or provider.name in forms or not (forms or _is_named(plain))
+    # One that says what it is in a way that no provider reads is refused too.
+    named = "name" in plain or "type" in plain
+    fits = read or provider.name in forms or not (forms or named)
     if provider.name in SHAPES and not fits:
         description = f"is in the form of {forms[0]}" if forms else "is in no provider's form"
         limit = f"{description}, and cannot be sent to {provider.name}"
         got = plain.get("name") or plain.get("type") or next(iter(plain), "")
-        raise InvalidPolicy(f"tools[{at}]", got, limit, hint=_hint(forms, provider))
-    return dict(plain) if not isinstance(plain, dict) else plain
-
-
-def _hint(forms: Sequence[str], provider: Provider) -> str:
-    own = f"a definition with name, description and input_schema goes to {provider.name} translated"
-    return f"ContextManager(provider={forms[0]!r}); {own}" if forms else own
+        hint = f"a definition with name, description and input_schema goes to {provider.name} translated"
+        if forms:
+            hint = f"ContextManager(provider={forms[0]!r}); {hint}"
+        raise InvalidPolicy(f"tools[{at}]", got, limit, hint=hint)
+    return plain if isinstance(plain, dict) else dict(plain)
 
 
 def _is_internal(tool: Item, provider: Provider) -> bool:
     return "input_schema" in tool or FOREIGN in tool or provider.internal
-
-
-def _is_named(tool: Item) -> bool:
-    """Whether it says what it is in a way that no provider reads."""
-    return "name" in tool or "type" in tool
-
-
-def _translated(tools: list[dict[str, Any]], provider: Provider) -> list[dict[str, Any]]:
-    body: Any = tools
-    for key in reversed(provider.tools_at):
-        body = {key: body}
-    return list(provider.shape.from_provider(body).tools or ())
 
 
 def _forms(tool: Item) -> tuple[str, ...]:

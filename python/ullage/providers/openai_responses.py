@@ -27,8 +27,10 @@ from ullage.providers._common import (
     arguments_out,
     as_text,
     bare,
+    bare_texts,
     blocks_of,
     call_ids,
+    carrier,
     carrying,
     carrying_rest,
     definable,
@@ -37,7 +39,7 @@ from ullage.providers._common import (
     from_url,
     input_parts,
     is_anthropic_only,
-    is_bare_text,
+    is_json,
     is_text,
     map_ids,
     map_names,
@@ -49,10 +51,12 @@ from ullage.providers._common import (
     placed,
     result_text,
     reverse,
+    shown_in,
     to_url,
+    with_places,
+    without_nulls,
 )
 from ullage.providers.registry import Provider
-from ullage.providers.sdk_objects import is_json, without_nulls
 
 # Reads items of the Responses API into the internal view.
 #
@@ -60,14 +64,14 @@ from ullage.providers.sdk_objects import is_json, without_nulls
 # ones, or the whole item), `head` and `part` (the same for messages and their parts).
 
 
-SHAPE = "openai_responses"
+SHAPE: Final = "openai_responses"
 
 Side: TypeAlias = Literal["assistant", "user", "system", "result"]
 
 _PLAIN_HEAD = {"type": "message"}
-_CALL = frozenset({"type", "call_id", "name", "arguments"})
-_CUSTOM = frozenset({"type", "call_id", "name", "input"})
-_OUTPUT = frozenset({"type", "call_id", "output"})
+_CALL: Final = {"type", "call_id", "name", "arguments"}
+_OUTPUT: Final = {"type", "call_id", "output"}
+_NO_INPUT = ("type", "id", "call_id", "status")
 
 
 def _side_of(item: Mapping[str, Any]) -> Side:
@@ -86,27 +90,14 @@ def _blocks_in(item: Mapping[str, Any], ids: Mapping[str, str] | None = None) ->
     kind = str(item.get("type") or "message")
     if kind == "message":
         return _message_blocks(item)
-    if kind == "reasoning":
-        return [_thinking(item)]
+    if kind == "reasoning":  # the summary is readable; the item itself is sent back unchanged
+        listed = [*(item.get("summary") or ()), *(item.get("content") or ())]
+        texts = [str(part.get("text", "")) for part in listed if isinstance(part, Mapping)]
+        block = {"type": "thinking", "thinking": "\n\n".join(texts)}
+        return [carrying(block, SHAPE, {"item": dict(item)})]
     if "call_id" in item:
         return [_result(item, ids or {}) if kind.endswith("_output") else _call(item, ids or {})]
-    return [_opaque(item)]
-
-
-def _opaque(item: Mapping[str, Any]) -> Block:
-    return {"type": FOREIGN, FOREIGN: {SHAPE: {"item": dict(item)}}}
-
-
-def _thinking(item: Mapping[str, Any]) -> Block:
-    """The summary is the readable part; the item itself is sent back unchanged."""
-    listed = [*(item.get("summary") or ()), *(item.get("content") or ())]
-    texts = [str(part.get("text", "")) for part in listed if isinstance(part, Mapping)]
-    return carrying(
-        {"type": "thinking", "thinking": "\n\n".join(texts)}, SHAPE, {"item": dict(item)}
-    )
-
-
-# ---- messages ------------------------------------------------------------------------------------
+    return [carrier(SHAPE, "item", dict(item))]
 
 
 def _message_blocks(item: Mapping[str, Any]) -> list[Block]:
@@ -115,11 +106,11 @@ def _message_blocks(item: Mapping[str, Any]) -> list[Block]:
     content = item.get("content")
     if isinstance(content, str):
         return [carrying({"type": "text", "text": content}, SHAPE, {"head": head, "string": True})]
-    blocks = [_part_in(part) for part in content or ()]
-    for index, block in enumerate(blocks):
-        original = block.get(FOREIGN, {}).get(SHAPE, {})
-        extra = {"continues": True} if index else {"head": head}
-        blocks[index] = carrying(block, SHAPE, {**original, **extra})
+    blocks: list[Block] = []
+    for part in content or ():
+        block = _part_in(part)
+        extra = {"continues": True} if blocks else {"head": head}
+        blocks.append(carrying(block, SHAPE, {**foreign(block, SHAPE), **extra}))
     return blocks
 
 
@@ -135,56 +126,38 @@ def _part_in(part: Any) -> Block:
     if kind == "input_file":
         source = from_url(str(part.get("file_data") or ""))
         if source["type"] == "base64":
-            return _document(part, source)
-    return {"type": FOREIGN, FOREIGN: {SHAPE: {"opaque": part}}}
-
-
-def _document(part: Mapping[str, Any], source: dict[str, Any]) -> Block:
-    block: Block = {"type": "document", "source": source}
-    if part.get("filename"):
-        block["title"] = part["filename"]
-    return carrying_rest(block, SHAPE, "part", part, "type", "file_data", "filename")
-
-
-# ---- calls and outputs ---------------------------------------------------------------------------
+            title = {"title": part["filename"]} if part.get("filename") else {}
+            block = {"type": "document", "source": source, **title}
+            return carrying_rest(block, SHAPE, "part", part, "type", "file_data", "filename")
+    return carrier(SHAPE, "opaque", part)
 
 
 def _call(item: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
     kind, call_id = str(item.get("type")), item.get("call_id")
-    data: dict[str, Any] = {}
-    expected = frozenset(item)
     if kind == "function_call":
         value, data = arguments_in(item.get("arguments"))
-        expected = _CALL
+        extra = {key: item[key] for key in item if key not in _CALL}
     elif kind == "custom_tool_call":
-        value, data, expected = {"input": item.get("input", "")}, {"type": kind}, _CUSTOM
-    else:
-        value, data = _other_input(item), {"type": kind, "whole": dict(item)}
-    extra = {key: item[key] for key in item if key not in expected}
+        value, data = {"input": item.get("input", "")}, {"type": kind}
+        extra = {key: item[key] for key in item if key not in ("type", "call_id", "name", "input")}
+    else:  # of a built-in tool: what it asks for, to be read and measured
+        named = (item.get(key) for key in ("action", "arguments", "operation"))
+        asked = next((one for one in named if isinstance(one, Mapping)), None)
+        fields = {key: item[key] for key in item if key not in _NO_INPUT}
+        value, data, extra = dict(fields if asked is None else asked), {"type": kind}, {}
+        data["whole"] = dict(item)
+    if extra:
+        data = {**data, "item": extra}
     name = item.get("name") or kind.removesuffix("_call")
     block = {"type": "tool_use", "id": ids.get(str(call_id), call_id), "name": name, "input": value}
-    return carrying(block, SHAPE, {**data, **({"item": extra} if extra else {})})
-
-
-def _other_input(item: Mapping[str, Any]) -> dict[str, Any]:
-    """What a call of a built-in tool asks for, to be read and measured."""
-    for key in ("action", "arguments", "operation"):
-        if isinstance(item.get(key), Mapping):
-            return dict(item[key])
-    return {
-        key: value for key, value in item.items() if key not in ("type", "id", "call_id", "status")
-    }
+    return carrying(block, SHAPE, data)
 
 
 def _result(item: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    kind, call_id = str(item.get("type")), item.get("call_id")
-    plain = kind in ("function_call_output", "custom_tool_call_output")
-    block: Block = {
-        "type": "tool_result",
-        "tool_use_id": ids.get(str(call_id), call_id),
-        "content": _output_in(item),
-    }
-    if not plain:
+    call_id = item.get("call_id")
+    our_id, content = ids.get(str(call_id), call_id), _output_in(item)
+    block: Block = {"type": "tool_result", "tool_use_id": our_id, "content": content}
+    if str(item.get("type")) not in ("function_call_output", "custom_tool_call_output"):
         return carrying(block, SHAPE, {"whole": dict(item)})
     return carrying_rest(block, SHAPE, "item", item, *_OUTPUT)
 
@@ -196,63 +169,43 @@ def _output_in(item: Mapping[str, Any]) -> Any:
         return output
     if isinstance(output, list):
         return [_part_in(part) for part in output]
-    if output is not None:
-        return dumps(output)
-    fields = {
-        key: value for key, value in item.items() if key not in ("type", "id", "call_id", "status")
-    }
-    return dumps(fields)
+    fields = {key: value for key, value in item.items() if key not in _NO_INPUT}
+    return dumps(fields if output is None else output)
 
 
-# ---- whole inputs --------------------------------------------------------------------------------
-
-
-class _ResponsesReader:
-    """Builds messages: the assistant's items in a row are one, outputs in a row are one."""
-
-    def __init__(self, ids: Mapping[str, str]) -> None:
-        self.messages: list[dict[str, Any]] = []
-        self.losses = Losses()
-        self._ids = ids
-        self._open: list[Block] | None = None
-
-    def take_all(self, items: Sequence[Mapping[str, Any]]) -> None:
-        for index, item in enumerate(items):
-            self.take(item, index)
-        self._close()
-
-    def take(self, item: Mapping[str, Any], index: int) -> None:
-        side = _side_of(item)
-        blocks = _blocks_in(item, self._ids)
+def _messages_in(
+    items: Sequence[Mapping[str, Any]], ids: Mapping[str, str], losses: Losses
+) -> list[dict[str, Any]]:
+    """Items as messages: the assistant's in a row are one, outputs in a row are one."""
+    messages: list[dict[str, Any]] = []
+    spoken: list[Block] = []
+    for index, item in enumerate(items):
+        side, blocks = _side_of(item), _blocks_in(item, ids)
         if side == "assistant":
-            self._open = [*(self._open or []), *blocks]
-            return
-        self._close()
-        if side == "result":
-            if not place_result(self.messages, blocks[0]):
-                self.losses.add(
-                    "order", f"input[{index}]", "results stand directly after their calls"
-                )
-            return
-        self.messages.append(_message_in(item, side))
-
-    def _close(self) -> None:
-        if self._open:
-            self.messages.append({"role": "assistant", "content": _joined(self._open)})
-        self._open = None
+            spoken += blocks
+            continue
+        if spoken:
+            messages.append({"role": "assistant", "content": _joined(spoken)})
+            spoken = []
+        if side != "result":
+            messages.append(_message_in(item, side))
+        elif not place_result(messages, blocks[0]):
+            losses.add("order", f"input[{index}]", "results stand directly after their calls")
+    if spoken:
+        messages.append({"role": "assistant", "content": _joined(spoken)})
+    return messages
 
 
 def _message_in(item: Mapping[str, Any], role: str) -> dict[str, Any]:
     """A user or system item as a message of `role`; its own role is kept where it differs."""
     head = {key: value for key, value in item.items() if key not in ("role", "content")}
-    string = isinstance(item.get("content"), str)
-    content: Any = (
-        item["content"] if string else [_part_in(part) for part in item.get("content") or ()]
-    )
+    content = item.get("content")
+    string = isinstance(content, str)
     data: dict[str, Any] = {} if head == ({} if string else _PLAIN_HEAD) else {"head": head}
     if item.get("role") != role:
         data["role"] = item.get("role")
-    return carrying({"role": role, "content": content}, SHAPE, data)
+    read = content if string else [_part_in(part) for part in content or ()]
+    return carrying({"role": role, "content": read}, SHAPE, data)
 
 
 def _joined(blocks: list[Block]) -> Any:
@@ -262,13 +215,13 @@ def _joined(blocks: list[Block]) -> Any:
     joined: list[Block] = []
     plain_before = False
     for block in blocks:
-        data = dict(block.get(FOREIGN, {}).get(SHAPE, {}))
+        data = foreign(block, SHAPE)
         plain_before = data.get("head") == _PLAIN_HEAD or (
             plain_before and data.get("continues") is True
         )
         if plain_before:
-            for key in ("head", "continues", "string"):
-                data.pop(key, None)
+            taken = ("head", "continues", "string")
+            data = {key: value for key, value in data.items() if key not in taken}
             fields = {key: value for key, value in block.items() if key != FOREIGN}
             block = carrying(fields, SHAPE, data)
         joined.append(block)
@@ -299,8 +252,6 @@ _MEDIA_KEYS = frozenset({"type", "source", "title", FOREIGN})
 _CALL_KEYS = frozenset({"type", "id", "name", "input", FOREIGN})
 _RESULT_KEYS = frozenset({"type", "tool_use_id", "content", FOREIGN})
 _TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", "strict", FOREIGN})
-# All other calls are answered by a function's output.
-_OUTPUTS = {"custom_tool_call": "custom_tool_call_output"}
 
 
 class _ResponsesWriter:
@@ -335,26 +286,22 @@ class _ResponsesWriter:
             yield {"role": "assistant", "content": content}
             return
         open_message: dict[str, Any] | None = None
-        for position, block in enumerate(blocks_of(content)):
-            where = f"messages[{index}].content[{position}]"
+        for where, block in with_places(content, f"messages[{index}]"):
             part = self.part(block, where, "output_text") if _is_said(block) else None
+            data = foreign(block, SHAPE)
+            if open_message is not None:
+                goes_on = "continues" in data and isinstance(open_message["content"], list)
+                if part is not None and goes_on:
+                    open_message["content"].append(part)
+                    continue
+                yield open_message
             if part is None:
-                if open_message is not None:
-                    yield open_message
                 open_message = None
                 yield from self.action(block, where)
-                continue
-            data = foreign(block, SHAPE)
-            if (
-                open_message is not None
-                and "continues" in data
-                and isinstance(open_message["content"], list)
-            ):
-                open_message["content"].append(part)
-                continue
-            if open_message is not None:
-                yield open_message
-            open_message = _started(part, data)
+            else:
+                said: Any = part.get("text", "") if data.get("string") else [part]
+                head = data.get("head", {"type": "message"})
+                open_message = {**head, "role": "assistant", "content": said}
         if open_message is not None:
             yield open_message
 
@@ -380,19 +327,14 @@ class _ResponsesWriter:
         call_id = self.ids.get(block["id"], block["id"])
         if "whole" in data:
             return {**data["whole"], "call_id": call_id}
-        item = {
-            **data.get("item", {}),
-            "type": kind,
-            "call_id": call_id,
-            "name": name_out(block, self.names),
-        }
+        name = name_out(block, self.names)
+        item = {**data.get("item", {}), "type": kind, "call_id": call_id, "name": name}
         if kind == "custom_tool_call":
             value = block.get("input")
-            return {
-                **item,
-                "input": value.get("input", "") if isinstance(value, Mapping) else value,
-            }
-        return {**item, "arguments": arguments_out(block, data)}
+            item["input"] = value.get("input", "") if isinstance(value, Mapping) else value
+        else:
+            item["arguments"] = arguments_out(block, data)
+        return item
 
     # -- user and system
 
@@ -407,8 +349,7 @@ class _ResponsesWriter:
             yield {**data.get("head", {}), "role": role, "content": content}
             return
         parts: list[dict[str, Any]] = []
-        for position, block in enumerate(blocks_of(content)):
-            where = f"messages[{index}].content[{position}]"
+        for where, block in with_places(content, f"messages[{index}]"):
             if block.get("type") == "tool_result":
                 yield self.output(block, where)
             elif "item" in foreign(block, SHAPE):
@@ -421,23 +362,23 @@ class _ResponsesWriter:
     def output(self, block: Block, where: str) -> dict[str, Any]:
         note_keys(block, _RESULT_KEYS, where, self.losses)
         note_foreign(block, SHAPE, where, self.losses)
-        data = foreign(block, SHAPE)
+        data, content = foreign(block, SHAPE), block.get("content")
         old = str(block.get("tool_use_id"))
         call_id = self.ids.get(old, old)
-        if "whole" in data:
-            return {**_current(data["whole"], block), "call_id": call_id}
-        kind = _OUTPUTS.get(self._kinds.get(old, ""), "function_call_output")
-        output = self.output_content(block.get("content"), where)
+        if "whole" in data:  # the item as it came, unless its result was changed since
+            item = data["whole"]
+            changed = {} if _output_in(item) == content else {"output": result_text(content)}
+            return {**item, **changed, "call_id": call_id}
+        # All other calls are answered by a function's output.
+        custom = self._kinds.get(old) == "custom_tool_call"
+        kind = "custom_tool_call_output" if custom else "function_call_output"
+        output: Any = content or ""
+        if content is not None and not isinstance(content, str):
+            parts = (
+                self.part(one, place, "input_text") for place, one in with_places(content, where)
+            )
+            output = [part for part in parts if part is not None]
         return {**data.get("item", {}), "type": kind, "call_id": call_id, "output": output}
-
-    def output_content(self, content: Any, where: str) -> Any:
-        if content is None or isinstance(content, str):
-            return content or ""
-        parts = (
-            self.part(block, f"{where}.content[{position}]", "input_text")
-            for position, block in enumerate(blocks_of(content))
-        )
-        return [part for part in parts if part is not None]
 
     # -- parts
 
@@ -451,23 +392,17 @@ class _ResponsesWriter:
         if is_text(block):
             note_keys(block, _TEXT_KEYS, where, self.losses)
             return {**extra, "type": text_type, "text": block["text"]}
-        if kind == "image" and (url := to_url(block.get("source"))) is not None:
+        url = to_url(block.get("source")) if kind in ("image", "document") else None
+        if kind == "image" and url is not None:
             note_keys(block, _MEDIA_KEYS, where, self.losses)
             return {**extra, "type": "input_image", "image_url": url}
-        url = to_url(block.get("source")) if kind == "document" else None
         if url is not None and url.startswith("data:"):
             note_keys(block, _MEDIA_KEYS, where, self.losses)
             name = {"filename": block["title"]} if block.get("title") else {}
             return {**extra, "type": "input_file", **name, "file_data": url}
-        return self.read_out(block, where, text_type)
-
-    def read_out(self, block: Block, where: str, text_type: str) -> dict[str, Any] | None:
-        """A block without a word in this shape, as text; one of its own stays as it is."""
-        kind = str(block.get("type"))
-        if kind in _OWN_PARTS:
+        if str(kind) in _OWN_PARTS:
             return dict(block)
-        text = as_text(block)
-        self.losses.add(kind, where, "left out" if text is None else "sent as text")
+        text = as_text(block, where, self.losses)
         return None if text is None else {"type": text_type, "text": text}
 
     def as_words(self, block: Block, where: str) -> str:
@@ -486,19 +421,6 @@ def _is_said(block: Mapping[str, Any]) -> bool:
     )
 
 
-def _started(part: dict[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    head = data.get("head", {"type": "message"})
-    content: Any = part.get("text", "") if data.get("string") else [part]
-    return {**head, "role": "assistant", "content": content}
-
-
-def _current(item: Mapping[str, Any], block: Block) -> dict[str, Any]:
-    """The item as it came, unless its result was changed since."""
-    if _output_in(item) == block.get("content"):
-        return dict(item)
-    return {**item, "output": result_text(block.get("content"))}
-
-
 def _whole_units(
     items: list[dict[str, Any]], *, store: bool, losses: Losses
 ) -> list[dict[str, Any]]:
@@ -511,7 +433,8 @@ def _whole_units(
     unlinked = False
     for index, item in enumerate(items):
         if item.get("type") == "reasoning":
-            unlinked = not (_is_followed(items, index) and (store or item.get("encrypted_content")))
+            followed = index + 1 < len(items) and _side_of(items[index + 1]) == "assistant"
+            unlinked = not (followed and (store or item.get("encrypted_content")))
             if unlinked:
                 losses.add("reasoning", f"input[{index}]", "the server could not use it")
                 continue
@@ -537,24 +460,19 @@ def _spoken(item: dict[str, Any], index: int, losses: Losses) -> Iterator[dict[s
         yield {**head, "content": text if isinstance(text, str) else [part]}
 
 
-def _is_followed(items: list[dict[str, Any]], index: int) -> bool:
-    return index + 1 < len(items) and _side_of(items[index + 1]) == "assistant"
-
-
 def _tools_out(
     tools: Sequence[Mapping[str, Any]], losses: Losses, names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    return [
-        dict(data["whole"]) if tool is None else _function_tool(tool, names)
-        for tool, data in definable(tools, SHAPE, _TOOL_KEYS, losses)
-    ]
-
-
-def _function_tool(tool: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    renamed = {"input_schema": "parameters"}
-    keys = ("name", "description", "input_schema", "strict")
-    fields = {renamed.get(key, key): tool[key] for key in keys if key in tool}
-    return {"type": "function", **fields, "name": name_out(tool, names)}
+    definitions: list[dict[str, Any]] = []
+    for tool, data in definable(tools, SHAPE, _TOOL_KEYS, losses):
+        if tool is None:
+            definitions.append(dict(data["whole"]))
+            continue
+        renamed = {"input_schema": "parameters"}
+        keys = ("name", "description", "input_schema", "strict")
+        fields = {renamed.get(key, key): tool[key] for key in keys if key in tool}
+        definitions.append({"type": "function", **fields, "name": name_out(tool, names)})
+    return definitions
 
 
 @placed
@@ -565,17 +483,10 @@ def to_provider(
     tools: Sequence[Mapping[str, Any]] | None = None,
     store: bool = False,
 ) -> Shaped:
-    """Translates a conversation to the input of the Responses API.
+    """Translates a conversation to the input of the Responses API; the system prompt's blocks are joined.
 
-    Args:
-        messages: Anthropic-shaped messages or entries; not changed.
-        system: The system prompt; its blocks are joined, as `instructions` is one string.
-        tools: Anthropic-shaped definitions; `None` sends none.
-        store: Whether the server keeps items. If not, reasoning without its encrypted content is left
-            out together with the ids that refer to it, as the server could not find it.
-
-    Returns:
-        `input` and, if given, `instructions` and `tools`; losses; ids that had to change.
+    `store`: whether the server keeps items. If not, reasoning without its encrypted content is left out together with the ids
+    that refer to it, as the server could not find it.
     """
     writer = _ResponsesWriter(messages, tools)
     items = _whole_units(writer.items(messages), store=store, losses=writer.losses)
@@ -586,7 +497,7 @@ def to_provider(
         )
     if tools is not None:
         parts["tools"] = _tools_out(tools, writer.losses, writer.names)
-    return Shaped(parts, writer.losses.all(), reverse(writer.ids), reverse(writer.names))
+    return Shaped(parts, tuple(writer.losses), reverse(writer.ids), reverse(writer.names))
 
 
 def from_provider(
@@ -594,23 +505,16 @@ def from_provider(
     *,
     ids: Mapping[str, str] | None = None,
 ) -> Internal:
-    """Translates a Responses request, or its items, to the internal view.
-
-    Args:
-        request: A request body (`input`, `instructions`, `tools`) or a list of items; not changed.
-        ids: `Shaped.ids` of the call that made it, to get the old ids back.
-    """
+    """Translates a Responses request, or its items, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"input": request}
     listed = body.get("input") or ()
     items = [{"role": "user", "content": listed}] if isinstance(listed, str) else listed
-    reader = _ResponsesReader(ids or {})
-    reader.take_all(items)
-    tools = body.get("tools")
+    losses, tools = Losses(), body.get("tools")
     return Internal(
-        reader.messages,
+        _messages_in(items, ids or {}, losses),
         system=body.get("instructions"),
         tools=None if tools is None else [_tool_in(tool) for tool in tools],
-        losses=reader.losses.all(),
+        losses=tuple(losses),
     )
 
 
@@ -618,82 +522,55 @@ def from_provider(
 # is not wrong: it takes the longer way, which gives the same for what is (`tests/providers/test_plain_forms.py`).
 
 
-_FORM: Final = "openai_responses"
-_PLAIN_MAX_ID_CHARS: Final = 64
-_SIDES: Final = ("user", "assistant")
 _WORDS: Final = {"role", "content"}
 _MESSAGE: Final = {"type", "role", "content"}
-_PLAIN_CALL: Final = {"type", "call_id", "name", "arguments"}
-_PLAIN_OUTPUT: Final = {"type", "call_id", "output"}
-_IMAGE: Final = {"type", "image_url"}
 _THOUGHT: Final = {"type", "thinking", FOREIGN}
 _ANSWER: Final = {"type", "tool_use_id", "content"}
 
 
-def read_plain(native: Item, *_: object) -> Item | None:
+def read_plain(item: Item, *_: object) -> Item | None:
     """One item in the internal view; `None`: it takes the longer way."""
-    if type(native) is not dict:
+    if type(item) is not dict:
         return None
-    item: dict[str, Any] = without_nulls(native)
-    if item.keys() == _WORDS:
-        role, content = item["role"], item["content"]
-        if type(content) is list and role == "user":
-            shown = _shown_in(content)
-            head = {FOREIGN: {_FORM: {"head": dict[str, Any]()}}}
-            return None if shown is None else {"role": role, "content": shown, **head}
-        plain = type(content) is str and role in _SIDES
-        return {"role": role, "content": content} if plain else None
-    kind, call = item.get("type"), item.get("call_id")
-    if kind == "message" and item.get("role") == "user":
-        shown = _shown_in(item.get("content")) if item.keys() == _MESSAGE else None
-        return None if shown is None else {"role": "user", "content": shown}
-    if kind == "message":
-        return _plain_message_in(item)
+    if None in item.values():  # as `without_nulls`
+        item = {key: item[key] for key in item if item[key] is not None or key == "content"}
+    kind = item.get("type")
     if kind == "reasoning":
         return _reasoning_in(item)
+    if kind != "function_call" and kind != "function_call_output":
+        return _plain_message_in(item, kind)
+    call = item.get("call_id")
     if type(call) is not str or call.startswith("unknown_"):
         return None
-    if kind == "function_call_output":
-        text = _plain_output_in(item.get("output"))
-        if text is None or item.keys() != _PLAIN_OUTPUT:
-            return None
-        block = {"type": "tool_result", "tool_use_id": call, "content": text}
-        return {"role": "user", "content": [block]}
-    return _call_in(item, call) if kind == "function_call" else None
-
-
-def _shown_in(content: Any) -> list[Block] | None:
-    """Texts and images of the user's."""
-    blocks: list[Block] = []
-    for part in content if type(content) is list else ():
-        if is_bare_text(part, "input_text"):
-            blocks.append({"type": "text", "text": part["text"]})
-        elif type(part) is dict and part.keys() == _IMAGE and part["type"] == "input_image":
-            if type(part["image_url"]) is not str:
-                return None
-            blocks.append({"type": "image", "source": from_url(part["image_url"])})
-        else:
-            return None
-    return blocks or None
-
-
-def _plain_output_in(output: Any) -> str | list[Block] | None:
-    if type(output) is str:
-        return output
-    if type(output) is not list or not all(is_bare_text(part, "input_text") for part in output):
+    if kind == "function_call":
+        return _call_in(item, call)
+    output = item.get("output")
+    text = output if type(output) is str else bare_texts(output, "input_text", "text")
+    if text is None or item.keys() != _OUTPUT:
         return None
-    return [{"type": "text", "text": part["text"]} for part in output]
+    result: Block = {"type": "tool_result", "tool_use_id": call, "content": text}
+    return {"role": "user", "content": [result]}
 
 
-def _plain_message_in(item: dict[str, Any]) -> Item | None:
-    content = item.get("content")
-    if item.get("role") != "assistant":
+def _plain_message_in(item: Item, kind: object) -> Item | None:
+    role, content, bare_keys = item.get("role"), item.get("content"), item.keys() == _WORDS
+    if kind != "message" and not bare_keys:
+        return None
+    if role == "user" and type(content) is list:
+        shown = None
+        if bare_keys or item.keys() == _MESSAGE:
+            shown = shown_in(content, "input_text", _image_url)
+        head = {FOREIGN: {SHAPE: {"head": dict[str, Any]()}}} if bare_keys else {}
+        return None if shown is None else {"role": "user", "content": shown, **head}
+    if bare_keys:
+        plain = type(content) is str and (role == "user" or role == "assistant")
+        return {"role": role, "content": content} if plain else None
+    if role != "assistant":
         return None
     if type(content) is str:
-        if item.keys() != _MESSAGE:
-            return None
-        return {"role": "assistant", "content": [{"type": "text", "text": content}]}
-    if type(content) is not list or len(content) != 1 or not _is_sent(item):
+        block = {"type": "text", "text": content}
+        return {"role": role, "content": [block]} if item.keys() == _MESSAGE else None
+    if type(content) is not list or len(content) != 1 or FOREIGN in item or not is_json(item):
         return None
     part = without_nulls(content[0])
     if type(part) is not dict or part.get("type") != "output_text" or FOREIGN in part:
@@ -703,51 +580,47 @@ def _plain_message_in(item: dict[str, Any]) -> Item | None:
     extra = {key: part[key] for key in part if key not in BARE_TEXT}
     data = {"part": extra} if extra else {}
     data["head"] = {key: item[key] for key in item if key not in _WORDS}
-    block = {"type": "text", "text": part["text"], FOREIGN: {_FORM: data}}
-    return {"role": "assistant", "content": [block]}
+    return {
+        "role": role,
+        "content": [{"type": "text", "text": part["text"], FOREIGN: {SHAPE: data}}],
+    }
 
 
-def _reasoning_in(item: dict[str, Any]) -> Item | None:
+def _image_url(part: dict[str, Any]) -> Any:
+    return part["image_url"] if part["type"] == "input_image" else None
+
+
+def _reasoning_in(item: Item) -> Item | None:
     """The summary is the readable part; the item itself is sent back unchanged."""
     summary = item.get("summary")
-    if type(summary) is not list or item.get("content") or not _is_sent(item):
+    if type(summary) is not list or item.get("content") or FOREIGN in item or not is_json(item):
         return None
     if "message" in item or "role" in item:
         return None
     texts = [str(part.get("text", "")) for part in summary if type(part) is dict]
-    carried = {FOREIGN: {_FORM: {"item": dict(item)}}}
-    block = {"type": "thinking", "thinking": "\n\n".join(texts), **carried}
+    own = {FOREIGN: {SHAPE: {"item": dict(item)}}}
+    block = {"type": "thinking", "thinking": "\n\n".join(texts), **own}
     return {"role": "assistant", "content": [block]}
 
 
-def _is_sent(value: dict[str, Any]) -> bool:
-    """Whether it is JSON for sure, and only this form's."""
-    return FOREIGN not in value and is_json(value)
-
-
-def _call_in(item: dict[str, Any], call: str) -> Item | None:
+def _call_in(item: Item, call: str) -> Item | None:
     name, arguments = item.get("name"), item.get("arguments")
     if type(name) is not str or not name or type(arguments) is not str or "role" in item:
         return None
-    arguments_read, data = arguments_in(arguments)
-    extra = {key: item[key] for key in item if key not in _PLAIN_CALL}
-    if "content" in extra or FOREIGN in extra or "message" in extra:
-        return None
-    if extra:
+    value, data = arguments_in(arguments)
+    block: Block = {"type": "tool_use", "id": call, "name": name, "input": value}
+    if len(item) > len(_CALL):
+        extra = {key: item[key] for key in item if key not in _CALL}
+        if "content" in extra or FOREIGN in extra or "message" in extra:
+            return None
         data = {**data, "item": extra}
-    block: Block = {"type": "tool_use", "id": call, "name": name, "input": arguments_read}
     if data:
-        block[FOREIGN] = {_FORM: data}
+        block[FOREIGN] = {SHAPE: data}
     return {"role": "assistant", "content": [block]}
 
 
 def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:
-    """What `to_provider` writes of whole rounds that are not the first; `None`: it takes the longer way.
-
-    Args:
-        messages: Answers, each with its results or followed by the user's words; names of tools are the provider's.
-        provider: Whose form; one has it.
-    """
+    """What `to_provider` writes; names of tools are the provider's already."""
     del provider
     written: list[Item] = []
     # Whether the newest item is reasoning, which the server takes only with what follows it.
@@ -761,26 +634,26 @@ def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | No
             if shown is None:
                 return None
             written.append(shown)
-            continue
-        if FOREIGN in message:
+        elif FOREIGN in message:
             return None
-        if type(content) is str:
+        elif type(content) is str:
             written.append({"role": role, "content": content})
             thought = False
-            continue
-        for block in content:
-            thought = role == "assistant" and block.get("type") == "thinking"
-            item_out = _said_out(block) if role == "assistant" else _output_out(block)
-            if item_out is None:
-                return None
-            written.append(item_out)
+        else:
+            write = _said_out if role == "assistant" else _output_out
+            for block in content:
+                item = write(block)
+                if item is None:
+                    return None
+                written.append(item)
+                thought = block.get("type") == "thinking"
     return None if thought else written
 
 
-def _shown_out(message: Item, content: list[Block]) -> Mapping[str, Any] | None:
+def _shown_out(message: Item, content: list[Block]) -> Item | None:
     head: Any = {"type": "message"}
     if FOREIGN in message:
-        own = own_data(message, _FORM, {"head"})
+        own = own_data(message, SHAPE, {"head"})
         head = {}
         if own is None or own["head"] != head:
             return None
@@ -792,65 +665,53 @@ def _image_out(url: str) -> dict[str, Any]:
     return {"type": "input_image", "image_url": url}
 
 
-def shared(items: Sequence[Item]) -> Iterator[str]:
+def shared(items: Sequence[Item]) -> list[str]:
     """As the rules' own, of what was written here: ids of items, and of the calls that are items of their own."""
-    for item in items:
-        name = item.get("id")
-        if name and isinstance(name, str):
-            yield f"id {name}"
-        if item.get("type") == "function_call":
-            yield f"function_call {item['call_id']}"
+    names = [item["id"] for item in items if "id" in item]
+    ids = [f"id {name}" for name in names if name and type(name) is str]
+    calls = [item for item in items if "type" in item and item["type"] == "function_call"]
+    return ids + [f"function_call {call['call_id']}" for call in calls]
 
 
-def _said_out(block: Block) -> Mapping[str, Any] | None:
+def _said_out(block: Block) -> Item | None:
     kind = block.get("type")
     if kind == "tool_use":
         return _call_out(block)
-    if kind == "thinking":
-        own = own_data(block, _FORM)
-        item = None if own is None or own.keys() != {"item"} else own["item"]
-        return dict(item) if item and block.keys() == _THOUGHT and _is_whole(item) else None
-    if block.keys() == BARE_TEXT:
+    if kind == "text" and block.keys() == BARE_TEXT:
         return {"type": "message", "role": "assistant", "content": block["text"]}
-    own = own_data(block, _FORM) if len(block) == 3 else None
-    if own is None or "head" not in own or not own.keys() <= {"head", "part"}:
+    own = own_data(block, SHAPE) if len(block) == 3 else None
+    if own is None:
+        return None
+    if kind == "thinking":
+        item: Any = own["item"] if own.keys() == {"item"} and block.keys() == _THOUGHT else None
+        whole = type(item) is dict and item.get("type") == "reasoning"
+        return dict(item) if whole and item.get("encrypted_content") else None
+    if kind != "text" or "head" not in own or not own.keys() <= {"head", "part"}:
+        return None
+    if not own["head"].get("id"):
         return None
     part = {**own.get("part", {}), "type": "output_text", "text": block["text"]}
-    head = own["head"]
-    return {**head, "role": "assistant", "content": [part]} if head.get("id") else None
-
-
-def _is_whole(item: Any) -> bool:
-    return (
-        type(item) is dict
-        and item.get("type") == "reasoning"
-        and bool(item.get("encrypted_content"))
-    )
+    return {**own["head"], "role": "assistant", "content": [part]}
 
 
 def _call_out(block: Block) -> dict[str, Any] | None:
     own: Any = {}
-    if len(block) == 5:
-        own = own_data(block, _FORM)
+    if block.keys() != BARE_CALL:
+        own = own_data(block, SHAPE) if len(block) == 5 else None
         if own is None or not own.keys() <= {"arguments", "item"}:
             return None
-    elif block.keys() != BARE_CALL:
+    if not 0 < len(block["id"]) <= _MAX_ID_CHARS:
         return None
-    if not 0 < len(block["id"]) <= _PLAIN_MAX_ID_CHARS:
-        return None
-    arguments = arguments_out(block, own)
-    written = {"type": "function_call", "call_id": block["id"], "name": block["name"]}
-    return {**own.get("item", {}), **written, "arguments": arguments}
+    item = {"type": "function_call", "call_id": block["id"], "name": block["name"]}
+    return {**own.get("item", {}), **item, "arguments": arguments_out(block, own)}
 
 
 def _output_out(block: Block) -> dict[str, Any] | None:
     if block.keys() != _ANSWER:
         return None
-    call, content = block["tool_use_id"], block["content"]
-    if type(content) is list and all(map(is_bare_text, content)):
-        content = [{"type": "input_text", "text": part["text"]} for part in content]
-    elif type(content) is not str:
-        return None
-    if not 0 < len(call) <= _PLAIN_MAX_ID_CHARS:
-        return None
-    return {"type": "function_call_output", "call_id": call, "output": content}
+    output = block["content"]
+    if type(output) is not str:
+        output = bare_texts(output, "text", "input_text")
+        if output is None:
+            return None
+    return {"type": "function_call_output", "call_id": block["tool_use_id"], "output": output}

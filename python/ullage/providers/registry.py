@@ -26,24 +26,40 @@ class Form(Protocol):
         system: str | Sequence[Block] | None = None,
         tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> Shaped:
-        """A conversation in the provider's form."""
+        """A conversation in the provider's form.
+
+        Args:
+            messages: Anthropic-shaped messages or entries; not changed.
+            system: The system prompt; `None` sends none.
+            tools: Anthropic-shaped definitions; `None` sends none.
+
+        Returns:
+            Keys of the body (the conversation and, if given, system prompt and tools); losses; what had to change.
+        """
 
     def from_provider(
         self, request: Mapping[str, Any] | Sequence[Item], *, ids: Mapping[str, str] | None = None
     ) -> Internal:
-        """A request, or its messages, in the internal view."""
+        """A request, or its messages, in the internal view; not changed.
+
+        `ids`: `Shaped.ids` of the call that made it, to get the old ids back.
+        """
 
 
 class PlainForm(Protocol):
-    """What a form's module has for plain messages."""
+    """What a form's module has for plain messages: most of a conversation."""
 
     def read_plain(
         self, item: Item, position: int, open_calls: Callable[[], Sequence[tuple[str, str]]], /
     ) -> Item | None:
-        """One item as the one message that `native_lists.read_item` makes of it; `None`: it is not plain."""
+        """One item as the one message that `native_lists.read_item` makes of it; `None`: it is not plain.
+
+        `position`: where it will stand in the history; makes ids of calls that have none. `open_calls`: id and name of calls that
+        wait for a result, oldest first.
+        """
 
     def write_plain(self, messages: Sequence[Item], provider: Provider, /) -> list[Item] | None:
-        """Whole rounds as the form's writer writes them after others; `None`: they are not all plain."""
+        """Whole rounds (`manager.written_form.rounds`) as the form's writer writes them after others; `None`: they are not all plain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,22 +243,12 @@ _ROWS: Final = (
         system_key="instructions",
         answer=("output",),
         speakers_only=False,
-        item_types=(
-            "message",
-            "reasoning",
-            "compaction",
-            "context_compaction",
-            "item_reference",
-            "additional_tools",
-            "program",
+        item_types=tuple(
+            "message reasoning compaction context_compaction item_reference additional_tools "
+            "program".split()
         ),
-        item_ends=(
-            "_call",
-            "_output",
-            "_list_tools",
-            "_approval_request",
-            "_approval_response",
-            "_summary",
+        item_ends=tuple(
+            "_call _output _list_tools _approval_request _approval_response _summary".split()
         ),
         # Of `item_types` those that no other program writes: a "message" stands in many transcripts.
         guess_types=("reasoning", "compaction", "item_reference", "mcp_list_tools"),
@@ -359,35 +365,18 @@ CHAT_FORMS: Final = ("openai_chat", "mistral")
 """Forms whose messages and tools look alike: the one does not show that it is not the other."""
 _RESPONSES: Final = ("openai_responses",)
 _ANTHROPIC: Final = ("anthropic",)
-_OPENAI: Final = (*CHAT_FORMS, *_RESPONSES)
 
 _BLOCKS: Final[Mapping[str, tuple[str, ...]]] = {
-    **dict.fromkeys(
-        ("tool_use", "tool_result", "server_tool_use", "redacted_thinking"), _ANTHROPIC
-    ),
-    **dict.fromkeys(("image_url",), CHAT_FORMS),
-    **dict.fromkeys(("input_text", "output_text", "input_image", "input_file"), _RESPONSES),
+    **dict.fromkeys("tool_use tool_result server_tool_use redacted_thinking".split(), _ANTHROPIC),
+    "image_url": CHAT_FORMS,
+    **dict.fromkeys("input_text output_text input_image input_file".split(), _RESPONSES),
 }
 """Types of blocks that one form alone has."""
 
 _UNTYPED: Final = frozenset(
-    (
-        "text",
-        "toolUse",
-        "toolResult",
-        "reasoningContent",
-        "cachePoint",
-        "image",
-        "document",
-        "video",
-    )
+    "text toolUse toolResult reasoningContent cachePoint image document video".split()
 )
 """Keys of Converse's blocks, which have no type."""
-
-_BODIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "choices": CHAT_FORMS,
-    "candidates": ("gemini",),
-}
 
 
 def forms_of(item: Any) -> tuple[str, ...]:
@@ -406,7 +395,7 @@ def forms_of(item: Any) -> tuple[str, ...]:
     if content is None and isinstance(item.get("parts"), list):
         return ("gemini",)
     if role == "developer":
-        return _OPENAI
+        return (*CHAT_FORMS, *_RESPONSES)
     return _of_blocks(content) if isinstance(content, list) else ()
 
 
@@ -422,16 +411,13 @@ def _of_body(item: Item) -> tuple[str, ...]:
         return ("bedrock",) if "message" in output else ()
     if isinstance(output, list) and "call_id" not in item:
         return _RESPONSES
-    for key, forms in _BODIES.items():
-        if isinstance(item.get(key), list):
-            return forms
-    return _RESPONSES if _is_response_item(item.get("type")) else ()
-
-
-def _is_response_item(kind: Any) -> bool:
+    if isinstance(item.get("choices"), list):
+        return CHAT_FORMS
+    if isinstance(item.get("candidates"), list):
+        return ("gemini",)
     ends = ("_call", "_call_output", "_approval_request", "_approval_response")
     own = ("reasoning", "item_reference", "mcp_list_tools")
-    return isinstance(kind, str) and (kind in own or kind.endswith(ends))
+    return _RESPONSES if _is_kind(item.get("type"), own, ends) else ()
 
 
 def _of_blocks(content: list[Any]) -> tuple[str, ...]:

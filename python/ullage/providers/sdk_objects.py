@@ -11,10 +11,9 @@ from operator import is_
 from typing import Any, Final
 
 from ullage.messages import Item
+from ullage.providers._common import ATOMS, is_json, without_nulls
 from ullage.providers.registry import Provider
 
-# Compared by type, not by `isinstance`: a subclass may be an SDK's enum, which has to be read.
-_ATOMS: Final = frozenset((str, int, float, bool, type(None)))
 _ARGUMENTS: Final = ("input", "args", "arguments")
 """What a model calls a tool with: JSON already, and nobody's to change."""
 
@@ -28,7 +27,7 @@ def as_json(value: Any) -> Any:
     Fields that are `None` are left out, as the SDKs do it; those of a call's arguments stay.
     """
     kind = type(value)
-    if kind in _ATOMS or is_json(value):
+    if kind in ATOMS or is_json(value):
         return value
     if kind is list or kind is tuple:
         items = [as_json(item) for item in value]
@@ -43,26 +42,13 @@ def as_json(value: Any) -> Any:
     return _dumped(value)
 
 
-def is_json(value: Any) -> bool:
-    """Whether it is plain JSON for sure; nearly all that comes is, and a look costs less than a copy."""
-    kind = type(value)
-    if kind is not dict and kind is not list:
-        return False
-    for item in value.values() if kind is dict else value:
-        if type(item) not in _ATOMS and not is_json(item):
-            return False
-    return True
-
-
 def _dumped(value: Any) -> Any:
     """The fields of an SDK's object; anything else as it is, for whoever refuses it."""
-    make = getattr(value, "model_dump", None)
-    if callable(make):
-        return _spelled_out(make(exclude_none=True, by_alias=True))
-    for name in ("to_dict", "to_json_dict"):
+    for name in ("model_dump", "to_dict", "to_json_dict"):
         make = getattr(value, name, None)
         if callable(make):
-            return _spelled_out(make())
+            fields = {"exclude_none": True, "by_alias": True} if name == "model_dump" else {}
+            return _spelled_out(make(**fields))
     return value
 
 
@@ -76,12 +62,12 @@ def _spelled_out(value: Any, *, in_arguments: bool = False) -> Any:
         }
     if isinstance(value, list | tuple):
         return [_spelled_out(item, in_arguments=in_arguments) for item in value]
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.value
-    return _text_of(value)
-
-
-def _text_of(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         import base64  # few objects hold bytes
 
@@ -90,21 +76,10 @@ def _text_of(value: Any) -> Any:
     return when() if callable(when) else value
 
 
-def without_nulls(value: Any) -> Any:
-    """A message, an item or a block without the keys that are null: dumps hold every field, and APIs refuse some that are null.
-
-    The content of a message and of a compaction block may be null.
-    """
-    is_mapping = type(value) is dict or isinstance(value, Mapping)  # dicts are recognised at once
-    if not is_mapping or None not in value.values():
-        return value
-    return {key: item for key, item in value.items() if item is not None or key == "content"}
-
-
 # ---- Google's SDK writes names in snake_case, and its dumps hold every field -----------------------
 
 _VERBATIM: Final = frozenset(
-    ("args", "response", "parametersJsonSchema", "responseJsonSchema", "default", "example", "enum")
+    "args response parametersJsonSchema responseJsonSchema default example enum".split()
 )
 _BY_NAME: Final = frozenset(("properties", "defs", "$defs", "labels"))
 """Their keys are the user's names."""
@@ -124,16 +99,16 @@ def camel_cased(value: Any, key: str = "") -> Any:
     if isinstance(value, Mapping):
         named = key in _BY_NAME
         spelled = ((name if named else _camel(name), item) for name, item in value.items())
+        fields = {name: item for name, item in spelled if item is not None}
+        if named:
+            return {name: camel_cased(item) for name, item in fields.items()}
         return {
-            name: item
-            if name in _VERBATIM and not named
-            else camel_cased(item, "" if named else name)
-            for name, item in spelled
-            if item is not None
+            name: item if name in _VERBATIM else camel_cased(item, name)
+            for name, item in fields.items()
         }
     if isinstance(value, list | tuple):
         return [camel_cased(item, key) for item in value]
-    return value.value if isinstance(value, enum.Enum) else _text_of(value)
+    return _scalar(value)
 
 
 def _is_camel_cased(value: Any, key: str) -> bool:
@@ -141,7 +116,7 @@ def _is_camel_cased(value: Any, key: str) -> bool:
     if type(value) is list:
         return all(_is_camel_cased(item, key) for item in value)
     if type(value) is not dict:
-        return type(value) in _ATOMS and value is not None
+        return type(value) in ATOMS and value is not None
     if key in _BY_NAME:
         return False
     for name, item in value.items():
@@ -196,15 +171,16 @@ def read_response(response: Any, provider: Provider) -> tuple[Item, list[Any], d
     Returns:
         The items of a plain body as they stand in it, for `given_as_json` one by one.
     """
+    if provider.internal:
+        body = response if type(response) is dict else given_as_json(response, provider)
+        return body, [body], {}
     body = response
     items = _plain_items(body, provider) if type(body) is dict else None
     if items is None:
         body = given_as_json(response, provider)
-        if provider.internal or not isinstance(body, Mapping):
+        if not isinstance(body, Mapping):
             return body, [body], {}
         items = list(_items(body, provider))
-    elif provider.internal:
-        return body, items, {}
     usage, name = _usage(body), body.get("id") or body.get("responseId")
     about: dict[str, Any] = {"usage": usage} if usage else {}
     if isinstance(name, str) and name and not (len(items) == 1 and items[0] is body):
@@ -217,8 +193,6 @@ _CHOICE: Final = ("choices", 0, "message")
 
 def _plain_items(body: dict[str, Any], provider: Provider) -> list[Any] | None:
     """As `_items`, where nothing on the way to them and to the usage has to be read as JSON first; so is a bare message; else `None`."""
-    if provider.internal:
-        return [body]
     way: tuple[str | int, ...] = provider.answer
     if way[0] not in body:
         if "role" in body and "choices" not in body:
@@ -261,24 +235,22 @@ def _step(value: Any, step: str | int) -> Any:
 
 
 _PROMPTS: Final = frozenset(
-    (
-        "prompt_tokens",
-        "promptTokenCount",
-        "input_tokens",
-        "inputTokens",
-        "cacheReadInputTokens",
-        "cacheWriteInputTokens",
-    )
+    "prompt_tokens promptTokenCount input_tokens inputTokens cacheReadInputTokens "
+    "cacheWriteInputTokens".split()
 )
 _ANSWERS: Final = frozenset(
-    (
-        "completion_tokens",
-        "candidatesTokenCount",
-        "thoughtsTokenCount",
-        "output_tokens",
-        "outputTokens",
-    )
+    "completion_tokens candidatesTokenCount thoughtsTokenCount output_tokens outputTokens".split()
 )
+_READ, _WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
+_CACHED: Final = {
+    "cached_tokens": _READ,
+    "cache_write_tokens": _WRITTEN,
+    "prompt_cache_hit_tokens": _READ,
+    "cachedContentTokenCount": _READ,
+    "cacheReadInputTokens": _READ,
+    "cacheWriteInputTokens": _WRITTEN,
+}
+_DETAILS: Final = frozenset(("prompt_tokens_details", "input_tokens_details"))
 
 
 def _usage(body: Item) -> dict[str, int]:
@@ -304,17 +276,3 @@ def _usage(body: Item) -> dict[str, int]:
         return {}
     fresh = max(0, prompt - sum(cached.values()))
     return {"input_tokens": fresh, **cached, "output_tokens": answer}
-
-
-_READ, _WRITTEN = "cache_read_input_tokens", "cache_creation_input_tokens"
-
-_CACHED: Final = {
-    "cached_tokens": _READ,
-    "cache_write_tokens": _WRITTEN,
-    "prompt_cache_hit_tokens": _READ,
-    "cachedContentTokenCount": _READ,
-    "cacheReadInputTokens": _READ,
-    "cacheWriteInputTokens": _WRITTEN,
-}
-
-_DETAILS: Final = frozenset(("prompt_tokens_details", "input_tokens_details"))

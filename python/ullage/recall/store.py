@@ -117,9 +117,8 @@ class FileStore:
         with suppress(OSError):
             for path in self.folder.iterdir():
                 match = _PLACE.fullmatch(path.name)
-                if match is None and path.name in (f"{stem}.txt", f"{stem}.json"):
-                    yield path
-                elif match is not None and match[1] == stem:
+                old = match is None and path.name in (f"{stem}.txt", f"{stem}.json")
+                if old or (match is not None and match[1] == stem):
                     yield path
 
     def _read(self, path: pathlib.Path) -> str | None:
@@ -143,39 +142,27 @@ def write_whole(path: pathlib.Path, data: bytes, *, sync: bool = True) -> None:
     """
     draft = path.parent / f".{path.name}.{os.getpid()}-{threading.get_ident()}.part"
     try:
-        _write(draft, data, sync=sync)
+        draft.unlink(missing_ok=True)  # a leftover of a killed process
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600)
+        try:
+            unwritten = memoryview(data)
+            while unwritten:
+                unwritten = unwritten[os.write(fd, unwritten) :]
+            if sync:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
         draft.replace(path)
-        if sync:
-            _sync(path.parent)
+        if sync and os.name == "posix":  # makes the new name durable; only POSIX systems need it
+            fd = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
     except OSError:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
         raise
-
-
-def _write(path: pathlib.Path, data: bytes, *, sync: bool) -> None:
-    """Write a new file; a leftover of a killed process under its name is removed first."""
-    path.unlink(missing_ok=True)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINK, 0o600)
-    try:
-        unwritten = memoryview(data)
-        while unwritten:
-            unwritten = unwritten[os.write(fd, unwritten) :]
-        if sync:
-            os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _sync(folder: pathlib.Path) -> None:
-    """Make a new name durable; only POSIX systems need and have this."""
-    if os.name != "posix":
-        return
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 class MemoryStore:
@@ -208,8 +195,7 @@ class MemoryStore:
 
 
 # Nine digits: no list is longer, and `int` of a longer text takes quadratic time.
-_MESSAGES = re.compile(r"m(\d{1,9})(?:-m?(\d{1,9}))?\Z")
-_USER = re.compile(r"u(\d{1,6})(?:-u?(\d{1,6}))?\Z")
+_NUMBERED = re.compile(r"([mu])(\d{1,9})(?:-\1?(\d{1,9}))?\Z")
 _TALK = ("user", "assistant", "attachment")
 _OFFSET = re.compile(r"@(\d{1,18})\Z")
 
@@ -271,10 +257,17 @@ class Archive:
             StoreError: The transcript cannot be read.
         """
         self._index()
-        for look in (self._named, self._result, self._entry, self._by_position, self._by_user):
-            if (recalled := look(handle)) is not None:
-                return recalled
-        for look in (self._in_transcript, self._stored):
+        span = self.spans.get(handle)
+        if span is not None:
+            return self._messages(handle, span.first, span.last, span.title)
+        at = self._results.get(handle)
+        result = None if at is None else _result_in(self.history[at], handle, self.title(handle))
+        if result is not None:
+            return result
+        at = self._uuids.get(handle)
+        if at is not None:
+            return self._messages(handle, at, at)
+        for look in (self._by_number, self._in_transcript, self._stored):
             if (recalled := look(handle)) is not None:
                 return recalled
         raise UnknownHandle(handle)
@@ -293,40 +286,22 @@ class Archive:
             if uuid := uuid_of(item):
                 self._uuids[uuid] = at
             for block in blocks_of(item):
-                self._note(block, at)
+                if block.get("type") == "tool_use":
+                    title = call_title(block.get("name"), block.get("input"))
+                    self._calls[str(block.get("id"))] = title
+                elif block.get("type") == "tool_result":
+                    self._results[str(block.get("tool_use_id"))] = at
         self._indexed = len(self.history)
 
-    def _note(self, block: Mapping[str, Any], at: int) -> None:
-        if block.get("type") == "tool_use":
-            self._calls[str(block.get("id"))] = call_title(block.get("name"), block.get("input"))
-        elif block.get("type") == "tool_result":
-            self._results[str(block.get("tool_use_id"))] = at
-
-    def _named(self, handle: str) -> Recalled | None:
-        span = self.spans.get(handle)
-        return None if span is None else self._messages(handle, span.first, span.last, span.title)
-
-    def _result(self, handle: str) -> Recalled | None:
-        at = self._results.get(handle)
-        return None if at is None else _result_in(self.history[at], handle, self.title(handle))
-
-    def _entry(self, handle: str) -> Recalled | None:
-        at = self._uuids.get(handle)
-        return None if at is None else self._messages(handle, at, at)
-
-    def _by_position(self, handle: str) -> Recalled | None:
-        match = _MESSAGES.match(handle)
+    def _by_number(self, handle: str) -> Recalled | None:
+        """Messages by their position, or the user's by the numbers that summaries give them."""
+        match = _NUMBERED.match(handle)
         if match is None:
             return None
-        first, last = int(match[1]), int(match[2] or match[1])
-        return self._messages(handle, first, last) if first <= last < len(self.history) else None
-
-    def _by_user(self, handle: str) -> Recalled | None:
-        """Messages of the user by the numbers that summaries give them."""
-        match = _USER.match(handle)
-        if match is None:
-            return None
-        first, last = int(match[1]), int(match[2] or match[1])
+        first, last = int(match[2]), int(match[3] or match[2])
+        if match[1] == "m":
+            known = first <= last < len(self.history)
+            return self._messages(handle, first, last) if known else None
         from ullage.facts import collect
         from ullage.facts.model import Origin
 
@@ -347,40 +322,38 @@ class Archive:
 
     # ---- the file and the store
 
-    def _opened(self) -> Transcript | None:
-        source = self._transcript
-        return (
-            source if source is None or isinstance(source, Transcript) else Transcript.open(source)
-        )
-
     def _in_transcript(self, handle: str) -> Recalled | None:
-        transcript = self._opened()
+        transcript = self._transcript
         if transcript is None:
             return None
+        if not isinstance(transcript, Transcript):
+            transcript = Transcript.open(transcript)
         offset = _OFFSET.match(handle)
         for at, row in enumerate(transcript.rows()):
             here = (
                 transcript.index.line(at).offset == int(offset[1]) if offset else row.uuid == handle
             )
             if here:
-                return _of_entry(handle, transcript.load(at))
+                entry = transcript.load(at)
+                title = f"an entry of type {entry.get('type')}"
+                return Recalled(handle, "messages", title, (entry,), render(entry))
         return None if offset else _collapsed(transcript, handle) or _result_of(transcript, handle)
 
     def _stored(self, handle: str) -> Recalled | None:
-        """A text at a place of the store. An id alone does not suffice: another conversation may have stored it."""
+        """A text at a place of the store, which its hash or a result of this conversation names.
+
+        An id alone does not suffice: another conversation may have stored it.
+        """
         text = self._store.get(handle) if self._store is not None else None
-        if text is None or not (digest_of(text) in handle or self._is_mentioned(handle)):
+        if text is None:
+            return None
+        mention = f"It lies in: {handle}\n"
+        results = (block for item in self.history for block in _results_in(item))
+        if digest_of(text) not in handle and not any(
+            mention in content_text(block.get("content")) for block in results
+        ):
             return None
         return Recalled(handle, "stored", self.title(handle), (), text)
-
-    def _is_mentioned(self, place: str) -> bool:
-        """Whether a result of this conversation names the place."""
-        mention = f"It lies in: {place}\n"
-        return any(
-            mention in content_text(block.get("content"))
-            for item in self.history
-            for block in _results_in(item)
-        )
 
 
 def _collapsed(transcript: Transcript, collapse_id: str) -> Recalled | None:
@@ -400,12 +373,6 @@ def _collapsed(transcript: Transcript, collapse_id: str) -> Recalled | None:
             text = "\n\n".join(f"--- {entry.get('uuid')}\n{render(entry)}" for entry in items)
             return Recalled(collapse_id, "messages", f"{len(items)} entries", items, text)
     return None
-
-
-def _of_entry(handle: str, entry: Item) -> Recalled:
-    return Recalled(
-        handle, "messages", f"an entry of type {entry.get('type')}", (entry,), render(entry)
-    )
 
 
 def _result_of(transcript: Transcript, tool_use_id: str) -> Recalled | None:

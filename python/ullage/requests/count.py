@@ -9,7 +9,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import orjson
@@ -21,6 +21,7 @@ from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.messages import Item, SystemPrompt, check_list
 from ullage.providers import anthropic, openai_responses
+from ullage.providers.registry import Form
 
 # The texts and images inside of a message, whatever its provider's form, and their exact counts.
 
@@ -76,12 +77,6 @@ def exact_text(text: str, row: Model) -> int:
     return count_tokens_exact(text, encoding=encoding) if text else 0
 
 
-def exact_system(system: Any, row: Model) -> int:
-    """The system prompt as a message of its own; 0 without one."""
-    text = text_of(system)
-    return PER_MESSAGE + exact_text("system", row) + exact_text(text, row) if text else 0
-
-
 def exact_message(message: Any, row: Model) -> int:
     """A message with its framing. Images and files are not text and count 0 here."""
     if not isinstance(message, Mapping):
@@ -106,15 +101,11 @@ def _texts(content: Any) -> Iterator[str]:
         yield content
     for block in content if isinstance(content, list | tuple) else ():
         if isinstance(block, Mapping):
-            yield from _block_texts(block)
-
-
-def _block_texts(block: Mapping[str, Any]) -> Iterator[str]:
-    yield from (value for key in _TEXT_KEYS if isinstance(value := block.get(key), str))
-    if block.get("type") == "tool_use":
-        yield str(block.get("name", ""))
-        yield _json(block.get("input", {}))
-    yield from _texts(block.get("content"))
+            yield from (value for key in _TEXT_KEYS if isinstance(value := block.get(key), str))
+            if block.get("type") == "tool_use":
+                yield str(block.get("name", ""))
+                yield _json(block.get("input", {}))
+            yield from _texts(block.get("content"))
 
 
 # ---- media -------------------------------------------------------------------------------------
@@ -247,7 +238,10 @@ def count_request(
     size = _bytes(
         {"system": system, "tools": list(tools), "messages": [_message(item) for item in items]}
     )
-    edges = [_edge(block) for block in _images(items)]
+    images = (
+        block for at in core.media_indices(items) for block in media(_message(items[at])["content"])
+    )
+    edges = [max(core.image_size(data)) if (data := image_data(block)) else 0 for block in images]
     return RequestCount(
         total, *parts, basis, size, len(edges), max(edges, default=0),
         _over(row, total, max_tokens, size, edges),
@@ -276,8 +270,9 @@ def _estimated(
 def _exact(
     messages: Sequence[Item], pending: Sequence[Item], system: Any, tools: Sequence[Any], row: Model
 ) -> tuple[Parts, int, Basis]:
+    prompt = text_of(system)  # a message of its own
     parts = (
-        exact_system(system, row),
+        PER_MESSAGE + exact_text("system", row) + exact_text(prompt, row) if prompt else 0,
         exact_text(text_of(list(tools) or None), row),
         sum(exact_message(_message(item), row) for item in messages),
         sum(exact_message(_message(item), row) for item in pending),
@@ -293,22 +288,9 @@ def _bytes(body: Mapping[str, Any]) -> int:
     stated = {key: value for key, value in body.items() if value}
     try:
         return len(orjson.dumps(stated))
-    except (
-        TypeError
-    ):  # lone surrogates, integers over 64 bits: as the standard library would send them
+    except TypeError:
+        # Lone surrogates, integers over 64 bits: as the standard library would send them.
         return len(json.dumps(stated, default=str, separators=(",", ":")))
-
-
-# ---- images and budgets ------------------------------------------------------------------------
-
-
-def _images(items: Sequence[Item]) -> Iterator[Mapping[str, Any]]:
-    for index in core.media_indices(items):
-        yield from media(_message(items[index])["content"])
-
-
-def _edge(block: Mapping[str, Any]) -> int:
-    return max(core.image_size(data)) if (data := image_data(block)) else 0
 
 
 def _over(
@@ -340,16 +322,6 @@ class Counted:
     tokens: int
     source: Source
     why: str = ""
-
-
-@dataclass(slots=True)
-class _State:
-    """What counts have taught; guarded by its lock, as an agent may count on several threads."""
-
-    cache: OrderedDict[bytes, int] = field(default_factory=OrderedDict)
-    asked: deque[float] = field(default_factory=deque)
-    resting_until: float = 0.0
-    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class RemoteCounter:
@@ -397,16 +369,17 @@ class RemoteCounter:
         if timeout_seconds <= 0:
             raise InvalidPolicy("timeout_seconds", timeout_seconds, "must be above 0")
         self.model = model
-        self._body, self._ask = _endpoint(client, timeout_seconds)
-        self._per_minute, self._rest_seconds, self._cache_size = (
-            per_minute,
-            rest_seconds,
-            cache_size,
-        )
-        self._clock, self._state = clock, _State()
+        self._shape, self._ask = _endpoint(client, timeout_seconds)
+        self._per_minute, self._rest_seconds = per_minute, rest_seconds
+        self._cache_size, self._clock = cache_size, clock
+        # What counts have taught; guarded by the lock, as an agent may count on several threads.
+        self._cache: OrderedDict[bytes, int] = OrderedDict()
+        self._asked: deque[float] = deque()
+        self._resting_until = 0.0
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        return f"RemoteCounter({self.model!r}, {len(self._state.cache)} remembered)"
+        return f"RemoteCounter({self.model!r}, {len(self._cache)} remembered)"
 
     def count(
         self,
@@ -426,20 +399,20 @@ class RemoteCounter:
             InvalidMessage: An item is no message.
             InvalidPolicy: The client is asynchronous; use `acount`.
         """
-        body = self._body(self.model, messages, system, tools)
-        key = _key(body)
-        if (counted := self._before(key)) is not None:
-            return self._as_counted(counted, messages, system, tools)
-        try:
-            answer = self._ask(body)
-        except Exception as error:
-            return self._as_counted(self._failed(error), messages, system, tools)
-        if inspect.isawaitable(answer):
-            getattr(answer, "close", lambda: None)()
-            raise InvalidPolicy(
-                "client", type(answer).__name__, "must answer at once", hint="use acount()"
-            )
-        return self._take(key, answer, messages, system, tools)
+        body, key, counted = self._before(messages, system, tools)
+        if counted is None:
+            try:
+                answer = self._ask(body)
+            except Exception as error:
+                counted = self._failed(error)
+            else:
+                if inspect.isawaitable(answer):
+                    getattr(answer, "close", lambda: None)()
+                    raise InvalidPolicy(
+                        "client", type(answer).__name__, "must answer at once", hint="use acount()"
+                    )
+                counted = self._taken(key, answer)
+        return self._counted(counted, messages, system, tools)
 
     async def acount(
         self,
@@ -449,75 +422,73 @@ class RemoteCounter:
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> Counted:
         """`count`, for an asynchronous client; a synchronous one blocks the loop while it is asked."""
-        body = self._body(self.model, messages, system, tools)
-        key = _key(body)
-        if (counted := self._before(key)) is not None:
-            return self._as_counted(counted, messages, system, tools)
-        try:
-            answer = self._ask(body)
-            answer = await answer if inspect.isawaitable(answer) else answer
-        except Exception as error:
-            return self._as_counted(self._failed(error), messages, system, tools)
-        return self._take(key, answer, messages, system, tools)
+        body, key, counted = self._before(messages, system, tools)
+        if counted is None:
+            try:
+                answer = self._ask(body)
+                answer = await answer if inspect.isawaitable(answer) else answer
+            except Exception as error:
+                counted = self._failed(error)
+            else:
+                counted = self._taken(key, answer)
+        return self._counted(counted, messages, system, tools)
 
     # ---- before and after the call -----------------------------------------------------------
 
-    def _before(self, key: bytes) -> int | str | None:
-        """A remembered count, or why the endpoint is not asked, or `None`: ask it."""
-        now, state = self._clock(), self._state
-        with state.lock:
-            if key in state.cache:
-                state.cache.move_to_end(key)
-                return state.cache[key]
-            if now < state.resting_until:
-                return "resting after a failure"
-            while state.asked and now - state.asked[0] >= MINUTE:
-                state.asked.popleft()
-            if len(state.asked) >= self._per_minute:
-                return f"{self._per_minute} calls in this minute"
-            state.asked.append(now)
-        return None
+    def _before(
+        self, messages: Sequence[Item], system: Any, tools: Sequence[Mapping[str, Any]]
+    ) -> tuple[dict[str, Any], bytes, Counted | str | None]:
+        """The request's body, its key, and a remembered count, or why the endpoint is not asked, or `None`: ask it."""
+        parts = self._shape.to_provider(messages, system=system, tools=tools or None).parts
+        body = {"model": self.model, **parts}
+        key, now = _key(body), self._clock()
+        with self._lock:
+            if key in self._cache:
+                self._cache.move_to_end(key)
+                return body, key, Counted(self._cache[key], "cache")
+            if now < self._resting_until:
+                return body, key, "resting after a failure"
+            while self._asked and now - self._asked[0] >= MINUTE:
+                self._asked.popleft()
+            if len(self._asked) >= self._per_minute:
+                return body, key, f"{self._per_minute} calls in this minute"
+            self._asked.append(now)
+        return body, key, None
 
     def _failed(self, error: Exception) -> str:
-        with self._state.lock:
-            self._state.resting_until = self._clock() + self._rest_seconds
+        with self._lock:
+            self._resting_until = self._clock() + self._rest_seconds
         return f"{type(error).__name__}: {error}"[:200]
 
-    def _take(self, key: bytes, answer: Any, *request: Any) -> Counted:
+    def _taken(self, key: bytes, answer: Any) -> Counted | str:
         tokens = answer if type(answer) is int else getattr(answer, "input_tokens", None)
         if type(tokens) is not int or tokens < 0:
-            failure = self._failed(ValueError(f"no token count in {type(answer).__name__}"))
-            return self._as_counted(failure, *request)
-        with self._state.lock:
+            return self._failed(ValueError(f"no token count in {type(answer).__name__}"))
+        with self._lock:
             if self._cache_size:
-                self._state.cache[key] = tokens
-            while len(self._state.cache) > self._cache_size:
-                self._state.cache.popitem(last=False)
+                self._cache[key] = tokens
+            while len(self._cache) > self._cache_size:
+                self._cache.popitem(last=False)
         return Counted(tokens, "remote")
 
-    def _as_counted(self, counted: int | str, messages: Any, system: Any, tools: Any) -> Counted:
-        if isinstance(counted, int):
-            return Counted(counted, "cache")
+    def _counted(self, counted: Counted | str, messages: Any, system: Any, tools: Any) -> Counted:
+        """The count; with a reason in its place, the estimate."""
+        if isinstance(counted, Counted):
+            return counted
         estimate = count_request(messages, model=self.model, system=system, tools=tools)
         return Counted(estimate.tokens, "estimate", counted)
 
 
-# ---- endpoints ---------------------------------------------------------------------------------
-
-Body = Callable[[str, Sequence[Item], Any, Sequence[Mapping[str, Any]]], dict[str, Any]]
-
-
-def _endpoint(
-    client: object, timeout_seconds: float
-) -> tuple[Body, Callable[[dict[str, Any]], Any]]:
+def _endpoint(client: object, timeout_seconds: float) -> tuple[Form, Callable[..., Any]]:
+    """The form of its requests, and what takes a body."""
     options = {"timeout": timeout_seconds, "max_retries": 0}
     once = client.with_options(**options) if hasattr(client, "with_options") else client
     if ask := _attribute(once, "messages.count_tokens"):
-        return _anthropic, lambda body: ask(**body)
+        return anthropic, lambda body: ask(**body)
     if ask := _attribute(once, "responses.input_tokens.count"):
-        return _openai, lambda body: ask(**body)
+        return openai_responses, lambda body: ask(**body)
     if callable(client):
-        return _anthropic, client
+        return anthropic, client
     raise InvalidPolicy(
         "client", type(client).__name__, "must have a counting endpoint or be callable"
     )
@@ -527,20 +498,6 @@ def _attribute(value: Any, path: str) -> Any:
     for name in path.split("."):
         value = getattr(value, name, None)
     return value
-
-
-def _anthropic(
-    model: str, messages: Sequence[Item], system: Any, tools: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    shaped = anthropic.to_provider(messages, system=system, tools=tools or None)
-    return {"model": model, **shaped.parts}
-
-
-def _openai(
-    model: str, messages: Sequence[Item], system: Any, tools: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    shaped = openai_responses.to_provider(messages, system=system, tools=tools or None)
-    return {"model": model, **shaped.parts}
 
 
 def _key(body: Mapping[str, Any]) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar, Unpack
+from typing import Any, Final, NamedTuple, TypeVar, Unpack
 
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage
@@ -59,29 +59,14 @@ class Outgoing:
         return f"Outgoing({self.provider}, {len(self.messages)} messages, {counts})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
-    """A conversation in a provider's format, with its rules."""
+class _Asked(NamedTuple):
+    """A conversation in a provider's format, and what its rules are asked with."""
 
     provider: Provider
-    model: str | None
     shape: Shaped
-    original: Any = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-
-    def arguments(self) -> dict[str, Any]:
-        parts = self.shape.parts
-        system = parts.get(self.provider.system_key)
-        first, *nested = self.provider.tools_at
-        extra = {first: parts[first]} if nested and first in parts else {}
-        return {
-            "provider": self.provider,
-            "model": self.model,
-            "system": system,
-            "tools": parts.get("tools"),
-            "original": self.original,
-            "params": {**extra, **self.params},
-        }
+    items: Sequence[Any]  # a user's message ends them if `waits`
+    waits: bool
+    arguments: dict[str, Any]
 
 
 def outgoing(
@@ -120,32 +105,23 @@ def outgoing(
         >>> outgoing([{"role": "user", "content": "hi"}], provider="gemini").parts
         {'contents': [{'role': 'user', 'parts': [{'text': 'hi'}]}]}
     """
-    form = _form(
-        messages, provider, model, system, tools, original, parameters(outgoing, params, named)
+    named_params = parameters(outgoing, params, named)
+    row, shape, asked, waits, arguments = _asked(
+        messages, provider, model, system, tools, original, named_params
     )
-    written = form.shape.parts[form.provider.list_key]
-    waits = _waits(written, form.provider)
-    # The user's next message will follow: ending with the model's words is not an error.
-    asked = [*written, form.provider.user_message(".")] if waits else written
-    done = _on_each(lambda part: repair(part, **form.arguments()), asked)
-    sent = list(done.messages)
-    if waits:
-        sent = sent[:-1]
-    parts = (
-        form.shape.parts
-        if done.messages is asked
-        else {**form.shape.parts, form.provider.list_key: sent}
-    )
+    done = _on_each(lambda part: repair(part, **arguments), asked)
+    sent = list(done.messages[:-1] if waits else done.messages)
+    parts = shape.parts if done.messages is asked else {**shape.parts, row.list_key: sent}
     return Outgoing(
-        form.provider.name,
+        row.name,
         parts,
-        form.provider.list_key,
+        row.list_key,
         done.repairs,
-        form.shape.losses,
+        shape.losses,
         done.left,
         waits,
-        form.shape.names,
-        form.shape.ids,
+        shape.names,
+        shape.ids,
     )
 
 
@@ -163,11 +139,9 @@ class Continued:
     """
 
     def __init__(self, provider: Provider, model: str, parts: Mapping[str, Any]) -> None:
-        first, *nested = provider.tools_at
-        params = {first: parts[first]} if nested and first in parts else {}
-        rules = rules_model(model, provider)
+        options = {"model": rules_model(model, provider), "params": _nested_tools(provider, parts)}
         self._provider, self._stands = provider, provider.user_message(str(_BEFORE["content"]))
-        self._options: dict[str, Any] = {"provider": provider, "model": rules, "params": params}
+        self._options: dict[str, Any] = {"provider": provider, **options}
         self._rules = RuleRequest(**self._options)
 
     def write(self, messages: Sequence[Item]) -> Outgoing | None:
@@ -187,18 +161,6 @@ class Continued:
     def _repaired(self, items: Sequence[Any]) -> Repaired:
         legal = found_in(items, self._rules).ok
         return Repaired(items) if legal else repair(items, **self._options)
-
-
-def shaped(
-    messages: Sequence[Item], provider: AnyProvider, *, system: Any = None, tools: Any = None
-) -> Shaped:
-    """Only the translation, nothing repaired.
-
-    Raises:
-        InvalidPolicy: An unknown provider.
-    """
-    row = provider_of(provider, writable=True)
-    return row.shape.to_provider(messages, system=system, tools=tools)
 
 
 def report_of(
@@ -227,14 +189,10 @@ def report_of(
     Raises:
         InvalidPolicy: An unknown provider.
     """
-    form = _form(
+    asked = _asked(
         messages, provider, model, system, tools, original, parameters(report_of, params, named)
     )
-    written = form.shape.parts[form.provider.list_key]
-    waits = _waits(written, form.provider)
-    # The user's next message will follow: ending with the model's words is not an error.
-    asked = [*written, form.provider.user_message(".")] if waits else written
-    return _on_each(lambda part: validate(part, **form.arguments()), asked)
+    return _on_each(lambda part: validate(part, **asked.arguments), asked.items)
 
 
 def rules_model(name: str | None, provider: AnyProvider) -> str | None:
@@ -243,7 +201,7 @@ def rules_model(name: str | None, provider: AnyProvider) -> str | None:
     return name if row is not None and row.provider == provider_of(provider).vendor else None
 
 
-def _form(
+def _asked(
     messages: Sequence[Item],
     provider: AnyProvider,
     model: str | None,
@@ -251,11 +209,28 @@ def _form(
     tools: Any,
     original: Any,
     params: Mapping[str, Any],
-) -> _Form:
+) -> _Asked:
     row = provider_of(provider, writable=True)
-    shape = shaped(_read(messages), row, system=system, tools=tools)
-    originals = original if row.internal else None
-    return _Form(row, rules_model(model, row), shape, originals, params)
+    shape = row.shape.to_provider(_read(messages), system=system, tools=tools)
+    parts = shape.parts
+    items = parts[row.list_key]
+    # The user's next message will follow: ending with the model's words is not an error.
+    waits = _waits(items, row)
+    arguments = {
+        "provider": row,
+        "model": rules_model(model, row),
+        "system": parts.get(row.system_key),
+        "tools": parts.get("tools"),
+        "original": original if row.internal else None,
+        "params": {**_nested_tools(row, parts), **params},
+    }
+    return _Asked(row, shape, [*items, row.user_message(".")] if waits else items, waits, arguments)
+
+
+def _nested_tools(provider: Provider, parts: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a body that holds the definitions, where they do not stand in the body itself."""
+    first, *nested = provider.tools_at
+    return {first: parts[first]} if nested and first in parts else {}
 
 
 def _on_each(work: Callable[[Sequence[Any]], T], items: Sequence[Any]) -> T:
@@ -286,17 +261,11 @@ def _waits(items: Sequence[Any], provider: Provider) -> bool:
         read = provider.shape.from_provider([last]).messages
     except BROKEN:  # the repair names the place
         return False
-    called = any(
-        block.get("type") == "tool_use"
-        for message in read
-        for block in blocks_of(message.get("content"))
-    )
-    return not called and _is_models(last, read)
-
-
-def _is_models(item: Mapping[str, Any], read: Sequence[Item]) -> bool:
-    if "role" in item:
-        return item["role"] in ("assistant", "model")
-    if "type" in item:
-        return item["type"] in ("reasoning", "message")
+    blocks = (block for message in read for block in blocks_of(message.get("content")))
+    if any(block.get("type") == "tool_use" for block in blocks):
+        return False
+    if "role" in last:
+        return last["role"] in ("assistant", "model")
+    if "type" in last:
+        return last["type"] in ("reasoning", "message")
     return bool(read) and read[-1]["role"] == "assistant"
