@@ -567,7 +567,7 @@ def _bytes_of(signature: Any) -> bytes:
 
 def _response(server: ScriptedServer, model: str, reply: Answer, tokens: int) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [{"text": reply.text}] if reply.text else []
-    calls = [{"functionCall": {"name": name, "args": {}}} for name in reply.tool_calls]
+    calls: Items = [{"functionCall": {"name": name, "args": {}}} for name in reply.tool_calls]
     if calls:  # the first call of a step is signed
         thought = server.new_id("thought >?>? ").encode()
         signature = base64.b64encode(thought).decode("ascii")
