@@ -144,13 +144,7 @@ def converse(
     unfinished: tuple[int, int] | None = None,
     bad: Sequence[tuple[int, str]] = (),
 ) -> Conversation:
-    """Replays a source and builds the messages of its context.
-
-    Args:
-        source: Lines in file order.
-        unfinished: For the report: an unfinished last line.
-        bad: For the report: unreadable lines.
-    """
+    """Replays lines in file order and builds the messages of their context; the report takes over what could not be read."""
     state = Replay(source)
     entries = list(_entries(state, source))
     if snipped := {uuid for uuid, reason in state.removed.items() if reason == "snipped"}:
@@ -216,12 +210,7 @@ def _unmeasured_lines(state: Replay, source: RecordSource) -> set[int]:
 
 
 def _relinked(entry: Item, snipped: Mapping[str, str]) -> Item:
-    """The entry, its parent link past snipped ones to the nearest ancestor that remains (SNIP-4).
-
-    Args:
-        entry: Never changed; one whose link holds is the same object.
-        snipped: For each snipped entry its parent; empty: it has none.
-    """
+    """The entry, its parent link past snipped ones (by uuid, with their parents) to the nearest ancestor that remains (SNIP-4)."""
     parent = entry.get("parentUuid")
     if not isinstance(parent, str) or parent not in snipped:
         return entry

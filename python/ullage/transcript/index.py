@@ -260,14 +260,10 @@ class Transcript:
         return to_messages(source.load(at) for at in context.lines).messages
 
     def context(self, stop: int | None = None) -> FoldedContext | None:
-        """Which lines are in the context.
+        """Which lines are in the context, of those before `stop` (`None`: of all).
 
-        Args:
-            stop: Only lines before this one; `None`: all.
-
-        Returns:
-            `None` where more than compactions changed the context, a message stands in the queue only, or a boundary
-            cannot be read: then only the conversation tells.
+        `None` where more than compactions changed the context, a message stands in the queue only, or a boundary
+        cannot be read: then only the conversation tells.
         """
         stop = len(self) if stop is None else stop
         marks = None if self._queued else self._marks
@@ -283,11 +279,7 @@ class Transcript:
             return None
 
     def ledger(self, weights: Weights | None = None) -> Ledger:
-        """A ledger of the entries in context, in their order.
-
-        Args:
-            weights: For calibrated token counts; `None`: rough counts only.
-        """
+        """A ledger of the entries in context, in their order; without weights it holds rough counts only."""
         return core.Ledger(weights, self.conversation.entries)
 
     # ---- facts -------------------------------------------------------------------------------
@@ -441,11 +433,7 @@ def resume(source: str | os.PathLike[str] | Transcript | Iterable[Item]) -> Conv
 
 
 def context_entries(items: Iterable[Item]) -> list[Item]:
-    """The entries in context, not merged into messages: one per line, as stored where possible.
-
-    Args:
-        items: Entries or bare messages in file order.
-    """
+    """The entries in context, not merged into messages: one per line, as stored where possible."""
     return converse(Entries(items)).entries
 
 

@@ -81,14 +81,7 @@ Write = Callable[[int, bytes | bytearray | memoryview], int]
 
 
 class LogFile:
-    """A file that this process alone appends to.
-
-    Args:
-        path: The file.
-        create: Whether a missing file is made.
-        lock: Whether other writers are kept out. The lock belongs to the open file, so that it
-            ends with the process, however that ends.
-        write: For tests: replaces `os.write`.
+    """A file that this process alone appends to; the lock belongs to the open file, and so ends with the process.
 
     Attributes:
         end: Where the next write goes, in bytes.
@@ -101,7 +94,7 @@ class LogFile:
 
     def __init__(
         self, path: str, *, create: bool = True, lock: bool = True, write: Write = os.write
-    ) -> None:
+    ) -> None:  # `write` is replaced by tests
         self.path = self.name = path
         self._write = write
         self._is_new = create and not Path(path).exists()
@@ -131,13 +124,13 @@ class LogFile:
         self._repair = b"" if ended else b"\n"
 
     def append(self, data: bytes, pin: FilePin | None = None) -> None:
-        """Writes bytes at the end, all of them or none.
+        """Writes whole lines at the end, all of them or none.
 
         A program that takes no lock may write at any time. If its bytes come between the look at the file and this
         write, what was written here is blanked out again: nothing of theirs is touched.
 
         Args:
-            data: Whole lines.
+            data: The lines.
             pin: What the file must still be, looked at directly before the write; `None`: what this writer left.
 
         Raises:
@@ -163,11 +156,7 @@ class LogFile:
         self._repair = b""
 
     def sync(self) -> None:
-        """Waits until all that was written is on the disk.
-
-        Raises:
-            StoreError: The system reports a fault; what was written may not be durable.
-        """
+        """Waits until all that was written is on the disk; after an error it may not be durable."""
         with reported(self.path):
             os.fsync(self._file.fileno())
             if self._is_new:
@@ -339,10 +328,7 @@ else:
 def lock_file(fd: int, path: str, *, wait: bool = False) -> None:
     """Keep other writers out of an open file, until it is closed or the process ends.
 
-    Args:
-        fd: The open file.
-        path: For errors.
-        wait: Wait for the other writer, on Windows ten seconds.
+    With `wait` this waits for the other writer, on Windows ten seconds.
 
     Raises:
         LogConflict: Another writer holds it.
@@ -676,14 +662,10 @@ def _as_entry(item: Item, index: int | None) -> dict[str, Any]:
 
 
 def line_of(entry: Mapping[str, Any], index: int) -> bytes:
-    """An entry as a line of a file, its end included.
-
-    Args:
-        entry: An entry, or a line of another tool's log.
-        index: Its position among those written, for the error.
+    """An entry, or a line of another tool's log, as a line of a file, its end included.
 
     Raises:
-        InvalidMessage: JSON cannot hold it; names the position.
+        InvalidMessage: JSON cannot hold it; names the position among those written.
     """
     try:
         return orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)

@@ -32,11 +32,7 @@ MARK = "ullage"
 
 
 def content_replacement(replaced: Mapping[str, str]) -> Record:
-    """The line that makes decisions of the tool-result budget survive a resume.
-
-    Args:
-        replaced: Tool use id to the exact text that replaces its result from now on.
-    """
+    """The line that makes decisions of the tool-result budget survive a resume: by tool use id, the exact text from now on."""
     items = [
         {"kind": "tool-result", "toolUseId": tool_use_id, "replacement": text}
         for tool_use_id, text in replaced.items()
@@ -47,22 +43,16 @@ def content_replacement(replaced: Mapping[str, str]) -> Record:
 def snip(removed: Sequence[str], *, reason: str = "", freed_tokens: int = 0) -> Record:
     """The line that removes entries from every later request; they stay in the file.
 
-    Args:
-        removed: Uuids of the removed entries.
-        reason: Why, as given with the request.
-        freed_tokens: What the removal freed, to correct an older usage figure (TOK-4).
+    `freed_tokens` corrects an older usage figure (TOK-4).
     """
     metadata = {"removedUuids": list(removed), "reason": reason, "freedTokens": freed_tokens}
     return _marker("snip_boundary", "Earlier turns removed", {"snipMetadata": metadata})
 
 
 def microcompact(tool_use_ids: Sequence[str], *, texts: Mapping[str, str] | None = None) -> Record:
-    """The line after which the named tool results are cleared from the context.
+    """The line after which the results of these calls are cleared from the context.
 
-    Args:
-        tool_use_ids: Calls whose results are cleared.
-        texts: What stands instead of a result, by tool use id, where it is not the usual
-            placeholder (MIC-4).
+    `texts` stand in place of some, by tool use id, where it is not the usual placeholder (MIC-4).
     """
     metadata: Record = {
         "trigger": "auto",
@@ -78,14 +68,9 @@ def microcompact(tool_use_ids: Sequence[str], *, texts: Mapping[str, str] | None
 
 
 def compact_boundary(metadata: Mapping[str, Any], *, content: str = "") -> Record:
-    """The line that separates what was compacted from what follows.
-
-    Args:
-        metadata: `compactMetadata`, such as `trigger`, `preTokens`, `messagesSummarized`.
-        content: The text for the user; empty: the default text.
-    """
-    extra = {"compactMetadata": dict(metadata)}
-    return _marker(BOUNDARY, content or "Conversation compacted", extra)
+    """The line that separates what was compacted from what follows; `content` is for the user, empty: the default text."""
+    content = content or "Conversation compacted"
+    return _marker(BOUNDARY, content, {"compactMetadata": dict(metadata)})
 
 
 def compact_summary(content: str | list[Any]) -> Record:

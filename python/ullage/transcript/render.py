@@ -52,14 +52,7 @@ _TALKING_HOOKS = ("SessionStart", "UserPromptSubmit")
 
 
 def render(attachment: Attachment) -> Content | None:
-    """What the model is shown of an attachment.
-
-    Args:
-        attachment: The `attachment` object of an entry.
-
-    Returns:
-        A string or blocks for a user message; `None` if the model is shown nothing.
-    """
+    """What the model is shown of the `attachment` of an entry, as content of a user message; `None`: nothing."""
     kind = attachment.get("type")
     if kind == "queued_command":  # typed while the model worked: verbatim, as the user's own
         prompt = attachment.get("prompt")
@@ -257,13 +250,10 @@ class MessageView(NamedTuple):
 
 
 def rendered(item: Item) -> Item | None:
-    """An entry in the form that functions on messages accept.
+    """An entry in the form that functions on messages accept; `None` if the model is shown nothing of it.
 
     An attachment becomes a user entry with the text that the model is shown; an entry with a
     message is returned as it is.
-
-    Returns:
-        `None` if the model is shown nothing of it.
     """
     if item.get("type") != "attachment":
         return item if message_of(item) is not None else None

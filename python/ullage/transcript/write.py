@@ -219,11 +219,7 @@ def is_managers(entries: Iterable[Item]) -> bool:
 
 
 def refuse_managers(entries: Iterable[Item], path: str) -> None:
-    """Append nothing to the log of a `ContextManager`: what it did not write counts as never written.
-
-    Raises:
-        StoreError: The entries are of one.
-    """
+    """Append nothing to the log of a `ContextManager` (`StoreError`): what it did not write counts as never written."""
     if is_managers(entries):
         reason = "is the log of a ContextManager, which alone writes to it"
         hint = "`ContextManager.resume(path)` and its methods change it; `ullage compact` can write another file"
@@ -249,11 +245,7 @@ def envelope_of(transcript: Transcript, path: str) -> Envelope:
 def session_lines(transcript: Transcript, written: Sequence[Item]) -> list[Item]:
     """The newest line of each type about the session, to be repeated after a compaction, and where to go on.
 
-    Lists of sessions only read the last part of a file; Claude Code goes on from the entry that `last-prompt` names.
-
-    Args:
-        transcript: The file before the compaction.
-        written: The entries of the compaction; the session goes on from the last one.
+    Lists of sessions only read the last part of a file; Claude Code goes on from the entry that `last-prompt` names: the last written.
     """
     leaf = written[-1]["uuid"]
     return [
@@ -278,21 +270,12 @@ def boundary_links(
 ) -> StoredEntry:
     """Metadata that ties a boundary to what belongs to it.
 
-    Args:
-        mark: Uuid of the boundary.
-        anchor: Uuid of the last summary message.
-        follow: Uuids of all that is written with the boundary: it counts only if they are there.
-        preserved: What survives verbatim.
+    `mark` and `anchor` are the uuids of the boundary and of its last summary; it counts only if all of `follow` are there.
     """
     links: StoredEntry = {"groupUuids": list(follow)}
-    if preserved.uuids:
+    if uuids := list(preserved.uuids):
         anchor = mark if preserved.before_summary else anchor
-        ends = {
-            "headUuid": preserved.uuids[0],
-            "anchorUuid": anchor,
-            "tailUuid": preserved.uuids[-1],
-        }
+        ends = {"headUuid": uuids[0], "anchorUuid": anchor, "tailUuid": uuids[-1]}
         links["preservedSegment"] = ends
-        uuids = list(preserved.uuids)
         links["preservedMessages"] = {"anchorUuid": anchor, "uuids": uuids, "allUuids": uuids}
     return links

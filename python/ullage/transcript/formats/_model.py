@@ -153,11 +153,7 @@ class EntryList:
         return entry
 
     def add_result(self, block: Block, *, line: int = 0, timestamp: Any = None) -> bool:
-        """Adds a tool result; results in a row are one message.
-
-        Returns:
-            Whether it stood by its call. If not, it was moved there, or it has no call.
-        """
+        """Adds a tool result; results in a row are one message. False: it was moved to its call, or has none."""
         waiting = self._open.get(str(block.get("tool_use_id")))
         if waiting:
             block = {**block, "tool_use_id": waiting.pop(0)}
@@ -230,14 +226,9 @@ def iso(timestamp: Any) -> str:
 def usage_of(
     *, prompt: Any, output: Any, cache_read: Any = 0, cache_write: Any = 0, inclusive: bool = False
 ) -> dict[str, int]:
-    """A usage record in Anthropic's words.
+    """A usage record in Anthropic's words, of tokens; those of the answer include reasoning.
 
-    Args:
-        prompt: Tokens of the prompt.
-        output: Tokens of the answer, reasoning included.
-        cache_read: Of the prompt, those read from a cache.
-        cache_write: Of the prompt, those written to a cache.
-        inclusive: Whether `prompt` includes the cached ones, as OpenAI counts, or not, as Anthropic.
+    `inclusive`: `prompt` includes the cached ones, as OpenAI counts, and not as Anthropic.
     """
     read, write = whole_count(cache_read), whole_count(cache_write)
     fresh = whole_count(prompt) - (read + write if inclusive else 0)

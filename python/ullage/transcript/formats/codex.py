@@ -60,11 +60,7 @@ def without_agent_messages(
 ) -> tuple[list[dict[str, Any]], list[Loss]]:
     """Messages that others than Codex can be sent: what its agents wrote each other is the user's, or left out.
 
-    Args:
-        messages: The context of a rollout; not changed.
-
-    Returns:
-        The messages, those without such an item as the same objects, and each item with what became of it.
+    Messages without such an item are the same objects; each item is given back with what became of it.
     """
     plain: list[dict[str, Any]] = []
     losses: list[Loss] = []

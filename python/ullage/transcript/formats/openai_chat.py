@@ -45,12 +45,12 @@ def chat_session(
     tools: Sequence[Mapping[str, Any]] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> ReadSession:
-    """One conversation of chat messages.
+    """One conversation of chat messages, of which keys that belong to the agent and not to the API are left out.
 
     Args:
         source: Is warned, with the position of a message from 1, where something was repaired.
         name: The session's id.
-        chat: Messages as stored; keys that belong to the agent and not to the API are left out.
+        chat: Messages as stored.
         decorate: What else the messages carry.
         tools: Definitions as the API takes them; `None` if unknown.
         metadata: For the session.

@@ -45,14 +45,9 @@ def read(source: OpenedFile) -> ReadTranscript:
 
 
 def path_of(source: OpenedFile, tip: str = "") -> list[Mapping[str, Any]] | None:
-    """The entries from the first to the tip: what lies on other branches was left by going back.
+    """The entries from the first to the tip (empty: the newest): what lies on other branches was left by going back.
 
-    Args:
-        source: The file.
-        tip: Id of the last entry; empty: the newest.
-
-    Returns:
-        `None` for a version without ids, and where a link leads nowhere: then every line counts.
+    `None` for a version without ids, and where a link leads nowhere: then every line counts.
     """
     lines_by_id = {line["id"]: line for _, line in source.lines() if _is_linked(line)}
     path: list[Mapping[str, Any]] = []
