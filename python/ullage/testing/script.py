@@ -168,8 +168,9 @@ def failure(kind: str, *, retry_after: float | None = None) -> Failure:
 _WAITING = ("hang", "slow", "stall")
 
 TRANSPORT = (
-    *_WAITING, "cut_stream", "drop", "html_413", "truncated_json", "wrong_type", "network_error", "stream_error",
-)  # fmt: skip
+    *_WAITING,
+    *"cut_stream drop html_413 truncated_json wrong_type network_error stream_error".split(),
+)
 """Kinds about the way and not the words. A summarizer, which has no wire, waits or raises instead."""
 
 

@@ -238,8 +238,12 @@ class LogFile:
 
     def _follows(self, spans: list[tuple[int, int]]) -> bool:
         """Whether each write directly follows what was there before it."""
-        stops = [self.end, *(stop for _, stop in spans)]
-        return all(start == stop for (start, _), stop in zip(spans, stops, strict=False))
+        at = self.end
+        for start, stop in spans:
+            if start != at:
+                return False
+            at = stop
+        return True
 
     def _roll_back(self, data: bytes, spans: list[tuple[int, int]]) -> None:
         try:

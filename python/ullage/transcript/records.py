@@ -102,6 +102,14 @@ class CollapseCommit(NamedTuple):
     last_uuid: str
 
 
+_COMMIT_KEYS = (
+    "collapseId summaryUuid summaryContent summary firstArchivedUuid lastArchivedUuid".split()
+)
+"""Of a line, for the fields above in their order, like those below."""
+
+_SPAN_KEYS = ("startUuid", "endUuid", "summary", "risk", "stagedAt")
+
+
 class StagedSpan(NamedTuple):
     """A span with a summary that is ready, not yet committed."""
 
@@ -125,12 +133,7 @@ def collapse_commit(commit: CollapseCommit) -> Record:
     return {
         "type": COLLAPSE_COMMIT,
         "sessionId": "",
-        "collapseId": commit.collapse_id,
-        "summaryUuid": commit.summary_uuid,
-        "summaryContent": commit.content,
-        "summary": commit.summary,
-        "firstArchivedUuid": commit.first_uuid,
-        "lastArchivedUuid": commit.last_uuid,
+        **dict(zip(_COMMIT_KEYS, commit, strict=True)),
     }
 
 
@@ -152,20 +155,10 @@ def collapse_expand(collapse_id: str) -> Record:
 
 def collapse_snapshot(snapshot: CollapseSnapshot) -> Record:
     """The line with the state of context collapse."""
-    staged = [
-        {
-            "startUuid": span.first_uuid,
-            "endUuid": span.last_uuid,
-            "summary": span.summary,
-            "risk": span.score,
-            "stagedAt": span.staged_at,
-        }
-        for span in snapshot.staged
-    ]
     return {
         "type": COLLAPSE_SNAPSHOT,
         "sessionId": "",
-        "staged": staged,
+        "staged": [dict(zip(_SPAN_KEYS, span, strict=True)) for span in snapshot.staged],
         "armed": snapshot.armed,
         "lastSpawnTokens": snapshot.last_run_tokens,
     }
@@ -175,11 +168,10 @@ def _parse_collapse_snapshot(entry: Item) -> CollapseSnapshot:
     """The state in a snapshot line; spans without both ends are left out."""
     spans = []
     for item in map(as_mapping, _list(entry.get("staged"))):
-        first, last, risk = item.get("startUuid"), item.get("endUuid"), item.get("risk")
+        first, last, summary, risk, staged_at = map(item.get, _SPAN_KEYS)
         if isinstance(first, str) and isinstance(last, str):
             score = float(risk) if isinstance(risk, int | float) else 0.0
-            summary, staged_at = as_string(item.get("summary")), _int(item.get("stagedAt"))
-            spans.append(StagedSpan(first, last, summary, score, staged_at))
+            spans.append(StagedSpan(first, last, as_string(summary), score, _int(staged_at)))
     tokens = _int(entry.get("lastSpawnTokens"))
     return CollapseSnapshot(tuple(spans), entry.get("armed") is True, tokens)
 

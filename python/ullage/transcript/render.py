@@ -124,18 +124,15 @@ def _listing(attachment: Attachment) -> str:
         what, added, removed = "Agents", "addedTypes", "removedTypes"
     lines = as_strings(attachment.get("addedLines")) or as_strings(attachment.get(added))
     names = as_strings(attachment.get(removed))
-    return _join(
-        [f"{what} now available:\n" + "\n".join(lines) if lines else ""],
-        [f"{what} no longer available: " + ", ".join(names) if names else ""],
-    )
+    parts = [f"{what} now available:\n" + "\n".join(lines)] if lines else []
+    parts += [f"{what} no longer available: " + ", ".join(names)] if names else []
+    return _join(parts)
 
 
 def _instructions(attachment: Attachment) -> str:
-    removed = as_strings(attachment.get("removedNames"))
-    return _join(
-        as_strings(attachment.get("addedBlocks")),
-        ["Servers no longer connected: " + ", ".join(removed) if removed else ""],
-    )
+    parts, removed = (as_strings(attachment.get(key)) for key in ("addedBlocks", "removedNames"))
+    parts += ["Servers no longer connected: " + ", ".join(removed)] if removed else []
+    return _join(parts)
 
 
 def _skills(attachment: Attachment) -> str:
@@ -144,11 +141,11 @@ def _skills(attachment: Attachment) -> str:
 
 
 def _invoked(attachment: Attachment) -> str:
-    skills = _objects(attachment.get("skills"))
-    parts = [
-        f"## {_string(skill.get('name'))}\n{_string(skill.get('content'))}" for skill in skills
+    skills = [
+        f"## {_string(skill.get('name'))}\n{_string(skill.get('content'))}"
+        for skill in _objects(attachment.get("skills"))
     ]
-    return _join(["Skills used in this session, still in force:"], parts) if parts else ""
+    return _join(["Skills used in this session, still in force:", *skills]) if skills else ""
 
 
 # ---- state -----------------------------------------------------------------------------------
@@ -180,7 +177,7 @@ def _token_count(attachment: Attachment) -> str:
 def _hook_context(attachment: Attachment) -> str:
     content = attachment.get("content")
     texts = [content] if isinstance(content, str) else as_strings(content)
-    return _join([f"From hook {_string(attachment.get('hookName'))}:"], texts) if texts else ""
+    return _join([f"From hook {_string(attachment.get('hookName'))}:", *texts]) if texts else ""
 
 
 def _hook_output(attachment: Attachment) -> str:
@@ -231,8 +228,8 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
-def _join(*groups: Iterable[str]) -> str:
-    return "\n\n".join(part for group in groups for part in group if part)
+def _join(parts: Iterable[str]) -> str:
+    return "\n\n".join(filter(None, parts))
 
 
 # A type that is asked for by name is recognised at once; `Mapping` alone asks its registry for each dict.

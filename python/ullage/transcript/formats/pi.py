@@ -72,11 +72,11 @@ class _Session:
         self._flags: dict[str, bool] = {}  # of the line that is being read
         self._by_line: list[int] = []  # for each line of the file, how many entries stood before it
         self._by_id: dict[str, int] = {}
-        messages = (as_mapping(line.get("message")) for _, line in source.lines())
         self._answered = {
             str(message.get("toolCallId"))
-            for message in messages
-            if message.get("role") == "toolResult"
+            for _, line in source.lines()
+            if isinstance(message := line.get("message"), Mapping)
+            and message.get("role") == "toolResult"
         }
         source.warnings.clear()  # the lines are read again
 
