@@ -16,7 +16,7 @@ import pytest
 from tests.kit.transcripts import session_287k
 from ullage.exceptions import InvalidPolicy
 from ullage.testing import STYLES, MadeCommand, Style, conversation, scenario
-from ullage.testing._material import Prefix, Walk, unseal
+from ullage.testing._material import Walk, unseal
 
 GOLDEN = (
     "327d6104"  # of scenario 11 below: a change of the generator changes every document's numbers
@@ -196,10 +196,10 @@ def test_thinking_is_sealed_to_its_prefix():
 
 def test_prefix_ignores_cache_markers_thinking_and_message_cuts():
     def value(*messages):
-        prefix = Prefix("s", [{"name": "t", "cache_control": {"type": "ephemeral"}}])
+        walk = Walk("s", [{"name": "t", "cache_control": {"type": "ephemeral"}}])
         for role, content in messages:
-            prefix.add(role, content)
-        return prefix.now()
+            walk.enter({"role": role, "content": content})
+        return walk.now()
 
     one, two = {"type": "text", "text": "a"}, {"type": "text", "text": "b"}
     marked = {**one, "cache_control": {"type": "ephemeral"}}

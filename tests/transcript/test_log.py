@@ -15,7 +15,7 @@ import pytest
 
 from tests.kit import user
 from ullage.exceptions import InvalidMessage, InvalidPolicy, LogConflict, StoreError
-from ullage.transcript import Transcript, TranscriptLog, records, resume
+from ullage.transcript import Transcript, TranscriptLog, resume
 from ullage.transcript.log import LogFile
 
 ENVELOPE = {"sessionId": "s", "cwd": "/w", "gitBranch": "main", "version": "9"}
@@ -64,7 +64,7 @@ def test_entries_link_to_the_one_before_but_never_to_a_sidechain_or_metadata(pat
             [
                 user("a"),
                 {"type": "user", "message": user("sub"), "isSidechain": True},
-                records.session_metadata("custom-title", customTitle="t"),
+                {"type": "custom-title", "customTitle": "t"},
                 {"role": "assistant", "content": [{"type": "text", "text": "b"}]},
             ]
         )
@@ -85,7 +85,7 @@ def test_what_an_entry_has_already_stays_and_the_item_is_not_changed(path):
 def test_envelope_is_carried_over_from_the_newest_entry(path):
     with open_log(path) as log:
         log.append(user("a"))
-        log.append(records.session_metadata("mode", mode="normal"))
+        log.append({"type": "mode", "mode": "normal"})
     with TranscriptLog.open(path) as log:
         assert log.leaf == "id0"
         assert log.session_id == "s"

@@ -118,10 +118,10 @@ def test_resume_gives_the_bytes_of_the_view_in_memory_again_and_again(log, befor
 
 
 def test_session_metadata_lies_in_the_last_16_kilobytes(log, tmp_path):
-    log.append(records.session_metadata("custom-title", customTitle="old"))
-    log.append(records.session_metadata("custom-title", customTitle="new"))
-    log.append(records.session_metadata("tag", tag="blue"))
-    log.append(records.session_metadata("file-history-snapshot", snapshot={}))
+    log.append({"type": "custom-title", "customTitle": "old"})
+    log.append({"type": "custom-title", "customTitle": "new"})
+    log.append({"type": "tag", "tag": "blue"})
+    log.append({"type": "file-history-snapshot", "snapshot": {}})
     talk(log, *range(200))
     write_compaction(log, BoundaryInfo(), [summary("s")])
     tail = (tmp_path / "s.jsonl").read_bytes()[-16_384:].split(b"\n")[1:-1]
@@ -136,7 +136,7 @@ def test_session_metadata_lies_in_the_last_16_kilobytes(log, tmp_path):
 def test_crash_at_any_byte_leaves_the_log_before_or_after(log, tmp_path):
     path = tmp_path / "s.jsonl"
     talk(log, 1, 2)
-    log.append(records.session_metadata("tag", tag="blue"))
+    log.append({"type": "tag", "tag": "blue"})
     size, before = path.stat().st_size, log.resume().messages
     kept = KeptEntries.of(log.resume().entries[-2:])
     write_compaction(
@@ -195,7 +195,7 @@ def test_records_survive_a_resume(log, tmp_path):
     talk(log, 1, 2, 3)
     uuids = [e["uuid"] for e in log.resume().entries]
     log.append(records.content_replacement({"t1": "<persisted-output>"}))
-    log.append(records.microcompact(["t2"], tokens_saved=5))
+    log.append(records.microcompact(["t2"]))
     snip = log.append(records.snip(uuids[:1], reason="old"))
     commit = records.CollapseCommit("c", "P", "<c>", "s", uuids[8], uuids[11])
     log.append(records.collapse_commit(commit))

@@ -417,7 +417,8 @@ def test_snipped_entries_stay_away_even_from_a_later_preserved_segment():
 def test_microcompact_clears_results_and_attachments():
     note = attachment("f", type="date_change", newDate="2026-01-01")
     items = [*HISTORY, note]
-    mark = records.microcompact(["t1", "unknown"], attachment_uuids=["f"])
+    mark = records.microcompact(["t1", "unknown"])
+    mark["microcompactMetadata"]["clearedAttachmentUUIDs"] = ["f"]
     before = copy.deepcopy(items)
     c = resume([*items, {**mark, "uuid": "m", "parentUuid": "a3"}])
     assert c.messages[4]["content"] == [result("t1", CLEARED)]
@@ -432,7 +433,7 @@ def test_microcompact_can_leave_a_line_of_its_own():
 
 
 def test_budget_decisions_are_replayed_and_cleared_stays_cleared():
-    replacement = records.content_replacement({"t1": "<persisted-output>"}, kept_ids=["t7"])
+    replacement = {**records.content_replacement({"t1": "<persisted-output>"}), "kept": ["t7"]}
     c = resume([*HISTORY, replacement])
     assert c.messages[4]["content"] == [result("t1", "<persisted-output>")]
     assert c.replaced == {"t1": "<persisted-output>"}

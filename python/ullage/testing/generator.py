@@ -6,38 +6,31 @@ name the seed it was measured with.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import orjson
 
 from ullage.exceptions import InvalidPolicy
 from ullage.messages import Block, Message
 from ullage.testing._material import (
-    ANSWERS,
-    CLOSINGS,
-    INSTRUCTIONS,
-    PLANS,
-    REQUESTS,
     SYSTEM,
-    THOUGHTS,
     TOOLS,
     WEB_SEARCH,
-    Edit,
     Project,
     Rng,
     SourceFile,
     diff,
-    edited,
     failed_run,
     glob_list,
-    grep_lines,
     image_block,
     install_log,
+    material,
     numbered,
     passed_run,
     pdf_block,
@@ -92,8 +85,7 @@ class MadeCommand:
     ok: bool
 
 
-@dataclass(frozen=True, slots=True)
-class MadeCall:
+class MadeCall(NamedTuple):
     """A tool call with its answer."""
 
     name: str
@@ -108,9 +100,6 @@ class MadeSession:
 
     rng: Rng
     style: Style
-    model: str
-    system: str
-    tools: Sequence[dict[str, Any]]
     project: Project
     budget: int  # characters; 0: none
     messages: list[Message] = field(default_factory=list)
@@ -124,35 +113,33 @@ class MadeSession:
     commands: list[MadeCommand] = field(default_factory=list)
     todos: list[dict[str, str]] = field(default_factory=list)
 
-    def note(self, kind: str, value: Any) -> None:
-        """Keep a fact of the truth, once."""
-        self.facts.setdefault(kind, {})[value] = None
+    def note(self, kind: str, *values: Any) -> None:
+        """Keep facts of the truth, each once."""
+        for value in values:
+            self.facts.setdefault(kind, {})[value] = None
 
-    def size(self) -> int:
+    def size(self, most: int = sys.maxsize) -> int:
         """Characters for the next output, so that large ones keep their share."""
         style, left = self.style, self.budget - self.chars
         late = style.late * max(0, left) // self.budget if self.budget else 0
         want_large = self.large * 10_000 < style.large * (100 - late) * self.chars
         chars = self.rng.between(*(style.large_chars if want_large else style.small_chars))
         # A quarter of what is left at most, so that no single result goes far beyond the budget.
-        return min(chars, max(200, left // 4)) if self.budget else chars
+        return min(chars, max(200, left // 4) if self.budget else chars, most)
 
-    def user(self, content: str | list[Block], *, pause: int = 0) -> None:
+    def user(self, content: str | list[Block]) -> None:
         """What a user writes; text is part of the truth."""
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-        for block in blocks:
-            if block["type"] == "text":
-                self.words.append(block["text"])
-        self._append("user", content, pause or self.rng.between(20, 200))
+        self.words += [block["text"] for block in blocks if block["type"] == "text"]
+        self.append("user", content, self.rng.between(20, 200))
 
     def say(self, text: str) -> None:
         """An assistant message without calls."""
-        self._append("assistant", [*self._thinking(), {"type": "text", "text": text}], 9)
+        self.append("assistant", [*self._thinking(), {"type": "text", "text": text}], 9)
 
     def act(self, *calls: MadeCall, say: str = "") -> None:
         """One response with its calls, and the user message that answers them."""
-        ids = self.call(*calls, say=say)
-        self.answer(ids, calls)
+        self.answer(self.call(*calls, say=say), calls)
 
     def call(self, *calls: MadeCall, say: str = "") -> list[str]:
         """One response with calls that nobody has answered yet; their ids."""
@@ -162,7 +149,7 @@ class MadeSession:
         ids = [f"toolu_01{self.rng.token(22)}" for _ in calls]
         for name, call in zip(ids, calls, strict=True):
             blocks.append({"type": "tool_use", "id": name, "name": call.name, "input": call.input})
-        self._append("assistant", blocks, self.rng.between(2, 12))
+        self.append("assistant", blocks, self.rng.between(2, 12))
         return ids
 
     def answer(self, ids: Sequence[str], calls: Sequence[MadeCall], *, after: str = "") -> None:
@@ -170,42 +157,35 @@ class MadeSession:
         blocks: list[Block] = []
         for name, call in zip(ids, calls, strict=True):
             block: Block = {"type": "tool_result", "tool_use_id": name, "content": call.output}
-            if call.failed:
-                block["is_error"] = True
-            blocks.append(block)
+            blocks.append({**block, "is_error": True} if call.failed else block)
         if after:
             blocks.append({"type": "text", "text": after})
             self.words.append(after)
-        self._append("user", blocks, self.rng.between(1, 9))
+        self.append("user", blocks, self.rng.between(1, 9))
 
-    def server(self, blocks: list[Block]) -> None:
-        """A response that the provider's own tools had a part in."""
-        self._append("assistant", blocks, self.rng.between(5, 20))
-
-    def _thinking(self) -> list[Block]:
-        if not self.rng.chance(self.style.thinking):
-            return []
-        rng, newest = self.rng, self.project.files[-1] if self.project.files else None
-        names = {"fn": "this", "file": "the file"}
-        if newest:
-            names = {"fn": rng.pick(newest.symbols), "file": newest.path}
-        thoughts = rng.some(THOUGHTS, rng.between(1, 5))
-        shown = not rng.chance(self.style.hidden)
-        text = " ".join(thoughts).format(**names) if shown else ""
-        return [{"type": "thinking", "thinking": text, "signature": ""}]
-
-    def _append(self, role: Any, content: str | list[Block], seconds: int) -> None:
+    def append(self, role: Any, content: str | list[Block], seconds: int) -> None:
+        """A message, so many seconds after the one before."""
         self.messages.append({"role": role, "content": content})
         self.offsets.append(self.offsets[-1] + seconds if self.offsets else 0)
         for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
             self.chars += self._weigh(block)
 
+    def _thinking(self) -> list[Block]:
+        if not self.rng.chance(self.style.thinking):
+            return []
+        names = {"fn": "this", "file": "the file"}
+        if self.project.files:
+            newest = self.project.files[-1]
+            names = {"fn": self.rng.pick(newest.symbols), "file": newest.path}
+        thoughts = self.rng.some(material().thoughts, self.rng.between(1, 5))
+        shown = not self.rng.chance(self.style.hidden)
+        text = " ".join(thoughts).format(**names) if shown else ""
+        return [{"type": "thinking", "thinking": text, "signature": ""}]
+
     def _weigh(self, block: Block) -> int:
         kind = block["type"]
-        if kind == "text":
-            return len(block["text"])
-        if kind == "thinking":
-            return len(block["thinking"])
+        if kind in ("text", "thinking"):
+            return len(block[kind])
         if kind == "tool_use":
             return len(block["name"]) + len(orjson.dumps(block["input"]).decode())
         if kind in ("image", "document"):
@@ -218,6 +198,9 @@ class MadeSession:
         return size
 
 
+# ---- calls of tools --------------------------------------------------------------------------
+
+
 def _read(session: MadeSession, file: SourceFile) -> MadeCall:
     """Read a file: whole, or a range of a long one."""
     session.note("files_read", file.path)
@@ -228,9 +211,7 @@ def _read(session: MadeSession, file: SourceFile) -> MadeCall:
         arguments["offset"] = start
     arrow = session.project.language in ("go", "rust")  # both forms occur in real transcripts
     output = numbered(file, start=start, arrow=arrow)
-    for symbol in file.symbols:
-        if symbol in output:
-            session.note("identifiers", symbol)
+    session.note("identifiers", *[symbol for symbol in file.symbols if symbol in output])
     return MadeCall("Read", arguments, output)
 
 
@@ -239,22 +220,15 @@ def _missing(session: MadeSession) -> MadeCall:
     path = f"{session.project.root}/src/{session.project.symbol()}.txt"
     error = f"File does not exist: {path}"
     session.note("errors", error)
-    return MadeCall(
-        "Read", {"file_path": path}, f"<tool_use_error>{error}</tool_use_error>", failed=True
-    )
+    output = f"<tool_use_error>{error}</tool_use_error>"
+    return MadeCall("Read", {"file_path": path}, output, failed=True)
 
 
 def _grep(session: MadeSession, word: str) -> MadeCall:
     """Search for a word in what is known of the project."""
-    output = grep_lines(session.project, word)
+    output = "\n".join(session.project.matches(word)) or "No matches found"
     arguments = {"pattern": word, "path": session.project.root, "output_mode": "content"}
     return MadeCall("Grep", arguments, output)
-
-
-def _glob(session: MadeSession) -> MadeCall:
-    """List files."""
-    chars = min(session.size(), 9_000)
-    return MadeCall("Glob", {"pattern": "**/*"}, glob_list(session.project, chars))
 
 
 def _bash(session: MadeSession, command: str, output: str, *, ok: bool = True) -> MadeCall:
@@ -263,43 +237,8 @@ def _bash(session: MadeSession, command: str, output: str, *, ok: bool = True) -
         command = f"{session.runner} {command}"
     session.commands.append(MadeCommand(command, ok))
     text = output if ok else f"Exit code 1\n{output}"
-    return MadeCall(
-        "Bash", {"command": command, "description": command.split()[0]}, text, failed=not ok
-    )
-
-
-def _run_tests(
-    session: MadeSession, file: SourceFile, symbol: str, *, ok: bool
-) -> tuple[MadeCall, str]:
-    """Run the tests of a symbol; the second item is the error, empty if they pass."""
-    command, size = session.project.test_command(symbol), min(session.size(), 30_000)
-    if ok:
-        return _bash(session, command, passed_run(session.rng, size)), ""
-    output, error = failed_run(session.project, file, symbol, size)
-    session.note("errors", error)
-    return _bash(session, command, output, ok=False), error
-
-
-def _edit(session: MadeSession, file: SourceFile, symbol: str) -> tuple[MadeCall, Edit]:
-    """Change a file for real: later reads show the new text."""
-    change = session.project.edit(file, symbol)
-    session.note("files_edited", file.path)
-    arguments = {"file_path": file.path, "old_string": change.old, "new_string": change.new}
-    return MadeCall("Edit", arguments, edited(file, change)), change
-
-
-def _write(session: MadeSession, file: SourceFile) -> MadeCall:
-    """Create a file."""
-    session.note("files_written", file.path)
-    for symbol in file.symbols:
-        session.note("identifiers", symbol)
-    arguments = {"file_path": file.path, "content": file.text}
-    return MadeCall("Write", arguments, f"File created successfully at: {file.path}")
-
-
-def _git_diff(session: MadeSession, file: SourceFile, change: Edit) -> MadeCall:
-    """Show a change."""
-    return _bash(session, "git diff", diff(session.project, file, change))
+    arguments = {"command": command, "description": command.split()[0]}
+    return MadeCall("Bash", arguments, text, failed=not ok)
 
 
 def _todo(session: MadeSession, steps: list[str], done: int) -> MadeCall:
@@ -313,17 +252,6 @@ def _todo(session: MadeSession, steps: list[str], done: int) -> MadeCall:
     return MadeCall("TodoWrite", {"todos": [dict(item) for item in session.todos]}, output)
 
 
-def _delegate(session: MadeSession, prompt: str) -> MadeCall:
-    """Give work to a sub-agent, which reports."""
-    report = web_page(session.rng, "Report", min(session.size(), 6_000))
-    arguments = {
-        "description": "Look into it",
-        "prompt": prompt,
-        "subagent_type": "general-purpose",
-    }
-    return MadeCall("Task", arguments, [{"type": "text", "text": report}])
-
-
 def _fetch(session: MadeSession, title: str) -> MadeCall:
     """Fetch a page."""
     url = f"https://docs.example.com/{session.rng.hex(4)}/{title.lower().replace(' ', '-')}"
@@ -332,26 +260,19 @@ def _fetch(session: MadeSession, title: str) -> MadeCall:
     return MadeCall("WebFetch", {"url": url, "prompt": f"What does it say about {title}?"}, page)
 
 
-def _screenshot(session: MadeSession) -> MadeCall:
-    """Read a picture."""
-    path = f"{session.project.root}/shots/{session.rng.hex(6)}.png"
-    session.note("files_read", path)
-    content: list[Block] = [image_block(session.rng)]
-    return MadeCall("Read", {"file_path": path}, content)
-
-
-_Task = Callable[[MadeSession], Iterator[None]]
+# ---- tasks -----------------------------------------------------------------------------------
 
 
 def _request(session: MadeSession, kind: str, **names: str) -> str:
     """The user's words for a kind of work, in one of the session's languages."""
+    requests = material().requests
     language = session.rng.pick(session.style.languages)
-    phrases = REQUESTS[language].get(kind) or REQUESTS["en"][kind]
+    phrases = requests[language].get(kind) or requests["en"][kind]
     text = session.rng.pick(phrases).format(**names)
     if names["fn"] in text:
         session.note("identifiers", names["fn"])
     if session.rng.chance(8) and not session.runner:
-        instruction, session.runner = session.rng.pick(INSTRUCTIONS)
+        instruction, session.runner = session.rng.pick(material().instructions)
         session.note("instructions", instruction)
         text = f"{text} {instruction}"
     return text
@@ -364,11 +285,18 @@ def _target(session: MadeSession) -> tuple[SourceFile, dict[str, str]]:
     return file, {"fn": symbol, "file": file.path, "error": error, "new": session.project.symbol()}
 
 
+def _asked(session: MadeSession, kind: str) -> tuple[SourceFile, dict[str, str]]:
+    """What the user asks for with words alone: a file, and the names in the words."""
+    file, names = _target(session)
+    session.user(_request(session, kind, **names))
+    return file, names
+
+
 def _look(session: MadeSession, file: SourceFile, names: dict[str, str]) -> None:
     """Find and read: at once, or one after the other."""
     search, other = _grep(session, names["fn"]), session.project.file(session.size())
     reads = [_read(session, file), _read(session, other)]
-    say = session.rng.pick(ANSWERS).format(**names)
+    say = session.rng.pick(material().answers).format(**names)
     if session.rng.chance(session.style.parallel):
         session.act(search, *reads, say=say)
         return
@@ -378,47 +306,63 @@ def _look(session: MadeSession, file: SourceFile, names: dict[str, str]) -> None
 
 
 def _fix(session: MadeSession) -> Iterator[None]:
-    file, names = _target(session)
-    session.user(_request(session, "fix", **names))
-    yield from _repair(session, file, names)
+    yield from _repair(session, *_asked(session, "fix"))
 
 
 def _repair(session: MadeSession, file: SourceFile, names: dict[str, str]) -> Iterator[None]:
     """Look, see the test fail, change, see it pass."""
+    rng, project, symbol = session.rng, session.project, names["fn"]
     _look(session, file, names)
     yield
-    if session.rng.chance(30):
+    if rng.chance(30):
         session.act(_missing(session))
         yield
-    failing, error = _run_tests(session, file, names["fn"], ok=False)
-    session.act(failing, say=f"Running the tests of {names['fn']}.")
+    test = project.test_command(symbol)
+    output, error = failed_run(rng, project, file, symbol, session.size(30_000))
+    session.note("errors", error)
+    failing = _bash(session, test, output, ok=False)
+    session.act(failing, say=f"Running the tests of {symbol}.")
     yield
-    change, what = _edit(session, file, names["fn"])
-    session.act(change)
+    # The file changes for real: later reads show the new text.
+    change = project.edit(file, symbol)
+    session.note("files_edited", file.path)
+    cut = numbered(file, start=max(1, change.line - 4), count=9)
+    output = f"The file {file.path} has been updated. Here's a cut of it:\n{cut}"
+    arguments = {"file_path": file.path, "old_string": change.old, "new_string": change.new}
+    session.act(MadeCall("Edit", arguments, output))
     yield
-    passing, _ = _run_tests(session, file, names["fn"], ok=True)
-    session.act(passing, _git_diff(session, file, what))
-    session.closing = session.rng.pick(CLOSINGS).format(**{**names, "error": error})
+    passing = _bash(session, test, passed_run(rng, session.size(30_000)))
+    session.act(passing, _bash(session, "git diff", diff(rng, project, file, change)))
+    session.closing = rng.pick(material().closings).format(**{**names, "error": error})
 
 
 def _build(session: MadeSession) -> Iterator[None]:
-    file, names = _target(session)
-    session.user(_request(session, "build", **names))
-    session.act(_glob(session), _read(session, file))
+    file, names = _asked(session, "build")
+    paths = glob_list(session.rng, session.project, session.size(9_000))
+    session.act(MadeCall("Glob", {"pattern": "**/*"}, paths), _read(session, file))
     yield
-    new_file = session.project.new_file(min(session.size(), 12_000), first=names["new"])
-    session.act(_write(session, new_file), say=f"I'll add {names['new']} in a file of its own.")
+    new_file = session.project.new_file(session.size(12_000), first=names["new"])
+    session.note("files_written", new_file.path)
+    session.note("identifiers", *new_file.symbols)
+    arguments = {"file_path": new_file.path, "content": "\n".join(new_file.lines) + "\n"}
+    write = MadeCall("Write", arguments, f"File created successfully at: {new_file.path}")
+    session.act(write, say=f"I'll add {names['new']} in a file of its own.")
     yield
     yield from _repair(session, new_file, {**names, "fn": names["new"], "file": new_file.path})
 
 
 def _explore(session: MadeSession) -> Iterator[None]:
-    file, names = _target(session)
-    session.user(_request(session, "explore", **names))
+    file, names = _asked(session, "explore")
     _look(session, file, names)
     yield
     if session.rng.chance(40):
-        session.act(_delegate(session, f"Find every caller of {names['fn']}"))
+        arguments = {
+            "description": "Look into it",
+            "prompt": f"Find every caller of {names['fn']}",
+            "subagent_type": "general-purpose",
+        }
+        report = web_page(session.rng, "Report", session.size(6_000))
+        session.act(MadeCall("Task", arguments, [{"type": "text", "text": report}]))
         yield
     cut = "\n".join(file.lines[:8])
     session.closing = (
@@ -427,8 +371,7 @@ def _explore(session: MadeSession) -> Iterator[None]:
 
 
 def _logs(session: MadeSession) -> Iterator[None]:
-    _, names = _target(session)
-    session.user(_request(session, "logs", **names))
+    _, names = _asked(session, "logs")
     log = service_log(session.rng, session.size())
     session.act(_bash(session, "tail -n 4000 /var/log/billing.log", log))
     yield
@@ -440,9 +383,8 @@ def _logs(session: MadeSession) -> Iterator[None]:
 
 
 def _plan(session: MadeSession) -> Iterator[None]:
-    file, names = _target(session)
-    session.user(_request(session, "plan", **names))
-    steps = [step.format(**names) for step in session.rng.some(PLANS, 4)]
+    file, names = _asked(session, "plan")
+    steps = [step.format(**names) for step in session.rng.some(material().plans, 4)]
     session.act(_todo(session, steps, 0))
     yield
     for done, _ in enumerate(_repair(session, file, names), start=1):
@@ -452,8 +394,7 @@ def _plan(session: MadeSession) -> Iterator[None]:
 
 
 def _ask(session: MadeSession) -> Iterator[None]:
-    file, names = _target(session)
-    session.user(_request(session, "ask", **names))
+    file, names = _asked(session, "ask")
     session.act(_read(session, file))
     yield
     options = ["cache the result for 60 seconds", "batch the calls", "leave it as it is"]
@@ -467,8 +408,7 @@ def _ask(session: MadeSession) -> Iterator[None]:
 
 
 def _research(session: MadeSession) -> Iterator[None]:
-    _, names = _target(session)
-    session.user(_request(session, "research", **names))
+    _, names = _asked(session, "research")
     session.act(_fetch(session, "Rate limits"), _fetch(session, "Idempotency"))
     yield
     session.closing = (
@@ -478,8 +418,7 @@ def _research(session: MadeSession) -> Iterator[None]:
 
 def _search(session: MadeSession) -> Iterator[None]:
     """The provider's own web search, whose blocks pair inside one response."""
-    _, names = _target(session)
-    session.user(_request(session, "research", **names))
+    _, names = _asked(session, "research")
     name, title = f"srvtoolu_01{session.rng.token(22)}", "Rate limits"
     url = f"https://docs.example.com/{session.rng.hex(6)}"
     session.note("urls", url)
@@ -487,7 +426,8 @@ def _search(session: MadeSession) -> Iterator[None]:
     hit["encrypted_content"] = session.rng.noise(180).hex()
     use = {"type": "server_tool_use", "id": name, "name": "web_search", "input": {"query": title}}
     result = {"type": "web_search_tool_result", "tool_use_id": name, "content": [hit]}
-    session.server([use, result, {"type": "text", "text": f"The limits are described at {url}."}])
+    answer = {"type": "text", "text": f"The limits are described at {url}."}
+    session.append("assistant", [use, result, answer], session.rng.between(5, 20))
     session.user("ok, and the retries?")
     session.act(_fetch(session, "Retries"))
     yield
@@ -499,16 +439,18 @@ def _review(session: MadeSession) -> Iterator[None]:
     text = {"type": "text", "text": _request(session, "review", **names)}
     media = pdf_block(session.rng) if session.rng.chance(25) else image_block(session.rng)
     session.user([media, text])
-    session.act(_screenshot(session), _read(session, file))
+    path = f"{session.project.root}/shots/{session.rng.hex(6)}.png"
+    session.note("files_read", path)
+    screenshot = MadeCall("Read", {"file_path": path}, [image_block(session.rng)])
+    session.act(screenshot, _read(session, file))
     yield
     yield from _repair(session, file, names)
 
 
 def _chat(session: MadeSession) -> Iterator[None]:
-    _, names = _target(session)
-    session.user(_request(session, "chat", **names))
+    _, names = _asked(session, "chat")
     yield
-    session.closing = web_page(session.rng, names["fn"], min(session.size(), 3_000))
+    session.closing = web_page(session.rng, names["fn"], session.size(3_000))
 
 
 def _more_work(session: MadeSession, rounds: int) -> Iterator[None]:
@@ -519,9 +461,14 @@ def _more_work(session: MadeSession, rounds: int) -> Iterator[None]:
         _look(session, file, names)
         yield
         if session.rng.chance(session.style.interrupts):
-            _interrupted(session)
+            # The user stops a call and says what to do instead.
+            words = "The user doesn't want to proceed with this tool use."
+            call = MadeCall("Bash", {"command": "git push --force"}, words, failed=True)
+            ids = session.call(call)
+            session.answer(ids, [call], after="stop, never force-push. Go on without it.")
+            session.note("instructions", "never force-push")
             yield
-        log = install_log(session.rng, session.runner or "npm", min(session.size(), 6_000))
+        log = install_log(session.rng, session.runner or "npm", session.size(6_000))
         session.act(_bash(session, "install", log), _grep(session, names["fn"]))
         yield
         page = service_log(session.rng, session.size())
@@ -529,16 +476,7 @@ def _more_work(session: MadeSession, rounds: int) -> Iterator[None]:
         yield
 
 
-def _interrupted(session: MadeSession) -> None:
-    """The user stops a call and says what to do instead."""
-    words = "The user doesn't want to proceed with this tool use."
-    call: MadeCall = MadeCall("Bash", {"command": "git push --force"}, words, failed=True)
-    ids = session.call(call)
-    session.answer(ids, [call], after="stop, never force-push. Go on without it.")
-    session.note("instructions", "never force-push")
-
-
-_TASKS: dict[str, _Task] = {
+_TASKS: dict[str, Callable[[MadeSession], Iterator[None]]] = {
     "ask": _ask,
     "build": _build,
     "chat": _chat,
@@ -678,30 +616,33 @@ def scenario(
     Raises:
         InvalidPolicy: An argument is out of range, or there is no such style.
     """
-    session = _session(seed, _style(style), model, (tokens or 0) * 4)
-    _play(session, _limit("turns", turns), _limit("tokens", tokens), ending)
-    return _scenario(seed, session, minutes)
-
-
-def _limit(field: str, value: int | None) -> int | None:
-    if value is not None and value < 1:
-        raise InvalidPolicy(field, value, "must be at least 1")
-    return value
-
-
-def _style(style: str | Style) -> Style:
-    if isinstance(style, Style):
-        return style
-    if style not in STYLES:
-        raise InvalidPolicy("style", style, f"must be one of {', '.join(STYLES)}")
-    return STYLES[style]
-
-
-def _session(seed: int, style: Style, model: str, budget: int) -> MadeSession:
+    if not isinstance(style, Style):
+        if style not in STYLES:
+            raise InvalidPolicy("style", style, f"must be one of {', '.join(STYLES)}")
+        style = STYLES[style]
+    for name, value in (("turns", turns), ("tokens", tokens)):
+        if value is not None and value < 1:
+            raise InvalidPolicy(name, value, "must be at least 1")
     rng = Rng(seed, "session")
-    tools = [*TOOLS, WEB_SEARCH] if "search" in style.tasks else list(TOOLS)
-    project = Project.make(rng)
-    return MadeSession(rng, style, model, SYSTEM, tools, project, budget)
+    session = MadeSession(rng, style, Project(rng), (tokens or 0) * 4)
+    _play(session, turns, tokens, ending)
+    tools = (*TOOLS, WEB_SEARCH) if "search" in style.tasks else TOOLS
+    return Scenario(
+        seed=seed,
+        model=model,
+        system=SYSTEM,
+        tools=tools,
+        messages=sign_thinking(session.messages, system=SYSTEM, tools=tools, model=model),
+        times=_times(session.offsets, minutes),
+        rough_tokens=(session.chars + 2) // 4,
+        cwd=session.project.root,
+        truth=Truth(
+            user_messages=tuple(session.words),
+            commands=tuple(session.commands),
+            pending_todos=tuple(_open_steps(session)),
+            **{name: tuple(values) for name, values in session.facts.items()},
+        ),
+    )
 
 
 def _play(session: MadeSession, turns: int | None, tokens: int | None, ending: Ending) -> None:
@@ -710,22 +651,27 @@ def _play(session: MadeSession, turns: int | None, tokens: int | None, ending: E
     last = count - 1 if ending == "user" else count
     done = 0
     while done < last or (not count and session.chars < session.budget):
-        goal = _goal(session, last - done)
+        goal = (
+            session.budget
+        )  # the count of characters at which this turn is to end; 0: with its task
+        if goal and last > done:
+            goal = session.chars + max(0, goal - session.chars) // (last - done)
         finished = _turn(session, goal, fill=bool(turns and tokens))
         done += 1
         final = done == last or (not count and session.chars >= session.budget)
-        _close(session, ending if final else "assistant", finished)
+        if not final or ending in ("user", "assistant"):
+            steps = _open_steps(session)
+            closing = (
+                f"Not finished yet; next: {steps[0]}."
+                if steps
+                else "I stopped here; tell me to go on."
+            )
+            session.say(session.closing if finished and session.closing else closing)
+        elif ending == "open":
+            session.call(_grep(session, session.project.root), _missing(session))
     if ending == "user":
-        _last_words(session)
-
-
-def _goal(session: MadeSession, turns_left: int) -> int:
-    """The character count at which this turn is to end; 0: when its task is done."""
-    if not session.budget:
-        return 0
-    if turns_left > 0:
-        return session.chars + max(0, session.budget - session.chars) // turns_left
-    return session.budget
+        symbol = session.rng.pick(tuple(session.facts.get("identifiers", ("the tests",))))
+        session.user(_request(session, "chat", fn=symbol))
 
 
 def _turn(session: MadeSession, goal: int, *, fill: bool) -> bool:
@@ -740,44 +686,8 @@ def _turn(session: MadeSession, goal: int, *, fill: bool) -> bool:
     return True
 
 
-def _close(session: MadeSession, ending: Ending, finished: bool) -> None:
-    if ending == "open":
-        session.call(_grep(session, session.project.root), _missing(session))
-    elif ending != "loop":
-        steps = [item["content"] for item in session.todos if item["status"] != "completed"]
-        closing = (
-            f"Not finished yet; next: {steps[0]}." if steps else "I stopped here; tell me to go on."
-        )
-        session.say(session.closing if finished and session.closing else closing)
-
-
-def _last_words(session: MadeSession) -> None:
-    symbol = session.rng.pick(tuple(session.facts.get("identifiers", ("the tests",))))
-    session.user(_request(session, "chat", fn=symbol))
-
-
-def _scenario(seed: int, session: MadeSession, minutes: int | None) -> Scenario:
-    todos = [item["content"] for item in session.todos if item["status"] != "completed"]
-    truth = Truth(
-        user_messages=tuple(session.words),
-        commands=tuple(session.commands),
-        pending_todos=tuple(todos),
-        **{name: tuple(values) for name, values in session.facts.items()},
-    )
-    signed = sign_thinking(
-        session.messages, system=session.system, tools=session.tools, model=session.model
-    )
-    return Scenario(
-        seed=seed,
-        model=session.model,
-        system=session.system,
-        tools=tuple(session.tools),
-        messages=signed,
-        times=_times(session.offsets, minutes),
-        rough_tokens=(session.chars + 2) // 4,
-        cwd=session.project.root,
-        truth=truth,
-    )
+def _open_steps(session: MadeSession) -> list[str]:
+    return [item["content"] for item in session.todos if item["status"] != "completed"]
 
 
 def _times(offsets: list[int], minutes: int | None) -> tuple[int, ...]:

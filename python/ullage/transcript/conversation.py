@@ -20,37 +20,9 @@ from ullage.transcript.records import (
     Replay,
     RowFlag,
     as_string,
-    kept_uuids,
-    replay,
+    mark_of,
 )
-from ullage.transcript.render import project, rendered, to_messages
-
-# Links between entries: past removed ones, to the nearest entry that remains (SNIP-4).
-
-
-def relinked(entries: Sequence[Item], removed: Mapping[str, str]) -> list[Item]:
-    """The entries, with parent links to removed entries redirected to the nearest remaining ancestor.
-
-    Args:
-        entries: Never changed; an entry whose link holds is the same object.
-        removed: For each removed entry its parent; empty: it has none.
-    """
-    return [_linked(entry, removed) if removed else entry for entry in entries]
-
-
-def _linked(entry: Item, removed: Mapping[str, str]) -> Item:
-    parent = entry.get("parentUuid")
-    if not isinstance(parent, str) or parent not in removed:
-        return entry
-    return {**entry, "parentUuid": _ancestor(parent, removed)}
-
-
-def _ancestor(uuid: str, removed: Mapping[str, str]) -> str | None:
-    seen = set()
-    while uuid in removed and uuid not in seen:  # a damaged file may link in circles
-        seen.add(uuid)
-        uuid = removed[uuid]
-    return None if uuid in seen else uuid or None
+from ullage.transcript.render import messages_of, project, rendered
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +96,7 @@ class Entries:
 
     def rows(self) -> Sequence[RecordLine]:
         """One row for each item."""
-        return [row_of(at, item) for at, item in enumerate(self._items)]
+        return [_row(at, item) for at, item in enumerate(self._items)]
 
     def load(self, at: int) -> Item:
         """The item itself."""
@@ -135,18 +107,12 @@ QUEUED = "queued"
 """Where the entry came from that stands for a message typed while the agent worked."""
 
 
-def row_of(at: int, item: Item) -> RecordLine:
+def _row(at: int, item: Item) -> RecordLine:
     """The row of an entry; a bare message counts as an entry of its role."""
     kind = as_string(item.get("type"))
     if "role" in item and "message" not in item:
         kind = as_string(item.get("role"))
-    subtype, uuid, parent = (as_string(item.get(key)) for key in ("subtype", "uuid", "parentUuid"))
-    return RecordLine(at, kind, subtype, uuid, parent, _flags(kind, item))
-
-
-def _flags(kind: str, item: Item) -> int:
-    message = message_of(item) or {}
-    flags = 0
+    message, flags = message_of(item) or {}, 0
     if item.get("isSidechain") is True:
         flags |= RowFlag.SIDECHAIN
     if item.get("isApiErrorMessage") is True or message.get("model") == "<synthetic>":
@@ -155,13 +121,14 @@ def _flags(kind: str, item: Item) -> int:
         flags |= RowFlag.SUMMARY
     # What was sent along from the queue does not take back what was asked before it: several of them follow one entry.
     asked = item.get("isMeta") is not True and item.get("promptSource") != QUEUED
-    if kind == "user" and not flags and asked and _says(message):
+    if kind == "user" and not flags and asked and _says(message.get("content")):
         flags |= RowFlag.PROMPT
-    return flags
+    subtype, uuid, parent = (as_string(item.get(key)) for key in ("subtype", "uuid", "parentUuid"))
+    return RecordLine(at, kind, subtype, uuid, parent, flags)
 
 
-def _says(message: Mapping[str, Any]) -> bool:
-    content = message.get("content")
+def _says(content: object) -> bool:
+    """Whether it holds more than results of tools."""
     if not isinstance(content, list):
         return isinstance(content, str)
     kinds = [block.get("type") if isinstance(block, Mapping) else None for block in content]
@@ -177,16 +144,13 @@ def converse(
     unfinished: tuple[int, int] | None = None,
     bad: Sequence[tuple[int, str]] = (),
 ) -> Conversation:
-    """Replays a source and builds the messages of its context.
-
-    Args:
-        source: Lines in file order.
-        unfinished: For the report: an unfinished last line.
-        bad: For the report: unreadable lines.
-    """
-    state = replay(source)
-    entries = relinked(list(_entries(state, source)), _snipped_parents(state, source))
-    view = to_messages(entries)
+    """Replays lines in file order and builds the messages of their context; the report takes over what could not be read."""
+    state = Replay(source)
+    entries = list(_entries(state, source))
+    if snipped := {uuid for uuid, reason in state.removed.items() if reason == "snipped"}:
+        parents = {row.uuid: row.parent for row in source.rows() if row.uuid in snipped}
+        entries = [_relinked(entry, parents) for entry in entries]
+    view = messages_of(entries)
     return Conversation(
         view.messages,
         view.sources,
@@ -208,59 +172,53 @@ def converse(
     )
 
 
-def _snipped_parents(state: Replay, source: RecordSource) -> dict[str, str]:
-    """For each snipped entry its parent."""
-    snipped = {uuid for uuid, reason in state.removed.items() if reason == "snipped"}
-    return {row.uuid: row.parent for row in source.rows() if row.uuid in snipped} if snipped else {}
-
-
 def _entries(state: Replay, source: RecordSource) -> Iterable[Item]:
-    kept_lines = _kept_lines(state, source) | _stale(state, source)
+    unmeasured = _unmeasured_lines(state, source)
     for slot in state.context:
         if isinstance(slot, Placeholder):
-            yield _stand_in(slot)
+            stand_in = {"role": "user", "content": slot.text}
+            yield {"type": "user", "uuid": slot.uuid, "isMeta": True, "message": stand_in}
             continue
         entry = rendered(source.load(slot.at))
         if entry is not None:
-            entry = _unmeasured(entry) if slot.at in kept_lines else entry
+            message = entry.get("message") if slot.at in unmeasured else None
+            if isinstance(message, Mapping) and "usage" in message:
+                others = {key: message[key] for key in message if key != "usage"}
+                entry = {**entry, "message": others}
             yield project(entry, state.texts)
         elif slot.uuid:
             state.removed[slot.uuid] = "not shown"
 
 
-def _kept_lines(state: Replay, source: RecordSource) -> set[int]:
-    """Lines of the context that stand before the newest boundary, or that it says were kept."""
-    if state.boundary is None:
-        return set()
-    at, names = state.boundary.at, kept_uuids(source.load(state.boundary.at))
+def _unmeasured_lines(state: Replay, source: RecordSource) -> set[int]:
+    """Lines of the context whose usage is of another context than this one.
+
+    Those that stand before the newest boundary, or that it says were kept; and those before the line that removed something last,
+    if there is no newer figure (TOK-4).
+    """
+    lines: set[int] = set()
     rows = [slot for slot in state.context if isinstance(slot, RecordLine)]
-    return {row.at for row in rows if row.at < at or row.uuid in names}
+    if state.boundary is not None:
+        at = state.boundary.at
+        names = set(mark_of(at, source.load(at)).kept)
+        lines = {row.at for row in rows if row.at < at or row.uuid in names}
+    if state.rewritten >= 0:
+        newer = (row for row in rows if row.at > state.rewritten and row.type == "assistant")
+        if not any((message_of(source.load(row.at)) or {}).get("usage") for row in newer):
+            lines |= {row.at for row in rows if row.at < state.rewritten}
+    return lines
 
 
-def _stale(state: Replay, source: RecordSource) -> set[int]:
-    """Lines whose usage belongs to a context from which something was removed since, if there is no newer figure (TOK-4)."""
-    rows = [slot for slot in state.context if isinstance(slot, RecordLine)]
-    newer = (row for row in rows if row.at > state.rewritten and row.type == "assistant")
-    if state.rewritten < 0 or any(_is_measured(source.load(row.at)) for row in newer):
-        return set()
-    return {row.at for row in rows if row.at < state.rewritten}
-
-
-def _is_measured(entry: Item) -> bool:
-    return bool((message_of(entry) or {}).get("usage"))
-
-
-def _unmeasured(entry: Item) -> Item:
-    """The entry without its usage: that was of the context before a boundary or removal, not of this one."""
-    message = entry.get("message")
-    if not isinstance(message, Mapping) or "usage" not in message:
+def _relinked(entry: Item, snipped: Mapping[str, str]) -> Item:
+    """The entry, its parent link past snipped ones (by uuid, with their parents) to the nearest ancestor that remains (SNIP-4)."""
+    parent = entry.get("parentUuid")
+    if not isinstance(parent, str) or parent not in snipped:
         return entry
-    return {**entry, "message": {key: message[key] for key in message if key != "usage"}}
-
-
-def _stand_in(slot: Placeholder) -> Item:
-    message = {"role": "user", "content": slot.text}
-    return {"type": "user", "uuid": slot.uuid, "isMeta": True, "message": message}
+    seen = set()
+    while parent in snipped and parent not in seen:  # a damaged file may link in circles
+        seen.add(parent)
+        parent = snipped[parent]
+    return {**entry, "parentUuid": None if parent in seen else parent or None}
 
 
 # The state of a file when it was read, which a compaction compares before it writes, since others may write too.
@@ -292,11 +250,7 @@ class FilePin(NamedTuple):
         return cls(look.st_dev, look.st_ino, size, look.st_mtime_ns)
 
     def check(self, now: os.stat_result, path: str) -> None:
-        """Compares the file with what was read.
-
-        Args:
-            now: A look at the file now.
-            path: For the error.
+        """Compares a look at the file now with what was read.
 
         Raises:
             LogConflict: It grew, was truncated or overwritten, or is another file.

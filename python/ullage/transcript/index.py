@@ -23,7 +23,14 @@ from ullage.messages import (
     message_of,
 )
 from ullage.transcript.conversation import QUEUED, Conversation, Entries, FilePin, converse
-from ullage.transcript.records import GivenMark, RecordLine, RowFlag, as_string, mark_of
+from ullage.transcript.records import (
+    BoundaryMark,
+    RecordLine,
+    RowFlag,
+    as_mapping,
+    as_string,
+    mark_of,
+)
 from ullage.transcript.render import to_messages
 
 # Messages that a user typed while the agent worked, and that stand in `queue-operation` lines only.
@@ -38,18 +45,13 @@ _NAMESPACE = uuid.UUID("8a1e0d0a-5b4e-5f0c-9d0e-0c1f0f5f7a27")
 _LINES_LATER = 60
 """So soon after its removal a text is written again by a version that does: the next entries, with progress in between."""
 
-Load = Callable[[int], Mapping[str, Any]]
 
-
-def queued_entries(rows: Sequence[RecordLine], load: Load) -> dict[int, Item]:
+def _queued_entries(
+    rows: Sequence[RecordLine], load: Callable[[int], Mapping[str, Any]]
+) -> dict[int, Item]:
     """A user's entry for each text that a model was handed from the queue and that no other line holds.
 
-    Args:
-        rows: All lines of a file.
-        load: The object of a line.
-
-    Returns:
-        By the place of the line that removed it from the queue, where the model was shown it.
+    By the place of the line that removed it from the queue, where the model was shown it.
     """
     waiting: deque[tuple[int, Mapping[str, Any]]] = deque()
     entries: dict[int, Item] = {}
@@ -66,15 +68,11 @@ def queued_entries(rows: Sequence[RecordLine], load: Load) -> dict[int, Item]:
             start, asked = waiting.popleft()
             text = asked.get("content")
             if operation == "remove" and isinstance(text, str) and text.strip():
-                if not _is_written(text.strip(), rows[start : row.at + _LINES_LATER], load):
-                    entries[row.at] = _entry(line, asked, _before(rows, row.at))
+                near = rows[start : row.at + _LINES_LATER]
+                talk = (load(one.at) for one in near if one.type in ("user", "attachment"))
+                if all(text.strip() != other for entry in talk for other in _texts(entry)):
+                    entries[row.at] = _queued_entry(line, asked, rows[: row.at])
     return entries
-
-
-def _is_written(text: str, rows: Sequence[RecordLine], load: Load) -> bool:
-    """Whether a user's entry or an attachment among these lines says it."""
-    talk = (row for row in rows if row.type in ("user", "attachment"))
-    return any(text == written.strip() for row in talk for written in _texts(load(row.at)))
 
 
 def _texts(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -85,18 +83,16 @@ def _texts(entry: Mapping[str, Any]) -> Iterator[str]:
     blocks: list[Any] = as_blocks(content) if isinstance(content, str | list) else []
     for block in blocks:
         if isinstance(block, Mapping) and isinstance(block.get("text"), str):
-            yield block["text"]
+            yield block["text"].strip()
 
 
-def _before(rows: Sequence[RecordLine], at: int) -> str | None:
-    """The entry after which it was said: what is rewound with that is rewound with it."""
-    return next((row.uuid for row in reversed(rows[:at]) if row.uuid), None)
-
-
-def _entry(line: Mapping[str, Any], asked: Mapping[str, Any], parent: str | None) -> Item:
+def _queued_entry(
+    line: Mapping[str, Any], asked: Mapping[str, Any], before: Sequence[RecordLine]
+) -> Item:
     name = "\x1f".join(str(asked.get(key)) for key in ("sessionId", "timestamp", "content"))
     return {
-        "parentUuid": parent,
+        # The entry after which it was said: what is rewound with that is rewound with it.
+        "parentUuid": next((row.uuid for row in reversed(before) if row.uuid), None),
         "isSidechain": False,
         "type": "user",
         "message": {"role": "user", "content": asked["content"]},
@@ -200,7 +196,7 @@ class Transcript:
         lines = map(self.stored, self.index.outline(QUEUE_LINE)[0])
         if all(line.get("operation") != "remove" for line in lines):
             return {}
-        return queued_entries(self._read_rows(), self.stored)
+        return _queued_entries(self._read_rows(), self.stored)
 
     def rows(self) -> Sequence[RecordLine]:
         """Type, links and flags of every line, without building its object.
@@ -264,21 +260,17 @@ class Transcript:
         return to_messages(source.load(at) for at in context.lines).messages
 
     def context(self, stop: int | None = None) -> FoldedContext | None:
-        """Which lines are in the context.
+        """Which lines are in the context, of those before `stop` (`None`: of all).
 
-        Args:
-            stop: Only lines before this one; `None`: all.
-
-        Returns:
-            `None` where more than compactions changed the context, a message stands in the queue only, or a boundary
-            cannot be read: then only the conversation tells.
+        `None` where more than compactions changed the context, a message stands in the queue only, or a boundary
+        cannot be read: then only the conversation tells.
         """
         stop = len(self) if stop is None else stop
         marks = None if self._queued else self._marks
         return None if marks is None else self.index.context(stop, marks)
 
     @cached_property
-    def _marks(self) -> list[GivenMark] | None:
+    def _marks(self) -> list[BoundaryMark] | None:
         try:
             return [mark_of(at, self.load(at)) for at in self.index.outline(BOUNDARY)[0]]
         except TranscriptChanged:
@@ -287,11 +279,7 @@ class Transcript:
             return None
 
     def ledger(self, weights: Weights | None = None) -> Ledger:
-        """A ledger of the entries in context, in their order.
-
-        Args:
-            weights: For calibrated token counts; `None`: rough counts only.
-        """
+        """A ledger of the entries in context, in their order; without weights it holds rough counts only."""
         return core.Ledger(weights, self.conversation.entries)
 
     # ---- facts -------------------------------------------------------------------------------
@@ -304,21 +292,20 @@ class Transcript:
     @cached_property
     def session_id(self) -> str:
         """`sessionId` of the newest line that has one; empty if none does."""
-        return self._newest(
-            "sessionId", lambda row: bool(row.type)
-        )  # a line that cannot be read has none
+        for row in reversed(self._rows):  # a line that cannot be read has no type
+            if row.type and (name := as_string(self.stored(row.at).get("sessionId"))):
+                return name
+        return ""
 
     @cached_property
     def model(self) -> str:
         """The model of the newest response that a model gave; empty if there is none."""
-        entry = self._newest_response()
-        return as_string((message_of(entry) or {}).get("model")) if entry else ""
+        return as_string(self._newest_response.get("model"))
 
     @cached_property
     def usage(self) -> Mapping[str, Any] | None:
         """Usage of the newest response that a model gave, as it was reported."""
-        entry = self._newest_response()
-        usage = (message_of(entry) or {}).get("usage") if entry else None
+        usage = self._newest_response.get("usage")
         return usage if isinstance(usage, Mapping) else None
 
     @cached_property
@@ -327,18 +314,13 @@ class Transcript:
         newest = {row.type: row.at for row in self._rows if row.type in METADATA_TYPES}
         return {kind: line for kind, at in newest.items() if (line := self.stored(at))}
 
-    def _newest_response(self) -> Item | None:
+    @cached_property
+    def _newest_response(self) -> Mapping[str, Any]:
         skip = RowFlag.SIDECHAIN | RowFlag.SYNTHETIC
         for row in reversed(self._rows):
             if row.type == "assistant" and not row.flags & skip:
-                return self.stored(row.at)
-        return None
-
-    def _newest(self, key: str, wanted: Any) -> str:
-        for row in reversed(self._rows):
-            if wanted(row) and (value := as_string(self.stored(row.at).get(key))):
-                return value
-        return ""
+                return message_of(self.stored(row.at)) or {}
+        return {}
 
 
 _REPEATED_IN_MESSAGE = ("role", "model", "type", "stop_reason")
@@ -377,22 +359,20 @@ class _Readable:
             entry["uuid"] = row.uuid
         if entry.get("parentUuid") == row.parent:
             entry["parentUuid"] = row.parent
-        self._share(entry, _REPEATED)
-        message = entry.get("message")
+        message, shared = entry.get("message"), self._shared_texts
+        parts: list[tuple[dict[str, Any], tuple[str, ...]]] = [(entry, _REPEATED)]
         if type(message) is dict:
-            self._share(message, _REPEATED_IN_MESSAGE)
+            parts.append((message, _REPEATED_IN_MESSAGE))
             if "usage" in message:  # the pieces of a response repeat it
                 if message["usage"] == self._usage:
                     message["usage"] = self._usage
                 self._usage = message["usage"]
+        for values, keys in parts:
+            for key in keys:
+                text = values.get(key)
+                if type(text) is str:
+                    values[key] = shared.setdefault(text, text)
         return entry
-
-    def _share(self, values: dict[str, Any], keys: tuple[str, ...]) -> None:
-        shared = self._shared_texts
-        for key in keys:
-            text = values.get(key)
-            if type(text) is str:
-                values[key] = shared.setdefault(text, text)
 
 
 def _look(path: str) -> os.stat_result | None:
@@ -453,11 +433,7 @@ def resume(source: str | os.PathLike[str] | Transcript | Iterable[Item]) -> Conv
 
 
 def context_entries(items: Iterable[Item]) -> list[Item]:
-    """The entries in context, not merged into messages: one per line, as stored where possible.
-
-    Args:
-        items: Entries or bare messages in file order.
-    """
+    """The entries in context, not merged into messages: one per line, as stored where possible."""
     return converse(Entries(items)).entries
 
 
@@ -484,18 +460,11 @@ def messages_after_boundary(items: Sequence[Item]) -> list[Item]:
     if at is None:
         return items
     after = list(items[at + 1 :])
-    uuids, anchor = _preserved(items[at])
+    messages = as_mapping(as_mapping(items[at].get("compactMetadata")).get("preservedMessages"))
+    uuids, anchor = messages.get("uuids"), str(messages.get("anchorUuid", ""))
     here = {item.get("uuid") for item in after}
     before = {item.get("uuid"): item for item in items[:at]}
-    preserved = [before[uuid] for uuid in uuids if uuid in before and uuid not in here]
+    names = uuids if isinstance(uuids, list) else []
+    preserved = [before[uuid] for uuid in names if uuid in before and uuid not in here]
     place = next((i + 1 for i, item in enumerate(after) if item.get("uuid") == anchor), 0)
     return after[:place] + preserved + after[place:]
-
-
-def _preserved(boundary: Item) -> tuple[list[str], str]:
-    metadata = boundary.get("compactMetadata")
-    preserved = metadata.get("preservedMessages") if isinstance(metadata, Mapping) else None
-    if not isinstance(preserved, Mapping):
-        return [], ""
-    uuids = preserved.get("uuids")
-    return list(uuids) if isinstance(uuids, list) else [], str(preserved.get("anchorUuid", ""))

@@ -15,7 +15,7 @@ from functools import lru_cache
 from io import FileIO
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import orjson
 
@@ -24,72 +24,52 @@ from ullage.messages import BOUNDARY, Item
 from ullage.transcript.conversation import Conversation, FilePin
 from ullage.transcript.index import Transcript
 
-# What a log is written to and read from: a file, or a log in a store that many workers share.
-
 
 class LogBytes(Protocol):
-    """An append-only run of lines, with one writer.
+    """What a log is written to and read from: an append-only run of lines, with one writer.
 
-    `LogFile` is one; `ullage.stores.StoredLog` is another.
+    `LogFile` is one, and says what each method does; `ullage.stores.StoredLog`, a log in a store that many workers share, is another.
     """
 
     @property
     def path(self) -> str:
         """The file; empty: there is none that others could read."""
-        ...
 
     @property
     def name(self) -> str:
         """What errors call it."""
-        ...
 
     @property
     def end(self) -> int:
         """Where the next write goes, in bytes."""
-        ...
 
     @property
     def unfinished(self) -> tuple[int, int] | None:
         """(offset, length) of an incomplete last line found when opening, or `None`."""
-        ...
 
     def append(self, data: bytes) -> None:
-        """Writes whole lines at the end, all of them or none.
-
-        Raises:
-            LogConflict: Another writer changed it; nothing was written.
-            StoreError: It cannot be written; it is as it was.
-        """
-        ...
+        """Writes whole lines at the end, all of them or none; errors as of `LogFile.append`."""
 
     def sync(self) -> None:
         """Waits until all that was written is durable."""
-        ...
 
     def close(self) -> None:
         """Gives up writing."""
-        ...
 
     def lines(self) -> Iterator[bytes]:
         """Lines from the first to the last, line ends included."""
-        ...
 
     def lines_backwards(self) -> Iterator[tuple[int, bytes, bool]]:
         """Lines from the last to the first: offset, bytes, and whether a line end follows."""
-        ...
 
     def line_at(self, offset: int) -> bytes:
         """The line that begins at an offset in bytes; empty: there is none."""
-        ...
 
     def head(self, stop: int) -> bytes:
         """What stands before an offset in bytes."""
-        ...
 
 
-# One append-only file: a lock, whole writes or none, and a clean start after an incomplete last line.
-#
-# Everything that touches the disk is here; `log.py` decides what is written.
+# ---- one file: a lock, whole writes or none, a clean start after an incomplete last line -------
 
 
 _BOM = b"\xef\xbb\xbf"
@@ -101,14 +81,7 @@ Write = Callable[[int, bytes | bytearray | memoryview], int]
 
 
 class LogFile:
-    """A file that this process alone appends to.
-
-    Args:
-        path: The file; created if it is missing, unless `create` is false.
-        create: Whether a missing file is made.
-        lock: Whether other writers are kept out. The lock belongs to the open file, so that it
-            ends with the process, however that ends.
-        write: For tests: replaces `os.write`.
+    """A file that this process alone appends to; the lock belongs to the open file, and so ends with the process.
 
     Attributes:
         end: Where the next write goes, in bytes.
@@ -121,11 +94,15 @@ class LogFile:
 
     def __init__(
         self, path: str, *, create: bool = True, lock: bool = True, write: Write = os.write
-    ) -> None:
-        self.path = path
+    ) -> None:  # `write` is replaced by tests
+        self.path = self.name = path
         self._write = write
         self._is_new = create and not Path(path).exists()
-        self._file = _open(path, create=create)
+        flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+        with reported(path):
+            # Transcripts hold what a user said: for the owner's eyes, as Claude Code has it.
+            fd = os.open(path, flags | os.O_CREAT if create else flags, 0o600)
+            self._file = FileIO(fd, "r+")
         try:
             if lock:
                 lock_file(self._file.fileno(), path)
@@ -147,13 +124,13 @@ class LogFile:
         self._repair = b"" if ended else b"\n"
 
     def append(self, data: bytes, pin: FilePin | None = None) -> None:
-        """Writes bytes at the end, all of them or none.
+        """Writes whole lines at the end, all of them or none.
 
         A program that takes no lock may write at any time. If its bytes come between the look at the file and this
         write, what was written here is blanked out again: nothing of theirs is touched.
 
         Args:
-            data: Whole lines.
+            data: The lines.
             pin: What the file must still be, looked at directly before the write; `None`: what this writer left.
 
         Raises:
@@ -179,11 +156,7 @@ class LogFile:
         self._repair = b""
 
     def sync(self) -> None:
-        """Waits until all that was written is on the disk.
-
-        Raises:
-            StoreError: The system reports a fault; what was written may not be durable.
-        """
+        """Waits until all that was written is on the disk; after an error it may not be durable."""
         with reported(self.path):
             os.fsync(self._file.fileno())
             if self._is_new:
@@ -193,16 +166,6 @@ class LogFile:
     def close(self) -> None:
         """Close the file and release the lock."""
         self._file.close()
-
-    @property
-    def name(self) -> str:
-        """What errors call it."""
-        return self.path
-
-    @property
-    def closed(self) -> bool:
-        """Whether the file was closed."""
-        return self._file.closed
 
     def lines(self) -> Iterator[bytes]:
         """Lines from the first to the last, line ends included."""
@@ -349,15 +312,6 @@ def _reason(exc: OSError) -> str:
     return (exc.strerror or str(exc)).lower()
 
 
-def _open(path: str, *, create: bool) -> FileIO:
-    flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-    flags |= os.O_CREAT if create else 0
-    # Transcripts hold what a user said: for the owner's eyes, as Claude Code has it.
-    with reported(path):
-        fd = os.open(path, flags, 0o600)
-        return FileIO(fd, "r+")
-
-
 def sync_folder(path: str) -> None:
     """Makes the name of a new file durable; only POSIX systems need and have it."""
     if sys.platform == "win32":
@@ -378,36 +332,32 @@ else:
 def lock_file(fd: int, path: str, *, wait: bool = False) -> None:
     """Keep other writers out of an open file, until it is closed or the process ends.
 
-    Args:
-        fd: The open file.
-        path: For errors.
-        wait: Wait for the other writer, on Windows ten seconds.
+    With `wait` this waits for the other writer, on Windows ten seconds.
 
     Raises:
         LogConflict: Another writer holds it.
         StoreError: The system has no locks there.
     """
-    held = f"{path}: another writer holds the log"
+    busy = f"{path}: another writer holds the log"
     if sys.platform == "win32":
         os.lseek(fd, _LOCK_AT, os.SEEK_SET)
         try:
             msvcrt.locking(fd, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
         except OSError as exc:
-            raise LogConflict(held) from exc
+            raise LogConflict(busy) from exc
         return
     # flock, not lockf: it belongs to the open file, so a second writer in this process is kept
     # out too, and closing a reader does not drop it.
     try:
         fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as exc:
-        raise LogConflict(held) from exc
+        raise LogConflict(busy) from exc
     except OSError as exc:
         raise StoreError(_reason(exc), path=path) from exc
 
 
 Durability = Literal["none", "flush", "fsync"]
 
-_DURABILITY = ("none", "flush", "fsync")
 _TREE_TYPES = ("user", "assistant", "system", "attachment", "progress")
 # Carried over from the newest entry, so that each line has the same fields as the last.
 CARRIED = ("sessionId", "cwd", "gitBranch", "version", "userType", "slug", "entrypoint")
@@ -450,17 +400,24 @@ class TranscriptLog:
         clock: Callable[[], int] = _now,
         envelope: Mapping[str, Any] | None = None,
     ) -> None:
-        if durability not in _DURABILITY:
+        if durability not in get_args(Durability):
             raise InvalidPolicy("durability", durability, "must be none, flush or fsync")
         self._file = file
         self._durability = durability
         self._ids = ids
         self._clock = clock
-        self._envelope_fields = dict(envelope or {})
-        self._leaf: str | None = None
-        self._envelope: dict[str, Any] = {}
         self.one_writer = threading.RLock()
-        self._read_tail()
+        self._leaf: str | None = None
+        carried: dict[str, Any] = {}
+        for _, line, _ in file.lines_backwards():
+            entry = entry_in(line)
+            if isinstance(entry.get("uuid"), str) and entry.get("isSidechain") is not True:
+                self._leaf = entry["uuid"]
+                carried = {key: entry[key] for key in CARRIED if key in entry}
+                break
+        self._envelope = {**_FRESH, "sessionId": "", "cwd": "", **carried, **(envelope or {})}
+        if not self._envelope["sessionId"]:
+            self._envelope["sessionId"] = ids()
 
     @classmethod
     def open(
@@ -678,21 +635,6 @@ class TranscriptLog:
         """
         return self._file.head(stop)
 
-    def _read_tail(self) -> None:
-        """Finds the newest entry, and the envelope that new ones carry over."""
-        leaf, carried = None, {}
-        for _, line, _ in self._file.lines_backwards():
-            entry = entry_in(line)
-            if not isinstance(entry.get("uuid"), str) or entry.get("isSidechain") is True:
-                continue
-            leaf = entry["uuid"]
-            carried = {key: entry[key] for key in CARRIED if key in entry}
-            break
-        fresh = {**_FRESH, "sessionId": "", "cwd": "", **carried, **self._envelope_fields}
-        if not fresh["sessionId"]:
-            fresh["sessionId"] = self._ids()
-        self._leaf, self._envelope = leaf, fresh
-
 
 def _next_leaf(entry: Mapping[str, Any], leaf: str | None) -> str | None:
     if entry.get("type") not in _TREE_TYPES or entry.get("isSidechain") is True:
@@ -704,20 +646,13 @@ def _next_leaf(entry: Mapping[str, Any], leaf: str | None) -> str | None:
 def _as_entry(item: Item, index: int | None) -> dict[str, Any]:
     if not isinstance(item, Mapping):
         raise InvalidMessage("must be a mapping", index=index, got=type(item).__name__)
-    if "role" not in item or "message" in item:
-        return _checked(dict(item), index)
-    role = item["role"]
-    if role not in ("user", "assistant"):
-        raise InvalidMessage(
-            "a transcript holds user and assistant messages",
-            index=index,
-            field="role",
-            got=repr(role),
-        )
-    return _checked({"type": role, "message": dict(item)}, index)
-
-
-def _checked(entry: dict[str, Any], index: int | None) -> dict[str, Any]:
+    entry = dict(item)
+    if "role" in item and "message" not in item:
+        role = item["role"]
+        if role not in ("user", "assistant"):
+            reason = "a transcript holds user and assistant messages"
+            raise InvalidMessage(reason, index=index, field="role", got=repr(role))
+        entry = {"type": role, "message": entry}
     kind = entry.get("type")
     if not isinstance(kind, str) or not kind:
         raise InvalidMessage("an entry needs a type", index=index, field="type", got=repr(kind))
@@ -725,33 +660,22 @@ def _checked(entry: dict[str, Any], index: int | None) -> dict[str, Any]:
         message = entry.get("message")
         content = message.get("content") if isinstance(message, Mapping) else None
         if not isinstance(content, str | list):
-            raise InvalidMessage(
-                "must be a string or a list of blocks",
-                index=index,
-                field="message.content",
-                got=type(content).__name__,
-            )
+            reason, got = "must be a string or a list of blocks", type(content).__name__
+            raise InvalidMessage(reason, index=index, field="message.content", got=got)
     return entry
 
 
 def line_of(entry: Mapping[str, Any], index: int) -> bytes:
-    """An entry as a line of a file, its end included.
-
-    Args:
-        entry: An entry, or a line of another tool's log.
-        index: Its position among those written, for the error.
+    """An entry, or a line of another tool's log, as a line of a file, its end included.
 
     Raises:
-        InvalidMessage: JSON cannot hold it; names the position.
+        InvalidMessage: JSON cannot hold it; names the position among those written.
     """
     try:
         return orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)
     except orjson.JSONEncodeError:
-        return _plain_line(entry, index)
-
-
-def _plain_line(entry: Mapping[str, Any], index: int) -> bytes:
-    """For values that orjson refuses although JSON can hold them: lone surrogates, integers over 64 bits."""
+        pass
+    # orjson refuses what JSON can hold: lone surrogates, integers over 64 bits.
     try:
         text = json.dumps(entry, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError, RecursionError) as exc:

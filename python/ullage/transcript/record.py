@@ -102,12 +102,7 @@ class Recorder:
         return type(self)(self._shared)
 
     def follow(self, lines: Iterable[bytes], earlier: Callable[[], Iterable[bytes]]) -> None:
-        """Take in lines of the log, which the next seal covers.
-
-        Args:
-            lines: That are written now.
-            earlier: What the log held when this began to follow it.
-        """
+        """Take in lines that are written now, which the next seal covers; `earlier`: what the log held when this began to follow it."""
         if self._lines is None:
             lines, self._lines = [*earlier(), *lines], ""
         for line in lines:

@@ -1,15 +1,13 @@
-"""Records of what was removed from the context, as lines of the transcript (SNIP-4, COL-3).
+"""Records of what was removed from the context, as lines of the transcript (SNIP-4, COL-3), and the fold that replays them.
 
-Each has a builder, which returns the line without its envelope (`TranscriptLog.append` adds `uuid`,
-`parentUuid`, `timestamp` where the kind has them), and a parser, which is tolerant: a record
-written by another program, or damaged, gives what can be used of it and never raises.
+A builder returns a line without its envelope (`TranscriptLog.append` adds `uuid`, `parentUuid`, `timestamp` where the kind has
+them, and the session). The fold is tolerant: a record written by another program, or damaged, gives what can be used of it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ullage.messages import BOUNDARY, CLEARED, Item
@@ -30,124 +28,64 @@ STATE = "ullage-manager"
 MARK = "ullage"
 """Key of a manager's entry with its position in the history."""
 
-# ---- tool-result budget ----------------------------------------------------------------------
+# ---- builders --------------------------------------------------------------------------------
 
 
-class Replacements(NamedTuple):
-    """Decisions of the tool-result budget: `replaced` by tool use id, `whole`: sent whole for ever."""
-
-    replaced: Mapping[str, str]
-    whole: frozenset[str] = frozenset()
-
-
-def content_replacement(
-    replaced: Mapping[str, str], *, kept_ids: Iterable[str] = (), session_id: str = ""
-) -> Record:
-    """The line that makes decisions of the tool-result budget survive a resume.
-
-    Args:
-        replaced: Tool use id to the exact text that replaces its result from now on.
-        kept_ids: Tool use ids whose result was sent whole, and so is never replaced later.
-        session_id: `""` leaves it to the log.
-    """
+def content_replacement(replaced: Mapping[str, str]) -> Record:
+    """The line that makes decisions of the tool-result budget survive a resume: by tool use id, the exact text from now on."""
     items = [
         {"kind": "tool-result", "toolUseId": tool_use_id, "replacement": text}
         for tool_use_id, text in replaced.items()
     ]
-    record: Record = {"type": CONTENT_REPLACEMENT, "sessionId": session_id, "replacements": items}
-    if kept_ids := list(kept_ids):
-        record["kept"] = kept_ids
-    return record
-
-
-def parse_content_replacement(entry: Mapping[str, Any]) -> Replacements:
-    """What a `content-replacement` line decides; malformed items are left out."""
-    replaced = {}
-    for item in _list(entry.get("replacements")):
-        if isinstance(item, Mapping):
-            tool_use_id, text = item.get("toolUseId"), item.get("replacement")
-            if isinstance(tool_use_id, str) and isinstance(text, str):
-                replaced[tool_use_id] = text
-    return Replacements(replaced, frozenset(as_strings(entry.get("kept"))))
-
-
-# ---- snip ------------------------------------------------------------------------------------
+    return {"type": CONTENT_REPLACEMENT, "sessionId": "", "replacements": items}
 
 
 def snip(removed: Sequence[str], *, reason: str = "", freed_tokens: int = 0) -> Record:
     """The line that removes entries from every later request; they stay in the file.
 
-    Args:
-        removed: Uuids of the removed entries.
-        reason: Why, as given with the request.
-        freed_tokens: What the removal freed, to correct an older usage figure (TOK-4).
+    `freed_tokens` corrects an older usage figure (TOK-4).
     """
     metadata = {"removedUuids": list(removed), "reason": reason, "freedTokens": freed_tokens}
     return _marker("snip_boundary", "Earlier turns removed", {"snipMetadata": metadata})
 
 
-def parse_snip(entry: Mapping[str, Any]) -> list[str]:
-    """Uuids that a snip line removes; empty for any other entry."""
-    metadata = entry.get("snipMetadata")
-    return as_strings(metadata.get("removedUuids")) if isinstance(metadata, Mapping) else []
+def microcompact(tool_use_ids: Sequence[str], *, texts: Mapping[str, str] | None = None) -> Record:
+    """The line after which the results of these calls are cleared from the context.
 
-
-# ---- microcompact ----------------------------------------------------------------------------
-
-
-class Microcompact(NamedTuple):
-    """Tool results and attachments that were cleared, with the text left instead of some."""
-
-    tool_use_ids: tuple[str, ...]
-    attachment_uuids: tuple[str, ...]
-    texts: Mapping[str, str]
-
-
-def microcompact(
-    tool_use_ids: Sequence[str],
-    *,
-    trigger: str = "auto",
-    pre_tokens: int = 0,
-    tokens_saved: int = 0,
-    attachment_uuids: Sequence[str] = (),
-    texts: Mapping[str, str] | None = None,
-) -> Record:
-    """The line after which the named tool results are cleared from the context.
-
-    Args:
-        tool_use_ids: Calls whose results are cleared.
-        trigger: `auto` or `manual`.
-        pre_tokens: Size of the context before.
-        tokens_saved: What was freed.
-        attachment_uuids: Attachment entries that were removed as well.
-        texts: What stands instead of a result, by tool use id, where it is not the usual
-            placeholder (MIC-4).
+    `texts` stand in place of some, by tool use id, where it is not the usual placeholder (MIC-4).
     """
     metadata: Record = {
-        "trigger": trigger,
-        "preTokens": pre_tokens,
-        "tokensSaved": tokens_saved,
+        "trigger": "auto",
+        "preTokens": 0,
+        "tokensSaved": 0,
         "compactedToolIds": list(tool_use_ids),
-        "clearedAttachmentUUIDs": list(attachment_uuids),
+        "clearedAttachmentUUIDs": [],
     }
     if texts:
         metadata["texts"] = dict(texts)
-    return _marker(
-        "microcompact_boundary", "Context microcompacted", {"microcompactMetadata": metadata}
-    )
+    extra = {"microcompactMetadata": metadata}
+    return _marker("microcompact_boundary", "Context microcompacted", extra)
 
 
-def parse_microcompact(entry: Mapping[str, Any]) -> Microcompact:
-    """What a `microcompact_boundary` line clears."""
-    metadata = entry.get("microcompactMetadata")
-    fields = metadata if isinstance(metadata, Mapping) else {}
-    texts = fields.get("texts")
-    pairs = texts.items() if isinstance(texts, Mapping) else ()
-    return Microcompact(
-        tuple(as_strings(fields.get("compactedToolIds"))),
-        tuple(as_strings(fields.get("clearedAttachmentUUIDs"))),
-        {key: text for key, text in pairs if isinstance(text, str)},
-    )
+def compact_boundary(metadata: Mapping[str, Any], *, content: str = "") -> Record:
+    """The line that separates what was compacted from what follows; `content` is for the user, empty: the default text."""
+    content = content or "Conversation compacted"
+    return _marker(BOUNDARY, content, {"compactMetadata": dict(metadata)})
+
+
+def compact_summary(content: str | list[Any]) -> Record:
+    """The entry of a summary message."""
+    return {
+        "type": "user",
+        "message": {"role": "user", "content": content},
+        "isVisibleInTranscriptOnly": True,
+        "isCompactSummary": True,
+    }
+
+
+def _marker(subtype: str, content: str, extra: Mapping[str, Any]) -> Record:
+    head = {"type": "system", "subtype": subtype, "content": content}
+    return {**head, "isMeta": False, "level": "info", **extra}
 
 
 # ---- context collapse ------------------------------------------------------------------------
@@ -162,6 +100,14 @@ class CollapseCommit(NamedTuple):
     summary: str
     first_uuid: str
     last_uuid: str
+
+
+_COMMIT_KEYS = (
+    "collapseId summaryUuid summaryContent summary firstArchivedUuid lastArchivedUuid".split()
+)
+"""Of a line, for the fields above in their order, like those below."""
+
+_SPAN_KEYS = ("startUuid", "endUuid", "summary", "risk", "stagedAt")
 
 
 class StagedSpan(NamedTuple):
@@ -182,17 +128,12 @@ class CollapseSnapshot(NamedTuple):
     last_run_tokens: int = 0
 
 
-def collapse_commit(commit: CollapseCommit, *, session_id: str = "") -> Record:
+def collapse_commit(commit: CollapseCommit) -> Record:
     """The line that commits a collapse; never changed afterwards."""
     return {
         "type": COLLAPSE_COMMIT,
-        "sessionId": session_id,
-        "collapseId": commit.collapse_id,
-        "summaryUuid": commit.summary_uuid,
-        "summaryContent": commit.content,
-        "summary": commit.summary,
-        "firstArchivedUuid": commit.first_uuid,
-        "lastArchivedUuid": commit.last_uuid,
+        "sessionId": "",
+        **dict(zip(_COMMIT_KEYS, commit, strict=True)),
     }
 
 
@@ -207,93 +148,40 @@ def parse_collapse_commit(entry: Mapping[str, Any]) -> CollapseCommit | None:
     return CollapseCommit(*ids, content, summary, first, last)
 
 
-def collapse_expand(collapse_id: str, *, session_id: str = "") -> Record:
+def collapse_expand(collapse_id: str) -> Record:
     """The line that restores a collapsed span (COL-4)."""
-    return {"type": COLLAPSE_EXPAND, "sessionId": session_id, "collapseId": collapse_id}
+    return {"type": COLLAPSE_EXPAND, "sessionId": "", "collapseId": collapse_id}
 
 
-def parse_collapse_expand(entry: Mapping[str, Any]) -> str:
-    """The collapse id that a `collapse-expand` line takes back; empty if it names none."""
-    return as_string(entry.get("collapseId"))
-
-
-def collapse_snapshot(snapshot: CollapseSnapshot, *, session_id: str = "") -> Record:
+def collapse_snapshot(snapshot: CollapseSnapshot) -> Record:
     """The line with the state of context collapse."""
-    staged = [
-        {
-            "startUuid": span.first_uuid,
-            "endUuid": span.last_uuid,
-            "summary": span.summary,
-            "risk": span.score,
-            "stagedAt": span.staged_at,
-        }
-        for span in snapshot.staged
-    ]
     return {
         "type": COLLAPSE_SNAPSHOT,
-        "sessionId": session_id,
-        "staged": staged,
+        "sessionId": "",
+        "staged": [dict(zip(_SPAN_KEYS, span, strict=True)) for span in snapshot.staged],
         "armed": snapshot.armed,
         "lastSpawnTokens": snapshot.last_run_tokens,
     }
 
 
-def parse_collapse_snapshot(entry: Mapping[str, Any]) -> CollapseSnapshot:
+def _parse_collapse_snapshot(entry: Item) -> CollapseSnapshot:
     """The state in a snapshot line; spans without both ends are left out."""
-    spans = [_staged(item) for item in _list(entry.get("staged")) if isinstance(item, Mapping)]
-    return CollapseSnapshot(
-        tuple(span for span in spans if span is not None),
-        entry.get("armed") is True,
-        _int(entry.get("lastSpawnTokens")),
-    )
+    spans = []
+    for item in map(as_mapping, _list(entry.get("staged"))):
+        first, last, summary, risk, staged_at = map(item.get, _SPAN_KEYS)
+        if isinstance(first, str) and isinstance(last, str):
+            score = float(risk) if isinstance(risk, int | float) else 0.0
+            spans.append(StagedSpan(first, last, as_string(summary), score, _int(staged_at)))
+    tokens = _int(entry.get("lastSpawnTokens"))
+    return CollapseSnapshot(tuple(spans), entry.get("armed") is True, tokens)
 
 
-def _staged(item: Mapping[str, Any]) -> StagedSpan | None:
-    first, last = item.get("startUuid"), item.get("endUuid")
-    if not (isinstance(first, str) and isinstance(last, str)):
-        return None
-    risk = item.get("risk")
-    score = float(risk) if isinstance(risk, int | float) else 0.0
-    return StagedSpan(
-        first, last, as_string(item.get("summary")), score, _int(item.get("stagedAt"))
-    )
+# ---- values that another program may have written ----------------------------------------------
 
 
-# ---- compaction ------------------------------------------------------------------------------
-
-
-def compact_boundary(metadata: Mapping[str, Any], *, content: str = "") -> Record:
-    """The line that separates what was compacted from what follows.
-
-    Args:
-        metadata: `compactMetadata`, such as `trigger`, `preTokens`, `messagesSummarized`.
-        content: The text for the user; empty: the default text.
-    """
-    extra = {"compactMetadata": dict(metadata)}
-    return _marker(BOUNDARY, content or "Conversation compacted", extra)
-
-
-def compact_summary(content: str | list[Any]) -> Record:
-    """The entry of a summary message."""
-    return {
-        "type": "user",
-        "message": {"role": "user", "content": content},
-        "isVisibleInTranscriptOnly": True,
-        "isCompactSummary": True,
-    }
-
-
-# ---- session metadata ------------------------------------------------------------------------
-
-
-def session_metadata(kind: str, *, session_id: str = "", **fields: Any) -> Record:
-    """A line about the session, such as `session_metadata("custom-title", customTitle="...")`."""
-    return {"type": kind, **fields, "sessionId": session_id}
-
-
-def _marker(subtype: str, content: str, extra: Mapping[str, Any]) -> Record:
-    head = {"type": "system", "subtype": subtype, "content": content}
-    return {**head, "isMeta": False, "level": "info", **extra}
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """A mapping; empty for anything else."""
+    return value if isinstance(value, (dict, Mapping)) else {}
 
 
 def _list(value: Any) -> list[Any]:
@@ -314,11 +202,7 @@ def _int(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
-# Which entries of a transcript are in the context: a fold over its lines in file order.
-#
-# File order is authoritative; links between entries are used only to leave out what the user
-# rewound. Parallel calls make the tree branch, compaction cuts it, and links may point forward or
-# nowhere, so that walking it from the last leaf would lose results.
+# ---- lines of a transcript -------------------------------------------------------------------
 
 
 class RowFlag:
@@ -363,349 +247,317 @@ class RecordSource(Protocol):
         """The entry of a line."""
 
 
-@dataclass(slots=True)
-class Replay:
-    """What the fold found; `context` is what the model was shown last, in its order."""
+class BoundaryMark(NamedTuple):
+    """What a boundary says of itself, in the order in which `TranscriptIndex.context` takes it."""
 
-    context: list[Slot] = field(default_factory=list)
-    boundary: RecordLine | None = None
-    texts: dict[str, str] = field(default_factory=dict)  # tool use id: what stands for its result
-    replaced: dict[str, str] = field(default_factory=dict)  # of those, the budget's decisions
-    whole: set[str] = field(default_factory=set)  # the budget's decisions to send whole
-    removed: dict[str, str] = field(default_factory=dict)  # uuid: why it is not in the context
-    commits: dict[str, CollapseCommit] = field(default_factory=dict)
-    snapshot: CollapseSnapshot | None = None
-    missing: list[str] = field(default_factory=list)  # preserved uuids that the file lacks
-    ignored: list[str] = field(default_factory=list)  # boundaries that were never completed
-    rewritten: int = -1  # the newest line that took something out of the context, or put it back
+    at: int  # its line
+    parent: str  # the logical one
+    group: list[str]  # uuids that were written together with it
+    replaces: bool  # Codex puts the history that is left instead of a summary
+    kept: list[str]
+    head: str  # of a kept segment, like `tail`
+    tail: str
+    anchor: str  # the entry after which what was kept stands
 
 
-_TALK = frozenset({"user", "assistant", "attachment"})
-
-
-def replay(source: RecordSource) -> Replay:
-    """Replays a transcript: boundaries, preserved segments, snips, clearings and collapses."""
-    rows = source.rows()
-    state = Replay()
-    _Fold(source, state, _left_out(rows, source, state)).run(rows)
-    return state
-
-
-# ---- what never counts -----------------------------------------------------------------------
-
-
-def _left_out(rows: Sequence[RecordLine], source: RecordSource, state: Replay) -> set[int]:
-    """Lines that no context holds: sub-agents, errors, rewound branches, unfinished compactions."""
-    out = {row.at for row in rows if row.flags & (RowFlag.SIDECHAIN | RowFlag.SYNTHETIC)}
-    for row in rows:
-        if row.at in out:
-            reason = "sidechain" if row.flags & RowFlag.SIDECHAIN else "synthetic"
-            _remove(state, row, reason)
-    main = [row for row in rows if row.at not in out]
-    # A rewind can take back a compaction, so branches come first.
-    rewound = _rewound(main, source)
-    for row in main:
-        if row.at in rewound:
-            _remove(state, row, "rewound")
-    others = [row for row in main if row.at not in rewound]
-    return out | rewound | _unfinished(others, source, state)
-
-
-def _remove(state: Replay, row: RecordLine, reason: str) -> None:
-    if row.uuid and row.type in _TALK:
-        state.removed[row.uuid] = reason
-
-
-def _rewound(rows: Sequence[RecordLine], source: RecordSource) -> set[int]:
-    """A user's prompt that has a later sibling was rewound, with everything that follows from it."""
-    newest: dict[tuple[str, int], RecordLine] = {}
-    undone = []
-    linked = {row.parent for row in rows}
-    segment = 0
-    for row in rows:
-        segment += row.subtype == BOUNDARY
-        if row.flags & RowFlag.PROMPT and row.uuid:
-            # Roots are siblings within a segment, but only where entries are linked at all.
-            key = (row.parent, 0 if row.parent else segment)
-            if (older := newest.get(key)) and (row.parent or older.uuid in linked):
-                undone.append(older)
-            newest[key] = row
-    return _below(rows, undone, source) if undone else set()
-
-
-def _below(
-    rows: Sequence[RecordLine], tops: Iterable[RecordLine], source: RecordSource
-) -> set[int]:
-    stack = list(tops)
-    children: defaultdict[str, list[RecordLine]] = defaultdict(list)
-    for row in rows:
-        parent = row.parent
-        if not parent and row.subtype == BOUNDARY:
-            parent = as_string(source.load(row.at).get("logicalParentUuid"))
-        if parent:
-            children[parent].append(row)
-    descendants: set[int] = set()
-    while stack:
-        row = stack.pop()
-        if row.at not in descendants:
-            descendants.add(row.at)
-            # Once for a uuid, of which a file that was joined from others has many lines.
-            stack.extend(children.pop(row.uuid, ()))
-    return descendants
-
-
-def _unfinished(rows: Sequence[RecordLine], source: RecordSource, state: Replay) -> set[int]:
-    """Boundaries without a summary, and what was written with them: a crash came between."""
-    out: set[int] = set()
-    uuids = {row.uuid for row in rows if row.uuid}
-    has_summary = False
-    partial: set[str] = set()
-    for row in reversed(rows):
-        if row.subtype != BOUNDARY:
-            has_summary = has_summary or bool(row.flags & RowFlag.SUMMARY)
-            continue
-        entry = source.load(row.at)
-        group = _group(entry)
-        # Codex puts the history that is left instead of a summary.
-        complete = has_summary or metadata_of(entry).get("replacementHistory") is True
-        if not complete or not group <= uuids:
-            out.add(row.at)
-            partial |= group
-            state.ignored.append(row.uuid)
-        has_summary = False
-    for row in rows if partial else ():
-        if row.uuid in partial:
-            out.add(row.at)
-            _remove(state, row, "unfinished")
-    return out
-
-
-def _group(entry: Item) -> set[str]:
-    """Uuids that were written together with a boundary, as its metadata says."""
-    return set(as_strings(metadata_of(entry).get("groupUuids")))
+def mark_of(at: int, boundary: Item) -> BoundaryMark:
+    """A boundary's mark."""
+    metadata = metadata_of(boundary)
+    messages = as_mapping(metadata.get("preservedMessages"))
+    segment = as_mapping(metadata.get("preservedSegment"))
+    return BoundaryMark(
+        at,
+        as_string(boundary.get("logicalParentUuid")),
+        as_strings(metadata.get("groupUuids")),
+        metadata.get("replacementHistory") is True,
+        as_strings(messages.get("uuids")),
+        as_string(segment.get("headUuid")),
+        as_string(segment.get("tailUuid")),
+        as_string(messages.get("anchorUuid")) or as_string(segment.get("anchorUuid")),
+    )
 
 
 def metadata_of(entry: Item) -> Mapping[str, Any]:
     """What a boundary says of its compaction."""
-    metadata = entry.get("compactMetadata")
-    return metadata if isinstance(metadata, Mapping) else {}
+    return as_mapping(entry.get("compactMetadata"))
 
 
 # ---- the fold --------------------------------------------------------------------------------
 
+_TALK = frozenset({"user", "assistant", "attachment"})
 
-class _Fold:
-    def __init__(self, source: RecordSource, state: Replay, left_out: set[int]) -> None:
+
+class Replay:
+    """Which entries of a transcript are in the context: a fold over its lines in file order.
+
+    File order is authoritative; links between entries are used only to leave out what the user
+    rewound. Parallel calls make the tree branch, compaction cuts it, and links may point forward or
+    nowhere, so that walking it from the last leaf would lose results.
+    """
+
+    def __init__(self, source: RecordSource) -> None:
+        self.context: list[Slot] = []  # what the model was shown last, in its order
+        self.boundary: RecordLine | None = None
+        self.texts: dict[str, str] = {}  # tool use id: what stands for its result
+        self.replaced: dict[str, str] = {}  # of those, the budget's decisions
+        self.whole: set[str] = set()  # the budget's decisions to send whole
+        self.removed: dict[str, str] = {}  # uuid: why it is not in the context
+        self.commits: dict[str, CollapseCommit] = {}
+        self.snapshot: CollapseSnapshot | None = None
+        self.missing: list[str] = []  # preserved uuids that the file lacks
+        self.ignored: list[str] = []  # boundaries that were never completed
+        self.rewritten = (
+            -1
+        )  # the newest line that took something out of the context, or put it back
         self._source = source
-        self._state = state
-        self._left_out = left_out
         # Kept messages wait until their anchor has been placed, whatever a client wrote before it.
         self._waiting: list[Slot] = []
         self._anchor = ""
         self._anchored = False  # it is still to come
-        self._places: dict[str, int] = {}
         self._snipped: set[str] = set()
         self._collapsed: dict[str, tuple[int, int]] = {}  # where, and `rewritten` before it
+        self._run(source.rows())
 
-    def run(self, rows: Sequence[RecordLine]) -> None:
-        spoken = (row for row in rows if row.type in _TALK and row.at not in self._left_out)
-        self._places = {row.uuid: row.at for row in spoken if row.uuid}
-        for row in rows:
-            if row.at not in self._left_out:
-                self._apply(row)
+    def _run(self, rows: Sequence[RecordLine]) -> None:
+        counted = self._counted(rows)
+        self._places = {row.uuid: row.at for row in counted if row.uuid and row.type in _TALK}
+        for row in counted:
+            if row.type in _TALK:
+                self._talk(row)
+            elif handler := _HANDLERS.get(row.subtype if row.type == "system" else row.type):
+                handler(self, row, self._source.load(row.at))
         self._place_waiting()
         self._explain(rows)
 
-    def _apply(self, row: RecordLine) -> None:
-        if row.type in _TALK:
-            self._talk(row)
-        elif handler := _HANDLERS.get(row.subtype if row.type == "system" else row.type):
-            handler(self, row, self._source.load(row.at))
+    # ---- what never counts -------------------------------------------------------------------
+
+    def _counted(self, rows: Sequence[RecordLine]) -> list[RecordLine]:
+        """Lines that a context may hold: no sub-agents, errors, rewound branches, unfinished compactions."""
+        main = []
+        for row in rows:
+            if row.flags & RowFlag.SIDECHAIN:
+                self._remove(row, "sidechain")
+            elif row.flags & RowFlag.SYNTHETIC:
+                self._remove(row, "synthetic")
+            else:
+                main.append(row)
+        # A rewind can take back a compaction, so branches come first.
+        if rewound := self._rewound(main):
+            main = self._without(main, rewound, "rewound")
+        partial, unfinished = self._unfinished(main)
+        if partial:
+            left_out = {row.at for row in main if row.uuid in partial}
+            main = self._without(main, left_out, "unfinished")
+        return [row for row in main if row.at not in unfinished] if unfinished else main
+
+    def _without(self, rows: list[RecordLine], left_out: set[int], why: str) -> list[RecordLine]:
+        for row in rows:
+            if row.at in left_out:
+                self._remove(row, why)
+        return [row for row in rows if row.at not in left_out]
+
+    def _remove(self, row: RecordLine, reason: str) -> None:
+        if row.uuid and row.type in _TALK:
+            self.removed[row.uuid] = reason
+
+    def _rewound(self, rows: Sequence[RecordLine]) -> set[int]:
+        """A user's prompt that has a later sibling was rewound, with everything that follows from it."""
+        newest: dict[tuple[str, int], RecordLine] = {}
+        undone = []
+        linked = {row.parent for row in rows}
+        segment = 0
+        for row in rows:
+            segment += row.subtype == BOUNDARY
+            if row.flags & RowFlag.PROMPT and row.uuid:
+                # Roots are siblings within a segment, but only where entries are linked at all.
+                key = (row.parent, 0 if row.parent else segment)
+                if (older := newest.get(key)) and (row.parent or older.uuid in linked):
+                    undone.append(older)
+                newest[key] = row
+        return self._below(rows, undone) if undone else set()
+
+    def _below(self, rows: Sequence[RecordLine], stack: list[RecordLine]) -> set[int]:
+        children: defaultdict[str, list[RecordLine]] = defaultdict(list)
+        for row in rows:
+            parent = row.parent
+            if not parent and row.subtype == BOUNDARY:
+                parent = as_string(self._source.load(row.at).get("logicalParentUuid"))
+            if parent:
+                children[parent].append(row)
+        descendants: set[int] = set()
+        while stack:
+            row = stack.pop()
+            if row.at not in descendants:
+                descendants.add(row.at)
+                # Once for a uuid, of which a file that was joined from others has many lines.
+                stack.extend(children.pop(row.uuid, ()))
+        return descendants
+
+    def _unfinished(self, rows: Sequence[RecordLine]) -> tuple[set[str], set[int]]:
+        """Of boundaries without a summary, since a crash came between: uuids that were written with them, and their lines."""
+        partial: set[str] = set()
+        unfinished: set[int] = set()
+        uuids = {row.uuid for row in rows if row.uuid}
+        has_summary = False
+        for row in reversed(rows):
+            if row.subtype != BOUNDARY:
+                has_summary = has_summary or bool(row.flags & RowFlag.SUMMARY)
+                continue
+            mark = mark_of(row.at, self._source.load(row.at))
+            if not (has_summary or mark.replaces) or not uuids.issuperset(mark.group):
+                unfinished.add(row.at)
+                partial.update(mark.group)
+                self.ignored.append(row.uuid)
+            has_summary = False
+        return partial, unfinished
+
+    # ---- what is said ------------------------------------------------------------------------
 
     def _talk(self, row: RecordLine) -> None:
         if self._waiting and not row.flags & RowFlag.SUMMARY and not self._anchored:
             self._place_waiting()
         if row.uuid not in self._snipped or not row.uuid:
-            self._state.context.append(row)
+            self.context.append(row)
         if self._waiting and row.uuid == self._anchor:
             self._place_waiting()
 
     def _place_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        self._state.context.extend(waiting)
+        self.context.extend(waiting)
+
+    def _where(self) -> dict[str, int]:
+        return {slot.uuid: at for at, slot in enumerate(self.context) if slot.uuid}
+
+    # ---- one function for each kind of record ------------------------------------------------
 
     def _boundary(self, row: RecordLine, entry: Item) -> None:
         self._place_waiting()
-        metadata = metadata_of(entry)
-        preserved = self._preserved(metadata)
-        self._state.context = []
-        self._state.boundary = row
-        self._waiting, self._anchor = preserved, _anchor(metadata)
-        self._anchored = self._places.get(self._anchor, -1) > row.at
-        if self._anchor == row.uuid:
+        mark, context, where = mark_of(row.at, entry), self.context, self._where()
+        if mark.kept:
+            self._waiting = [context[where[uuid]] for uuid in mark.kept if uuid in where]
+            self.missing.extend(uuid for uuid in mark.kept if uuid not in where)
+        elif mark.head in where and mark.tail in where:
+            self._waiting = context[where[mark.head] : where[mark.tail] + 1]
+        else:
+            ends = (mark.head, mark.tail)
+            self.missing.extend(uuid for uuid in ends if uuid and uuid not in where)
+        self.context = []
+        self.boundary = row
+        self._anchor = mark.anchor
+        self._anchored = self._places.get(mark.anchor, -1) > row.at
+        if mark.anchor == row.uuid:
             self._place_waiting()
 
-    def _preserved(self, metadata: Mapping[str, Any]) -> list[Slot]:
-        context = self._state.context
-        where = {slot.uuid: at for at, slot in enumerate(context) if slot.uuid}
-        messages = metadata.get("preservedMessages")
-        if isinstance(messages, Mapping) and (uuids := as_strings(messages.get("uuids"))):
-            self._state.missing.extend(uuid for uuid in uuids if uuid not in where)
-            return [context[where[uuid]] for uuid in uuids if uuid in where]
-        segment = metadata.get("preservedSegment")
-        if not isinstance(segment, Mapping):
-            return []
-        head, tail = as_string(segment.get("headUuid")), as_string(segment.get("tailUuid"))
-        if head not in where or tail not in where:
-            self._state.missing.extend(uuid for uuid in (head, tail) if uuid and uuid not in where)
-            return []
-        return context[where[head] : where[tail] + 1]
-
     def _snip(self, row: RecordLine, entry: Item) -> None:
-        uuids = set(parse_snip(entry))
-        self._rewrite(row, {slot.uuid for slot in self._state.context} & uuids)
+        uuids = set(as_strings(as_mapping(entry.get("snipMetadata")).get("removedUuids")))
+        self._rewrite(row, {slot.uuid for slot in self.context} & uuids)
         self._snipped |= uuids
-        self._state.removed.update((uuid, "snipped") for uuid in uuids)
-        self._drop(uuids)
-        shown = (entry.get("snipMetadata") or {}).get("shownUuids")
+        self._drop(uuids, "snipped")
+        shown = as_mapping(entry.get("snipMetadata")).get("shownUuids")
         if isinstance(shown, list):  # a rewind past a compaction: these are the context again
             rows = {
                 row.uuid: row for row in self._source.rows() if self._places.get(row.uuid) == row.at
             }
-            self._state.context = [rows[uuid] for uuid in as_strings(shown) if uuid in rows]
-            self._state.boundary, self._state.rewritten = None, row.at
+            self.context = [rows[uuid] for uuid in as_strings(shown) if uuid in rows]
+            self.boundary, self.rewritten = None, row.at
 
     def _clear(self, row: RecordLine, entry: Item) -> None:
-        cleared = parse_microcompact(entry)
-        self._rewrite(row, cleared.tool_use_ids or cleared.attachment_uuids)
-        for tool_use_id in cleared.tool_use_ids:
-            self._state.texts[tool_use_id] = cleared.texts.get(tool_use_id, CLEARED)
-        self._state.removed.update((uuid, "cleared") for uuid in cleared.attachment_uuids)
-        self._drop(set(cleared.attachment_uuids))
+        metadata = as_mapping(entry.get("microcompactMetadata"))
+        results = as_strings(metadata.get("compactedToolIds"))
+        attachments = dict.fromkeys(as_strings(metadata.get("clearedAttachmentUUIDs")))
+        texts = as_mapping(metadata.get("texts"))
+        self._rewrite(row, results or attachments)
+        for tool_use_id in results:
+            text = texts.get(tool_use_id)
+            self.texts[tool_use_id] = text if isinstance(text, str) else CLEARED
+        self._drop(attachments, "cleared")
 
-    def _drop(self, uuids: set[str]) -> None:
+    def _drop(self, uuids: Collection[str], reason: str) -> None:
+        self.removed.update(dict.fromkeys(uuids, reason))
         self._place_waiting()
-        self._state.context = [slot for slot in self._state.context if slot.uuid not in uuids]
+        self.context = [slot for slot in self.context if slot.uuid not in uuids]
 
     def _replace(self, row: RecordLine, entry: Item) -> None:
         del row
-        decided = parse_content_replacement(entry)
-        self._state.whole |= decided.whole
-        for tool_use_id, text in decided.replaced.items():
-            self._state.replaced.setdefault(tool_use_id, text)
+        self.whole.update(as_strings(entry.get("kept")))
+        decided: dict[str, str] = {}
+        for item in map(as_mapping, _list(entry.get("replacements"))):
+            tool_use_id, text = item.get("toolUseId"), item.get("replacement")
+            if isinstance(tool_use_id, str) and isinstance(text, str):
+                decided[tool_use_id] = text
+        for tool_use_id, text in decided.items():
+            self.replaced.setdefault(tool_use_id, text)
             # What was cleared since then stays cleared.
-            self._state.texts.setdefault(tool_use_id, text)
+            self.texts.setdefault(tool_use_id, text)
 
     def _collapse(self, row: RecordLine, entry: Item) -> None:
         self._place_waiting()
-        commit = parse_collapse_commit(entry)
-        context = self._state.context
-        where = {slot.uuid: at for at, slot in enumerate(context) if slot.uuid}
+        commit, where = parse_collapse_commit(entry), self._where()
         if commit is None or commit.first_uuid not in where or commit.last_uuid not in where:
             return
         first, last = where[commit.first_uuid], where[commit.last_uuid]
         if first <= last:
-            span = tuple(context[first : last + 1])
+            span = tuple(self.context[first : last + 1])
             stand_in = Placeholder(commit.summary_uuid, commit.collapse_id, commit.content, span)
-            context[first : last + 1] = [stand_in]
-            self._state.commits[commit.collapse_id] = commit
-            self._collapsed[commit.collapse_id] = (row.at, self._state.rewritten)
+            self.context[first : last + 1] = [stand_in]
+            self.commits[commit.collapse_id] = commit
+            self._collapsed[commit.collapse_id] = (row.at, self.rewritten)
             self._rewrite(row, span)
 
-    def _rewrite(self, row: RecordLine, removed: Iterable[Any]) -> None:
+    def _rewrite(self, row: RecordLine, removed: Collection[Any]) -> None:
         """Usage from before this line is no longer valid if the line removed anything."""
-        if any(True for _ in removed):
-            self._state.rewritten = row.at
+        if removed:
+            self.rewritten = row.at
 
     def _expand(self, row: RecordLine, entry: Item) -> None:
-        collapse_id = parse_collapse_expand(entry)
+        collapse_id = as_string(entry.get("collapseId"))
         context: list[Slot] = []
-        for slot in self._state.context:
+        for slot in self.context:
             is_collapse = isinstance(slot, Placeholder) and slot.collapse_id == collapse_id
             context.extend(
                 slot.archived if is_collapse and isinstance(slot, Placeholder) else [slot]
             )
-        self._state.context = context
-        self._state.commits.pop(collapse_id, None)
+        self.context = context
+        self.commits.pop(collapse_id, None)
         at, before = self._collapsed.pop(collapse_id, (-1, -1))
         if at >= 0:
             # If nothing was said in between, what was measured before the collapse is valid again.
             answered_since = any(isinstance(slot, RecordLine) and slot.at > at for slot in context)
-            self._state.rewritten = row.at if answered_since else min(before, self._state.rewritten)
+            self.rewritten = row.at if answered_since else min(before, self.rewritten)
 
     def _snapshot(self, row: RecordLine, entry: Item) -> None:
         del row
-        self._state.snapshot = parse_collapse_snapshot(entry)
+        self.snapshot = _parse_collapse_snapshot(entry)
+
+    # ---- the end -----------------------------------------------------------------------------
 
     def _explain(self, rows: Iterable[RecordLine]) -> None:
         """Assign exactly one reason to every entry that is not in the context (P-2)."""
-        state = self._state
-        shown = {slot.uuid for slot in state.context}
-        hidden = {
-            row.uuid
-            for slot in state.context
-            if isinstance(slot, Placeholder)
-            for row in _rows_in(slot)
-        }
+        shown = {slot.uuid for slot in self.context}
+        collapsed = {row.uuid for slot in self.context for row in _archived(slot)}
         for row in rows:
             if row.uuid and row.type in _TALK:
                 if row.uuid in shown:
-                    state.removed.pop(row.uuid, None)
-                elif row.uuid not in state.removed:
-                    state.removed[row.uuid] = "collapsed" if row.uuid in hidden else "compacted"
+                    self.removed.pop(row.uuid, None)
+                elif row.uuid not in self.removed:
+                    self.removed[row.uuid] = "collapsed" if row.uuid in collapsed else "compacted"
 
 
-_HANDLERS: dict[str, Callable[[_Fold, RecordLine, Item], None]] = {
-    BOUNDARY: _Fold._boundary,
-    "microcompact_boundary": _Fold._clear,
-    "snip_boundary": _Fold._snip,
-    CONTENT_REPLACEMENT: _Fold._replace,
-    COLLAPSE_EXPAND: _Fold._expand,
-    **dict.fromkeys(COMMIT_TYPES, _Fold._collapse),
-    **dict.fromkeys(SNAPSHOT_TYPES, _Fold._snapshot),
+_HANDLERS: dict[str, Callable[[Replay, RecordLine, Item], None]] = {
+    BOUNDARY: Replay._boundary,
+    "microcompact_boundary": Replay._clear,
+    "snip_boundary": Replay._snip,
+    CONTENT_REPLACEMENT: Replay._replace,
+    COLLAPSE_EXPAND: Replay._expand,
+    **dict.fromkeys(COMMIT_TYPES, Replay._collapse),
+    **dict.fromkeys(SNAPSHOT_TYPES, Replay._snapshot),
 }
 
 
-def _rows_in(slot: Slot) -> Iterable[RecordLine]:
-    if isinstance(slot, Placeholder):
-        for inner in slot.archived:
-            yield from _rows_in(inner)
-    else:
-        yield slot
-
-
-def kept_uuids(boundary: Item) -> set[str]:
-    """Uuids that a boundary says were kept, as far as it names each."""
-    messages = metadata_of(boundary).get("preservedMessages")
-    return set(as_strings(messages.get("uuids"))) if isinstance(messages, Mapping) else set()
-
-
-GivenMark = tuple[int, str, list[str], bool, list[str], str, str, str]
-"""What a boundary says of itself, for `TranscriptIndex.context`: its line, logical parent, group, whether it needs no summary,
-kept entries, head and tail of a kept segment, anchor."""
-
-
-def mark_of(at: int, boundary: Item) -> GivenMark:
-    """A boundary's mark, as the engine takes it."""
-    metadata = metadata_of(boundary)
-    messages, segment = metadata.get("preservedMessages"), metadata.get("preservedSegment")
-    uuids = as_strings(messages.get("uuids")) if isinstance(messages, Mapping) else []
-    ends = segment if isinstance(segment, Mapping) else {}
-    return (
-        at,
-        as_string(boundary.get("logicalParentUuid")),
-        as_strings(metadata.get("groupUuids")),
-        metadata.get("replacementHistory") is True,
-        uuids,
-        as_string(ends.get("headUuid")),
-        as_string(ends.get("tailUuid")),
-        _anchor(metadata),
-    )
-
-
-def _anchor(metadata: Mapping[str, Any]) -> str:
-    for key in ("preservedMessages", "preservedSegment"):
-        part = metadata.get(key)
-        if isinstance(part, Mapping) and (anchor := as_string(part.get("anchorUuid"))):
-            return anchor
-    return ""
+def _archived(slot: Slot) -> Iterable[RecordLine]:
+    """The lines that a placeholder stands for."""
+    for inner in slot.archived if isinstance(slot, Placeholder) else ():
+        if isinstance(inner, Placeholder):
+            yield from _archived(inner)
+        else:
+            yield inner

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
 from ullage.messages import Block, Content, Item, message_of
-from ullage.transcript.records import as_string, as_strings
+from ullage.transcript.records import as_mapping, as_string, as_strings
 
 # Renders attachments of a transcript as the user text that the model sees.
 #
@@ -34,26 +34,39 @@ _MODES = {
     "ultra_effort_enter": "Work with the greatest effort from here on.",
     "ultra_effort_exit": "Work with the usual effort from here on.",
 }
+_TEXTS = {
+    "compact_file_reference": (
+        "File {name} was read before the conversation was compacted. It is too large to repeat here; read it again if it is needed.",
+    ),
+    "date_change": ("The date is now {}.", "newDate"),
+    "edited_text_file": (
+        "File {name} was changed outside of this conversation. What changed:\n{}",
+        "snippet",
+    ),
+    "plan_file_reference": ("The plan, from {}:\n{}", "planFilePath", "planContent"),
+}
+"""Texts of kinds that say no more than some of their fields."""
+
 # Of hooks that succeed, only these events hand their output to the model.
 _TALKING_HOOKS = ("SessionStart", "UserPromptSubmit")
 
 
 def render(attachment: Attachment) -> Content | None:
-    """What the model is shown of an attachment.
-
-    Args:
-        attachment: The `attachment` object of an entry.
-
-    Returns:
-        A string or blocks for a user message; `None` if the model is shown nothing.
-    """
+    """What the model is shown of the `attachment` of an entry, as content of a user message; `None`: nothing."""
     kind = attachment.get("type")
-    if kind == "queued_command":
-        return _queued(attachment)
+    if kind == "queued_command":  # typed while the model worked: verbatim, as the user's own
+        prompt = attachment.get("prompt")
+        return prompt if isinstance(prompt, str | list) and prompt else None
     if kind == "file" and (image := _image(attachment)) is not None:
         return [{"type": "text", "text": reminder(f"Image {_name(attachment)}:")}, image]
-    writer = _WRITERS.get(kind) if isinstance(kind, str) else None
-    text = writer(attachment) if writer else _MODES.get(str(kind))
+    kind = as_string(kind)
+    text = _MODES.get(kind, "")
+    if kind in _WRITERS:
+        text = _WRITERS[kind](attachment)
+    elif kind in _TEXTS:
+        form, *keys = _TEXTS[kind]
+        values = [_string(attachment.get(key)) for key in keys]
+        text = form.format(*values, name=_name(attachment))
     return reminder(text) if text else None
 
 
@@ -66,24 +79,15 @@ def reminder(text: str) -> str:
     return f"<system-reminder>\n{inner}\n{_CLOSING}"
 
 
-# ---- what a user or a file says ------------------------------------------------------------
-
-
-def _queued(attachment: Attachment) -> Content | None:
-    """Text that was typed while the model worked: verbatim, as the user's own."""
-    prompt = attachment.get("prompt")
-    if isinstance(prompt, str) and prompt:
-        return prompt
-    return prompt if isinstance(prompt, list) and prompt else None
+# ---- files -----------------------------------------------------------------------------------
 
 
 def _image(attachment: Attachment) -> Block | None:
-    content = attachment.get("content")
-    if not isinstance(content, Mapping) or content.get("type") != "image":
+    content = as_mapping(attachment.get("content"))
+    if content.get("type") != "image":
         return None
-    file = content.get("file")
-    fields = file if isinstance(file, Mapping) else {}
-    data, media_type = fields.get("base64"), fields.get("type")
+    file = as_mapping(content.get("file"))
+    data, media_type = file.get("base64"), file.get("type")
     if not (isinstance(data, str) and data and isinstance(media_type, str)):
         return None
     source = {"type": "base64", "media_type": media_type, "data": data}
@@ -91,28 +95,18 @@ def _image(attachment: Attachment) -> Block | None:
 
 
 def _file(attachment: Attachment) -> str:
-    content = attachment.get("content")
-    file = content.get("file") if isinstance(content, Mapping) else None
+    content, name = attachment.get("content"), _name(attachment)
+    file = as_mapping(content).get("file")
     text = file.get("content") if isinstance(file, Mapping) else content
     if not isinstance(text, str):
-        return f"File {_name(attachment)} was attached."
-    lines = _lines(file) if isinstance(file, Mapping) else ""
-    return f"File {_name(attachment)}{lines}:\n{text}"
-
-
-def _lines(file: Mapping[str, Any]) -> str:
-    start, count, total = (file.get(key) for key in ("startLine", "numLines", "totalLines"))
-    if not (isinstance(start, int) and isinstance(count, int) and isinstance(total, int)):
-        return ""
-    whole = start <= 1 and count >= total
-    return "" if whole else f" (lines {start} to {start + count - 1} of {total})"
-
-
-def _file_reference(attachment: Attachment) -> str:
-    return (
-        f"File {_name(attachment)} was read before the conversation was compacted. "
-        "It is too large to repeat here; read it again if it is needed."
-    )
+        return f"File {name} was attached."
+    keys = ("startLine", "numLines", "totalLines")
+    start, count, total = (as_mapping(file).get(key) for key in keys)
+    lines = ""
+    if isinstance(start, int) and isinstance(count, int) and isinstance(total, int):
+        if start > 1 or count < total:
+            lines = f" (lines {start} to {start + count - 1} of {total})"
+    return f"File {name}{lines}:\n{text}"
 
 
 def _memory(attachment: Attachment) -> str:
@@ -121,37 +115,24 @@ def _memory(attachment: Attachment) -> str:
     return f"Contents of {_name(attachment)}:\n{inner}" if isinstance(inner, str) else ""
 
 
-def _edited(attachment: Attachment) -> str:
-    name, snippet = _name(attachment), _string(attachment.get("snippet"))
-    return f"File {name} was changed outside of this conversation. What changed:\n{snippet}"
-
-
 # ---- listings and changes --------------------------------------------------------------------
 
 
-def _tools(attachment: Attachment) -> str:
-    return _delta(attachment, "Tools that can be loaded", "addedNames", "removedNames")
-
-
-def _agents(attachment: Attachment) -> str:
-    return _delta(attachment, "Agents", "addedTypes", "removedTypes")
-
-
-def _delta(attachment: Attachment, what: str, added: str, removed: str) -> str:
+def _listing(attachment: Attachment) -> str:
+    what, added, removed = "Tools that can be loaded", "addedNames", "removedNames"
+    if attachment["type"] == "agent_listing_delta":
+        what, added, removed = "Agents", "addedTypes", "removedTypes"
     lines = as_strings(attachment.get("addedLines")) or as_strings(attachment.get(added))
-    removed_names = as_strings(attachment.get(removed))
-    return _join(
-        [f"{what} now available:\n" + "\n".join(lines) if lines else ""],
-        [f"{what} no longer available: " + ", ".join(removed_names) if removed_names else ""],
-    )
+    names = as_strings(attachment.get(removed))
+    parts = [f"{what} now available:\n" + "\n".join(lines)] if lines else []
+    parts += [f"{what} no longer available: " + ", ".join(names)] if names else []
+    return _join(parts)
 
 
 def _instructions(attachment: Attachment) -> str:
-    removed = as_strings(attachment.get("removedNames"))
-    return _join(
-        as_strings(attachment.get("addedBlocks")),
-        ["Servers no longer connected: " + ", ".join(removed) if removed else ""],
-    )
+    parts, removed = (as_strings(attachment.get(key)) for key in ("addedBlocks", "removedNames"))
+    parts += ["Servers no longer connected: " + ", ".join(removed)] if removed else []
+    return _join(parts)
 
 
 def _skills(attachment: Attachment) -> str:
@@ -160,32 +141,25 @@ def _skills(attachment: Attachment) -> str:
 
 
 def _invoked(attachment: Attachment) -> str:
-    skills = _objects(attachment.get("skills"))
-    parts = [
-        f"## {_string(skill.get('name'))}\n{_string(skill.get('content'))}" for skill in skills
+    skills = [
+        f"## {_string(skill.get('name'))}\n{_string(skill.get('content'))}"
+        for skill in _objects(attachment.get("skills"))
     ]
-    return _join(["Skills used in this session, still in force:"], parts) if parts else ""
+    return _join(["Skills used in this session, still in force:", *skills]) if skills else ""
 
 
 # ---- state -----------------------------------------------------------------------------------
 
 
 def _todos(attachment: Attachment) -> str:
-    items = _objects(attachment.get("content"))
-    if not items:
+    lines = []
+    for item in _objects(attachment.get("content")):
+        title = item.get("subject") or item.get("content") or item.get("title")
+        label = f"#{item['id']} " if isinstance(item.get("id"), str | int) else ""
+        lines.append(f"- [{_string(item.get('status'))}] {label}{_string(title)}")
+    if not lines:
         return "The list of tasks is empty. Use it if the work has several steps."
-    return "The list of tasks at this point:\n" + "\n".join(map(_todo, items))
-
-
-def _todo(item: Mapping[str, Any]) -> str:
-    title = item.get("subject") or item.get("content") or item.get("title")
-    label = f"#{item['id']} " if isinstance(item.get("id"), str | int) else ""
-    return f"- [{_string(item.get('status'))}] {label}{_string(title)}"
-
-
-def _plan(attachment: Attachment) -> str:
-    path = _string(attachment.get("planFilePath"))
-    return f"The plan, from {path}:\n{_string(attachment.get('planContent'))}"
+    return "The list of tasks at this point:\n" + "\n".join(lines)
 
 
 def _task(attachment: Attachment) -> str:
@@ -193,10 +167,6 @@ def _task(attachment: Attachment) -> str:
     parts = [_string(attachment.get(name)) for name in names if attachment.get(name)]
     name, status = _string(attachment.get("taskId")), _string(attachment.get("status"))
     return "\n".join([f"Background task {name}: {status}", *parts])
-
-
-def _date(attachment: Attachment) -> str:
-    return f"The date is now {_string(attachment.get('newDate'))}."
 
 
 def _token_count(attachment: Attachment) -> str:
@@ -207,7 +177,7 @@ def _token_count(attachment: Attachment) -> str:
 def _hook_context(attachment: Attachment) -> str:
     content = attachment.get("content")
     texts = [content] if isinstance(content, str) else as_strings(content)
-    return _join([f"From hook {_string(attachment.get('hookName'))}:"], texts) if texts else ""
+    return _join([f"From hook {_string(attachment.get('hookName'))}:", *texts]) if texts else ""
 
 
 def _hook_output(attachment: Attachment) -> str:
@@ -224,11 +194,8 @@ def _hook_error(attachment: Attachment) -> str:
 
 
 _WRITERS: dict[str, Callable[[Attachment], str]] = {
-    "agent_listing_delta": _agents,
-    "compact_file_reference": _file_reference,
-    "date_change": _date,
-    "deferred_tools_delta": _tools,
-    "edited_text_file": _edited,
+    "agent_listing_delta": _listing,
+    "deferred_tools_delta": _listing,
     "file": _file,
     "hook_additional_context": _hook_context,
     "hook_blocking_error": _hook_error,
@@ -236,7 +203,6 @@ _WRITERS: dict[str, Callable[[Attachment], str]] = {
     "invoked_skills": _invoked,
     "mcp_instructions_delta": _instructions,
     "nested_memory": _memory,
-    "plan_file_reference": _plan,
     "skill_listing": _skills,
     "task_reminder": _todos,
     "task_status": _task,
@@ -245,11 +211,8 @@ _WRITERS: dict[str, Callable[[Attachment], str]] = {
     "total_tokens_reminder": _token_count,
 }
 
-SHOWN_KINDS = (*_WRITERS, *_MODES, "queued_command")
+SHOWN_KINDS = (*sorted([*_WRITERS, *_TEXTS]), *_MODES, "queued_command")
 """Kinds of attachment that the model is shown, if they hold anything."""
-
-USER_KINDS = ("queued_command",)
-"""Kinds that hold a user's own words: user input, not meta."""
 
 
 def _name(attachment: Attachment) -> str:
@@ -265,8 +228,8 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
-def _join(*groups: Iterable[str]) -> str:
-    return "\n\n".join(part for group in groups for part in group if part)
+def _join(parts: Iterable[str]) -> str:
+    return "\n\n".join(filter(None, parts))
 
 
 # A type that is asked for by name is recognised at once; `Mapping` alone asks its registry for each dict.
@@ -284,13 +247,10 @@ class MessageView(NamedTuple):
 
 
 def rendered(item: Item) -> Item | None:
-    """An entry in the form that functions on messages accept.
+    """An entry in the form that functions on messages accept; `None` if the model is shown nothing of it.
 
     An attachment becomes a user entry with the text that the model is shown; an entry with a
     message is returned as it is.
-
-    Returns:
-        `None` if the model is shown nothing of it.
     """
     if item.get("type") != "attachment":
         return item if message_of(item) is not None else None
@@ -299,17 +259,13 @@ def rendered(item: Item) -> Item | None:
     if content is None or not isinstance(attachment, (dict, Mapping)):
         return None
     others = {key: value for key, value in item.items() if key != "attachment"}
-    meta = attachment.get("type") not in USER_KINDS
+    meta = attachment.get("type") != "queued_command"  # which holds a user's own words
     message = {"role": "user", "content": content}
     return {**others, "type": "user", "isMeta": meta, "message": message}
 
 
 def project(item: Item, texts: Mapping[str, str]) -> Item:
-    """The entry with the content of some tool results replaced.
-
-    Args:
-        item: An entry or a bare message.
-        texts: Text to stand as the content of a result, by tool use id.
+    """The entry, with the texts as content of the tool results that they name by tool use id.
 
     Returns:
         The same object if none of its results is named, else a copy that shares all other parts.
@@ -359,119 +315,85 @@ def to_messages(items: Iterable[Item]) -> MessageView:
         Messages with `role` and `content` only, and where each came from. A result whose call is
         not among the items, or that answers a call a second time, is left out and named.
     """
-    shown = [item for item in map(rendered, items) if item is not None]
-    stored_messages = [message_of(item) or _NOTHING for item in shown]
-    steps, orphans = _steps(stored_messages)
+    return messages_of([item for item in map(rendered, items) if item is not None])
+
+
+def messages_of(shown: Sequence[Item]) -> MessageView:
+    """As `to_messages`, of entries and messages that the model is shown."""
+    stored = [message_of(item) or _NOTHING for item in shown]
+    steps, orphans = _steps(stored)
     messages: list[dict[str, Any]] = []
     sources: list[tuple[str, ...]] = []
     for step in steps:
         for role, parts in (("assistant", step.response), ("user", step.answers + step.follows)):
-            if message := _message(role, parts, stored_messages):
+            if parts and (message := _message(role, parts, stored[parts[0][0]])):
                 messages.append(message)
-                sources.append(_uuids(parts, shown))
-    return MessageView(messages, sources, [(_uuid(shown[at]), call) for at, call in orphans])
+                uuids = [as_string(shown[owner].get("uuid")) for owner, _ in parts]
+                sources.append(tuple(dict.fromkeys(uuids)))
+    left_over = [(as_string(shown[at].get("uuid")), call) for at, call in orphans]
+    return MessageView(messages, sources, left_over)
 
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 def _steps(messages: Sequence[Mapping[str, Any]]) -> tuple[list[_Step], list[tuple[int, str]]]:
+    """The steps, and results without a call or for one that has its result: place and call."""
     steps = [_Step()]
     by_call: dict[str, _Step] = {}
-    answers: list[_Part] = []
+    answers: list[tuple[int, Any]] = []
     for owner, message in enumerate(messages):
-        parts = _parts(owner, message)
+        content = message.get("content")
+        blocks = content if isinstance(content, list) else ()
+        parts: list[_Part] = [(owner, block) for block in blocks]
+        if isinstance(content, str):
+            parts = [(owner, content)]
         if message.get("role") == "assistant":
-            step = _step_for(steps, as_string(message.get("id")))
-            step.response += parts
-            for call in _calls(parts):
-                by_call[call] = step
+            response_id = as_string(message.get("id"))
+            if len(steps) == 1 or not response_id or steps[-1].response_id != response_id:
+                steps.append(_Step(response_id))
+            steps[-1].response += parts
+            for block in blocks:
+                if isinstance(block, (dict, Mapping)) and block.get("type") == "tool_use":
+                    by_call[as_string(block.get("id"))] = steps[-1]
             continue
         follows = steps[-1].follows
         for part in parts:
-            # A result can stand before its call in the file, so answers wait for all calls.
-            (answers if _is_result(part[1]) else follows).append(part)
-    return steps, _assign(answers, by_call)
-
-
-def _step_for(steps: list[_Step], response_id: str) -> _Step:
-    if len(steps) == 1 or not response_id or steps[-1].response_id != response_id:
-        steps.append(_Step(response_id))
-    return steps[-1]
-
-
-def _assign(answers: Iterable[_Part], by_call: Mapping[str, _Step]) -> list[tuple[int, str]]:
-    """Put each result after the response that called for it; returns those left over."""
-    orphans = []
+            block = part[1]
+            if isinstance(block, (dict, Mapping)) and block.get("type") == "tool_result":
+                # A result can stand before its call in the file, so answers wait for all calls.
+                answers.append((owner, block))
+            else:
+                follows.append(part)
+    orphans: list[tuple[int, str]] = []
     answered: set[str] = set()
-    for part in answers:
-        owner, block = part
-        call = as_string(block.get("tool_use_id")) if isinstance(block, (dict, Mapping)) else ""
+    for owner, block in answers:
+        call = as_string(block.get("tool_use_id"))
         step = by_call.get(call)
         if step is None or call in answered:
             orphans.append((owner, call))
         else:
             answered.add(call)
-            step.answers.append(part)
-    return orphans
+            step.answers.append((owner, block))
+    return steps, orphans
 
 
-def _parts(owner: int, message: Mapping[str, Any]) -> list[_Part]:
-    content = message.get("content")
-    if isinstance(content, str):
-        return [(owner, content)]
-    return [(owner, block) for block in content] if isinstance(content, list) else []
-
-
-def _calls(parts: Iterable[_Part]) -> Iterable[str]:
-    for _, block in parts:
-        if isinstance(block, (dict, Mapping)) and block.get("type") == "tool_use":
-            yield as_string(block.get("id"))
-
-
-def _is_result(block: Block | str) -> bool:
-    return isinstance(block, (dict, Mapping)) and block.get("type") == "tool_result"
-
-
-def _message(
-    role: str, parts: Sequence[_Part], messages: Sequence[Mapping[str, Any]]
-) -> dict[str, Any] | None:
-    if not parts:
-        return None
-    if (stored := _stored(parts, messages)) is not None:
-        return stored
+def _message(role: str, parts: Sequence[_Part], first: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A message of these parts: the stored one that the first is of, if they are exactly its content; `None`: they say nothing."""
+    if isinstance(first, dict):
+        content: Content = first["content"]
+        blocks = [content] if isinstance(content, str) else content
+        if len(parts) == len(blocks) and all(
+            part[1] is block for part, block in zip(parts, blocks, strict=True)
+        ):
+            plain = first.keys() == {"role", "content"}
+            return first if plain else {"role": first["role"], "content": content}
     if len(parts) == 1:
         block = parts[0][1]
         return {"role": role, "content": block if isinstance(block, str) else [block]}
-    blocks = [_as_block(block) for _, block in parts if block != ""]
-    return {"role": role, "content": blocks} if blocks else None
-
-
-def _stored(parts: Sequence[_Part], messages: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The stored message, if the parts are exactly its content."""
-    message = messages[parts[0][0]]
-    if not isinstance(message, dict):
-        return None
-    content: Content = message["content"]
-    blocks = [content] if isinstance(content, str) else content
-    if len(parts) != len(blocks) or any(
-        part[1] is not block for part, block in zip(parts, blocks, strict=True)
-    ):
-        return None
-    if message.keys() == {"role", "content"}:
-        return message
-    return {"role": message["role"], "content": content}
-
-
-def _as_block(part: Block | str) -> Block:
-    return {"type": "text", "text": part} if isinstance(part, str) else part
-
-
-def _uuids(parts: Sequence[_Part], items: Sequence[Item]) -> tuple[str, ...]:
-    if len(parts) == 1:
-        return (_uuid(items[parts[0][0]]),)
-    return tuple(dict.fromkeys([_uuid(items[owner]) for owner, _ in parts]))
-
-
-def _uuid(item: Item) -> str:
-    return as_string(item.get("uuid"))
+    texts_as_blocks = [
+        {"type": "text", "text": block} if isinstance(block, str) else block
+        for _, block in parts
+        if block != ""
+    ]
+    return {"role": role, "content": texts_as_blocks} if texts_as_blocks else None

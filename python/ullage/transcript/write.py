@@ -51,32 +51,25 @@ class Envelope:
         several = len({line.get("type") for line in asked}) > 1
         shared = set.intersection(*map(set, asked)) if several else set()
         for name in sorted(shared.difference(own)):
-            self._learn(name, [line[name] for line in lines if name in line], path)
-
-    def _learn(self, name: str, values: Sequence[Any], path: str) -> None:
-        before, newest = values[-2:]
-        if before == newest and type(before) is type(newest):
-            self._same[name] = newest
-        elif _rises(values):
-            self._numbers[name] = newest
-        else:
-            reason = f"cannot be continued: each of its lines carries {name!r}, and what follows {str(newest)[:40]!r} is unknown"
-            hint = "nothing was written; `ullage compact FILE --output OTHER --format claude-code` writes another file"
-            raise StoreError(reason, path=path, hint=hint)
+            values = [line[name] for line in lines if name in line]
+            before, newest = values[-2:]
+            are_whole = all(type(value) is int for value in values)
+            if before == newest and type(before) is type(newest):
+                self._same[name] = newest
+            elif are_whole and all(a < b for a, b in pairwise(values)):
+                self._numbers[name] = newest
+            else:
+                reason = f"cannot be continued: each of its lines carries {name!r}, and what follows {str(newest)[:40]!r} is unknown"
+                hint = "nothing was written; `ullage compact FILE --output OTHER --format claude-code` writes another file"
+                raise StoreError(reason, path=path, hint=hint)
 
     def over(self, lines: Iterable[Item]) -> list[dict[str, Any]]:
         """The lines with these fields: numbers go on from the newest, also over lines that came with one."""
-        return [self._continued(line) for line in lines]
-
-    def _continued(self, line: Mapping[str, Any]) -> dict[str, Any]:
-        self._numbers = {name: number + 1 for name, number in self._numbers.items()}
-        return {**self._same, **line, **self._numbers}
-
-
-def _rises(values: Sequence[Any]) -> bool:
-    """Whether whole numbers grow from line to line."""
-    whole = all(type(value) is int for value in values)
-    return whole and all(a < b for a, b in pairwise(values))
+        continued = []
+        for line in lines:
+            self._numbers = {name: number + 1 for name, number in self._numbers.items()}
+            continued.append({**self._same, **line, **self._numbers})
+        return continued
 
 
 _OWN = (*CARRIED, "parentUuid", "uuid", "timestamp", "isSidechain", "type", "message", COPY_OF)
@@ -132,7 +125,12 @@ class KeptEntries(NamedTuple):
         Raises:
             InvalidMessage: One has no uuid, and so cannot be found again in the log.
         """
-        return cls(tuple(_uuid(item, at) for at, item in enumerate(items)), before_summary)
+        uuids = []
+        for at, item in enumerate(items):
+            if not isinstance(item.get("uuid"), str):
+                raise InvalidMessage("cannot be kept without a uuid", index=at, field="uuid")
+            uuids.append(item["uuid"])
+        return cls(tuple(uuids), before_summary)
 
 
 def write_compaction(
@@ -195,7 +193,11 @@ def compaction_lines(
     if not summaries:
         raise ValueError("a compaction needs a summary")
     mark = log.entry(records.compact_boundary(boundary.metadata()), parent=parent)
-    follow = _chained(log, [*map(_as_summary, summaries), *attachments], str(mark["uuid"]))
+    link = str(mark["uuid"])
+    follow: list[StoredEntry] = []
+    for at, item in enumerate([*map(_as_summary, summaries), *attachments]):
+        follow.append(log.entry(item, parent=link, index=at))
+        link = str(follow[-1]["uuid"])
     anchor = str(follow[len(summaries) - 1]["uuid"])
     written = [str(entry["uuid"]) for entry in follow]
     mark["compactMetadata"].update(
@@ -217,11 +219,7 @@ def is_managers(entries: Iterable[Item]) -> bool:
 
 
 def refuse_managers(entries: Iterable[Item], path: str) -> None:
-    """Append nothing to the log of a `ContextManager`: what it did not write counts as never written.
-
-    Raises:
-        StoreError: The entries are of one.
-    """
+    """Append nothing to the log of a `ContextManager` (`StoreError`): what it did not write counts as never written."""
     if is_managers(entries):
         reason = "is the log of a ContextManager, which alone writes to it"
         hint = "`ContextManager.resume(path)` and its methods change it; `ullage compact` can write another file"
@@ -230,10 +228,6 @@ def refuse_managers(entries: Iterable[Item], path: str) -> None:
 
 def envelope_of(transcript: Transcript, path: str) -> Envelope:
     """What entries appended to a Claude Code file carry besides the fields that are set on each.
-
-    Args:
-        transcript: The file as it is now.
-        path: Of the session, for the error.
 
     Raises:
         StoreError: Its entries share a field that cannot be continued, or a `ContextManager` writes to it.
@@ -251,33 +245,13 @@ def envelope_of(transcript: Transcript, path: str) -> Envelope:
 def session_lines(transcript: Transcript, written: Sequence[Item]) -> list[Item]:
     """The newest line of each type about the session, to be repeated after a compaction, and where to go on.
 
-    Lists of sessions only read the last part of a file; Claude Code goes on from the entry that `last-prompt` names.
-
-    Args:
-        transcript: The file before the compaction.
-        written: The entries of the compaction; the session goes on from the last one.
+    Lists of sessions only read the last part of a file; Claude Code goes on from the entry that `last-prompt` names: the last written.
     """
     leaf = written[-1]["uuid"]
     return [
         {**line, "leafUuid": leaf} if kind == "last-prompt" else line
         for kind, line in transcript.metadata.items()
     ]
-
-
-def _uuid(item: Item, index: int) -> str:
-    uuid = item.get("uuid")
-    if not isinstance(uuid, str):
-        raise InvalidMessage("cannot be kept without a uuid", index=index, field="uuid")
-    return uuid
-
-
-def _chained(log: TranscriptLog, items: Iterable[Item], parent: str) -> list[StoredEntry]:
-    entries = []
-    for index, item in enumerate(items):
-        entry = log.entry(item, parent=parent, index=index)
-        parent = str(entry["uuid"])
-        entries.append(entry)
-    return entries
 
 
 def _as_summary(item: Item) -> Item:
@@ -296,21 +270,12 @@ def boundary_links(
 ) -> StoredEntry:
     """Metadata that ties a boundary to what belongs to it.
 
-    Args:
-        mark: Uuid of the boundary.
-        anchor: Uuid of the last summary message.
-        follow: Uuids of all that is written with the boundary: it counts only if they are there.
-        preserved: What survives verbatim.
+    `mark` and `anchor` are the uuids of the boundary and of its last summary; it counts only if all of `follow` are there.
     """
     links: StoredEntry = {"groupUuids": list(follow)}
-    if preserved.uuids:
+    if uuids := list(preserved.uuids):
         anchor = mark if preserved.before_summary else anchor
-        ends = {
-            "headUuid": preserved.uuids[0],
-            "anchorUuid": anchor,
-            "tailUuid": preserved.uuids[-1],
-        }
+        ends = {"headUuid": uuids[0], "anchorUuid": anchor, "tailUuid": uuids[-1]}
         links["preservedSegment"] = ends
-        uuids = list(preserved.uuids)
         links["preservedMessages"] = {"anchorUuid": anchor, "uuids": uuids, "allUuids": uuids}
     return links

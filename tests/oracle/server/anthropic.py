@@ -199,7 +199,7 @@ def _thinking(request: Request, text: str) -> dict[str, Any]:
                 value = unseal(block.get("signature") or block.get("data"))
                 previous = value.name if value else previous
                 walk.step += 1
-    before = walk.prefix.enter("assistant")
+    before = walk.turn("assistant")
     signature, _ = seal(request.body["model"], before, text, previous, walk.step)
     return {"type": "thinking", "thinking": text, "signature": signature}
 

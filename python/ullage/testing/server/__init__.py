@@ -23,6 +23,7 @@ from ullage.testing.server.apis import Event, Recorded, Reply, refuse
 _MAX_BODY = 64 * 1024 * 1024  # twice what any API takes: enough to be refused by the rules
 _MAX_THREADS = 64
 _IDLE_SECONDS = 60.0
+_OVERLOADED = Failure(529, "overloaded_error", "Overloaded")
 _HTML = b"<html>\r\n<head><title>413 Request Entity Too Large</title></head>\r\n</html>\r\n"
 
 Route = Callable[[Any, Recorded], Reply]  # the server, as each endpoint knows it, and a request
@@ -261,12 +262,37 @@ class _Handler(BaseHTTPRequestHandler):
         recorded = Recorded(self.command, self.path, headers, body)
         reply = self.server.owner.handle(recorded)
         step = recorded.fault or Step()
-        send = _FAULTS.get(step.kind, _Handler._send)
-        send(self, reply, recorded, step)
+        kind = step.kind
+        if kind in ("hang", "slow"):
+            self._wait(step)
+        if kind in ("hang", "drop", "network_error"):
+            self.close_connection = True
+        elif kind in ("stall", "cut_stream"):
+            self._half(reply, recorded)
+            if kind == "stall":
+                self._wait(step)
+            self.close_connection = True
+        elif kind == "html_413":
+            self._raw(recorded, 413, "text/html", _HTML)
+        elif kind == "truncated_json":
+            whole = b"".join(reply.chunks())
+            content = "application/json" if reply.events is None else "text/event-stream"
+            self._raw(recorded, 200, content, whole[: len(whole) // 2])
+        elif kind == "wrong_type":
+            self._raw(recorded, 200, "text/plain", b"OK")
+        elif kind == "stream_error" and reply.events is None:
+            self._send(refuse(_OVERLOADED, "anthropic"), recorded)
+        elif kind == "stream_error":  # in the middle of the stream
+            self._half(reply, recorded)
+            self._piece(Event("error", _OVERLOADED.body("anthropic")).encode(), reply)
+            self._end(reply)
+        else:
+            self._send(reply, recorded)
 
-    # ---- answers ----
+    def _wait(self, step: Step) -> None:
+        self.server.owner.closing.wait(step.seconds)
 
-    def _send(self, reply: Reply, recorded: Recorded, step: Step) -> None:
+    def _send(self, reply: Reply, recorded: Recorded) -> None:
         self._head(reply, recorded)
         for chunk in reply.chunks():
             self._piece(chunk, reply)
@@ -276,9 +302,8 @@ class _Handler(BaseHTTPRequestHandler):
         streamed = reply.events is not None
         recorded.status = reply.status
         self.send_response(reply.status)
-        self.send_header(
-            "content-type", kind or ("text/event-stream" if streamed else "application/json")
-        )
+        usual = "text/event-stream" if streamed else "application/json"
+        self.send_header("content-type", kind or usual)
         name = self.server.owner.new_id("req_")
         self.send_header("request-id", name)
         self.send_header("x-request-id", name)
@@ -301,19 +326,6 @@ class _Handler(BaseHTTPRequestHandler):
         if reply.events is not None:
             self.wfile.write(b"0\r\n\r\n")
 
-    # ---- faults ----
-
-    def _wait(self, step: Step) -> None:
-        self.server.owner.closing.wait(step.seconds)
-
-    def _hang(self, reply: Reply, recorded: Recorded, step: Step) -> None:
-        self._wait(step)
-        self.close_connection = True
-
-    def _slow(self, reply: Reply, recorded: Recorded, step: Step) -> None:
-        self._wait(step)
-        self._send(reply, recorded, step)
-
     def _half(self, reply: Reply, recorded: Recorded) -> None:
         self._head(reply, recorded)
         chunks = list(reply.chunks())
@@ -322,54 +334,6 @@ class _Handler(BaseHTTPRequestHandler):
         for chunk in chunks[: len(chunks) // 2]:
             self._piece(chunk, reply)
 
-    def _stall(self, reply: Reply, recorded: Recorded, step: Step) -> None:
-        self._half(reply, recorded)
-        self._wait(step)
-        self.close_connection = True
-
-    def _cut_stream(self, reply: Reply, recorded: Recorded, step: Step) -> None:
-        self._half(reply, recorded)
-        self.close_connection = True
-
-    def _drop(self, reply: Reply, recorded: Recorded, step: Step) -> None:
-        self.close_connection = True
-
     def _raw(self, recorded: Recorded, status: int, kind: str, body: bytes) -> None:
         self._head(Reply(status), recorded, kind=kind, length=len(body))
         self.wfile.write(body)
-
-    def _html_413(self, reply: Reply, recorded: Recorded, step: Step) -> None:
-        self._raw(recorded, 413, "text/html", _HTML)
-
-    def _truncated_json(self, reply: Reply, recorded: Recorded, step: Step) -> None:
-        whole = b"".join(reply.chunks())
-        kind = "application/json" if reply.events is None else "text/event-stream"
-        self._raw(recorded, 200, kind, whole[: len(whole) // 2])
-
-    def _wrong_type(self, reply: Reply, recorded: Recorded, step: Step) -> None:
-        self._raw(recorded, 200, "text/plain", b"OK")
-
-    def _stream_error(self, reply: Reply, recorded: Recorded, step: Step) -> None:
-        """An error event in the middle of a stream; an error answer, if it is none."""
-        overloaded = Failure(529, "overloaded_error", "Overloaded")
-        if reply.events is None:
-            self._send(refuse(overloaded, "anthropic"), recorded, step)
-            return
-        self._half(reply, recorded)
-        body = overloaded.body("anthropic")
-        self._piece(Event("error", body).encode(), reply)
-        self._end(reply)
-
-
-_FAULTS: dict[str, Callable[[_Handler, Reply, Recorded, Step], None]] = {
-    "hang": _Handler._hang,
-    "slow": _Handler._slow,
-    "stall": _Handler._stall,
-    "cut_stream": _Handler._cut_stream,
-    "drop": _Handler._drop,
-    "network_error": _Handler._drop,
-    "html_413": _Handler._html_413,
-    "truncated_json": _Handler._truncated_json,
-    "wrong_type": _Handler._wrong_type,
-    "stream_error": _Handler._stream_error,
-}

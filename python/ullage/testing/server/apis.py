@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
-import itertools
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
+from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
@@ -121,6 +123,8 @@ _KEYS = {
     "gemini": ("contents", "systemInstruction"),
 }
 _READ = "system instructions systemInstruction tools messages input contents".split()
+_KEY_HEADERS = ("x-api-key", "authorization", "x-goog-api-key")
+_INVALID: Final = "invalid_request_error"
 
 
 def count_tokens(body: dict[str, Any]) -> int:
@@ -138,20 +142,27 @@ def refusal(
     counting: bool = False,
     model: str = "",
 ) -> Failure | None:
-    """The first thing that is wrong with a request; `None`: it is answered.
+    """The first thing that is wrong with a request; `None`: it is answered. The rules that it breaks are noted in it.
 
     Args:
         server: For its settings.
-        recorded: The request; the rules that it breaks are noted in it.
+        recorded: The request.
         provider: Whose rules hold.
         needed: Keys that the body must have.
         counting: The request only asks for a count, so its size breaks no rule.
         model: The model in use, where the body does not name it.
     """
     body = recorded.json
-    early = _unreadable(body, needed) or _unnamed(recorded)
-    if early is not None or not server.enforce:
-        return early
+    if not isinstance(body, dict):
+        return _invalid("The request body is not valid JSON")
+    for key in needed:
+        if key not in body:
+            return _invalid(f"{key}: Field required", "missing_required_parameter")
+    if not any(recorded.headers.get(name) for name in _KEY_HEADERS):
+        text = "no API key is in the headers"
+        return Failure(401, "authentication_error", text, "invalid_api_key")
+    if not server.enforce:
+        return None
     early = ill_formed(provider, body, sealed=server.sealed)
     if early is not None:
         recorded.rules = ("form",)
@@ -163,25 +174,6 @@ def refusal(
         return too_large
     recorded.rules = tuple(violation.rule for violation in violations)
     return worded(violations[0], provider) if violations else None
-
-
-_KEY_HEADERS = ("x-api-key", "authorization", "x-goog-api-key")
-
-
-def _unnamed(recorded: Recorded) -> Failure | None:
-    if any(recorded.headers.get(name) for name in _KEY_HEADERS):
-        return None
-    return Failure(401, "authentication_error", "no API key is in the headers", "invalid_api_key")
-
-
-def _unreadable(body: Any, needed: tuple[str, ...]) -> Failure | None:
-    if not isinstance(body, dict):
-        return Failure(400, "invalid_request_error", "The request body is not valid JSON")
-    missing = [key for key in needed if key not in body]
-    if not missing:
-        return None
-    text = f"{missing[0]}: Field required"
-    return Failure(400, "invalid_request_error", text, "missing_required_parameter")
 
 
 def _broken(provider: str, body: dict[str, Any]) -> list[Violation]:
@@ -215,145 +207,41 @@ def _too_large(server: ScriptedServer, provider: str, body: dict[str, Any]) -> F
     return overflow(words, used=tokens, limit=limit)
 
 
-class _Words(NamedTuple):
-    text: str
-    source: str
-    code: str = ""
-
-
-_ANTHROPIC: Final[Mapping[str, _Words]] = {
-    "A02": _Words(
-        "{at}: text content blocks must contain non-whitespace text", "sdk issues, Portkey's list"
-    ),
-    "A05": _Words(
-        "{at}: `tool_use` ids were found without `tool_result` blocks immediately after: {name}. Each "
-        "`tool_use` block must have a corresponding `tool_result` block in the next message.",
-        "anthropics/claude-code #8210",
-    ),
-    "A06": _Words(
-        "{at}: unexpected `tool_use_id` found in `tool_result` blocks: {name}. Each `tool_result` block "
-        "must have a corresponding `tool_use` block in the previous message.",
-        "anthropics/claude-code #18947",
-    ),
-    "A08": _Words("{at}: `tool_use` ids must be unique", "trycua/cua #524"),
-    "A11": _Words(
-        "This model does not support assistant message prefill. The conversation must end with a user "
-        "message.",
-        "docs: api/errors, prefill",
-    ),
-    "A14": _Words(
-        "{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found another block",
-        "n8n #22550",
-    ),
-    "A17": _Words(
-        "A maximum of 4 blocks with cache_control may be provided. Found {number}.",
-        "docs: prompt-caching",
-    ),
-    "A18": _Words(
-        "{at}: a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block.",
-        "anthropics/claude-code #82816",
-    ),
-    "A19": _Words(
-        "{at}: cache_control cannot be set for empty text blocks", "anthropics/claude-code #50082"
-    ),
-    "A23": _Words("Request exceeds the maximum allowed number of bytes", "docs: api/errors"),
-}
-_UNANSWERED: Final = (
-    "An assistant message with 'tool_calls' must be followed by tool messages responding to each "
-    "'tool_call_id'. The following tool_call_ids did not have response messages: {name}"
-)
-_EMPTY: Final = (
-    "Invalid '{place}': empty array. Expected an array with minimum length 1, but got an empty array "
-    "instead."
-)
-_CHAT: Final[Mapping[str, _Words]] = {
-    "O01": _Words(_UNANSWERED, "google-gemini/gemini-cli #5031"),
-    "O02": _Words(
-        "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with "
-        "'tool_calls'.",
-        "OpenAI's community forum; the spelling is the API's",
-    ),
-    "O03": _Words(
-        _EMPTY.replace("{place}", "{at}.tool_calls"), "openai/openai-node #1341", "empty_array"
-    ),
-    "O08": _Words(
-        "Invalid '{at}.content': string too long. Expected a string with maximum length 10485760.",
-        "litellm: exception_mapping_utils",
-        "string_above_max_length",
-    ),
-}
-_RESPONSES: Final[Mapping[str, _Words]] = {
-    "R01": _Words("No tool output found for function call {name}.", "openai/openai-python issues"),
-    "R01 output": _Words(
-        "No tool call found for function call output with call_id {name}.",
-        "openai/openai-python issues",
-    ),
-    "R02": _Words(
-        "Item of type 'reasoning' was provided without its required following item. ({at})",
-        "vercel/ai #7099",
-    ),
-}
-_GEMINI: Final[Mapping[str, _Words]] = {
-    "G02": _Words(
-        "Please ensure that function call turn comes immediately after a user turn or after a function "
-        "response turn.",
-        "google-gemini/gemini-cli issues",
-    ),
-    "G03": _Words(
-        "Please ensure that the number of function response parts is equal to the number of function "
-        "call parts of the function call turn.",
-        "google-gemini/gemini-cli #3814",
-    ),
-    "G04": _Words(
-        "Function call is missing a thought_signature in functionCall parts.",
-        "docs: thought-signatures",
-    ),
-    "G05": _Words(
-        "* GenerateContentRequest.{at}.parts: contents.parts must not be empty.", "reports"
-    ),
-}
-_BY_API: Final[Mapping[str, Mapping[str, _Words]]] = {
-    "anthropic": _ANTHROPIC,
-    "openai_responses": _RESPONSES,
-    "gemini": _GEMINI,
-}
-_LISTS: Final = {"openai_responses": "input", "gemini": "contents"}
 _NAME: Final = re.compile(r"(?:tool use|tool call|output|function_call\w*|reasoning) (\S+)")
 _NUMBER: Final = re.compile(r"\d+")
 
 
+@cache
+def _refusals() -> dict[str, dict[str, dict[str, str]]]:
+    """By provider and rule: text, source, and code if there is one."""
+    text = Path(__file__).with_name("refusals.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
 def worded(violation: Violation, provider: str) -> Failure:
     """A broken rule as the provider puts it, with the rule's id; in our words where the provider's are not known."""
-    table = _BY_API.get(provider, _CHAT)
+    table = _refusals().get(provider) or _refusals()["openai_chat"]
     kind = f"{violation.rule} output" if "answers no" in violation.detail else violation.rule
     words = table.get(kind) or table.get(violation.rule)
     status, name = (413, "request_too_large") if violation.rule == "A23" else (400, _INVALID)
-    key = _LISTS.get(provider, "messages")
+    key, _ = _KEYS.get(provider, ("messages", ""))
     if words is None:
         place = "" if violation.message < 0 else f"{key}.{violation.message}: "
         return Failure(status, name, f"{place}{violation.detail} ({violation.rule})")
     dotted = provider == "anthropic"
     at = f"{key}.{violation.message}" if dotted else f"{key}[{violation.message}]"
     called, number = _NAME.search(violation.detail), _NUMBER.search(violation.detail)
-    text = words.text.format(
+    text = words["text"].format(
         at=at, name=called[1] if called else "", number=number[0] if number else ""
     )
-    return Failure(status, name, f"{text} ({violation.rule})", words.code)
+    return Failure(status, name, f"{text} ({violation.rule})", words.get("code", ""))
 
-
-_INVALID: Final = "invalid_request_error"
 
 # ---- what no rule on messages sees: tools, parameters, types of items, signatures ----------------
 
 
 def ill_formed(provider: str, body: Mapping[str, Any], *, sealed: bool) -> Failure | None:
-    """What the API refuses before it looks at the conversation; `None`: nothing.
-
-    Args:
-        provider: Whose API.
-        body: The request.
-        sealed: Refuse signatures of thinking that the test kit did not make.
-    """
+    """What the API refuses before it looks at the conversation; `None`: nothing. `sealed`: also signatures of others."""
     checks = _CHECKS.get(provider, (_chat_parameters, _chat_messages, _chat_tools))
     failures = (failure for check in checks for failure in check(body))
     return next(failures, None) or (_unsealed(body) if sealed and provider == "anthropic" else None)
@@ -374,6 +262,14 @@ def _tools(body: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield at, tool if isinstance(tool, Mapping) else {}
 
 
+_EMPTY: Final = "Invalid '{place}': empty array. Expected an array with minimum length 1, but got an empty array instead."
+
+
+def _not_among(value: object, values: str) -> Failure:
+    text = f"Invalid value: '{value}'. Supported values are: {values}."
+    return _invalid(text, "invalid_value")
+
+
 def _chat_parameters(body: Mapping[str, Any]) -> Iterator[Failure]:
     """Source: sdk openai, `completion_create_params`: these are parameters of other APIs."""
     for key in ("system", "input", "instructions", "contents", "toolConfig", "tool_config"):
@@ -392,9 +288,7 @@ def _chat_messages(body: Mapping[str, Any]) -> Iterator[Failure]:
     for message in messages if isinstance(messages, list) else ():
         role = message.get("role") if isinstance(message, Mapping) else None
         if role not in _CHAT_ROLES:
-            roles = ", ".join(f"'{name}'" for name in _CHAT_ROLES)
-            text = f"Invalid value: '{role}'. Supported values are: {roles}."
-            yield _invalid(text, "invalid_value")
+            yield _not_among(role, ", ".join(f"'{name}'" for name in _CHAT_ROLES))
 
 
 def _chat_tools(body: Mapping[str, Any]) -> Iterator[Failure]:
@@ -406,8 +300,7 @@ def _chat_tools(body: Mapping[str, Any]) -> Iterator[Failure]:
         if kind is None:
             yield _missing(f"tools[{at}].type")
         elif kind not in ("function", "custom"):
-            text = f"Invalid value: '{kind}'. Supported values are: 'function' and 'custom'."
-            yield _invalid(text, "invalid_value")
+            yield _not_among(kind, "'function' and 'custom'")
         elif not isinstance(tool.get(kind), Mapping):
             yield _missing(f"tools[{at}].{kind}")
         elif not tool[kind].get("name"):
@@ -423,15 +316,7 @@ def _responses_tools(body: Mapping[str, Any]) -> Iterator[Failure]:
             yield _missing(f"tools[{at}].name")
 
 
-_ITEM_ENDS: Final = (
-    "_call",
-    "_output",
-    "_tools",
-    "_request",
-    "_response",
-    "_reference",
-    "_summary",
-)
+_ITEM_ENDS: Final = tuple("_call _output _tools _request _response _reference _summary".split())
 _ITEMS: Final = ("message", "reasoning", "compaction", "context_compaction", "program")
 _ROLES: Final = ("assistant", "system", "developer", "user")
 
@@ -444,9 +329,7 @@ def _responses_items(body: Mapping[str, Any]) -> Iterator[Failure]:
         if kind not in _ITEMS and not str(kind).endswith(_ITEM_ENDS):
             yield _invalid(f"Invalid value: '{kind}'. (input[{at}].type)", "invalid_value")
         elif kind == "message" and item.get("role") not in _ROLES:
-            roles = "'assistant', 'system', 'developer', and 'user'"
-            text = f"Invalid value: '{item.get('role')}'. Supported values are: {roles}."
-            yield _invalid(text, "invalid_value")
+            yield _not_among(item.get("role"), "'assistant', 'system', 'developer', and 'user'")
 
 
 _ANTHROPIC_OWN: Final = re.compile(r"_20\d{6}$|^mcp_toolset$|^tool_search_tool_(?:bm25|regex)$")
@@ -499,19 +382,17 @@ def _unsealed(body: Mapping[str, Any]) -> Failure | None:
     """Source: docs extended-thinking: a signature is the model's own, unchanged."""
     for at, message in enumerate(body.get("messages") or ()):
         content = message.get("content") if isinstance(message, Mapping) else None
-        for place, block in enumerate(_thoughts(content)):
-            if block and unseal(block.get("signature"), str(block.get("thinking", ""))) is None:
+        for place, block in enumerate(content if isinstance(content, list) else ()):
+            is_thinking = isinstance(block, Mapping) and block.get("type") == "thinking"
+            signature = block.get("signature") if is_thinking else None
+            if signature and unseal(signature, str(block.get("thinking", ""))) is None:
                 return _invalid(
                     f"messages.{at}.content.{place}: Invalid `signature` in `thinking` block (A13)"
                 )
     return None
 
 
-def _thoughts(content: Any) -> Iterable[Mapping[str, Any] | None]:
-    """Blocks of signed thinking at their places; `None` for others."""
-    for block in content if isinstance(content, list) else ():
-        thinks = isinstance(block, Mapping) and block.get("type") == "thinking"
-        yield block if thinks and block.get("signature") else None
+# ---- answers ---------------------------------------------------------------------------------
 
 
 def _answered(
@@ -549,15 +430,12 @@ def _answered(
     return Reply(events=list(stream(answered))) if streams else Reply(body=answered)
 
 
-def _messages(body: dict[str, Any]) -> Items:
-    items: Items = body["messages"]
-    return items
-
-
 def create_message(server: ScriptedServer, recorded: Recorded) -> Reply:
     """`POST /v1/messages`."""
     refused = refusal(server, recorded, "anthropic", ("model", "max_tokens", "messages"))
-    return _answered(server, recorded, "anthropic", refused, _messages, _message, events)
+    return _answered(
+        server, recorded, "anthropic", refused, itemgetter("messages"), _message, events
+    )
 
 
 def count_message(server: ScriptedServer, recorded: Recorded) -> Reply:
@@ -574,7 +452,6 @@ def _message(
     content, reason = text_and_calls(reply, len(body["messages"])), reply.stop_reason
     if len(reply.text) > body["max_tokens"] * 4:
         content, reason = shortened(content, body["max_tokens"] * 4), "max_tokens"
-    output = (len(reply.text) + 3) // 4 + 20 * len(reply.tool_calls)
     return {
         "id": server.new_id("msg_01"),
         "type": "message",
@@ -583,8 +460,12 @@ def _message(
         "content": content,
         "stop_reason": reason,
         "stop_sequence": None,
-        "usage": {"input_tokens": tokens, "output_tokens": output},
+        "usage": {"input_tokens": tokens, "output_tokens": _output_tokens(reply)},
     }
+
+
+def _output_tokens(reply: Answer) -> int:
+    return (len(reply.text) + 3) // 4 + 20 * len(reply.tool_calls)
 
 
 def text_and_calls(reply: Answer, length: int) -> list[dict[str, Any]]:
@@ -606,50 +487,38 @@ def events(message: dict[str, Any]) -> Iterator[Event]:
     """The stream that adds up to this message."""
     empty = {**message, "content": [], "stop_reason": None}
     empty["usage"] = {**message["usage"], "output_tokens": 1}
-    yield Event("message_start", {"type": "message_start", "message": empty})
-    yield Event("ping", {"type": "ping"})
+    parts: list[dict[str, Any]] = [{"type": "message_start", "message": empty}, {"type": "ping"}]
     for index, block in enumerate(message["content"]):
-        yield from _block_events(index, block)
+        start, deltas = _split(block)
+        parts.append({"type": "content_block_start", "index": index, "content_block": start})
+        parts += [{"type": "content_block_delta", "index": index, "delta": one} for one in deltas]
+        parts.append({"type": "content_block_stop", "index": index})
     delta = {"stop_reason": message["stop_reason"], "stop_sequence": None}
     last: dict[str, Any] = {"type": "message_delta", "delta": delta, "usage": message["usage"]}
     for key in ("context_management", "input_transformations"):
         if key in message:
             last[key] = message[key]
-    yield Event("message_delta", last)
-    yield Event("message_stop", {"type": "message_stop"})
+    for part in [*parts, last, {"type": "message_stop"}]:
+        yield Event(part["type"], part)
 
 
-def _block_events(index: int, block: dict[str, Any]) -> Iterator[Event]:
-    start, deltas = _split(block)
-    opened = {"type": "content_block_start", "index": index, "content_block": start}
-    yield Event("content_block_start", opened)
-    for delta in deltas:
-        yield Event(
-            "content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta}
-        )
-    yield Event("content_block_stop", {"type": "content_block_stop", "index": index})
-
-
-def _split(block: dict[str, Any]) -> tuple[dict[str, Any], Iterator[dict[str, Any]]]:
+def _split(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """How a block begins in a stream, and what is added to it."""
-    kind = block["type"]
-    if kind == "text":
-        parts = ({"type": "text_delta", "text": piece} for piece in pieces(block["text"]))
+    if block["type"] == "text":
+        parts = [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
         return {**block, "text": ""}, parts
-    if kind == "thinking":
-        words = (
-            {"type": "thinking_delta", "thinking": piece} for piece in pieces(block["thinking"])
-        )
+    if block["type"] == "thinking":
+        thought = pieces(block["thinking"])
+        parts = [{"type": "thinking_delta", "thinking": piece} for piece in thought]
         sign = {"type": "signature_delta", "signature": block["signature"]}
-        return {**block, "thinking": "", "signature": ""}, itertools.chain(words, [sign])
-    if kind == "tool_use":
-        arguments = orjson.dumps(block["input"]).decode()
-        parts = ({"type": "input_json_delta", "partial_json": piece} for piece in pieces(arguments))
+        return {**block, "thinking": "", "signature": ""}, [*parts, sign]
+    if block["type"] == "tool_use":
+        arguments = pieces(orjson.dumps(block["input"]).decode())
+        parts = [{"type": "input_json_delta", "partial_json": piece} for piece in arguments]
         return {**block, "input": {}}, parts
     delta = {"type": "compaction_delta", "content": block["content"]}
-    return {**block, "content": None}, iter(
-        [{**delta, "encrypted_content": block["encrypted_content"]}]
-    )
+    delta["encrypted_content"] = block["encrypted_content"]
+    return {**block, "content": None}, [delta]
 
 
 _SKIPS = ("skip_thought_signature_validator", "context_engineering_is_the_way_to_go")
@@ -671,7 +540,7 @@ def generate_content(server: ScriptedServer, recorded: Recorded) -> Reply:
         recorded,
         "gemini",
         refused,
-        lambda body: body["contents"],
+        itemgetter("contents"),
         lambda _server, _body, reply, tokens: _response(server, model, reply, tokens),
         lambda body: [Event("", body)],
         streams=method.startswith("stream"),
@@ -685,7 +554,7 @@ def _forged(server: ScriptedServer, contents: list[Any]) -> Failure | None:
         for part in (content.get("parts") or ()) if isinstance(content, dict) else ():
             signature = part.get("thoughtSignature") if isinstance(part, dict) else None
             if signature is not None and _bytes_of(signature) not in signatures:
-                return Failure(400, "invalid_request_error", "Corrupted thought signature. (G04)")
+                return _invalid("Corrupted thought signature. (G04)")
     return None
 
 
@@ -698,20 +567,17 @@ def _bytes_of(signature: Any) -> bytes:
 
 def _response(server: ScriptedServer, model: str, reply: Answer, tokens: int) -> dict[str, Any]:
     parts: list[dict[str, Any]] = [{"text": reply.text}] if reply.text else []
-    for number, name in enumerate(reply.tool_calls):
-        part: dict[str, Any] = {"functionCall": {"name": name, "args": {}}}
-        if not number:  # the first call of a step is signed
-            part["thoughtSignature"] = _signed(server)
-        parts.append(part)
-    output = (len(reply.text) + 3) // 4 + 20 * len(reply.tool_calls)
+    calls: Items = [{"functionCall": {"name": name, "args": {}}} for name in reply.tool_calls]
+    if calls:  # the first call of a step is signed
+        thought = server.new_id("thought >?>? ").encode()
+        signature = base64.b64encode(thought).decode("ascii")
+        server.signatures.append(signature)
+        calls[0] = {**calls[0], "thoughtSignature": signature}
+    content = {"role": "model", "parts": [*parts, *calls]}
+    reason = _FINISH_REASONS.get(reply.stop_reason, "STOP")
+    output = _output_tokens(reply)
     return {
-        "candidates": [
-            {
-                "content": {"role": "model", "parts": parts},
-                "finishReason": _FINISH_REASONS.get(reply.stop_reason, "STOP"),
-                "index": 0,
-            }
-        ],
+        "candidates": [{"content": content, "finishReason": reason, "index": 0}],
         "usageMetadata": {
             "promptTokenCount": tokens,
             "candidatesTokenCount": output,
@@ -722,30 +588,20 @@ def _response(server: ScriptedServer, model: str, reply: Answer, tokens: int) ->
     }
 
 
-def _signed(server: ScriptedServer) -> str:
-    signature = base64.b64encode(server.new_id("thought >?>? ").encode()).decode("ascii")
-    server.signatures.append(signature)
-    return signature
-
-
 CREATED = 1_773_565_200
 """When every answer was made; fixed, so that equal requests get equal answers."""
 
-_REASONS = {
-    "max_tokens": "length",
-    "tool_use": "tool_calls",
-    "model_context_window_exceeded": "length",
-}
+_CUT = ("max_tokens", "model_context_window_exceeded")
+_REASONS = {"tool_use": "tool_calls", **dict.fromkeys(_CUT, "length")}
 
 
 def chat(server: ScriptedServer, recorded: Recorded) -> Reply:
     """`POST /v1/chat/completions`."""
     refused = refusal(server, recorded, server.dialect, ("model", "messages"))
-
-    def stream(answer: dict[str, Any]) -> Iterator[Event]:
-        return chat_events(recorded.json, answer)
-
-    return _answered(server, recorded, "openai", refused, _messages, completion, stream)
+    stream = partial(chat_events, recorded.json)
+    return _answered(
+        server, recorded, "openai", refused, itemgetter("messages"), completion, stream
+    )
 
 
 def completion(
@@ -792,31 +648,24 @@ def chat_events(body: dict[str, Any], answer: dict[str, Any]) -> Iterator[Event]
     shared = {key: answer[key] for key in ("id", "created", "model")}
     shared["object"] = "chat.completion.chunk"
     choice = answer["choices"][0]
-    for delta in _deltas(choice["message"]):
+    message, reason = choice["message"], choice["finish_reason"]
+    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
+    if message.get("reasoning_content"):
+        deltas.append({"reasoning_content": message["reasoning_content"]})
+    deltas += [{"content": piece} for piece in pieces(message["content"] or "")]
+    if message.get("refusal"):
+        deltas.append({"refusal": message["refusal"]})
+    for index, call in enumerate(message.get("tool_calls", ())):
+        deltas.append({"tool_calls": [{"index": index, **call}]})
+    for delta in deltas:
         piece = {"index": 0, "delta": delta, "finish_reason": None}
         yield Event("", {**shared, "choices": [piece]})
-    end = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
+    end = {"index": 0, "delta": {}, "finish_reason": reason}
     yield Event("", {**shared, "choices": [end]})
     options = body.get("stream_options")
     if isinstance(options, dict) and options.get("include_usage"):
         yield Event("", {**shared, "choices": [], "usage": answer["usage"]})
     yield Event("", "[DONE]")
-
-
-def _deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield {"role": "assistant", "content": ""}
-    if message.get("reasoning_content"):
-        yield {"reasoning_content": message["reasoning_content"]}
-    text = message["content"] or ""
-    for piece in pieces(text):
-        yield {"content": piece}
-    if message.get("refusal"):
-        yield {"refusal": message["refusal"]}
-    for index, call in enumerate(message.get("tool_calls", ())):
-        yield {"tool_calls": [{"index": index, **call}]}
-
-
-_CUT = ("max_tokens", "model_context_window_exceeded")
 
 
 def responses(server: ScriptedServer, recorded: Recorded) -> Reply:
@@ -919,28 +768,20 @@ def _stream(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     begun = {**answer, "status": "in_progress", "output": [], "usage": None}
     yield {"type": "response.created", "response": begun}
     for index, item in enumerate(answer["output"]):
-        yield from _item(index, item)
-    ending = "response.incomplete" if answer["status"] == "incomplete" else "response.completed"
-    yield {"type": ending, "response": answer}
-
-
-def _item(index: int, item: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    opened = orjson.loads(orjson.dumps(item))
-    if item["type"] == "message":
-        opened["content"] = []
-    yield {"type": "response.output_item.added", "output_index": index, "item": opened}
-    for at, part in enumerate(item["content"] if item["type"] == "message" else ()):
-        if part["type"] == "output_text":
-            yield from _text(
-                {"output_index": index, "content_index": at, "item_id": item["id"]}, part
-            )
-    yield {"type": "response.output_item.done", "output_index": index, "item": item}
+        contents = item["content"] if item["type"] == "message" else []
+        opened = {**item, "content": []} if item["type"] == "message" else item
+        yield {"type": "response.output_item.added", "output_index": index, "item": opened}
+        for at, part in enumerate(contents):
+            if part["type"] == "output_text":
+                place = {"output_index": index, "content_index": at, "item_id": item["id"]}
+                yield from _text(place, part)
+        yield {"type": "response.output_item.done", "output_index": index, "item": item}
+    yield {"type": f"response.{answer['status']}", "response": answer}
 
 
 def _text(place: dict[str, Any], part: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "response.content_part.added", **place, "part": {**part, "text": ""}}
-    text = part["text"]
-    for piece in pieces(text):
+    for piece in pieces(part["text"]):
         yield {"type": "response.output_text.delta", **place, "delta": piece, "logprobs": []}
-    yield {"type": "response.output_text.done", **place, "text": text, "logprobs": []}
+    yield {"type": "response.output_text.done", **place, "text": part["text"], "logprobs": []}
     yield {"type": "response.content_part.done", **place, "part": part}

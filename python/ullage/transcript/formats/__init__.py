@@ -44,6 +44,8 @@ _RELATED = {"roo": "cline", "tau2": "tau_bench", "mini_swe_agent": "swe_agent"}
 FORMATS: tuple[str, ...] = tuple(sorted([name for name, _ in _MODULES] + list(_RELATED)))
 """Names of all formats that can be read."""
 
+_FORMATS_LISTED = "formats that can be read: " + ", ".join(FORMATS)
+
 
 def detect(path: str | os.PathLike[str]) -> str:
     """Says which format a file has, by what stands in it; its name does not count.
@@ -71,15 +73,15 @@ def recognised(path: str | os.PathLike[str]) -> tuple[OpenedFile, str]:
         InvalidTranscript, StoreError: See `detect`.
     """
     source = OpenedFile(path)
-    return source, _detected(source)
+    for name, _ in _MODULES:
+        if _fits(source, name):
+            return source, name
+    reason = f"is of no known format: {described(source)}"
+    raise InvalidTranscript(reason, path=source.path, hint=_hint(source))
 
 
 def read_recognised(source: OpenedFile, name: str) -> ReadTranscript:
-    """What stands in a file, of which no byte is read twice.
-
-    Args:
-        source: From `recognised`.
-        name: From there as well.
+    """What stands in a file that `recognised` gave, of which no byte is read twice.
 
     Raises:
         InvalidTranscript, StoreError: See `read`.
@@ -114,22 +116,14 @@ def read(
         ('codex', 1)
     """
     if format is not None and format not in FORMATS:
-        raise InvalidPolicy("format", format, "must be a known format", hint=_listed())
-    source = OpenedFile(path)
-    name = _detected(source) if format is None else _RELATED.get(format, format)
-    if format is not None and not _fits(source, name):
-        raise InvalidTranscript(
-            f"is not of the format {format}", path=source.path, hint=_hint(source)
-        )
+        raise InvalidPolicy("format", format, "must be a known format", hint=_FORMATS_LISTED)
+    if format is None:
+        return read_recognised(*recognised(path))
+    source, name = OpenedFile(path), _RELATED.get(format, format)
+    if not _fits(source, name):
+        reason = f"is not of the format {format}"
+        raise InvalidTranscript(reason, path=source.path, hint=_hint(source))
     return read_recognised(source, name)
-
-
-def _detected(source: OpenedFile) -> str:
-    for name, _ in _MODULES:
-        if _fits(source, name):
-            return name
-    reason = f"is of no known format: {described(source)}"
-    raise InvalidTranscript(reason, path=source.path, hint=_hint(source))
 
 
 def _fits(source: OpenedFile, name: str) -> bool:
@@ -158,15 +152,9 @@ def _module(name: str) -> Any:
     return importlib.import_module(f"ullage.transcript.formats.{dict(_MODULES)[name]}")
 
 
-def _listed() -> str:
-    return "formats that can be read: " + ", ".join(FORMATS)
-
-
 def _hint(source: OpenedFile) -> str:
     """What can be read, and what the first bad line said, if there was one."""
-    bad = (
-        f"; line {source.warnings[0].line} is {source.warnings[0].reason}"
-        if source.warnings
-        else ""
-    )
-    return _listed() + bad
+    if not source.warnings:
+        return _FORMATS_LISTED
+    line, reason = source.warnings[0]
+    return f"{_FORMATS_LISTED}; line {line} is {reason}"

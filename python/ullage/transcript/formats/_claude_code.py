@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.transcript.formats._model import OpenedFile, ReadSession, ReadTranscript, ReadWarning
+from ullage.transcript.records import as_mapping, as_string
 
 _TALK = ("user", "assistant", "system", "attachment", "progress")
 _NOTES = ("summary", "file-history-snapshot", "queue-operation", "custom-title", "last-prompt")
@@ -31,20 +32,15 @@ def read(source: OpenedFile) -> ReadTranscript:
     from ullage.transcript.index import Transcript
 
     transcript = Transcript.from_bytes(source.data)
-    index = transcript.index
     entries = [dict(entry) for entry in transcript.entries()]
     conversation = transcript.conversation
-    model = next((model_name for entry in reversed(entries) if (model_name := _model(entry))), None)
+    messages = (as_mapping(entry.get("message")) for entry in reversed(entries))
+    models = (as_string(message.get("model")) for message in messages)
+    model = next((name for name in models if name not in ("", "<synthetic>")), None)
     facts = {"model": model} if model else {}
     name = next((entry["sessionId"] for entry in entries if entry.get("sessionId")), source.stem)
     session = ReadSession(name, entries, metadata=facts, context=conversation.messages)
     warnings = [ReadWarning(line, reason) for line, reason in conversation.report.bad]
     if conversation.report.unfinished:
-        warnings.append(ReadWarning(len(index) + 1, "unfinished last line, left out"))
+        warnings.append(ReadWarning(len(transcript) + 1, "unfinished last line, left out"))
     return ReadTranscript("claude_code", source.path, (session,), warnings=tuple(warnings))
-
-
-def _model(entry: Mapping[str, Any]) -> str | None:
-    message = entry.get("message")
-    model = message.get("model") if isinstance(message, Mapping) else None
-    return model if isinstance(model, str) and model != "<synthetic>" else None

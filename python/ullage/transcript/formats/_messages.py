@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.messages import THINKING
-from ullage.transcript.formats._model import EntryList, OpenedFile, ReadSession, ReadTranscript
+from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript
 
 _BLOCKS = ("tool_use", "tool_result", *THINKING, "server_tool_use")
 
@@ -27,23 +27,16 @@ def _is_ours(message: Any) -> bool:
 
 def read(source: OpenedFile) -> ReadTranscript:
     """Reads the messages as they are: one session."""
+    body = source.keyed("messages")
     document = source.document
-    body: Mapping[str, Any] = (
-        document if isinstance(document, Mapping) and "messages" in document else {}
-    )
     listed = document if isinstance(document, list) else body.get("messages")
     numbered = enumerate(listed, start=1) if isinstance(listed, list) else source.lines()
     entries = EntryList(source.stem, source.warn)
     for number, message in numbered:
-        if (
-            isinstance(message, Mapping)
-            and isinstance(message.get("role"), str)
-            and "content" in message
-        ):
+        is_message = isinstance(message, Mapping) and "content" in message
+        if is_message and isinstance(message.get("role"), str):
             entries.add(dict(message), line=number)
         else:
             source.warn(number, "no message, left out")
-    session = ReadSession(
-        source.stem, entries.entries, system=body.get("system"), tools=body.get("tools")
-    )
-    return ReadTranscript("anthropic", source.path, (session,), warnings=tuple(source.warnings))
+    session = entries.read(system=body.get("system"), tools=body.get("tools"))
+    return source.transcript("anthropic", session)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from io import FileIO
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
-from ullage.messages import BOUNDARY, Block, StoredEntry, is_boundary
+from ullage.messages import BOUNDARY, Block, StoredEntry
 from ullage.providers._common import place_result
 from ullage.transcript.conversation import FilePin, open_regular
 
@@ -61,8 +61,12 @@ class ReadSession:
         """
         if self.context is not None:
             return self.context
+        from ullage.transcript.index import messages_after_boundary
+
         return [
-            entry["message"] for entry in _in_context(self.entries) if _is_in_conversation(entry)
+            entry["message"]
+            for entry in messages_after_boundary(self.entries)
+            if "message" in entry and not entry.get("isApiErrorMessage")
         ]
 
     def __repr__(self) -> str:
@@ -104,24 +108,6 @@ class ReadTranscript:
         return f"ReadTranscript({self.format}, {counts})"
 
 
-def _in_context(entries: Sequence[StoredEntry]) -> list[StoredEntry]:
-    at = next((at for at in reversed(range(len(entries))) if is_boundary(entries[at])), None)
-    if at is None:
-        return list(entries)
-    after = list(entries[at + 1 :])
-    preserved = (entries[at].get("compactMetadata") or {}).get("preservedMessages") or {}
-    if preserved:
-        before = {entry.get("uuid"): entry for entry in entries[:at]}
-        uuids = [entry.get("uuid") for entry in after]
-        place = uuids.index(preserved["anchorUuid"]) + 1 if preserved["anchorUuid"] in uuids else 0
-        after[place:place] = [before[uuid] for uuid in preserved["uuids"] if uuid in before]
-    return after
-
-
-def _is_in_conversation(entry: StoredEntry) -> bool:
-    return "message" in entry and not entry.get("isApiErrorMessage")
-
-
 class EntryList:
     """Builds the entries of one conversation: results right after their calls, no id twice."""
 
@@ -137,6 +123,10 @@ class EntryList:
     def __len__(self) -> int:
         return len(self.entries)
 
+    def read(self, **about: Any) -> ReadSession:
+        """The conversation; `about` is what else a `ReadSession` says."""
+        return ReadSession(self.session, self.entries, **about)
+
     def add(
         self, message: dict[str, Any], *, line: int = 0, timestamp: Any = None, **flags: Any
     ) -> StoredEntry:
@@ -148,7 +138,14 @@ class EntryList:
             timestamp: ISO text or milliseconds; `None`: unknown.
             flags: Such as `isMeta`; false ones are left out.
         """
-        message = self._called(message, line)
+        content = message["content"]
+        if message["role"] == "assistant" and isinstance(content, list):
+            blocks = [
+                self._called(block, line) if block.get("type") == "tool_use" else block
+                for block in content
+            ]
+            if any(new is not old for new, old in zip(blocks, content, strict=True)):
+                message = {**message, "content": blocks}
         entry = self._envelope(message["role"], line, timestamp, flags)
         entry["message"] = message
         self.entries.append(entry)
@@ -156,18 +153,14 @@ class EntryList:
         return entry
 
     def add_result(self, block: Block, *, line: int = 0, timestamp: Any = None) -> bool:
-        """Adds a tool result; results in a row are one message.
-
-        Returns:
-            Whether it stood by its call. If not, it was moved there, or it has no call.
-        """
+        """Adds a tool result; results in a row are one message. False: it was moved to its call, or has none."""
         waiting = self._open.get(str(block.get("tool_use_id")))
         if waiting:
             block = {**block, "tool_use_id": waiting.pop(0)}
         before = len(self._messages)
         stood = place_result(self._messages, block)
         if len(self._messages) > before:
-            at = next(i for i in range(before, -1, -1) if _holds(self._messages[i], block))
+            at = next(i for i in range(before, -1, -1) if _ends_with(self._messages[i], block))
             entry = self._envelope("user", line, timestamp, {})
             entry["message"] = self._messages[at]
             self.entries.insert(self._first + at, entry)
@@ -187,31 +180,20 @@ class EntryList:
         self._ids.clear()
         self._open.clear()
 
-    def _called(self, message: dict[str, Any], line: int) -> dict[str, Any]:
-        """Gives a call whose id was used before an id of its own: replays and some servers reuse them."""
-        content = message["content"]
-        if message["role"] != "assistant" or not isinstance(content, list):
-            return message
-        blocks = [
-            self._own_id(block, line) if block.get("type") == "tool_use" else block
-            for block in content
-        ]
-        same = all(new is old for new, old in zip(blocks, content, strict=True))
-        return message if same else {**message, "content": blocks}
-
-    def _own_id(self, block: Block, line: int) -> Block:
-        given_id, count = str(block.get("id")), 1
-        own = given_id
-        while own in self._ids:
+    def _called(self, block: Block, line: int) -> Block:
+        """The call; with an id of its own if its id was used before: replays and some servers reuse them."""
+        stored_id, count = str(block.get("id")), 1
+        own_id = stored_id
+        while own_id in self._ids:
             count += 1
-            own = f"{given_id}-{count}"
-        self._ids.add(own)
-        self._open.setdefault(given_id, []).append(own)
-        if own == given_id:
+            own_id = f"{stored_id}-{count}"
+        self._ids.add(own_id)
+        self._open.setdefault(stored_id, []).append(own_id)
+        if own_id == stored_id:
             return block
         if self._warn is not None:
-            self._warn(line, f"the call id {given_id} was used before, this call is {own}")
-        return {**block, "id": own}
+            self._warn(line, f"the call id {stored_id} was used before, this call is {own_id}")
+        return {**block, "id": own_id}
 
     def _envelope(
         self, kind: str, line: int, timestamp: Any, flags: Mapping[str, Any]
@@ -223,7 +205,7 @@ class EntryList:
         return entry
 
 
-def _holds(message: Mapping[str, Any], block: Block) -> bool:
+def _ends_with(message: Mapping[str, Any], block: Block) -> bool:
     content = message["content"]
     return isinstance(content, list) and content[-1:] == [block] and content[-1] is block
 
@@ -244,14 +226,9 @@ def iso(timestamp: Any) -> str:
 def usage_of(
     *, prompt: Any, output: Any, cache_read: Any = 0, cache_write: Any = 0, inclusive: bool = False
 ) -> dict[str, int]:
-    """A usage record in Anthropic's words.
+    """A usage record in Anthropic's words, of tokens; those of the answer include reasoning.
 
-    Args:
-        prompt: Tokens of the prompt.
-        output: Tokens of the answer, reasoning included.
-        cache_read: Of the prompt, those read from a cache.
-        cache_write: Of the prompt, those written to a cache.
-        inclusive: Whether `prompt` includes the cached ones, as OpenAI counts, or not, as Anthropic.
+    `inclusive`: `prompt` includes the cached ones, as OpenAI counts, and not as Anthropic.
     """
     read, write = whole_count(cache_read), whole_count(cache_write)
     fresh = whole_count(prompt) - (read + write if inclusive else 0)
@@ -295,6 +272,10 @@ class OpenedFile:
         self.warnings: list[ReadWarning] = []
         self.pin: FilePin | None = None
 
+    def transcript(self, name: str, *sessions: ReadSession, **about: Any) -> ReadTranscript:
+        """What a reader found in it, of the format of this name; `about` is what else a `ReadTranscript` says."""
+        return ReadTranscript(name, self.path, sessions, warnings=tuple(self.warnings), **about)
+
     @property
     def stem(self) -> str:
         """The file's name without its last ending."""
@@ -328,20 +309,15 @@ class OpenedFile:
     @cached_property
     def head(self) -> list[dict[str, Any]]:
         """Objects of the first lines, as far as they are JSON objects; the rest is not read."""
-        lines: list[dict[str, Any]] = []
-        for line in self._start().split(b"\n", _HEAD_LINES)[:_HEAD_LINES]:
-            lines.extend(value for value in _values(line) or () if isinstance(value, dict))
-        return lines
-
-    def _start(self) -> bytes:
-        """Whole lines from the start of the file; the first one however long it is."""
         start = self._read(_HEAD_BYTES)
         whole = len(start) < _HEAD_BYTES
         start = start.removeprefix(_BOM)
-        if whole:
-            return start or self.data  # which says that there is nothing
         end = start.rfind(b"\n")
-        return start[:end] if end > 0 else self.data.split(b"\n", 1)[0]
+        if whole:
+            start = start or self.data  # which says that there is nothing
+        else:  # the first line however long it is
+            start = start[:end] if end > 0 else self.data.split(b"\n", 1)[0]
+        return _objects(start.split(b"\n", _HEAD_LINES)[:_HEAD_LINES])
 
     @cached_property
     def document(self) -> Any:
@@ -376,10 +352,8 @@ class OpenedFile:
                 continue
             values = _values(line)
             if values is None:
-                incomplete = number == len(lines)
-                self.warn(
-                    number, "unfinished last line, left out" if incomplete else "not JSON, left out"
-                )
+                what = "unfinished last line" if number == len(lines) else "not JSON"
+                self.warn(number, f"{what}, left out")
                 continue
             if len(values) > 1:
                 self.warn(number, f"holds {len(values)} values in one line, all read")
@@ -391,9 +365,7 @@ class OpenedFile:
 
     def newest(self, count: int) -> list[dict[str, Any]]:
         """The objects of so many lines at the end, oldest first; what is no JSON object is passed over."""
-        lines = self.data.rstrip().rsplit(b"\n", count)[-count:]
-        values = (value for line in lines for value in _values(line) or ())
-        return [value for value in values if isinstance(value, dict)]
+        return _objects(self.data.rstrip().rsplit(b"\n", count)[-count:])
 
     def warn(self, line: int, reason: str) -> None:
         """Record what was skipped or repaired."""
@@ -408,16 +380,19 @@ def _still(file: FileIO, data: bytes, before: os.stat_result, after: os.stat_res
     return len(data) >= before.st_size and file.read(len(data)) == data
 
 
+def _objects(lines: list[bytes]) -> list[dict[str, Any]]:
+    """The JSON objects in lines; what is none is passed over."""
+    values = (value for line in lines for value in _values(line) or ())
+    return [value for value in values if isinstance(value, dict)]
+
+
 def _values(text: bytes) -> list[Any] | None:
     """The JSON values in a text, usually one; `None` if it is no JSON."""
     try:
         return [orjson.loads(text)]
     except orjson.JSONDecodeError:
-        return _slowly(text)
-
-
-def _slowly(text: bytes) -> list[Any] | None:
-    """Takes what orjson refuses: several values in a row, lone surrogates, `NaN`."""
+        pass
+    # What orjson refuses: several values in a row, lone surrogates, `NaN`.
     decoder, values, at = json.JSONDecoder(), [], 0
     line = text.decode("utf-8", "replace").strip()
     while at < len(line):
@@ -441,11 +416,7 @@ _SHOWN = 40
 
 
 def described(source: OpenedFile) -> str:
-    """Why a file is not a transcript, in a few words to follow a colon.
-
-    Args:
-        source: The file.
-    """
+    """Why a file is not a transcript, in a few words to follow a colon."""
     try:
         text = source.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -20,13 +20,8 @@ from ullage.providers.openai_responses import (
     _message_in as message_in,
     _side_of as side_of,
 )
-from ullage.transcript.formats._model import (
-    EntryList,
-    OpenedFile,
-    ReadSession,
-    ReadTranscript,
-    usage_of,
-)
+from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript, usage_of
+from ullage.transcript.records import as_mapping
 
 _TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 
@@ -56,13 +51,8 @@ def read(source: OpenedFile) -> ReadTranscript:
     if rollout.numbered and "ordinal" not in line:
         hint = "a change by `ullage compact`, `undo` or `edit` repairs it"
         source.warn(number, f"has no ordinal, so Codex does not open the session: {hint}")
-    session = ReadSession(
-        rollout.session,
-        rollout.list.entries,
-        system=rollout.system,
-        metadata=rollout.metadata,
-    )
-    return ReadTranscript("codex", source.path, (session,), warnings=tuple(source.warnings))
+    session = rollout.list.read(system=rollout.system, metadata=rollout.metadata)
+    return source.transcript("codex", session)
 
 
 def without_agent_messages(
@@ -70,11 +60,7 @@ def without_agent_messages(
 ) -> tuple[list[dict[str, Any]], list[Loss]]:
     """Messages that others than Codex can be sent: what its agents wrote each other is the user's, or left out.
 
-    Args:
-        messages: The context of a rollout; not changed.
-
-    Returns:
-        The messages, those without such an item as the same objects, and each item with what became of it.
+    Messages without such an item are the same objects; each item is given back with what became of it.
     """
     plain: list[dict[str, Any]] = []
     losses: list[Loss] = []
@@ -109,7 +95,6 @@ def _agent_message(block: Any) -> Mapping[str, Any] | None:
 class _Rollout:
     def __init__(self, source: OpenedFile) -> None:
         self.source = source
-        self.session = source.stem
         self.list = EntryList(source.stem, source.warn)
         self.system: str | None = None
         self.numbered = False  # whether Codex wants a number on its newest line
@@ -140,16 +125,15 @@ class _Rollout:
         """The first one names the session; a resume repeats it, a fork repeats its parent's."""
         if "cli_version" in self.metadata:
             return
-        self.session = str(payload.get("id") or self.session)
-        self.list.session = self.session
+        self.list.session = str(payload.get("id") or self.list.session)
         self.numbered = payload.get("history_mode") == "paginated"
-        instructions = payload.get("base_instructions")
-        self.system = instructions.get("text") if isinstance(instructions, Mapping) else None
-        forked = payload.get("forked_from_id")
+        self.system = as_mapping(payload.get("base_instructions")).get("text")
         self._set(
-            cli_version=payload.get("cli_version"), cwd=payload.get("cwd"), forked_from=forked
+            cli_version=payload.get("cli_version"),
+            cwd=payload.get("cwd"),
+            forked_from=payload.get("forked_from_id"),
+            provider=payload.get("model_provider"),
         )
-        self._set(provider=payload.get("model_provider"))
 
     def item(self, payload: Mapping[str, Any], number: int, stamp: Any) -> None:
         item = {key: value for key, value in payload.items() if key != _PRIVATE}
@@ -161,22 +145,24 @@ class _Rollout:
         self.close()
         if side == "result":
             block = blocks_in(item)[0]
-            noted = payload.get(_PRIVATE)
-            if isinstance(noted, Mapping) and noted.get("isError") is True:
+            if as_mapping(payload.get(_PRIVATE)).get("isError") is True:
                 block = {**block, "is_error": True}
             if not self.list.add_result(block, line=number, timestamp=stamp):
                 self.source.warn(number, "a result apart from its call, moved next to it")
             return
         # No other provider takes a system message where Codex puts its developer messages.
         message = message_in(item, "user")
-        note = payload.get(_PRIVATE)
-        flags: Mapping[str, Any] = note if isinstance(note, Mapping) else {}
-        summary = is_summary(flags)
-        if summary or (self._summary and _text(message) == self._summary):
+        note = as_mapping(payload.get(_PRIVATE))
+        # What the first part says; parts without text say nothing.
+        content, role = message["content"], item.get("role")
+        text = content[0].get("text", "") if isinstance(content, list) and content else content
+        if is_summary(note) or (self._summary and text == self._summary):
             self.list.add(message, line=number, timestamp=stamp, isCompactSummary=True)
             return
-        meta = flags.get("isMeta") is True or _is_injected(item, message)
-        role = item.get("role")
+        injected = isinstance(text, str) and text.startswith(_INJECTED)
+        # Of another tool, in a session that was handed over: a command that the user typed.
+        injected = injected and not text.startswith("<command-")
+        meta = note.get("isMeta") is True or role != "user" or injected
         other = {SOURCE_ROLE: role} if isinstance(role, str) and role != "user" else {}
         self.list.add(message, line=number, timestamp=stamp, isMeta=meta, **other)
 
@@ -185,11 +171,8 @@ class _Rollout:
         if not self._blocks:
             return
         number, stamp = self._began
-        message = {
-            "role": "assistant",
-            "content": joined(self._blocks),
-            "id": f"{self.session}-r{len(self.list)}",
-        }
+        name = f"{self.list.session}-r{len(self.list)}"
+        message = {"role": "assistant", "content": joined(self._blocks), "id": name}
         if "model" in self.metadata:
             message["model"] = self.metadata["model"]
         self._blocks = []
@@ -216,10 +199,13 @@ class _Rollout:
     def compacted(self, payload: Mapping[str, Any], number: int, stamp: Any) -> None:
         self.close()
         self._response = None
-        before = self._last_prompt_tokens()
+        messages = (entry.get("message", {}) for entry in reversed(self.list.entries))
+        usages = (message["usage"] for message in messages if message.get("usage"))
         undone = {"undoes": payload["undoes"]} if isinstance(payload.get("undoes"), str) else {}
-        facts: dict[str, Any] = {"preTokens": before, "replacementHistory": True, **undone}
-        self.list.boundary(line=number, timestamp=stamp, **facts)
+        before = int(sum(next(usages, {}).values()))
+        self.list.boundary(
+            line=number, timestamp=stamp, preTokens=before, replacementHistory=True, **undone
+        )
         self.list.forget_ids()
         history, self._summary = payload.get("replacement_history"), payload.get("message")
         if not isinstance(history, Sequence):
@@ -232,27 +218,5 @@ class _Rollout:
         self._summary = None
         self._response = None
 
-    def _last_prompt_tokens(self) -> int:
-        for entry in reversed(self.list.entries):
-            usage = entry.get("message", {}).get("usage")
-            if usage:
-                return int(sum(usage.values()))
-        return 0
-
     def _set(self, **facts: Any) -> None:
         self.metadata.update((key, value) for key, value in facts.items() if value is not None)
-
-
-def _is_injected(item: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
-    first = _text(message)
-    if item.get("role") != "user":
-        return True
-    # Of another tool, in a session that was handed over: a command that the user typed.
-    typed = isinstance(first, str) and first.startswith("<command-")
-    return isinstance(first, str) and first.startswith(_INJECTED) and not typed
-
-
-def _text(message: Mapping[str, Any]) -> Any:
-    """What the first part says; parts without text say nothing."""
-    content = message["content"]
-    return content[0].get("text", "") if isinstance(content, list) and content else content

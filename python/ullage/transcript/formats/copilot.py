@@ -7,7 +7,7 @@ from typing import Any
 
 from ullage.messages import Block
 from ullage.providers._common import dumps
-from ullage.transcript.formats._model import EntryList, OpenedFile, ReadSession, ReadTranscript
+from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript
 
 _TYPES = ("session.start", "system.message", "user.message", "assistant.message")
 
@@ -24,53 +24,35 @@ def read(source: OpenedFile) -> ReadTranscript:
     entries = EntryList(source.stem, source.warn)
     facts: dict[str, Any] = {}
     for number, line in source.lines():
-        data = line.get("data")
-        if isinstance(data, Mapping):
-            _add(entries, facts, source, number, line, data)
-    session = ReadSession(
-        entries.session, entries.entries, system=facts.pop("system", None), metadata=facts
-    )
-    return ReadTranscript("copilot", source.path, (session,), warnings=tuple(source.warnings))
+        data, kind, stamp = line.get("data"), line.get("type"), line.get("timestamp")
+        if not isinstance(data, Mapping):
+            continue
+        if kind == "session.start":
+            entries.session = str(data.get("sessionId") or entries.session)
+            names = ("cwd", "copilotVersion", "selectedModel")
+            facts.update((key, data[key]) for key in names if key in data)
+        elif kind == "system.message":
+            facts.setdefault("system", data.get("content"))
+        elif kind == "user.message":
+            # What was sent is the transformed text: with context, dates and reminders.
+            content = data.get("transformedContent") or data.get("content") or ""
+            entries.add({"role": "user", "content": content}, line=number, timestamp=stamp)
+        elif kind == "assistant.message":
+            if blocks := _blocks(data):
+                name = str(line.get("id") or f"r{number}")
+                message = {"role": "assistant", "content": blocks, "id": name}
+                entries.add(message, line=number, timestamp=stamp)
+        elif kind == "tool.execution_complete":
+            if not entries.add_result(_result(data), line=number, timestamp=stamp):
+                source.warn(number, "a result apart from its call, moved next to it")
+        elif kind == "session.shutdown":
+            usage = {key: value for key, value in data.items() if "oken" in key or "sage" in key}
+            facts["usage"] = usage
+    session = entries.read(system=facts.pop("system", None), metadata=facts)
+    return source.transcript("copilot", session)
 
 
-def _add(
-    entries: EntryList,
-    facts: dict[str, Any],
-    source: OpenedFile,
-    number: int,
-    line: Mapping[str, Any],
-    data: Mapping[str, Any],
-) -> None:
-    kind, stamp = line.get("type"), line.get("timestamp")
-    if kind == "session.start":
-        entries.session = str(data.get("sessionId") or entries.session)
-        facts.update(
-            (key, data[key]) for key in ("cwd", "copilotVersion", "selectedModel") if key in data
-        )
-    elif kind == "system.message":
-        facts.setdefault("system", data.get("content"))
-    elif kind == "user.message":
-        # What was sent is the transformed text: with context, dates and reminders.
-        content = data.get("transformedContent") or data.get("content") or ""
-        entries.add({"role": "user", "content": content}, line=number, timestamp=stamp)
-    elif kind == "assistant.message":
-        message = {
-            "role": "assistant",
-            "content": _response_blocks(data),
-            "id": str(line.get("id") or f"r{number}"),
-        }
-        if message["content"]:
-            entries.add(message, line=number, timestamp=stamp)
-    elif kind == "tool.execution_complete":
-        if not entries.add_result(_result(data), line=number, timestamp=stamp):
-            source.warn(number, "a result apart from its call, moved next to it")
-    elif kind == "session.shutdown":
-        facts["usage"] = {
-            key: value for key, value in data.items() if "oken" in key or "sage" in key
-        }
-
-
-def _response_blocks(data: Mapping[str, Any]) -> list[Block]:
+def _blocks(data: Mapping[str, Any]) -> list[Block]:
     blocks: list[Block] = [{"type": "text", "text": data["content"]}] if data.get("content") else []
     for request in data.get("toolRequests") or ():
         value = request.get("arguments")

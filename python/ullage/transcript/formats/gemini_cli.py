@@ -11,13 +11,8 @@ from typing import Any
 
 from ullage.providers import gemini
 from ullage.providers._common import dumps
-from ullage.transcript.formats._model import (
-    EntryList,
-    OpenedFile,
-    ReadSession,
-    ReadTranscript,
-    usage_of,
-)
+from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript, usage_of
+from ullage.transcript.records import as_mapping
 
 _SNAPSHOT = "<state_snapshot>"
 
@@ -36,35 +31,27 @@ def _contents(source: OpenedFile) -> list[Any]:
     items: Any = source.listed()
     for key in ("history", "contents"):
         items = items or source.keyed(key).get(key)
-    if not isinstance(items, list):
-        return []
-    are_contents = all(
-        isinstance(item, Mapping) and isinstance(item.get("parts"), list) for item in items
-    )
-    return items if are_contents else []
+    listed = items if isinstance(items, list) else []
+    are_contents = all(isinstance(as_mapping(item).get("parts"), list) for item in listed)
+    return listed if are_contents else []
 
 
 def read(source: OpenedFile) -> ReadTranscript:
     """Reads a history: one session."""
     if _is_recording(source):
         return _recording(source)
-    contents = _contents(source)
-    internal = gemini.from_provider({"contents": contents})
+    internal = gemini.from_provider({"contents": _contents(source)})
     entries = EntryList(source.stem, source.warn)
     for position, message in enumerate(internal.messages, start=1):
-        if position == 1 and _is_snapshot(message):
+        content = message["content"]
+        first = content[0].get("text", "") if isinstance(content, list) and content else content
+        snapshot = isinstance(first, str) and first.lstrip().startswith(_SNAPSHOT)
+        if position == 1 and snapshot:
             entries.boundary(line=position)
             entries.add(message, line=position, isCompactSummary=True)
         else:
             entries.add(message, line=position)
-    session = ReadSession(source.stem, entries.entries, system=internal.system)
-    return ReadTranscript("gemini_cli", source.path, (session,), warnings=tuple(source.warnings))
-
-
-def _is_snapshot(message: Mapping[str, Any]) -> bool:
-    content = message["content"]
-    first = content[0].get("text", "") if isinstance(content, list) and content else content
-    return isinstance(first, str) and first.lstrip().startswith(_SNAPSHOT)
+    return source.transcript("gemini_cli", entries.read(system=internal.system))
 
 
 # ---- recordings --------------------------------------------------------------------------------
@@ -76,11 +63,16 @@ def _recording(source: OpenedFile) -> ReadTranscript:
     records = _records(source, facts)
     entries.session = str(facts.get("sessionId") or source.stem)
     for number, record in enumerate(records, start=1):
-        _add(entries, facts, number, record)
+        kind, stamp = record.get("type"), record.get("timestamp")
+        if kind == "user":
+            for message in _messages("user", _parts(record.get("content"))):
+                entries.add(message, line=number, timestamp=stamp)
+        elif kind == "gemini":
+            facts["model"] = record.get("model") or facts.get("model")
+            _response(entries, number, stamp, record)
     about = {"title": facts.get("summary"), "model": facts.get("model")}
     metadata = {key: value for key, value in about.items() if isinstance(value, str)}
-    session = ReadSession(entries.session, entries.entries, metadata=metadata)
-    return ReadTranscript("gemini_cli", source.path, (session,), warnings=tuple(source.warnings))
+    return source.transcript("gemini_cli", entries.read(metadata=metadata))
 
 
 def _records(source: OpenedFile, facts: dict[str, Any]) -> list[Mapping[str, Any]]:
@@ -105,29 +97,17 @@ def _records(source: OpenedFile, facts: dict[str, Any]) -> list[Mapping[str, Any
     return list(records.values())
 
 
-def _add(entries: EntryList, facts: dict[str, Any], number: int, record: Mapping[str, Any]) -> None:
-    kind, stamp = record.get("type"), record.get("timestamp")
-    if kind == "user":
-        for message in _messages("user", _parts(record.get("content"))):
-            entries.add(message, line=number, timestamp=stamp)
-    elif kind == "gemini":
-        facts["model"] = record.get("model") or facts.get("model")
-        _response(entries, number, stamp, record)
-
-
 def _response(entries: EntryList, number: int, stamp: Any, record: Mapping[str, Any]) -> None:
     calls = [call for call in record.get("toolCalls") or () if isinstance(call, Mapping)]
-    asked = [
-        {"functionCall": {key: call.get(key) for key in ("id", "name", "args")}} for call in calls
-    ]
+    keys = ("id", "name", "args")
+    asked = [{"functionCall": {key: call.get(key) for key in keys}} for call in calls]
     for message in _messages("model", [*_parts(record.get("content")), *asked]):
         answer = {**message, "id": str(record.get("id")), "model": record.get("model")}
         tokens = record.get("tokens")
         if isinstance(tokens, Mapping):
-            output = (tokens.get("output") or 0) + (tokens.get("thoughts") or 0)
             answer["usage"] = usage_of(
                 prompt=tokens.get("input"),
-                output=output,
+                output=(tokens.get("output") or 0) + (tokens.get("thoughts") or 0),
                 cache_read=tokens.get("cached"),
                 inclusive=True,
             )

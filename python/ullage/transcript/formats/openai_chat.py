@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from ullage.messages import Block
 from ullage.providers import openai_chat
 from ullage.providers._common import FOREIGN, carrying
 from ullage.transcript.formats._model import (
@@ -15,15 +15,19 @@ from ullage.transcript.formats._model import (
     ReadTranscript,
     usage_of,
 )
-
-# Chat Completions messages → entries; shared by the formats that store them.
-
+from ullage.transcript.records import as_mapping
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "reasoning_content", "refusal")
 
+Decorate = Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]]
+"""From a message and the stored one: flags for the envelope (`timestamp` among them); may add `usage` and the like to the message."""
 
-def _is_chat(messages: Any) -> bool:
+
+# ---- for all formats that store such messages --------------------------------------------------
+
+
+def is_chat(messages: Any) -> bool:
     """Whether a value is a list of chat messages."""
     return (
         isinstance(messages, list)
@@ -32,55 +36,43 @@ def _is_chat(messages: Any) -> bool:
     )
 
 
-def _chat_session(
+def chat_session(
+    source: OpenedFile,
     name: str,
     chat: Iterable[Mapping[str, Any]],
     *,
+    decorate: Decorate | None = None,
     tools: Sequence[Mapping[str, Any]] | None = None,
-    decorate: Callable[[int, dict[str, Any], Mapping[str, Any]], dict[str, Any]] | None = None,
     metadata: Mapping[str, Any] | None = None,
-    warn: Callable[[int, str], None] | None = None,
 ) -> ReadSession:
-    """One conversation of chat messages.
+    """One conversation of chat messages, of which keys that belong to the agent and not to the API are left out.
 
     Args:
+        source: Is warned, with the position of a message from 1, where something was repaired.
         name: The session's id.
-        chat: Messages as stored; keys that belong to the agent and not to the API are left out.
+        chat: Messages as stored.
+        decorate: What else the messages carry.
         tools: Definitions as the API takes them; `None` if unknown.
-        decorate: Called with position, message and stored message; returns flags for the envelope
-            (`timestamp` among them) and may add `usage` and the like to the message.
         metadata: For the session.
-        warn: Called with the position of a message from 1 and a reason where something was repaired.
     """
-    stored = list(chat)
-    system, messages = _leading(stored)
-    entries = EntryList(name, warn)
-    for position, message in messages:
-        _add(entries, position, message, decorate)
-    return ReadSession(
-        name,
-        entries.entries,
-        system=system,
-        tools=_tools(tools),
-        metadata=dict(metadata or {}),
-    )
-
-
-def _leading(
-    stored: list[Mapping[str, Any]],
-) -> tuple[str | list[Block] | None, list[tuple[int, Mapping[str, Any]]]]:
-    numbered = list(enumerate(stored))
-    if not stored or stored[0].get("role") not in ("system", "developer"):
-        return None, numbered
-    internal = openai_chat.from_provider([_api_keys(stored[0])])
-    return internal.system, numbered[1:]
+    system = None
+    entries = EntryList(name, source.warn)
+    for position, stored in enumerate(chat):
+        if position == 0 and stored.get("role") in ("system", "developer"):
+            system = openai_chat.from_provider([_api_keys(stored)]).system
+        else:
+            _add(entries, position, stored, decorate)
+    definitions = None if tools is None else openai_chat.from_provider({"tools": tools}).tools
+    return entries.read(system=system, tools=definitions, metadata=dict(metadata or {}))
 
 
 def _api_keys(message: Mapping[str, Any]) -> dict[str, Any]:
     return {key: message[key] for key in _MESSAGE_KEYS if key in message}
 
 
-def _add(entries: EntryList, position: int, stored: Mapping[str, Any], decorate: Any) -> None:
+def _add(
+    entries: EntryList, position: int, stored: Mapping[str, Any], decorate: Decorate | None
+) -> None:
     """Each message alone, so that results find their calls wherever they stand."""
     read = openai_chat.from_provider(
         {"messages": [{"role": "user", "content": ""}, _api_keys(stored)]}
@@ -94,7 +86,7 @@ def _add(entries: EntryList, position: int, stored: Mapping[str, Any], decorate:
             message = carrying(message, "openai_chat", {"role": "system", **foreign})
             flags["isMeta"] = True
         if decorate is not None:
-            flags |= decorate(position, message, stored)
+            flags |= decorate(message, stored)
         stamp = flags.pop("timestamp", None)
         if stored.get("role") == "tool":
             entries.add_result(message["content"][0], line=position + 1, timestamp=stamp)
@@ -102,49 +94,38 @@ def _add(entries: EntryList, position: int, stored: Mapping[str, Any], decorate:
             entries.add(message, line=position + 1, timestamp=stamp, **flags)
 
 
-def _tools(tools: Sequence[Mapping[str, Any]] | None) -> list[dict[str, Any]] | None:
-    return None if tools is None else openai_chat.from_provider({"tools": tools}).tools
-
-
-def _chat_usage(usage: Any) -> dict[str, int] | None:
+def chat_usage(usage: Any) -> dict[str, int] | None:
     """A usage record of Chat Completions in Anthropic's words; `None` if it is none."""
     if not isinstance(usage, Mapping) or "prompt_tokens" not in usage:
         return None
-    details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, Mapping) else 0
+    details = as_mapping(usage.get("prompt_tokens_details"))
     return usage_of(
         prompt=usage.get("prompt_tokens"),
         output=usage.get("completion_tokens"),
-        cache_read=cached,
+        cache_read=details.get("cached_tokens"),
         inclusive=True,
     )
 
 
-def _numbered(sessions: Iterable[ReadSession]) -> tuple[ReadSession, ...]:
+def numbered(sessions: Iterable[ReadSession]) -> list[ReadSession]:
     """Sessions with ids that differ, in the order of the file."""
     seen: dict[str, int] = {}
     numbered = []
     for session in sessions:
-        seen[session.id] = seen.get(session.id, 0) + 1
-        suffix = f"#{seen[session.id]}" if seen[session.id] > 1 else ""
-        numbered.append(
-            ReadSession(
-                session.id + suffix,
-                session.entries,
-                session.system,
-                session.tools,
-                session.metadata,
-            )
-        )
-    return tuple(numbered)
+        seen[session.id] = count = seen.get(session.id, 0) + 1
+        numbered.append(replace(session, id=f"{session.id}#{count}") if count > 1 else session)
+    return numbered
+
+
+# ---- the format itself -------------------------------------------------------------------------
 
 
 def sniff(source: OpenedFile) -> bool:
     """Whether the file holds chat messages, at its top or under `messages`."""
     first = source.head[:1]
-    if first and (_is_chat(first[0].get("messages")) or _is_chat(first)):
+    if first and (is_chat(first[0].get("messages")) or is_chat(first)):
         return True
-    return _is_chat(source.listed()) or _is_chat(source.keyed("messages").get("messages"))
+    return is_chat(source.listed()) or is_chat(source.keyed("messages").get("messages"))
 
 
 def read(source: OpenedFile) -> ReadTranscript:
@@ -156,18 +137,16 @@ def read(source: OpenedFile) -> ReadTranscript:
         sessions = [_session(source, str(document.get("id") or source.stem), document)]
     else:
         sessions = list(_by_line(source))
-    return ReadTranscript(
-        "openai_chat", source.path, _numbered(sessions), warnings=tuple(source.warnings)
-    )
+    return source.transcript("openai_chat", *numbered(sessions))
 
 
 def _by_line(source: OpenedFile) -> Iterator[ReadSession]:
     """Lines are messages of one conversation, or conversations."""
     loose: list[Mapping[str, Any]] = []
     for number, line in source.lines():
-        if _is_chat(line.get("messages")):
+        if is_chat(line.get("messages")):
             yield _session(source, str(line.get("id") or f"{source.stem}-{number}"), line)
-        elif _is_chat([line]):
+        elif is_chat([line]):
             loose.append(line)
         else:
             source.warn(number, "no chat message, left out")
@@ -179,23 +158,23 @@ def _session(source: OpenedFile, name: str, body: Mapping[str, Any]) -> ReadSess
     facts = {"model": body["model"]} if isinstance(body.get("model"), str) else {}
     tools = body.get("tools")
     definitions = tools if isinstance(tools, list) else None
-    return _chat_session(
-        name,
-        body["messages"],
-        tools=definitions,
-        decorate=_decorate,
-        metadata=facts,
-        warn=source.warn,
+    messages = body["messages"]
+    return chat_session(
+        source, name, messages, decorate=_decorate, tools=definitions, metadata=facts
     )
 
 
-def _decorate(position: int, message: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+def _decorate(message: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
     """Usage, model and time, where a program has stored them with the message."""
-    del position
-    usage = _chat_usage(stored.get("usage"))
-    if usage and message["role"] == "assistant":
-        message["usage"] = usage
-    if isinstance(stored.get("model"), str) and message["role"] == "assistant":
-        message["model"] = stored["model"]
+    if message["role"] == "assistant":
+        measure(message, stored)
     stamp = stored.get("timestamp")
     return {"timestamp": stamp} if isinstance(stamp, str) else {}
+
+
+def measure(message: dict[str, Any], response: Mapping[str, Any]) -> None:
+    """Put into a message what a response says of usage and model."""
+    if usage := chat_usage(response.get("usage")):
+        message["usage"] = usage
+    if isinstance(response.get("model"), str):
+        message["model"] = response["model"]

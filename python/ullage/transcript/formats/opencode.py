@@ -14,13 +14,8 @@ import orjson
 
 from ullage.messages import CLEARED, Block
 from ullage.providers._common import carrying
-from ullage.transcript.formats._model import (
-    EntryList,
-    OpenedFile,
-    ReadSession,
-    ReadTranscript,
-    usage_of,
-)
+from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript, usage_of
+from ullage.transcript.records import as_mapping
 
 _INTERRUPTED = "[Tool execution was interrupted]"
 """What OpenCode sends in place of a result that never came; one that it pruned is `CLEARED`."""
@@ -37,8 +32,7 @@ def _is_head(document: Mapping[str, Any]) -> bool:
 
 def _exported(source: OpenedFile) -> Mapping[str, Any]:
     export = source.keyed("info", "messages")
-    info = export.get("info")
-    return export if isinstance(info, Mapping) and _is_head(info) else {}
+    return export if _is_head(as_mapping(export.get("info"))) else {}
 
 
 def read(source: OpenedFile) -> ReadTranscript:
@@ -54,8 +48,7 @@ def read(source: OpenedFile) -> ReadTranscript:
         else:
             source.warn(number, "no message, left out")
     metadata = {key: value for key, value in facts.items() if value}
-    session = ReadSession(entries.session, entries.entries, metadata=metadata)
-    return ReadTranscript("opencode", source.path, (session,), warnings=tuple(source.warnings))
+    return source.transcript("opencode", entries.read(metadata=metadata))
 
 
 def _stored(path: Path, source: OpenedFile) -> Iterator[dict[str, Any]]:
@@ -81,24 +74,26 @@ def _documents(folder: Path, source: OpenedFile) -> Iterator[dict[str, Any]]:
 def _add(
     entries: EntryList, facts: dict[str, Any], number: int, info: Mapping[str, Any], parts: Any
 ) -> None:
-    time = info.get("time")
-    stamp = time.get("created") if isinstance(time, Mapping) else None
+    stamp = as_mapping(info.get("time")).get("created")
     shown_parts = [
         part for part in parts if isinstance(part, Mapping) and part.get("ignored") is not True
     ]
+    texts = [part for part in shown_parts if part.get("type") == "text"]
     if info.get("role") == "user":
-        blocks = [block for part in shown_parts for block in _user_blocks(part)]
+        blocks = [block for part in shown_parts if (block := _user_block(part))]
         if blocks:
-            texts = [part for part in shown_parts if part.get("type") == "text"]
-            meta = bool(texts) and all(part.get("synthetic") is True for part in texts)
-            handed_over = any(_is_summary(part) for part in texts)
-            message = {"role": "user", "content": _plain(blocks)}
-            flags = {"isMeta": meta, "isCompactSummary": handed_over}
+            metadata = [as_mapping(part.get("metadata")) for part in texts]
+            flags = {
+                "isMeta": bool(texts) and all(part.get("synthetic") is True for part in texts),
+                # Of a session that was handed over.
+                "isCompactSummary": any(one.get("ullage") == "summary" for one in metadata),
+            }
+            alone = len(blocks) == 1 and blocks[0]["type"] == "text"
+            content = str(blocks[0]["text"]) if alone else blocks
+            message = {"role": "user", "content": content}
             entries.add(message, line=number, timestamp=stamp, **flags)
     elif info.get("summary") is True:
-        text = "\n\n".join(
-            str(part.get("text", "")) for part in shown_parts if part.get("type") == "text"
-        )
+        text = "\n\n".join(str(part.get("text", "")) for part in texts)
         if text:
             entries.boundary(line=number, timestamp=stamp)
             summary = {"role": "user", "content": text}
@@ -108,27 +103,11 @@ def _add(
         _response(entries, number, stamp, info, shown_parts)
 
 
-def _is_summary(part: Mapping[str, Any]) -> bool:
-    """Of a session that was handed over."""
-    metadata = part.get("metadata")
-    return isinstance(metadata, Mapping) and metadata.get("ullage") == "summary"
-
-
-def _plain(blocks: list[Block]) -> str | list[Block]:
-    one = len(blocks) == 1 and blocks[0]["type"] == "text"
-    return str(blocks[0]["text"]) if one else blocks
-
-
-def _user_blocks(part: Mapping[str, Any]) -> list[Block]:
-    kind = part.get("type")
-    if kind == "text" and part.get("text"):
-        return [{"type": "text", "text": str(part["text"])}]
-    if kind == "file":
-        return [_file(part)]
-    return []
-
-
-def _file(part: Mapping[str, Any]) -> Block:
+def _user_block(part: Mapping[str, Any]) -> Block | None:
+    if part.get("type") == "text" and part.get("text"):
+        return {"type": "text", "text": str(part["text"])}
+    if part.get("type") != "file":
+        return None
     mime, url = str(part.get("mime")), str(part.get("url"))
     head, _, data = url.partition(";base64,")
     if mime.startswith("image/") and head == f"data:{mime}":
@@ -166,8 +145,7 @@ def _response(
 def _usage(tokens: Any) -> dict[str, int] | None:
     if not isinstance(tokens, Mapping) or not tokens.get("output"):
         return None
-    cached = tokens.get("cache")
-    cache: Mapping[str, Any] = cached if isinstance(cached, Mapping) else {}
+    cache = as_mapping(tokens.get("cache"))
     return usage_of(
         prompt=tokens.get("input"),
         output=tokens["output"] + (tokens.get("reasoning") or 0),
@@ -180,33 +158,22 @@ def _block(part: Mapping[str, Any]) -> Block | None:
     if part["type"] == "text":
         return {"type": "text", "text": str(part["text"])} if part.get("text") else None
     if part["type"] == "tool":
-        value = _state(part).get("input")
-        state = value if isinstance(value, Mapping) else {}
-        return {
-            "type": "tool_use",
-            "id": part.get("callID"),
-            "name": part.get("tool"),
-            "input": dict(state),
-        }
+        call_input = dict(as_mapping(as_mapping(part.get("state")).get("input")))
+        use = {"type": "tool_use", "id": part.get("callID"), "name": part.get("tool")}
+        return {**use, "input": call_input}
     thought: Block = {"type": "thinking", "thinking": str(part.get("text", ""))}
     metadata = part.get("metadata")
-    signed = metadata.get("anthropic") if isinstance(metadata, Mapping) else None
-    if isinstance(signed, Mapping) and signed.get("signature"):
-        return {**thought, "signature": signed["signature"]}
+    signature = as_mapping(as_mapping(metadata).get("anthropic")).get("signature")
+    if signature:
+        return {**thought, "signature": signature}
     return carrying(thought, "opencode", {"metadata": metadata})
 
 
-def _state(part: Mapping[str, Any]) -> Mapping[str, Any]:
-    state = part.get("state")
-    return state if isinstance(state, Mapping) else {}
-
-
 def _result(part: Mapping[str, Any]) -> Block:
-    state = _state(part)
+    state = as_mapping(part.get("state"))
     block: Block = {"type": "tool_result", "tool_use_id": part.get("callID")}
     if state.get("status") == "completed":
-        time = state.get("time")
-        pruned = isinstance(time, Mapping) and time.get("compacted")
+        pruned = as_mapping(state.get("time")).get("compacted")
         return {**block, "content": CLEARED if pruned else str(state.get("output", ""))}
     failed = state.get("error") if state.get("status") == "error" else _INTERRUPTED
     return {**block, "content": str(failed), "is_error": True}

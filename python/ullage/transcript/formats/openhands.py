@@ -9,11 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.transcript.formats._model import OpenedFile, ReadTranscript
-from ullage.transcript.formats.openai_chat import (
-    _chat_session as chat_session,
-    _chat_usage as chat_usage,
-    _is_chat as is_chat,
-)
+from ullage.transcript.formats.openai_chat import chat_session, chat_usage, is_chat
+from ullage.transcript.records import as_mapping
 
 
 def sniff(source: OpenedFile) -> bool:
@@ -26,31 +23,22 @@ def read(source: OpenedFile) -> ReadTranscript:
     """Reads a completion: one session."""
     document = source.document
     response = document["response"]
-    chat = [*document["messages"], *_answer(response)]
-    kwargs = document.get("kwargs")
-    tools = kwargs.get("tools") if isinstance(kwargs, Mapping) else None
-    last = len(chat) - 1
+    choices = response.get("choices")
+    first = as_mapping(choices[0] if isinstance(choices, list) and choices else None)
+    answer = first.get("message")
+    chat = [*document["messages"], *([answer] if isinstance(answer, Mapping) else [])]
 
-    def decorate(
-        position: int, message: dict[str, Any], stored: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        del stored
+    def decorate(message: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
         usage = chat_usage(response.get("usage"))
-        if position == last and message["role"] == "assistant" and usage:
+        if stored is chat[-1] and message["role"] == "assistant" and usage:
             message["usage"] = usage
         return {}
 
     facts = {"model": response["model"]} if isinstance(response.get("model"), str) else {}
     if "cost" in document:
         facts["cost"] = document["cost"]
+    tools = as_mapping(document.get("kwargs")).get("tools")
     session = chat_session(
-        source.stem, chat, tools=tools, decorate=decorate, metadata=facts, warn=source.warn
+        source, source.stem, chat, decorate=decorate, tools=tools, metadata=facts
     )
-    return ReadTranscript("openhands", source.path, (session,), warnings=tuple(source.warnings))
-
-
-def _answer(response: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    choices = response.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else {}
-    message = first.get("message") if isinstance(first, Mapping) else None
-    return [message] if isinstance(message, Mapping) else []
+    return source.transcript("openhands", session)

@@ -10,13 +10,8 @@ from typing import Any
 
 from ullage.messages import Block, is_summary
 from ullage.providers._common import carrying
-from ullage.transcript.formats._model import (
-    EntryList,
-    OpenedFile,
-    ReadSession,
-    ReadTranscript,
-    usage_of,
-)
+from ullage.transcript.formats._model import EntryList, OpenedFile, ReadTranscript, usage_of
+from ullage.transcript.records import as_mapping
 
 _FLAGS = ("isMeta", "isCompactSummary")
 """Of a session that was handed over: what its host wrote in the user's role, and its summary."""
@@ -30,14 +25,11 @@ def sniff(source: OpenedFile) -> bool:
     if first and first[0].get("type") == "session" and "cwd" in first[0]:
         return True
     return any(
-        line.get("type") == "message" and _role(line) in _ROLES and "uuid" not in line
+        line.get("type") == "message"
+        and as_mapping(line.get("message")).get("role") in _ROLES
+        and "uuid" not in line
         for line in source.head
     )
-
-
-def _role(line: Mapping[str, Any]) -> Any:
-    message = line.get("message")
-    return message.get("role") if isinstance(message, Mapping) else None
 
 
 def read(source: OpenedFile) -> ReadTranscript:
@@ -47,22 +39,15 @@ def read(source: OpenedFile) -> ReadTranscript:
     shown = None if path is None else {entry["id"] for entry in path}
     source.warnings.clear()  # the lines are read again
     for number, line in source.lines():
-        session.add(
-            number, line, aside=shown is not None and _is_linked(line) and line["id"] not in shown
-        )
-    done = ReadSession(session.list.session, session.list.entries, metadata=session.metadata)
-    return ReadTranscript("pi", source.path, (done,), warnings=tuple(source.warnings))
+        aside = shown is not None and _is_linked(line) and line["id"] not in shown
+        session.add(number, line, aside=aside)
+    return source.transcript("pi", session.list.read(metadata=session.metadata))
 
 
 def path_of(source: OpenedFile, tip: str = "") -> list[Mapping[str, Any]] | None:
-    """The entries from the first to the tip: what lies on other branches was left by going back.
+    """The entries from the first to the tip (empty: the newest): what lies on other branches was left by going back.
 
-    Args:
-        source: The file.
-        tip: Id of the last entry; empty: the newest.
-
-    Returns:
-        `None` for a version without ids, and where a link leads nowhere: then every line counts.
+    `None` for a version without ids, and where a link leads nowhere: then every line counts.
     """
     lines_by_id = {line["id"]: line for _, line in source.lines() if _is_linked(line)}
     path: list[Mapping[str, Any]] = []
@@ -87,7 +72,7 @@ class _Session:
         self._flags: dict[str, bool] = {}  # of the line that is being read
         self._by_line: list[int] = []  # for each line of the file, how many entries stood before it
         self._by_id: dict[str, int] = {}
-        self._answered: set[str] = {
+        self._answered = {
             str(message.get("toolCallId"))
             for _, line in source.lines()
             if isinstance(message := line.get("message"), Mapping)
@@ -105,21 +90,16 @@ class _Session:
         kind = line.get("type")
         if kind == "session":
             self.list.session = str(line.get("id") or self.list.session)
-            self.metadata.update(
-                (key, line[key]) for key in ("cwd", "branchedFrom") if line.get(key)
-            )
-            self._model(line)
-        elif kind == "model_change":
-            self._model(line)
+            names = ("cwd", "branchedFrom")
+            self.metadata.update((key, line[key]) for key in names if line.get(key))
+        if kind in ("session", "model_change"):
+            if line.get("modelId"):
+                self.metadata.update(model=line["modelId"], provider=line.get("provider"))
         elif kind == "compaction":
             self.compaction(number, line)
         elif kind == "message" and isinstance(line.get("message"), Mapping):
             self._flags = {flag: True for flag in _FLAGS if line.get(flag) is True}
             self.message(number, line["message"], line.get("timestamp"))
-
-    def _model(self, line: Mapping[str, Any]) -> None:
-        if line.get("modelId"):
-            self.metadata.update(model=line["modelId"], provider=line.get("provider"))
 
     def message(self, number: int, message: Mapping[str, Any], stamp: Any) -> None:
         role = message.get("role")
@@ -142,21 +122,18 @@ class _Session:
         blocks = _blocks(message)
         if failed:
             # Calls of a response that broke off were never run; their arguments may be half written.
-            blocks_kept = [
+            whole = [
                 one for one in blocks if one["type"] != "tool_use" or one["id"] in self._answered
             ]
-            if len(blocks_kept) < len(blocks):
-                self.source.warn(
-                    number,
-                    f"{len(blocks) - len(blocks_kept)} calls of an aborted response, left out",
-                )
-            blocks = blocks_kept
+            if missing := len(blocks) - len(whole):
+                self.source.warn(number, f"{missing} calls of an aborted response, left out")
+            blocks = whole
         answer: dict[str, Any] = {
             "role": "assistant",
             "content": blocks,
             "id": f"{self.list.session}-r{number}",
+            "model": message.get("model") or self.metadata.get("model"),
         }
-        answer["model"] = message.get("model") or self.metadata.get("model")
         if not blocks:
             text = str(message.get("errorMessage") or message.get("stopReason") or "")
             answer["content"] = [{"type": "text", "text": text or "no answer"}]
@@ -181,25 +158,18 @@ class _Session:
         else:
             start = self._by_id.get(str(line.get("firstKeptEntryId")), len(self.list))
         # Messages only: a summary that stands between them is replaced by this one.
-        kept_entries = [
-            entry
+        uuids = [
+            entry["uuid"]
             for entry in self.list.entries[start:]
             if "message" in entry and not is_summary(entry)
         ]
-        stamp = line.get("timestamp")
-        boundary = self.list.boundary(
-            line=number, timestamp=stamp, preTokens=line.get("tokensBefore") or 0
-        )
-        summary_message = {"role": "user", "content": str(line.get("summary", ""))}
-        summary = self.list.add(
-            summary_message, line=number, timestamp=stamp, isCompactSummary=True
-        )
-        if kept_entries:
-            uuids = [entry["uuid"] for entry in kept_entries]
-            boundary["compactMetadata"]["preservedMessages"] = {
-                "anchorUuid": summary["uuid"],
-                "uuids": uuids,
-            }
+        stamp, tokens = line.get("timestamp"), line.get("tokensBefore") or 0
+        boundary = self.list.boundary(line=number, timestamp=stamp, preTokens=tokens)
+        message = {"role": "user", "content": str(line.get("summary", ""))}
+        summary = self.list.add(message, line=number, timestamp=stamp, isCompactSummary=True)
+        if uuids:
+            kept = {"anchorUuid": summary["uuid"], "uuids": uuids}
+            boundary["compactMetadata"]["preservedMessages"] = kept
 
 
 def _blocks(message: Mapping[str, Any]) -> Any:
@@ -213,13 +183,8 @@ def _blocks(message: Mapping[str, Any]) -> Any:
 def _block(block: Mapping[str, Any], anthropic: bool) -> Block:
     kind = block.get("type")
     if kind == "toolCall":
-        value = block.get("arguments")
-        return {
-            "type": "tool_use",
-            "id": block.get("id"),
-            "name": block.get("name"),
-            "input": value or {},
-        }
+        use = {"type": "tool_use", "id": block.get("id"), "name": block.get("name")}
+        return {**use, "input": block.get("arguments") or {}}
     if kind == "thinking":
         thought: Block = {"type": "thinking", "thinking": block.get("thinking", "")}
         signature = block.get("thinkingSignature")
@@ -247,12 +212,8 @@ def _result(message: Mapping[str, Any]) -> Block:
 
 def _execution(message: Mapping[str, Any]) -> str:
     """A command that the user ran, as text for the model."""
-    lines = [
-        f"Ran `{message.get('command', '')}`",
-        "```",
-        str(message.get("output", "")).rstrip("\n"),
-        "```",
-    ]
+    output = str(message.get("output", "")).rstrip("\n")
+    lines = [f"Ran `{message.get('command', '')}`", "```", output, "```"]
     if message.get("cancelled"):
         lines.append("(cancelled)")
     elif message.get("exitCode"):

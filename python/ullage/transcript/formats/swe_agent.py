@@ -10,10 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.transcript.formats._model import OpenedFile, ReadTranscript
-from ullage.transcript.formats.openai_chat import (
-    _chat_session as chat_session,
-    _chat_usage as chat_usage,
-)
+from ullage.transcript.formats.openai_chat import chat_session, measure
+from ullage.transcript.records import as_mapping
 
 
 def sniff(source: OpenedFile) -> bool:
@@ -37,12 +35,20 @@ def read(source: OpenedFile) -> ReadTranscript:
         chat = [message for message in document["messages"] if message.get("role") != "exit"]
     else:
         chat = [_as_chat(message) for message in document["history"]]
-    watch = _Watch(mini)
-    session = chat_session(
-        source.stem, chat, decorate=watch.decorate, metadata=facts, warn=source.warn
-    )
-    name = "mini_swe_agent" if mini else "swe_agent"
-    return ReadTranscript(name, source.path, (session,), warnings=tuple(source.warnings))
+    answered = False
+
+    def decorate(message: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+        nonlocal answered
+        if message["role"] != "assistant":
+            # Observations are the user messages after the first answer.
+            return {"isMeta": answered or bool(stored.get("is_demo"))}
+        answered = True
+        if mini:
+            measure(message, as_mapping(as_mapping(stored.get("extra")).get("response")))
+        return {}
+
+    session = chat_session(source, source.stem, chat, decorate=decorate, metadata=facts)
+    return source.transcript("mini_swe_agent" if mini else "swe_agent", session)
 
 
 def _as_chat(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,31 +57,3 @@ def _as_chat(message: Mapping[str, Any]) -> dict[str, Any]:
     if message.get("role") == "tool" and isinstance(ids, list) and ids:
         return {**message, "tool_call_id": ids[0]}
     return dict(message)
-
-
-class _Watch:
-    """Tells observations from the task: they are the user messages after the first answer."""
-
-    def __init__(self, mini: bool) -> None:
-        self._mini = mini
-        self._answered = False
-
-    def decorate(
-        self, position: int, message: dict[str, Any], stored: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        del position
-        if message["role"] == "assistant":
-            self._answered = True
-            extra = stored.get("extra")
-            response = extra.get("response") if self._mini and isinstance(extra, Mapping) else None
-            self._measure(message, response)
-            return {}
-        return {"isMeta": self._answered or bool(stored.get("is_demo"))}
-
-    def _measure(self, message: dict[str, Any], response: Any) -> None:
-        if isinstance(response, Mapping):
-            usage = chat_usage(response.get("usage"))
-            if usage:
-                message["usage"] = usage
-            if isinstance(response.get("model"), str):
-                message["model"] = response["model"]

@@ -11,12 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ullage.transcript.formats._model import EntryList, OpenedFile, ReadSession, ReadTranscript
-from ullage.transcript.formats.openai_chat import (
-    _chat_session as chat_session,
-    _chat_usage as chat_usage,
-    _is_chat as is_chat,
-    _numbered as numbered,
-)
+from ullage.transcript.formats.openai_chat import chat_session, chat_usage, is_chat, numbered
+from ullage.transcript.records import as_mapping
 
 
 def sniff(source: OpenedFile) -> bool:
@@ -34,34 +30,24 @@ def read(source: OpenedFile) -> ReadTranscript:
     """Reads all trajectories; each is a session."""
     document = source.document
     if isinstance(document, Mapping) and "simulations" in document:
-        simulations = numbered(_simulations(document, source))
-        return ReadTranscript(
-            "tau2",
-            source.path,
-            simulations,
-            metadata={"domain": _domain(document)},
-            warnings=tuple(source.warnings),
-        )
+        environment = as_mapping(as_mapping(document.get("info")).get("environment_info"))
+        domain = {"domain": environment.get("domain_name")}
+        sessions = numbered(_simulations(document, source))
+        return source.transcript("tau2", *sessions, metadata=domain)
     if isinstance(document, list):
-        sessions = numbered(_trajectory(source, item, index) for index, item in enumerate(document))
-        return ReadTranscript("tau_bench", source.path, sessions, warnings=tuple(source.warnings))
-    sessions = tuple(_few_shot(number, line) for number, line in source.lines())
-    return ReadTranscript("tau_bench", source.path, sessions, warnings=tuple(source.warnings))
+        trajectories = (_trajectory(source, item, index) for index, item in enumerate(document))
+        return source.transcript("tau_bench", *numbered(trajectories))
+    examples = [_few_shot(number, line) for number, line in source.lines()]
+    return source.transcript("tau_bench", *examples)
 
 
 def _trajectory(source: OpenedFile, item: Mapping[str, Any], index: int) -> ReadSession:
     name = f"task-{item.get('task_id', index)}-trial-{item.get('trial', 0)}"
     facts = {key: item[key] for key in ("task_id", "trial", "reward") if key in item}
-    return chat_session(name, item.get("traj") or (), metadata=facts, warn=source.warn)
+    return chat_session(source, name, item.get("traj") or (), metadata=facts)
 
 
 # ---- tau2 ----------------------------------------------------------------------------------------
-
-
-def _domain(document: Mapping[str, Any]) -> Any:
-    info = document.get("info")
-    environment = info.get("environment_info") if isinstance(info, Mapping) else None
-    return environment.get("domain_name") if isinstance(environment, Mapping) else None
 
 
 def _simulations(document: Mapping[str, Any], source: OpenedFile) -> Iterator[ReadSession]:
@@ -70,21 +56,15 @@ def _simulations(document: Mapping[str, Any], source: OpenedFile) -> Iterator[Re
         chat = [message for message in map(_as_chat, stored) if message is not None]
         left_out = len(stored) - len(chat)
         if left_out:
-            source.warn(
-                index, f"{left_out} messages between the user and the user's tools, left out"
-            )
+            what = "messages between the user and the user's tools"
+            source.warn(index, f"{left_out} {what}, left out")
         name = str(simulation.get("id") or f"task-{simulation.get('task_id', index)}")
         facts = {key: simulation[key] for key in ("task_id", "trial") if key in simulation}
-        reward = simulation.get("reward_info")
-        if isinstance(reward, Mapping) and "reward" in reward:
+        reward = as_mapping(simulation.get("reward_info"))
+        if "reward" in reward:
             facts["reward"] = reward["reward"]
-        yield chat_session(
-            name,
-            chat,
-            decorate=_decorate,
-            metadata={**facts, "left_out": left_out},
-            warn=source.warn,
-        )
+        facts["left_out"] = left_out
+        yield chat_session(source, name, chat, decorate=_decorate, metadata=facts)
 
 
 def _as_chat(message: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -96,17 +76,14 @@ def _as_chat(message: Mapping[str, Any]) -> dict[str, Any] | None:
     calls = message.get("tool_calls") or []
     if message.get("role") == "user":
         return {**message, "tool_calls": None} if message.get("content") or not calls else None
-    written = [_call(call) for call in calls]
-    return {**message, "tool_calls": written} if written else {**message, "tool_calls": None}
+    written = []
+    for call in calls:
+        function = {"name": call.get("name"), "arguments": call.get("arguments") or {}}
+        written.append({"id": call.get("id"), "type": "function", "function": function})
+    return {**message, "tool_calls": written or None}
 
 
-def _call(call: Mapping[str, Any]) -> dict[str, Any]:
-    function = {"name": call.get("name"), "arguments": call.get("arguments") or {}}
-    return {"id": call.get("id"), "type": "function", "function": function}
-
-
-def _decorate(position: int, message: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
-    del position
+def _decorate(message: dict[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
     usage = chat_usage(stored.get("usage"))
     if usage and message["role"] == "assistant":
         message["usage"] = usage
@@ -130,20 +107,15 @@ def _few_shot(number: int, line: Mapping[str, Any]) -> ReadSession:
     spoken = list(zip(pieces[1::2], (text.strip("\n") for text in pieces[2::2]), strict=True))
     for position, (role, text) in enumerate(spoken):
         following = spoken[position + 1][0] if position + 1 < len(spoken) else ""
-        call = {
-            "type": "tool_use",
-            "id": f"call_{number}_{position}",
-            "name": "unknown",
-            "input": {},
-        }
         if role == "assistant" and following == "tool":
+            name = f"call_{number}_{position}"
+            call = {"type": "tool_use", "id": name, "name": "unknown", "input": {}}
             words = [] if text == "None" else [{"type": "text", "text": text}]
             entries.add({"role": role, "content": [*words, call]}, line=position)
         elif role == "tool":
-            asked = f"call_{number}_{position - 1}"
-            entries.add_result(
-                {"type": "tool_result", "tool_use_id": asked, "content": text}, line=position
-            )
+            name = f"call_{number}_{position - 1}"
+            block = {"type": "tool_result", "tool_use_id": name, "content": text}
+            entries.add_result(block, line=position)
         elif text:
             entries.add({"role": role, "content": text}, line=position)
-    return ReadSession(entries.session, entries.entries)
+    return entries.read()
