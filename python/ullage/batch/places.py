@@ -64,22 +64,13 @@ def _below(path: Path, pattern: str) -> Iterator[TranscriptFile]:
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name != NOTES)
         for name in names:
             transcript = TranscriptFile(Path(folder, name), path)
-            if (
-                not name.startswith(".")
-                and _fits(transcript, pattern)
-                and transcript.path.is_file()
-            ):
+            suits = transcript.relative.match(pattern) if pattern else name.endswith(SUFFIXES)
+            if suits and not name.startswith(".") and transcript.path.is_file():
                 yield transcript
 
 
 def _refuse(error: OSError) -> None:
     raise StoreError(f"cannot be listed: {error.strerror}", path=str(error.filename)) from error
-
-
-def _fits(transcript: TranscriptFile, pattern: str) -> bool:
-    if pattern:
-        return transcript.relative.match(pattern)
-    return transcript.path.suffix in SUFFIXES
 
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://")
@@ -133,14 +124,12 @@ def find_remote(address: str) -> list[RemoteFile]:
 
 def _pattern(glob: str) -> str:
     """`**/` is any number of folders, `*` stays within one."""
-    parts = [r"(?:[^/]+/)*" if part == "**" else _one(part) for part in glob.split("/")]
+    parts = []
+    for part in glob.split("/"):
+        # As in a shell, `*` and `?` stay within a folder; a character class with `/` does not matter.
+        pieces = re.split(r"(\*|\?|\[!?\]?[^\]]*\])", part)
+        parts.append(r"(?:[^/]+/)*" if part == "**" else "".join(map(_piece, pieces)))
     return "".join(part if part.endswith(")*") else f"{part}/" for part in parts).rstrip("/")
-
-
-def _one(part: str) -> str:
-    # As in a shell, `*` and `?` stay within a folder; a character class with `/` does not matter.
-    pieces = re.split(r"(\*|\?|\[!?\]?[^\]]*\])", part)
-    return "".join(_piece(piece) for piece in pieces)
 
 
 def _piece(piece: str) -> str:

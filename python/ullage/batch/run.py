@@ -8,6 +8,7 @@ import importlib
 import itertools
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
@@ -236,9 +237,8 @@ class RowTask:
         Raises:
             StoreError, InvalidTranscript, InvalidMessage, CompactionError: See `open_session` and `compact`.
         """
-        return self._reported(
-            file, None if self.dry or not self.output else Path(self.output), None, record
-        )
+        output = None if self.dry or not self.output else Path(self.output)
+        return self._reported(file, output, None, record)
 
     # ---- one transcript ----------------------------------------------------------------------
 
@@ -281,7 +281,7 @@ class RowTask:
         record: Record | None = None,
     ) -> Mapping[str, Any]:
         try:
-            return self._work(output, place, record)(file)
+            return self._work(file, output, place, record)
         except (UllageError, OSError):
             raise
         except Exception as exc:  # one bad file must not end a run over many
@@ -289,28 +289,25 @@ class RowTask:
             raise UllageError(f"{type(exc).__name__}: {exc}", hint=hint) from exc
 
     def _work(
-        self, output: Path | None, place: str | None, record: Record | None
-    ) -> Callable[[TranscriptFile], Mapping[str, Any]]:
+        self, file: TranscriptFile, output: Path | None, place: str | None, record: Record | None
+    ) -> Mapping[str, Any]:
         if self.action == "compact":
             options: dict[str, Any] = {"keep": self.keep, "policy": self.policy}
             options["transcript_path"] = place  # never that of a temporary file
             if self.model:
                 options["model"] = self.model
-            return partial(
-                compact_file,
-                output=output,
-                overwrite=self.overwrite,
-                options=options,
-                record=record,
+            again = self.overwrite
+            return compact_file(
+                file, output=output, overwrite=again, options=options, record=record
             )
         if self.action == "inspect":
-            return partial(inspect_file, model=self.model, policy=self.policy)
+            return inspect_file(file, model=self.model, policy=self.policy)
         if self.action == "validate":
-            return partial(validate_file, provider=self.provider, model=self.model)
+            return validate_file(file, provider=self.provider, model=self.model)
         if self.action == "count":
-            return partial(count_file, model=self.model)
+            return count_file(file, model=self.model)
         if self.action == "replay":
-            return partial(replay_file, model=self.model, policy=self.policy)
+            return replay_file(file, model=self.model, policy=self.policy)
         raise InvalidPolicy("action", self.action, f"must be one of {', '.join(ACTIONS)}")
 
 
@@ -559,30 +556,20 @@ def _run(
     try:
         begin(2 * workers)
         while unrecorded:
-            finished = _all_of(ended)
+            finished = [ended.get()]  # waits for the first
+            while not ended.empty():
+                finished.append(ended.get())
             begin(len(finished))
+            finished.sort(key=lambda future: future.result()[0].file)
             # All are recorded before the caller sees the first, where it may stop.
-            yield from [record(future) for future in _in_order(finished)]
+            yield from [record(future) for future in finished]
     finally:
         # A caller that stops early, or is interrupted, waits only for files in progress. They are recorded too:
         # the next run would refuse to replace output that it does not know.
         pool.shutdown(wait=True, cancel_futures=True)
-        for future in [
-            pending for pending in unrecorded if not pending.cancelled() and not pending.exception()
-        ]:
-            record(future)
-
-
-def _all_of(ended: SimpleQueue[_Ended]) -> list[_Ended]:
-    """Finished tasks; waits for the first."""
-    results = [ended.get()]
-    while not ended.empty():
-        results.append(ended.get())
-    return results
-
-
-def _in_order(finished: list[_Ended]) -> list[_Ended]:
-    return sorted(finished, key=lambda future: future.result()[0].file)
+        for future in tuple(unrecorded):
+            if not future.cancelled() and not future.exception():
+                record(future)
 
 
 @dataclass(frozen=True, slots=True)
@@ -638,13 +625,7 @@ class _Book:
         mark = _Mark.of(file)
         path = str(file.path.resolve())
         record = self.manifest.find(self.task, path, size=mark.size, changed=mark.changed)
-        if record is None or (record["status"] == Status.FAILED and self.retry_failed):
-            return None
-        written = record["report"].get("written")
-        if written and not Path(written).exists():
-            return None
-        failed = record["status"] == Status.FAILED
-        return Done(file.path, Status.FAILED if failed else Status.KEPT, record["report"])
+        return _still_done(record, file.path, self.retry_failed)
 
     def keep(self, mark: _Mark, done: Done) -> Done:
         self.manifest.add(
@@ -655,6 +636,19 @@ class _Book:
             record={"status": str(done.status), "report": dict(done.report)},
         )
         return done
+
+
+def _still_done(
+    record: Mapping[str, Any] | None, path: Path | str, retry_failed: bool
+) -> Done | None:
+    """What an earlier run did with a file; `None` if it is to be done again, as where its output is missing."""
+    failed = record is not None and record["status"] == Status.FAILED
+    if record is None or (failed and retry_failed):
+        return None
+    written = record["report"].get("written")
+    if written and not is_remote(written) and not Path(written).exists():
+        return None
+    return Done(path, Status.FAILED if failed else Status.KEPT, record["report"])
 
 
 # More tasks for one file: what a provider would refuse, how long it is, how large its requests would be under a policy.
@@ -673,16 +667,14 @@ def validate_file(
     """
     session = open_session(file.path)
     checked = session.check(provider=provider, model=model)
-    rules: dict[str, int] = {}
-    for fault in checked.errors:
-        rules[fault.rule] = rules.get(fault.rule, 0) + 1
+    ledger = Ledger(weights_for(model or session.model or None), session.items)
     return {
         "format": session.format,
         "bytes": session.size,
         "messages": len(session.messages),
-        "tokens": _tokens(session.items, model or session.model),
+        "tokens": int(ledger.anchored().total),
         "outcome": "legal" if checked.ok else "refused",
-        "rules": rules,
+        "rules": dict(Counter(fault.rule for fault in checked.errors)),
         "warnings": len(checked.warnings),
     }
 
@@ -730,11 +722,6 @@ def replay_file(
     }
 
 
-def _tokens(items: Any, model: str) -> int:
-    ledger = Ledger(weights_for(model or None), items)
-    return int(ledger.anchored().total)
-
-
 # The batch as one pure function over Arrow: a table of transcripts in, a table of results out. Any engine with Arrow can run it.
 #
 # import pyarrow as pa
@@ -756,11 +743,11 @@ class ArrowBatch(Protocol):
         ...
 
 
-def _arrow(name: str = "pyarrow") -> Any:
+def _library(name: str, extra: str = "daft") -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as exc:
-        raise MissingExtra("pyarrow", "daft") from exc
+        raise MissingExtra(name.partition(".")[0], extra) from exc
 
 
 def arrow_schema() -> Any:
@@ -769,15 +756,11 @@ def arrow_schema() -> Any:
     Raises:
         MissingExtra: pyarrow is not installed.
     """
-    arrow = _arrow()
-    kinds = {"tokens_before": arrow.int64(), "tokens_after": arrow.int64(), "freed": arrow.int64()}
+    arrow = _library("pyarrow")
+    kinds = dict.fromkeys(("tokens_before", "tokens_after", "freed"), arrow.int64())
     kinds["output"] = arrow.large_binary()
-    return arrow.schema(
-        [
-            arrow.field(column.name, kinds.get(column.name, arrow.string()))
-            for column in dataclasses.fields(BatchRow)
-        ]
-    )
+    names = [column.name for column in dataclasses.fields(BatchRow)]
+    return arrow.schema([arrow.field(name, kinds.get(name, arrow.string())) for name in names])
 
 
 def process_rows(batch: ArrowBatch, task: RowTask) -> ArrowBatch:
@@ -797,7 +780,7 @@ def process_rows(batch: ArrowBatch, task: RowTask) -> ArrowBatch:
     """
     schema = arrow_schema()
     rows = [dataclasses.asdict(row) for row in rows_of(batch.to_pylist(), task)]
-    result: ArrowBatch = _arrow().RecordBatch.from_pylist(rows, schema=schema)
+    result: ArrowBatch = _library("pyarrow").RecordBatch.from_pylist(rows, schema=schema)
     return result
 
 
@@ -812,9 +795,8 @@ def rows_of(rows: Iterable[Mapping[str, Any]], task: RowTask) -> Iterator[BatchR
             raise InvalidPolicy("batch", sorted(row), "must have a column path or content")
         path, content = row.get("path"), row.get("content")
         if path is None and content is None:
-            yield BatchRow(
-                path=f"row {number}", code="invalid_transcript", error="the row is empty"
-            )
+            error = "the row is empty"
+            yield BatchRow(path=f"row {number}", code="invalid_transcript", error=error)
             continue
         data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
         yield task.row(str(path or f"row-{number}"), str(row.get("relative") or ""), data)
@@ -827,7 +809,7 @@ def write_table(path: str, rows: Iterable[BatchRow]) -> None:
         MissingExtra: pyarrow is not installed.
         StoreError: It cannot be written.
     """
-    arrow, parquet = _arrow(), _arrow("pyarrow.parquet")
+    arrow, parquet = _library("pyarrow"), _library("pyarrow.parquet")
     table = arrow.Table.from_pylist([*map(dataclasses.asdict, rows)], schema=arrow_schema())
     sink = arrow.BufferOutputStream()
     parquet.write_table(table, sink)
@@ -892,7 +874,7 @@ def _threads(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[B
 
 
 def _daft(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
-    daft, arrow = _library("daft", "daft"), _library("pyarrow", "daft")
+    daft, arrow = _library("daft"), _library("pyarrow")
     kind = arrow.struct(list(arrow_schema()))
 
     def work(path: Any, relative: Any) -> Any:
@@ -900,20 +882,16 @@ def _daft(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[Batc
         done = process_rows(arrow.RecordBatch.from_pydict(columns), task)
         return arrow.array(done.to_pylist(), type=kind)
 
-    call = daft.func.batch(
-        return_dtype=daft.DataType.from_arrow_type(kind), batch_size=PER_TASK, use_process=True
-    )(work)
-    frame = daft.from_pydict(
-        {name: [place.get(name, "") for place in places] for name in ("path", "relative")}
-    )
-    frame = frame.into_batches(PER_TASK)
-    done = frame.select(call(daft.col("path"), daft.col("relative")).alias("row"))
+    returned = daft.DataType.from_arrow_type(kind)
+    call = daft.func.batch(return_dtype=returned, batch_size=PER_TASK, use_process=True)(work)
+    names = ("path", "relative")
+    frame = daft.from_pydict({name: [place.get(name, "") for place in places] for name in names})
+    done = frame.into_batches(PER_TASK).select(call(*map(daft.col, names)).alias("row"))
     yield from (BatchRow(**place["row"]) for place in done.iter_rows())
 
 
 def _ray(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[BatchRow]:
-    data = _library("ray.data", "ray")
-    arrow = _library("pyarrow", "ray")
+    data, arrow = _library("ray.data", "ray"), _library("pyarrow", "ray")
 
     def work(table: Any) -> Any:
         done = [process_rows(batch, task) for batch in table.to_batches()]
@@ -922,13 +900,6 @@ def _ray(places: Sequence[Place], task: RowTask, workers: int) -> Iterator[Batch
     frame = data.from_items([dict(place) for place in places])
     done = frame.map_batches(work, batch_format="pyarrow", batch_size=PER_TASK)
     yield from (BatchRow(**row) for row in done.iter_rows())
-
-
-def _library(name: str, extra: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as exc:
-        raise MissingExtra(name.partition(".")[0], extra) from exc
 
 
 # A task over files and objects on any engine, recorded as it goes, so that a killed run can continue.
@@ -945,7 +916,11 @@ def find_places(paths: Iterable[str], *, pattern: str = "") -> list[RemoteFile]:
     """
     addresses = list(paths)
     local = find_transcripts([path for path in addresses if not is_remote(path)], pattern=pattern)
-    places = {place.path: place for place in map(_of_file, local)}
+    places: dict[str, RemoteFile] = {}
+    for file in local:
+        path, stat = str(file.path.resolve()), file.path.stat()
+        relative = file.relative.as_posix()
+        places[path] = RemoteFile(path, relative, stat.st_size, stat.st_mtime_ns)
     for address in filter(is_remote, addresses):
         places.update({place.path: place for place in find_remote(address)})
     return sorted(places.values())
@@ -981,7 +956,8 @@ def run_places(
     book = Manifest() if manifest is None else manifest
     left: dict[str, RemoteFile] = {}
     for place in places:
-        done = _recorded(book, name, place, retry_failed=retry_failed)
+        earlier = book.find(name, place.path, size=place.size, changed=place.changed)
+        done = _still_done(earlier, place.path, retry_failed)
         if done is None:
             left[place.path] = place
         else:
@@ -989,35 +965,11 @@ def run_places(
     order = sorted(left.values(), key=lambda remote: -remote.size)
     asked = [{"path": remote.path, "relative": remote.relative} for remote in order]
     for row in run_rows(asked, task, engine=engine, workers=workers):
-        place, status, report = left[row.path], _status(row), _report(row)
+        place, status = left[row.path], Status.FAILED if row.error else Status.DONE
+        report: dict[str, Any] = {"code": row.code, "error": row.error, "hint": row.hint}
+        if not row.error:
+            report = orjson.loads(row.report)
+            report |= {"written": row.written} if row.written else {}
         record = {"status": str(status), "report": report}
         book.add(name, place.path, size=place.size, changed=place.changed, record=record)
         yield Done(place.path, status, report)
-
-
-def _of_file(file: TranscriptFile) -> RemoteFile:
-    path = file.path.resolve()
-    stat = path.stat()
-    return RemoteFile(str(path), file.relative.as_posix(), stat.st_size, stat.st_mtime_ns)
-
-
-def _recorded(book: Manifest, name: str, place: RemoteFile, *, retry_failed: bool) -> Done | None:
-    record = book.find(name, place.path, size=place.size, changed=place.changed)
-    if record is None or (record["status"] == Status.FAILED and retry_failed):
-        return None
-    written = record["report"].get("written")
-    if written and not is_remote(written) and not Path(written).exists():
-        return None
-    failed = record["status"] == Status.FAILED
-    return Done(place.path, Status.FAILED if failed else Status.KEPT, record["report"])
-
-
-def _status(row: BatchRow) -> Status:
-    return Status.FAILED if row.error else Status.DONE
-
-
-def _report(row: BatchRow) -> dict[str, Any]:
-    if row.error:
-        return {"code": row.code, "error": row.error, "hint": row.hint}
-    report: dict[str, Any] = orjson.loads(row.report)
-    return {**report, "written": row.written} if row.written else report

@@ -41,12 +41,6 @@ def _tell(text: str) -> None:
         print(visible(text), file=sys.stderr)
 
 
-def _closed_pipe() -> int:
-    # `ullage ... | head` is not an error; without this, Python would report one when it flushes at exit.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
-
-
 class _Notes:
     """Print each warning once, without file name and source line."""
 
@@ -57,13 +51,6 @@ class _Notes:
         if str(message) not in self._printed:
             self._printed.add(str(message))
             _tell(f"note: {message}")
-
-
-def _printable() -> None:
-    """Print characters that the terminal's encoding lacks, and lone surrogates, as escapes."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -87,15 +74,19 @@ def main(argv: Sequence[str] | None = None) -> int:
             if exc.name not in ("cyclopts", "rich"):
                 raise
             raise MissingExtra(exc.name, "cli") from exc
-        _printable()
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                # What the terminal's encoding lacks, and lone surrogates, as escapes.
+                stream.reconfigure(errors="backslashreplace")
         with warnings.catch_warnings():
             warnings.showwarning = _Notes()
-            warnings.simplefilter(
-                "always", UserWarning
-            )  # on the command line they are notes for the user
+            # On the command line they are notes for the user.
+            warnings.simplefilter("always", UserWarning)
             return run(words)
     except BrokenPipeError:
-        return _closed_pipe()
+        # `ullage ... | head` is not an error; without this, Python would report one when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except KeyboardInterrupt:
         print("interrupted; every change made so far is reported above", file=sys.stderr)
         return EXIT_INTERRUPTED

@@ -96,13 +96,14 @@ _COMMANDS = {
     "mcp": "Serve recall, search and notes to any client of the Model Context Protocol.",
     "policy": "Print every setting with its value, unit and reason.",
     "schema": "Print the JSON Schema of what a command prints with --json.",
+    "memory": "List, search, add and check the notes that outlive a session.",
+    "session-memory": "Show the notes of a session, or update them.",
+    "completion": "Print a script that completes commands and options. No file of yours is changed.",
+    "claude": "Install, remove and check Ullage's hooks and status line in Claude Code.",
+    "hooks": "Install or remove Ullage's hooks in Codex, or its plugin in OpenCode.",
 }
-
-
-MEMORY = "List, search, add and check the notes that outlive a session."
-CLAUDE = "Install, remove and check Ullage's hooks and status line in Claude Code."
-HOOKS = "Install or remove Ullage's hooks in Codex, or its plugin in OpenCode."
-SESSION_MEMORY = "Show the notes of a session, or update them."
+_GROUPS = ("claude", "hooks", "memory", "session-memory")
+"""Commands with commands of their own."""
 
 
 def _default(value: object) -> str | None:
@@ -110,40 +111,25 @@ def _default(value: object) -> str | None:
     return None if value in (False, "", None) else str(value)
 
 
-def _app() -> App:
-    root = App(
-        name="ullage",
-        help=HELP,
-        version=ullage.__version__,
-        help_format="markdown",
-        default_parameter=Parameter(show_default=_default, negative_bool=()),  # no `--no-json`
-    )
-    for name, text in _COMMANDS.items():
-        place = f"ullage.cli.{_SHARED.get(name, name)}:{name}_command"
-        root.command(place, name=name, help=text, help_epilogue=EXAMPLES.get(name))
-    root.command("ullage.cli.memory:memory_app", name="memory", help=MEMORY)
-    notes = "ullage.cli.memory:session_memory_app"
-    root.command(notes, name="session-memory", help=SESSION_MEMORY)
-    root.command(_completion, name="completion", help_epilogue=EXAMPLES["completion"])
-    root.command("ullage.cli.hooks:claude_app", name="claude", help=CLAUDE)
-    root.command("ullage.cli.hooks:hooks_app", name="hooks", help=HOOKS)
-    return root
-
-
-_SHARED = {
-    "handoff": "edit",
-    "list": "search",
-    "mcp": "hooks",
-    "schema": "policy",
-    "tui": "report",
-    "undo": "edit",
-    "validate": "resume",
-    "watch": "search",
+_PLACES = {
+    "claude": "hooks:claude_app",
+    "completion": "app:completion_command",
+    "handoff": "edit:handoff_command",
+    "hooks": "hooks:hooks_app",
+    "list": "search:list_command",
+    "mcp": "hooks:mcp_command",
+    "memory": "memory:memory_app",
+    "schema": "policy:schema_command",
+    "session-memory": "memory:session_memory_app",
+    "tui": "report:tui_command",
+    "undo": "edit:undo_command",
+    "validate": "resume:validate_command",
+    "watch": "search:watch_command",
 }
-"""Commands that stand in the file of another one."""
+"""Where a command is, if not in a file of its own name."""
 
 
-def _completion(
+def completion_command(
     shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(help="which shell's script")],
 ) -> int:
     """Print a script that completes commands and options. No file of yours is changed."""
@@ -151,7 +137,17 @@ def _completion(
     return 0
 
 
-app = _app()
+app = App(
+    name="ullage",
+    help=HELP,
+    version=ullage.__version__,
+    help_format="markdown",
+    default_parameter=Parameter(show_default=_default, negative_bool=()),  # no `--no-json`
+)
+for _name, _text in _COMMANDS.items():
+    _place = _PLACES.get(_name, f"{_name}:{_name}_command")
+    _more = {"help_epilogue": EXAMPLES[_name]} if _name in EXAMPLES else {}
+    app.command(f"ullage.cli.{_place}", name=_name, help=_text, **_more)
 
 
 def command_apps(parent: App = app, before: str = "") -> Iterator[tuple[str, App]]:
@@ -205,10 +201,6 @@ def _plain_words(error: CycloptsError) -> str:
 
 
 def _command_of(words: list[str]) -> str:
-    first = words[0] if words and not words[0].startswith("-") else ""
-    inner = (
-        first in ("claude", "hooks", "memory", "session-memory")
-        and len(words) > 1
-        and not words[1].startswith("-")
-    )
-    return f"{first} {words[1]}" if inner else first
+    """The command, with its subcommand; empty: there is none."""
+    first, second = [*(word if word[:1] != "-" else "" for word in words[:2]), "", ""][:2]
+    return f"{first} {second}" if first in _GROUPS and second else first

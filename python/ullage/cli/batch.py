@@ -112,20 +112,22 @@ def batch_command(
         check_place(table)
     if output is not None and is_remote(output):
         check_place(output)
-    book = _manifest(action, manifest, output)
+    if manifest is None and action == "compact" and output is not None and not is_remote(output):
+        folder = Path(output)
+        folder.mkdir(parents=True, exist_ok=True)
+        manifest = folder / MANIFEST
+    book = Manifest() if manifest is None else Manifest.open(manifest)
     name = _name(action, chosen, keep=keep, model=model, output=output)
     if action == "validate":
         name += f" provider={provider}"
     options: _Options = {"name": name, "workers": workers, "manifest": book, "retry_failed": retry}
     if engine == "threads" and not any(map(is_remote, [*paths, output or ""])):
-        files = [
-            place for place in find_transcripts(paths, pattern=pattern) if place.path != book.path
-        ]
+        files = find_transcripts(paths, pattern=pattern)
+        files = [file for file in files if file.path != book.path]
         count, running = len(files), run_batch(task.report, files, records=True, **options)
     else:
-        places = [
-            place for place in find_places(paths, pattern=pattern) if place.path != str(book.path)
-        ]
+        places = find_places(paths, pattern=pattern)
+        places = [place for place in places if place.path != str(book.path)]
         count, running = len(places), run_places(task, places, engine=engine, **options)
     results: list[Done] = []
     try:
@@ -142,9 +144,8 @@ def batch_command(
     if csv is not None:
         _write_csv(csv, results)
     if json:
-        out.json(
-            {"action": action, "totals": _totals(results), "files": list(map(_plain, results))}
-        )
+        reports = list(map(_plain, results))
+        out.json({"action": action, "totals": _totals(results), "files": reports})
     else:
         _show(out, results, _COLUMNS[action])
     return 1 if any(done.status == Status.FAILED for done in results) else 0
@@ -164,31 +165,19 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 
 def _interrupted(out: Output, done: int, count: int, book: Manifest) -> int:
-    goes_on = (
-        "the same command continues from there"
-        if book.path
-        else "with --manifest it could continue from there"
-    )
+    goes_on = "with --manifest it could continue from there"
+    if book.path:
+        goes_on = "the same command continues from there"
     out.note(f"interrupted after {done:,} of {counted(count, 'file')}; {goes_on}")
     return 130  # what a shell reports after Ctrl-C
-
-
-def _manifest(action: str, named: Path | None, output: str | None) -> Manifest:
-    if named is None and action == "compact" and output is not None and not is_remote(output):
-        folder = Path(output)
-        folder.mkdir(parents=True, exist_ok=True)
-        named = folder / MANIFEST
-    return Manifest() if named is None else Manifest.open(named)
 
 
 def _name(action: str, policy: Policy, **options: Any) -> str:
     """The key of the task in the manifest; it includes settings and version, since the result depends on them."""
     values = [(field.name, field.value) for field in policy.effective()]
     chosen = hashlib.sha256(repr(values).encode()).hexdigest()[:16]
-    given_options = "".join(
-        f" {name}={value}" for name, value in options.items() if value is not None
-    )
-    return f"{action}{given_options} policy={chosen} version={ullage.__version__}"
+    words = [f"{name}={value}" for name, value in options.items() if value is not None]
+    return " ".join([action, *words, f"policy={chosen}", f"version={ullage.__version__}"])
 
 
 def _write_csv(path: Path, results: list[Done]) -> None:
@@ -223,72 +212,58 @@ _SUMS = (
     "bytes", "messages", "tokens", "tokens_before", "tokens_after", "requests", "over_window", "prompt_nanousd",
 )  # fmt: skip
 
-
-# ---- drawing ---------------------------------------------------------------------------------
-
 Columns = dict[str, Callable[[Mapping[str, Any]], str]]
 
-_INSPECTED: Columns = {
-    "format": lambda report: report["format"],
-    "messages": lambda report: tokens(report["messages"]),
-    "tokens": lambda report: tokens(report["tokens"]),
-    "of window": lambda report: share(report["tokens"], report["window_tokens"]),
-}
-_COMPACTED: Columns = {
-    "format": lambda report: report["format"],
-    "outcome": lambda report: report["outcome"].replace("_", " "),
-    "before": lambda report: tokens(report["tokens_before"]),
-    "after": lambda report: tokens(report["tokens_after"]),
-}
-
-
 _COUNTED: Columns = {
-    "format": lambda report: report["format"],
     "messages": lambda report: tokens(report["messages"]),
     "tokens": lambda report: tokens(report["tokens"]),
-}
-_VALIDATED: Columns = {
-    "format": lambda report: report["format"],
-    "outcome": lambda report: report["outcome"],
-    "broken rules": lambda report: ", ".join(report["rules"]),
-}
-_REPLAYED: Columns = {
-    "format": lambda report: report["format"],
-    "requests": lambda report: tokens(report["requests"]),
-    "over window": lambda report: tokens(report["over_window"]),
-    "largest": lambda report: tokens(report["tokens_after"]),
-    "unmanaged": lambda report: tokens(report["tokens_before"]),
 }
 _COLUMNS: dict[str, Columns] = {
-    "inspect": _INSPECTED,
-    "compact": _COMPACTED,
+    "inspect": {
+        **_COUNTED,
+        "of window": lambda report: share(report["tokens"], report["window_tokens"]),
+    },
+    "compact": {
+        "outcome": lambda report: report["outcome"].replace("_", " "),
+        "before": lambda report: tokens(report["tokens_before"]),
+        "after": lambda report: tokens(report["tokens_after"]),
+    },
     "count": _COUNTED,
-    "validate": _VALIDATED,
-    "replay": _REPLAYED,
+    "validate": {
+        "outcome": lambda report: report["outcome"],
+        "broken rules": lambda report: ", ".join(report["rules"]),
+    },
+    "replay": {
+        "requests": lambda report: tokens(report["requests"]),
+        "over window": lambda report: tokens(report["over_window"]),
+        "largest": lambda report: tokens(report["tokens_after"]),
+        "unmanaged": lambda report: tokens(report["tokens_before"]),
+    },
 }
-_WORDS = ("format", "outcome", "broken rules")
+"""Between the format and the file."""
+_WORDS = ("outcome", "broken rules")
 """Columns that are not figures."""
-
-
-def _near(path: Path | str) -> str:
-    """Engines name files by their whole path; inside the current folder the relative one is enough."""
-    inside = not is_remote(str(path)) and Path(path).is_relative_to(Path.cwd())
-    return str(Path(path).relative_to(Path.cwd())) if inside else str(path)
 
 
 def _show(out: Output, results: list[Done], columns: Columns) -> None:
     good = [done for done in results if done.status != Status.FAILED]
-    rows = ([*(draw(done.report) for draw in columns.values()), _near(done.path)] for done in good)
-    figures = tuple(at for at, name in enumerate(columns) if name not in _WORDS)
+    rows = []
+    for done in good:
+        cells = (draw(done.report) for draw in columns.values())
+        path = str(done.path)
+        # Engines name files by their whole path; inside the current folder the relative one is enough.
+        if not is_remote(path) and Path(path).is_relative_to(Path.cwd()):
+            path = str(Path(path).relative_to(Path.cwd()))
+        rows.append((done.report["format"], *cells, path))
+    figures = tuple(at for at, name in enumerate(columns, 1) if name not in _WORDS)
     if good:
-        at = (len(columns),)
-        out.table([*columns, "file"], rows, right=figures, cut=at, paths=at)
+        at = (len(columns) + 1,)
+        out.table(["format", *columns, "file"], rows, right=figures, cut=at, paths=at)
     for done in results:
         if done.status == Status.FAILED:
             error = str(done.report["error"])
-            out.note(
-                f"failed: {error}" if str(done.path) in error else f"failed: {done.path}: {error}"
-            )
+            place = "" if str(done.path) in error else f"{done.path}: "
+            out.note(f"failed: {place}{error}")
     # The table covers compacted files, the totals those with nothing to gain.
     noticed = [done for done in good if done.report.get("outcome") not in ("compacted", "no_op")]
     for notice in dict.fromkeys(str(done.report.get("notice") or "") for done in noticed):
@@ -301,15 +276,13 @@ def _show(out: Output, results: list[Done], columns: Columns) -> None:
     parts = [f"{count:,} {_OUTCOMES.get(name, name)}" for name, count in outcomes.items() if name]
     if "tokens_before" in totals and "requests" not in totals:
         before, after = totals["tokens_before"], totals["tokens_after"]
-        parts.append(
-            f"{tokens(before)} → {tokens(after)} tokens ({share(before - after, before)} freed)"
-        )
+        freed = share(before - after, before)
+        parts.append(f"{tokens(before)} → {tokens(after)} tokens ({freed} freed)")
     elif "tokens" in totals:
         parts.append(f"{tokens(totals['tokens'])} tokens in {tokens(totals['messages'])} messages")
     if "requests" in totals:
-        parts.append(
-            f"{tokens(totals['requests'])} requests, {tokens(totals['over_window'])} over the window"
-        )
+        over = tokens(totals["over_window"])
+        parts.append(f"{tokens(totals['requests'])} requests, {over} over the window")
         parts.append(f"${totals['prompt_nanousd'] / 1e9:,.2f} for prompts")
     if parts:
         out.line("total: " + "; ".join(parts))

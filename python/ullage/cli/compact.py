@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -56,12 +56,11 @@ def context_diff(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> list[str]:
     """A unified diff of two contexts; each line is the beginning of a block."""
-    lines = difflib.unified_diff(_lines(before), _lines(after), "before", "after", lineterm="", n=1)
-    return list(lines)
-
-
-def _lines(messages: Iterable[Mapping[str, Any]]) -> list[str]:
-    return [" ".join(row) for message in messages for row in preview_rows(message)]
+    old, new = (
+        [" ".join(row) for message in messages for row in preview_rows(message)]
+        for messages in (before, after)
+    )
+    return list(difflib.unified_diff(old, new, "before", "after", lineterm="", n=1))
 
 
 def show_diff(out: Output, lines: Sequence[str]) -> None:
@@ -167,9 +166,8 @@ def compact_command(
     writer = summarizer_of(summarizer, base_url=base_url)
     opened = open_session(file, number=conversation)
     if record and output == Path(STDOUT):
-        raise InvalidPolicy(
-            "--record", True, "needs an output file, next to which the record is written"
-        )
+        limit = "needs an output file, next to which the record is written"
+        raise InvalidPolicy("--record", True, limit)
     path = _path(file, output, in_place=in_place, dry_run=dry_run, force=force)
     size = read_target(target, opened, model=model)
     room: tuple[int | None, int | None] = None, None  # the model's
@@ -187,7 +185,7 @@ def compact_command(
             session,
             output=into,
             overwrite=force,
-            format=_format(format, opened),
+            format=opened.format if format == "own" else format and format.replace("-", "_"),
             instructions=instructions,
             keep=keep,
             target_tokens=size,
@@ -205,7 +203,12 @@ def compact_command(
         )
 
     with out.progress("compacting", 1) as step:
-        fresh = _fresh(opened, path, act) if new_session and not dry_run else None
+        fresh: FreshSession | None = None
+        if new_session and not dry_run:
+            if path is not None and opened.path.exists() and path == opened.path:
+                limit = "cannot be given together with --in-place"
+                raise InvalidPolicy("--new-session", True, limit)
+            fresh = fresh_session(opened, act)
         done = fresh.done if fresh else act(opened, path)
         step(1)
     report = report_of(
@@ -231,14 +234,6 @@ def record_of(path: Path) -> Path:
     return path.with_name(f"{path.stem}.record.jsonl")
 
 
-def _fresh(
-    opened: Session, output: Path | None, act: Callable[[Session, Path], CompactedSession]
-) -> FreshSession:
-    if output is not None and (opened.path.exists() and output == opened.path):
-        raise InvalidPolicy("--new-session", True, "cannot be given together with --in-place")
-    return fresh_session(opened, act)
-
-
 def _path(
     file: Path, output: Path | None, *, in_place: bool, dry_run: bool, force: bool
 ) -> Path | None:
@@ -257,10 +252,6 @@ def _path(
     if in_place:
         return file
     return output or file.with_name(f"{file.stem}.compacted.jsonl")
-
-
-def _format(asked: str | None, session: Session) -> str | None:
-    return session.format if asked == "own" else asked and asked.replace("-", "_")
 
 
 def report_of(
@@ -316,13 +307,10 @@ def report_of(
 
 
 def _text(item: Any) -> str:
-    message = item.get("message", item)
-    content = message["content"]
-    return (
-        content
-        if isinstance(content, str)
-        else "\n".join(block.get("text", "") for block in content)
-    )
+    content = item.get("message", item)["content"]
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.get("text", "") for block in content)
 
 
 def show(out: Output, report: dict[str, Any]) -> None:
@@ -335,12 +323,9 @@ def show(out: Output, report: dict[str, Any]) -> None:
         return
     replaced, verbatim = report["messages_summarized"], report["messages_kept"]
     freed = max(0, before - after)  # the provider may have reported less than the estimate
-    out.line(
-        f"before  {bar(before, before):<28}  {tokens(before)} tokens in {report['messages_before']:,} messages"
-    )
-    out.line(
-        f"after   {bar(after, before):<28}  {tokens(after)} tokens in {report['messages_after']:,} messages"
-    )
+    for when, size in (("before", before), ("after", after)):
+        held = f"{tokens(size)} tokens in {report[f'messages_{when}']:,} messages"
+        out.line(f"{when:<6}  {bar(size, before):<28}  {held}")
     what = (
         f"{tokens(freed)} tokens ({share(freed, before)}): {replaced:,} of {replaced + verbatim:,} messages "
         f"were replaced by a summary of {tokens(report['summary_tokens'])} tokens, {verbatim:,} stay verbatim"
@@ -350,7 +335,12 @@ def show(out: Output, report: dict[str, Any]) -> None:
         saving = f"${worth['dollars_each']:,.3f} less for each further request, after ${worth['dollars_once']:,.3f} to cache the new context, at prices of {worth['prices']}"
         out.field("worth", saving, width=8)
     if report["target_tokens"] is not None:
-        out.field("target", _held(report), width=8)
+        overhead = report["overhead_tokens"]
+        line = (
+            f"{tokens(report['target_tokens'])} tokens of messages: {tokens(after - overhead)} used"
+        )
+        more = f"; system prompt and tools take {tokens(overhead)} more" if overhead else ""
+        out.field("target", line + more, width=8)
     show_diff(out, report.get("diff", ()))
     for text in report.get("summary", ()):
         out.heading("The summary")
@@ -387,9 +377,3 @@ def _worth(
         "dollars_each": round(float(per_request) / 1e6, 4),
         "prices": table.version,
     }
-
-
-def _held(report: dict[str, Any]) -> str:
-    used, overhead = report["tokens_after"] - report["overhead_tokens"], report["overhead_tokens"]
-    line = f"{tokens(report['target_tokens'])} tokens of messages: {tokens(used)} used"
-    return f"{line}; system prompt and tools take {tokens(overhead)} more" if overhead else line

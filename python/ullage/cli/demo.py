@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -59,7 +59,9 @@ def demo_command(
     )
     inspect_cli.show(out, report, top=5)
     compact_cli.show(out, after)
-    _show_kept(out, kept_facts)
+    out.heading("What the new context still holds, verbatim")
+    rows = ((name, f"{held:,} of {count:,}") for name, (held, count) in kept_facts.items())
+    out.table(("what", "kept"), rows, right=(1,))
     program = _program()
     out.line(f"\nTry: {program} inspect {after['written']}")
     out.line(f"     {program} resume {after['written']}")
@@ -93,12 +95,10 @@ def _write(example: Scenario, path: Path) -> Session:
         clock=lambda: next(times),
         ids=lambda: f"00000000-0000-4000-8000-{next(numbers):012d}",
     ) as log:
-        log.extend(_with_model(message, example.model) for message in example.messages)
+        for message in example.messages:
+            model = {"model": example.model} if message["role"] == "assistant" else {}
+            log.append({**message, **model})
     return open_session(path)
-
-
-def _with_model(message: Any, model: str) -> dict[str, Any]:
-    return {**message, "model": model} if message["role"] == "assistant" else dict(message)
 
 
 def _kept_facts(example: Scenario, context: str) -> dict[str, list[int]]:
@@ -119,9 +119,3 @@ def _kept_facts(example: Scenario, context: str) -> dict[str, list[int]]:
         for name, texts in wanted.items()
         if texts
     }
-
-
-def _show_kept(out: Output, kept_facts: dict[str, list[int]]) -> None:
-    out.heading("What the new context still holds, verbatim")
-    rows = ((name, f"{held:,} of {count:,}") for name, (held, count) in kept_facts.items())
-    out.table(("what", "kept"), rows, right=(1,))

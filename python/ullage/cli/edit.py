@@ -20,7 +20,7 @@ from ullage.cli.output import (
 from ullage.counting.calibration import weights_for
 from ullage.exceptions import InvalidPolicy
 from ullage.sessions import Session, open_session
-from ullage.sessions.edit import SessionPart, remove_parts, session_parts, undo_compaction
+from ullage.sessions.edit import remove_parts, session_parts, undo_compaction
 from ullage.sessions.find import context_tokens, home_relative
 
 if TYPE_CHECKING:
@@ -58,17 +58,13 @@ def edit_command(
         out.json({"file": str(file), "parts": [dataclasses.asdict(part) for part in shown]})
         return 0
     out.file_heading(str(file))
-    rows = ((_indented(part), tokens(part.tokens), _title(part)) for part in shown)
+    rows = []
+    for part in shown:
+        name = part.name if part.kind == "turn" else f"  {part.name}"
+        title = f"{part.title} (cleared)" if part.cleared else part.title
+        rows.append((name, tokens(part.tokens), title))
     out.table(("name", "tokens", ""), rows, right=(1,))
     return 0
-
-
-def _indented(part: SessionPart) -> str:
-    return part.name if part.kind == "turn" else f"  {part.name}"
-
-
-def _title(part: SessionPart) -> str:
-    return f"{part.title} (cleared)" if part.cleared else part.title
 
 
 def _remove(out: Output, opened: Session, names: list[str], *, write: bool) -> int:
@@ -138,11 +134,9 @@ def undo_command(
     out.line(f"before  {done.messages_before:,} messages, {tokens(done.tokens_before)} tokens")
     out.line(f"now     {done.messages_after:,} messages{after}")
     out.notes([f"the provider would refuse this context: {detail}" for detail in left])
-    more = (
-        f"{done.left:,} earlier {'one' if done.left == 1 else 'ones'} can be undone too"
-        if done.left
-        else "nothing is left to undo"
-    )
+    more = "nothing is left to undo"
+    if done.left:
+        more = f"{done.left:,} earlier {'one' if done.left == 1 else 'ones'} can be undone too"
     out.line("nothing written (dry run)" if dry_run else more)
     return 0
 
@@ -181,11 +175,8 @@ def handoff_command(
 
     out = Output(as_json=json)
     if to is None:
-        tools = ", ".join(get_args(Tool))
-        hint = f"ullage handoff {file} --to codex"
-        raise InvalidPolicy(
-            "--to", "nothing", f"must name the tool that continues: {tools}", hint=hint
-        )
+        limit = f"must name the tool that continues: {', '.join(get_args(Tool))}"
+        raise InvalidPolicy("--to", "nothing", limit, hint=f"ullage handoff {file} --to codex")
     session = open_session(file)
     done = handoff(
         session,

@@ -133,9 +133,14 @@ def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: 
     if dry_run:
         out.line("nothing written (dry run)")
         return 1
-    if not yes and not _agreed():
-        out.line("nothing written")
-        return 1
+    if not yes:
+        if not sys.stdin.isatty():
+            limit = "is needed without a terminal to ask on"
+            raise InvalidPolicy("--yes", False, limit, hint="the diff above is what it would write")
+        print("Write this? [y/N] ", end="", flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            out.line("nothing written")
+            return 1
     for change in changes:
         if not change.changed:
             change.forget_former()
@@ -143,14 +148,6 @@ def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: 
         change.write()
         out.line(f"written {change.path}" if change.after is not None else f"removed {change.path}")
     return 0
-
-
-def _agreed() -> bool:
-    if not sys.stdin.isatty():
-        limit = "is needed without a terminal to ask on"
-        raise InvalidPolicy("--yes", False, limit, hint="the diff above is what it would write")
-    print("Write this? [y/N] ", end="", flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 hooks_app = App(

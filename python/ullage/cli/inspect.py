@@ -24,7 +24,7 @@ from ullage.cli.output import (
 )
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings, window_for
-from ullage.levels.breakdown import NOTABLE, Inspection
+from ullage.levels.breakdown import NOTABLE
 from ullage.policy import Policy
 from ullage.sessions import InspectedSession, inspect_session
 
@@ -76,32 +76,43 @@ def report_of(
     if own_window and session.window_tokens:
         row = dataclasses.replace(row, context_window=session.window_tokens)
     inspection = session.inspection
+    used = inspection.anchored_tokens
+    marks = window_for(row, settings=settings or WindowSettings.from_env())
+    boundaries = []
+    for entry in session.boundaries:
+        compaction = entry.get("compactMetadata")
+        metadata = compaction if isinstance(compaction, Mapping) else {}
+        boundary = {"timestamp": entry.get("timestamp"), "trigger": metadata.get("trigger")}
+        sizes = {"tokens_before": "preTokens", "tokens_after": "postTokens"}
+        boundary |= {name: metadata.get(key) for name, key in sizes.items()}
+        boundaries.append(boundary)
     return {
         "file": str(session.path),
         "format": session.format,
         "bytes": session.size,
         "model": session.model or None,
-        "window": _window(row, inspection, settings or WindowSettings.from_env()),
-        "prompt": _prompt(row, session.inspection.anchored_tokens, table.version),
-        "conversation": _counts(inspection, session),
+        "window": {
+            "context_tokens": marks.context,
+            "used_tokens": used,
+            "from_usage": inspection.anchored,
+            "estimated_messages_tokens": inspection.tokens,
+            "autocompact_at_tokens": marks.threshold,
+            **marks.state(used)._asdict(),
+        },
+        "prompt": _prompt(row, used, table.version),
+        "conversation": {
+            "messages": session.messages,
+            "user_inputs": inspection.user_inputs,
+            "rounds": inspection.rounds,
+            "largest_round_tokens": inspection.largest_round,
+            "unanswered_calls": inspection.open_calls,
+        },
         "categories": inspection.categories,
         "tools": [dataclasses.asdict(tool) for tool in inspection.tools],
         "files": [dataclasses.asdict(file) for file in inspection.files],
         "freeable": [dataclasses.asdict(level) for level in inspection.freeable],
-        "boundaries": [_boundary(entry) for entry in session.boundaries],
+        "boundaries": boundaries,
         "warnings": list(session.warnings),
-    }
-
-
-def _window(model: Model, inspection: Inspection, settings: WindowSettings) -> dict[str, Any]:
-    marks = window_for(model, settings=settings)
-    return {
-        "context_tokens": marks.context,
-        "used_tokens": inspection.anchored_tokens,
-        "from_usage": inspection.anchored,
-        "estimated_messages_tokens": inspection.tokens,
-        "autocompact_at_tokens": marks.threshold,
-        **marks.state(inspection.anchored_tokens)._asdict(),
     }
 
 
@@ -110,47 +121,37 @@ def _prompt(model: Model, used: int, version: str) -> dict[str, Any] | None:
     prices = model.prices_at(used)
     if prices is None:
         return None
-    read, write = (
-        float(used * price) / 1e6 for price in (prices.cache_read, prices.cache_write_5m)
-    )
-    return {
-        "dollars_read": round(read, 4),
-        "dollars_written": round(write, 4),
-        "prices": version,
-    }
-
-
-def _counts(inspection: Inspection, session: InspectedSession) -> dict[str, Any]:
-    return {
-        "messages": session.messages,
-        "user_inputs": inspection.user_inputs,
-        "rounds": inspection.rounds,
-        "largest_round_tokens": inspection.largest_round,
-        "unanswered_calls": inspection.open_calls,
-    }
-
-
-def _boundary(entry: Mapping[str, Any]) -> dict[str, Any]:
-    compaction = entry.get("compactMetadata")
-    metadata: Mapping[str, Any] = compaction if isinstance(compaction, Mapping) else {}
-    return {
-        "timestamp": entry.get("timestamp"),
-        "trigger": metadata.get("trigger"),
-        "tokens_before": metadata.get("preTokens"),
-        "tokens_after": metadata.get("postTokens"),
-    }
-
-
-# ---- drawing ---------------------------------------------------------------------------------
+    rates = (prices.cache_read, prices.cache_write_5m)
+    read, write = (round(float(used * rate) / 1e6, 4) for rate in rates)
+    return {"dollars_read": read, "dollars_written": write, "prices": version}
 
 
 def show(out: Output, report: Mapping[str, Any], *, top: int | None = _TOP) -> None:
     """Draw the report of `inspect`; `top` limits the lists, `None` shows all."""
     _show_window(out, report)
     _show_categories(out, report)
-    _show_tools(out, report["tools"], top)
-    _show_files(out, report["files"], top)
-    _show_freeable(out, report)
+    tools, files = report["tools"], report["files"]
+    if tools:
+        out.heading("Tools")
+        rows = [
+            (tool["name"], f"{tool['calls']:,}", f"{tool['errors']:,}", tokens(tool["tokens"]))
+            for tool in tools[:top]
+        ]
+        out.table(("tool", "calls", "errors", "tokens"), rows, right=(1, 2, 3))
+        _more(out, tools, top)
+    if files:
+        out.heading("Files")
+        named = [
+            (tokens(file["tokens"]), f"{file['calls']:,}", file["path"]) for file in files[:top]
+        ]
+        out.table(("tokens", "calls", "path"), named, right=(0, 1), cut=(2,), paths=(2,))
+        _more(out, files, top)
+    out.heading("What each level would free now")
+    levels = (
+        (level["level"], tokens(level["tokens"]), f"{level['places']:,}", level["how"])
+        for level in report["freeable"]
+    )
+    out.table(("level", "saved", "blocks", "action"), levels, right=(1, 2))
     _show_boundaries(out, report["boundaries"])
     out.notes(report["warnings"])
 
@@ -164,7 +165,8 @@ def _show_window(out: Output, report: Mapping[str, Any]) -> None:
     how = "reported by the provider, then estimated" if window["from_usage"] else "estimated"
     filled = f"{bar(used, size):<28}  {tokens(used)} of {tokens(size)} tokens ({share(used, size)}), {how}"
     out.field("window", filled, width=_NAMES)
-    out.field("state", _state(window), width=_NAMES, style=_style(window))
+    state, style = _state(window)
+    out.field("state", state, width=_NAMES, style=style)
     if prompt := report["prompt"]:
         prices = f"${prompt['dollars_read']:,.3f} read from the provider's cache, ${prompt['dollars_written']:,.3f} written to it, at prices of {prompt['prices']}"
         out.field("prompt", prices, width=_NAMES)
@@ -175,19 +177,16 @@ def _show_window(out: Output, report: Mapping[str, Any]) -> None:
     out.field("holds", held, width=_NAMES)
 
 
-def _state(window: Mapping[str, Any]) -> str:
+def _state(window: Mapping[str, Any]) -> tuple[str, str]:
+    """How full the window is, in words and as a style."""
     left = f"{window['percent_left']} % left before autocompact"
     if window["at_blocking_limit"]:
-        return f"full: at the blocking limit ({left})"
+        return f"full: at the blocking limit ({left})", "bold red"
     if window["above_autocompact"]:
-        return f"would compact now ({left})"
-    return f"warning: nearly full ({left})" if window["above_warning"] else f"room ({left})"
-
-
-def _style(window: Mapping[str, Any]) -> str:
-    if window["at_blocking_limit"]:
-        return "bold red"
-    return "yellow" if window["above_warning"] or window["above_autocompact"] else "green"
+        return f"would compact now ({left})", "yellow"
+    if window["above_warning"]:
+        return f"warning: nearly full ({left})", "yellow"
+    return f"room ({left})", "green"
 
 
 def _show_categories(out: Output, report: Mapping[str, Any]) -> None:
@@ -204,56 +203,19 @@ def _show_categories(out: Output, report: Mapping[str, Any]) -> None:
             out.line(f"{name}: {meaning}", style="dim")
 
 
-def _show_tools(out: Output, tools: list[dict[str, Any]], top: int | None) -> None:
-    if not tools:
-        return
-    out.heading("Tools")
-    rows = (
-        (tool["name"], f"{tool['calls']:,}", f"{tool['errors']:,}", tokens(tool["tokens"]))
-        for tool in tools[:top]
-    )
-    out.table(("tool", "calls", "errors", "tokens"), rows, right=(1, 2, 3))
-    _more(out, tools, top)
-
-
-def _show_files(out: Output, files: list[dict[str, Any]], top: int | None) -> None:
-    if not files:
-        return
-    out.heading("Files")
-    rows = ((tokens(file["tokens"]), f"{file['calls']:,}", file["path"]) for file in files[:top])
-    out.table(("tokens", "calls", "path"), rows, right=(0, 1), cut=(2,), paths=(2,))
-    _more(out, files, top)
-
-
 def _more(out: Output, listed: list[Any], top: int | None) -> None:
     if top is not None and len(listed) > top:
         out.line(f"and {len(listed) - top} more (--all)", style="dim")
-
-
-def _show_freeable(out: Output, report: Mapping[str, Any]) -> None:
-    out.heading("What each level would free now")
-    rows = (
-        (level["level"], tokens(level["tokens"]), f"{level['places']:,}", level["how"])
-        for level in report["freeable"]
-    )
-    out.table(("level", "saved", "blocks", "action"), rows, right=(1, 2))
 
 
 def _show_boundaries(out: Output, boundaries: list[dict[str, Any]]) -> None:
     if not boundaries:
         return
     out.heading("Earlier compactions")
-    rows = (
-        (
-            str(boundary["timestamp"] or "")[:16].replace("T", " "),
-            str(boundary["trigger"] or ""),
-            _count(boundary["tokens_before"]),
-            _count(boundary["tokens_after"]),
-        )
-        for boundary in boundaries
-    )
+    rows = []
+    for boundary in boundaries:
+        when = str(boundary["timestamp"] or "")[:16].replace("T", " ")
+        counts = (boundary["tokens_before"], boundary["tokens_after"])
+        sizes = (tokens(count) if isinstance(count, int) else "–" for count in counts)
+        rows.append((when, str(boundary["trigger"] or ""), *sizes))
     out.table(("when", "trigger", "before", "after"), rows, right=(2, 3))
-
-
-def _count(value: Any) -> str:
-    return tokens(value) if isinstance(value, int) else "–"

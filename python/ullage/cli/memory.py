@@ -51,10 +51,8 @@ def list_command(*, folder: Folder = DEFAULT, json: Json = False) -> int:
         ((note.path, note.type.value, note.name, note.description) for note in notes),
     )
     broken = memory.problems()
-    out.line(
-        f"{counted(len(notes), 'note')} in {folder}"
-        + (f"; {len(broken)} problems, see `ullage memory check`" if broken else "")
-    )
+    more = f"; {len(broken)} problems, see `ullage memory check`" if broken else ""
+    out.line(f"{counted(len(notes), 'note')} in {folder}{more}")
     return 0
 
 
@@ -88,12 +86,8 @@ def search_command(
     out = Output(as_json=json)
     recalled = NoteRecall(MemoryFolder(folder)).find(question, most=most)
     if json:
-        out.json(
-            {
-                "question": question,
-                "notes": [{**_head(note), "body": note.body} for note in recalled.notes],
-            }
-        )
+        notes = [{**_head(note), "body": note.body} for note in recalled.notes]
+        out.json({"question": question, "notes": notes})
     elif not recalled.notes:
         out.line("no note matches these words")
     for note in [] if json else recalled.notes:
@@ -228,9 +222,6 @@ session_memory_app.command(show_notes_command, name="show")
 session_memory_app.command(update_command, name="update")
 
 
-# ---- reports ---------------------------------------------------------------------------------
-
-
 def _as_data(state: NotesState) -> dict[str, Any]:
     return {
         "path": state.path,
@@ -256,23 +247,17 @@ def _show(out: Output, state: NotesState, policy: SessionMemoryPolicy) -> None:
         out.line("there are no notes; `ullage session-memory update FILE` writes them")
         return
     out.text(state.text)
-    out.table(
-        ("section", "tokens", "of its limit", "copied lines"),
-        (
-            (title, tokens(size), share(size, policy.section_max_tokens), f"{lines:,}")
-            for title, size, lines in state.sections
-        ),
-        right=(1, 2, 3),
+    rows = (
+        (title, tokens(size), share(size, policy.section_max_tokens), f"{lines:,}")
+        for title, size, lines in state.sections
     )
-    out.line(f"{tokens(state.tokens)} tokens of {tokens(policy.total_max_tokens)}; {_reach(state)}")
-
-
-def _reach(state: NotesState) -> str:
+    out.table(("section", "tokens", "of its limit", "copied lines"), rows, right=(1, 2, 3))
+    reach = "how far they reach is unknown"
     if state.absorbed is not None:
-        return f"they cover {state.absorbed:,} of {state.messages:,} messages"
-    if state.known:
-        return "the last message that they cover is not in this conversation"
-    return "how far they reach is unknown"
+        reach = f"they cover {state.absorbed:,} of {state.messages:,} messages"
+    elif state.known:
+        reach = "the last message that they cover is not in this conversation"
+    out.line(f"{tokens(state.tokens)} tokens of {tokens(policy.total_max_tokens)}; {reach}")
 
 
 def _report(report: UpdateReport) -> dict[str, Any]:

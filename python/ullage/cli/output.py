@@ -50,16 +50,12 @@ class SafeConsole(Console):
     ) -> Iterable[Segment]:
         """See `rich.console.Console`, with printable text."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else _safe(segment)
+            text = segment.text if segment.control else str(visible(segment.text))
+            yield segment if text == segment.text else Segment(text, segment.style)
 
     def on_broken_pipe(self) -> None:
         """Leave `ullage … | head` to `main`, which exits with 0; rich itself would exit with 1."""
         raise BrokenPipeError
-
-
-def _safe(segment: Segment) -> Segment:
-    text: Any = visible(segment.text)
-    return segment if text == segment.text else Segment(text, segment.style)
 
 
 JSON_VERSION = 1
@@ -101,10 +97,6 @@ def bar(part: int, whole: int, cells: int = BAR_CELLS) -> str:
     eighths = max(1, min(cells * 8, round(cells * 8 * part / whole)))
     full, part_cell = divmod(eighths, 8)
     return "█" * full + ("" if part_cell == 0 else "▏▎▍▌▋▊▉"[part_cell - 1])
-
-
-def _one_line(cell: str) -> str:
-    return visible(" ".join(cell.splitlines()))
 
 
 def path_end(path: str, width: int) -> str:
@@ -228,9 +220,8 @@ class Output:
                 max_width=most.get(index),
             )
         for row in rows:
-            shown = (
-                path_end(cell, most[at]) if at in paths else cell for at, cell in enumerate(row)
-            )
+            cells = enumerate(row)
+            shown = (path_end(cell, most[at]) if at in paths else cell for at, cell in cells)
             table.add_row(*(escape(visible(cell)) for cell in shown))
         self.console.print(table)
 
@@ -238,15 +229,13 @@ class Output:
         self, columns: Sequence[str], rows: Sequence[Sequence[str]], numbers: set[int]
     ) -> None:
         """One line per row, whatever its length, without trailing space."""
-        cells = [list(map(_one_line, row)) for row in (columns, *rows)]
+        cells = [[visible(" ".join(cell.splitlines())) for cell in row] for row in (columns, *rows)]
         widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
         for row in cells:
-            padded = (
-                " " * (width - cell_len(cell)) + cell
-                if at in numbers
-                else cell + " " * (width - cell_len(cell))
-                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
+            padded = []
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
+                space = " " * (width - cell_len(cell))
+                padded.append(space + cell if at in numbers else cell + space)
             self.text("  ".join(padded).rstrip())
 
     def note(self, text: str) -> None:
@@ -257,10 +246,8 @@ class Output:
         """Print the first few notes; `inspect --json` lists all."""
         for text in texts[:MOST_NOTES]:
             self.note(f"note: {text}")
-        if len(texts) > MOST_NOTES:
-            self.note(
-                f"note: and {len(texts) - MOST_NOTES:,} more (ullage inspect --json lists all)"
-            )
+        if (more := len(texts) - MOST_NOTES) > 0:
+            self.note(f"note: and {more:,} more (ullage inspect --json lists all)")
 
     @contextmanager
     def progress(self, label: str, total: int) -> Iterator[Any]:
@@ -318,21 +305,15 @@ def _converted(type_: Any, words: Sequence[Any]) -> Path:
     from ullage.sessions.find import session_path  # commands without a file do not need it
 
     if words[0].value == STDIN:
-        return _from_stdin()
+        # A private file, since formats are recognised and sessions indexed in files.
+        path = held_back("stdin")
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        return path
     try:
         return session_path(words[0].value)
     except UllageError as exc:
         raise NoSession(exc) from exc
-
-
-def _from_stdin() -> Path:
-    """Standard input as a private file, since formats are recognised and sessions indexed in files."""
-    folder = tempfile.mkdtemp(prefix="ullage-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    path = Path(folder, "stdin")
-    with path.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-    return path
 
 
 SessionArgument = Annotated[Path, Parameter(help=HELP, converter=_converted)]
@@ -374,11 +355,11 @@ def with_streams(words: list[str]) -> list[str]:
 # `-o -`: the output is first a file, since it is verified by reading it back, then copied to standard output.
 
 
-def held_back() -> Path:
+def held_back(name: str = "session.jsonl") -> Path:
     """A path in a private folder that is removed at the end."""
     folder = tempfile.mkdtemp(prefix="ullage-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return Path(folder, "session.jsonl")
+    return Path(folder, name)
 
 
 def send(path: Path) -> None:
@@ -405,26 +386,22 @@ def part_of(
     """
     if start is not None and end is not None:
         raise InvalidPolicy("--from", start, "cannot be given together with --up-to")
-    if start is not None:
-        return "from", _uuid(opened, "--from", start)
-    if end is not None:
-        return "up_to", _uuid(opened, "--up-to", end)
-    return "full", None
-
-
-def _uuid(opened: Session, option: str, prefix: str) -> str:
-    uuids: list[str] = [item["uuid"] for item in opened.items if isinstance(item.get("uuid"), str)]
-    matches = [uuid for uuid in uuids if prefix and uuid.startswith(prefix)]
-    if prefix in matches:
-        return prefix
-    if len(matches) != 1:
-        reason = (
-            "is not the uuid of an entry in this session"
-            if not matches
-            else f"is a prefix of {len(matches)} uuids"
+    prefix = end if start is None else start
+    if prefix is None:
+        return "full", None
+    uuids = (item.get("uuid") for item in opened.items)
+    named = [uuid for uuid in uuids if isinstance(uuid, str)]
+    matches = [uuid for uuid in named if prefix and uuid.startswith(prefix)]
+    if prefix not in matches and len(matches) != 1:
+        reason = f"is a prefix of {len(matches)} uuids"
+        if not matches:
+            reason = "is not the uuid of an entry in this session"
+        option, hint = (
+            "--up-to" if start is None else "--from",
+            "each line of the file holds its `uuid`",
         )
-        raise InvalidPolicy(option, prefix, reason, hint="each line of the file holds its `uuid`")
-    return matches[0]
+        raise InvalidPolicy(option, prefix, reason, hint=hint)
+    return "up_to" if start is None else "from", prefix if prefix in matches else matches[0]
 
 
 # The values of `--target` and `--window`: tokens, or a share of the current size of the context.
@@ -480,13 +457,19 @@ def read_window(value: str | None) -> WindowSettings:
     settings = WindowSettings.from_env()
     if value is None:
         return settings
-    match = _SIZE.fullmatch(_THOUSANDS.sub("", value.strip()))
-    if match is None or match[3] == "%":
+    number, unit = _parsed(value)
+    if unit not in _UNITS:
         raise InvalidPolicy("--window", value, "must be tokens (200000, 200k, 1m)")
-    tokens = int(float(match[1] or match[2]) * _UNITS[(match[3] or "").lower()])
+    tokens = int(number * _UNITS[unit])
     if tokens < 1:
         raise InvalidPolicy("--window", value, "must be at least 1 token")
     return dataclasses.replace(settings, auto_compact_window=tokens)
+
+
+def _parsed(value: str) -> tuple[float, str]:
+    """Number and unit; the unit `?` if it is neither tokens nor a share."""
+    match = _SIZE.fullmatch(_THOUSANDS.sub("", value.strip()))
+    return (float(match[1] or match[2]), (match[3] or "").lower()) if match else (0.0, "?")
 
 
 def read_target(value: str | None, session: Session, *, model: str | None = None) -> int | None:
@@ -500,26 +483,21 @@ def read_target(value: str | None, session: Session, *, model: str | None = None
     """
     if value is None:
         return None
-    match = _SIZE.fullmatch(_THOUSANDS.sub("", value.strip()))
-    if match is None:
-        raise _refused(value, "must be tokens (20000, 20k, 1.5m) or a share of the context (10%)")
-    number, unit = float(match[1] or match[2]), (match[3] or "").lower()
+    number, unit = _parsed(value)
+    if unit == "?":
+        limit = "must be tokens (20000, 20k, 1.5m) or a share of the context (10%)"
+        raise InvalidPolicy("--target", value, limit)
     if unit == "%" and not 0 < number <= 100:
-        raise _refused(value, "must be more than 0% and at most 100%")
-    tokens = int(number / 100 * _size(session, model) if unit == "%" else number * _UNITS[unit])
+        raise InvalidPolicy("--target", value, "must be more than 0% and at most 100%")
+    if unit == "%":
+        # `inspect` uses `--window` too, and must not load the compaction.
+        from ullage.compaction.api import job_of
+        from ullage.compaction.cut import prepare
+
+        state = prepare(job_of(session.items, model=model or session.model or None))
+        tokens = int(number / 100 * (state.size - state.overhead))
+    else:
+        tokens = int(number * _UNITS[unit])
     if tokens < 1:
-        raise _refused(value, "must be at least 1 token")
+        raise InvalidPolicy("--target", value, "must be at least 1 token")
     return tokens
-
-
-def _refused(value: str, limit: str) -> InvalidPolicy:
-    return InvalidPolicy("--target", value, limit)
-
-
-def _size(session: Session, model: str | None) -> int:
-    # `inspect` uses `--window` too, and must not load the compaction.
-    from ullage.compaction.api import job_of
-    from ullage.compaction.cut import prepare
-
-    state = prepare(job_of(session.items, model=model or session.model or None))
-    return state.size - state.overhead

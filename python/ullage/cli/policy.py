@@ -38,42 +38,33 @@ def policy_command(
     settings = WindowSettings.from_env()
     marks = window_for(model, autocompact=policy.auto.enabled, settings=settings) if model else None
     out = Output(as_json=json)
+    rows, effective = _rows(settings, marks), policy.effective()
     if json:
-        out.json(_document(policy, settings, marks))
+        report: dict[str, Any] = {value.name: value.value for value in effective}
+        out.json(
+            {**report, "window": dict(rows), "ignored": [list(row) for row in settings.ignored]}
+        )
         return 0
     out.heading(f"Policy.{policy.preset}()")
-    _settings(out, policy)
+    if out.piped or out.console.width >= _TABLE_COLUMNS:
+        cells = [(field.name, _value(field), field.why) for field in effective]
+        out.table(("setting", "value", "why"), cells, whole=(0,))
+    else:  # each reason below its setting
+        for field in effective:
+            out.line(f"{field.name:<34} {_value(field)}")
+            out.field("", field.why, width=4, style="dim")
     out.heading("window")
-    out.table(("setting", "value"), _rows(settings, marks), right=(1,))
+    out.table(("setting", "value"), rows, right=(1,))
     for ignored in settings.ignored:
         out.line(f"{ignored.name}={ignored.value} has no effect: {ignored.reason}", style="yellow")
     return 0
 
 
-def _settings(out: Output, policy: Policy) -> None:
-    """A table; on a narrow terminal each reason is printed below its setting."""
-    if out.piped or out.console.width >= _TABLE_COLUMNS:
-        rows = [(field.name, _value(field), field.why) for field in policy.effective()]
-        out.table(("setting", "value", "why"), rows, whole=(0,))
-        return
-    for field in policy.effective():
-        out.line(f"{field.name:<34} {_value(field)}")
-        out.field("", field.why, width=4, style="dim")
-
-
 def _value(field: EffectiveValue) -> str:
     if isinstance(field.value, tuple) or not field.unit:
         return _shown(field.value)
-    return (
-        f"{_shown(field.value)} {field.unit.removesuffix('s') if field.value == 1 else field.unit}"
-    )
-
-
-def _document(policy: Policy, settings: WindowSettings, marks: Window | None) -> dict[str, Any]:
-    report: dict[str, Any] = {value.name: value.value for value in policy.effective()}
-    report["window"] = dict(_rows(settings, marks))
-    report["ignored"] = [list(row) for row in settings.ignored]
-    return report
+    unit = field.unit.removesuffix("s") if field.value == 1 else field.unit
+    return f"{_shown(field.value)} {unit}"
 
 
 def _rows(settings: WindowSettings, marks: Window | None) -> list[tuple[str, str]]:
@@ -86,16 +77,8 @@ def _rows(settings: WindowSettings, marks: Window | None) -> list[tuple[str, str
         (_env.DISABLE_AUTO_COMPACT, settings.disable_auto_compact),
     ]
     if marks is not None:
-        names = (
-            "context",
-            "effective",
-            "threshold",
-            "warning_at",
-            "error_at",
-            "blocking_at",
-            "autocompact",
-        )
-        rows += [(name, getattr(marks, name)) for name in names]
+        names = "context effective threshold warning_at error_at blocking_at autocompact"
+        rows += [(name, getattr(marks, name)) for name in names.split()]
     return [(name, "not set" if value is None else _shown(value)) for name, value in rows]
 
 
@@ -165,12 +148,11 @@ def command_schema(command: str) -> Schema:
     if command not in _forms():
         hint = "`ullage schema` lists those that have it"
         raise InvalidPolicy("COMMAND", command, "must be a command with --json", hint=hint)
-    head: Schema = {"$schema": DRAFT, "title": f"ullage {command} --json"}
     result = _schema(_forms()[command])
-    if command in LINES:
-        return {**head, "anyOf": [result, _envelope(command, error=ERROR)]}
-    ends = [_envelope(command, result=result), _envelope(command, error=ERROR)]
-    return {**head, "anyOf": ends}
+    if command not in LINES:
+        result = _envelope(command, result=result)
+    ends = [result, _envelope(command, error=ERROR)]
+    return {"$schema": DRAFT, "title": f"ullage {command} --json", "anyOf": ends}
 
 
 def _envelope(command: str, **content: Schema) -> Schema:
@@ -182,23 +164,17 @@ def _envelope(command: str, **content: Schema) -> Schema:
 def _schema(form: Any) -> Schema:
     """A form of the file as a schema."""
     if isinstance(form, str):
-        return _schema(_forms()[form[1:]]) if form.startswith("@") else _scalar(form)
+        types, _, meaning = form.partition(": ")
+        several = types.split("|")
+        if form.startswith("@"):
+            return _schema(_forms()[form[1:]])
+        if types == "any":
+            return {"description": meaning}
+        return {"type": several if len(several) > 1 else types, "description": meaning}
     if isinstance(form, list):
         return {"type": "array", "items": _schema(form[0])}
     if "either" in form:
         return {"anyOf": [_schema(choice) for choice in form["either"]]}
-    return _object(form)
-
-
-def _scalar(form: str) -> Schema:
-    types, _, meaning = form.partition(": ")
-    if types == "any":
-        return {"description": meaning}
-    several = types.split("|")
-    return {"type": several if len(several) > 1 else types, "description": meaning}
-
-
-def _object(form: dict[str, Any]) -> Schema:
     named = {key: value for key, value in form.items() if key != "*"}
     schema: Schema = {"type": "object"}
     if named:

@@ -85,39 +85,26 @@ def replay_command(
     policies = [chosen, *(other for other in others if other != chosen)]
     with out.progress("replaying", len(policies) + len(WORKING_SIZES) * frontier) as step:
         runs = []
-        for candidate in policies:
-            runs.append(
-                replay_session(script, candidate, model=model or "", table=table, settings=settings)
-            )
+        model = model or ""
+        for rules in policies:
+            runs.append(replay_session(script, rules, model=model, table=table, settings=settings))
             step(1)
         sizes = tuple[SizeCost, ...]()
         if frontier:
-            sizes = costs_by_size(
-                script, chosen, model=model or "", table=table, step=lambda: step(1)
-            )
+            sizes = costs_by_size(script, chosen, model=model, table=table, step=lambda: step(1))
     if json:
         working_sizes = [size._asdict() for size in sizes]
-        out.json(
-            {
-                **_document(opened, script, runs),
-                "working_sizes": working_sizes,
-                "prices": table.version,
-            }
-        )
+        document = _document(opened, script, runs)
+        out.json({**document, "working_sizes": working_sizes, "prices": table.version})
     else:
-        named = [run.name for run in runs]
+        named = [(run.name, run) for run in runs]
         if policy:
-            named[0] = policy.name
-        _show(
-            out, opened, script, list(zip(named, runs, strict=True)), model=model or "", whole=all
-        )
+            named[0] = policy.name, runs[0]
+        _show(out, opened, script, named, model=model, whole=all)
         if sizes:
             show_sizes(out, sizes)
         out.line(f"prices of {table.version}", style="dim")
     return 1 if runs[0].error else 0
-
-
-# ---- as data ---------------------------------------------------------------------------------
 
 
 def _document(opened: Session, script: SessionScript, runs: list[Run]) -> dict[str, Any]:
@@ -174,9 +161,6 @@ def _run(run: Run) -> dict[str, Any]:
     }
 
 
-# ---- as text -------------------------------------------------------------------------------
-
-
 def _show(
     out: Output,
     opened: Session,
@@ -196,7 +180,6 @@ def _show(
     out.line(f"policy {runs[0][0]}, {len(main.turns):,} requests")
     if main.turns:
         _show_turns(out, main, whole=whole)
-        _show_reasons(out, main)
     out.heading("compared")
     out.table(
         ("", "over window", "largest", "rewrites", "written", "again", "read", "prompts"),
@@ -240,9 +223,7 @@ def _show_turns(out: Output, main: Run, *, whole: bool) -> None:
     legend = "  ".join(f"{letter} {', '.join(names)}" for letter, names in letters.items())
     out.line(f"{legend}  · free", style="dim")
 
-
-def _show_reasons(out: Output, main: Run) -> None:
-    """Why each level acted; reasons that differ only in their numbers are merged."""
+    # Why each level acted; reasons that differ only in their numbers are merged.
     by_reason: dict[tuple[str, str], list[str]] = {}
     for turn in main.turns:
         for stage, why, _ in turn.acted:
@@ -319,14 +300,10 @@ def _show_own(out: Output, script: SessionScript, main: Run) -> None:
         f"the session's own prompts, as reported: the largest {tokens(own)} tokens, {short(total)} in total; "
         f"the same requests here: {short(ours)}"
     )
-    before = [_next_request(main, at) for at in script.compactions]
+    before = [
+        next((f"{turn.number:,}" for turn in main.turns if turn.message > at), "a later one")
+        for at in script.compactions
+    ]
     if before:
-        out.line(
-            f"it compacted itself before {'request' if len(before) == 1 else 'requests'} {', '.join(before)}"
-        )
-
-
-def _next_request(main: Run, messages: int) -> str:
-    """The first request after the given number of messages."""
-    number = next((turn.number for turn in main.turns if turn.message > messages), None)
-    return "a later one" if number is None else f"{number:,}"
+        requests = "request" if len(before) == 1 else "requests"
+        out.line(f"it compacted itself before {requests} {', '.join(before)}")

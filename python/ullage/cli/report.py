@@ -62,31 +62,28 @@ def report_command(
         hint = "--last: the newest session, --all: the newest twenty; `ullage list` shows them"
         raise InvalidPolicy("FILE", "none", "must be at least one transcript", hint=hint)
     out = Output(as_json=json)
-    rules, settings, table = (
-        Policy.load(policy),
-        read_window(window),
-        ModelTable.load(*filter(None, [prices])),
-    )
+    rules, settings = Policy.load(policy), read_window(window)
+    table = ModelTable.load(*filter(None, [prices]))
     budget = TextBudget(PAGE_CHARS, redact=Redactor() if redact else None)
     figures = []
     with out.progress("replaying", len(files) * STEPS) as step:
         for file in files:
             try:
-                figures_of_one = figures_of(
-                    open_session(file),
-                    policy=rules,
-                    model=model or "",
-                    settings=settings,
-                    table=table,
-                    budget=budget,
-                    step=lambda: step(1),
+                figures.append(
+                    figures_of(
+                        open_session(file),
+                        policy=rules,
+                        model=model or "",
+                        settings=settings,
+                        table=table,
+                        budget=budget,
+                        step=lambda: step(1),
+                    )
                 )
             except UllageError as error:
                 if not all:
                     raise
                 out.note(f"{error}, left out")
-                continue
-            figures.append(figures_of_one)
     if not figures:
         raise InvalidPolicy("--all", f"{len(files)} sessions", "none can be replayed")
     written = write_report(figures, output, overwrite=force)
@@ -122,22 +119,13 @@ def _document(written: Path, figures: list[SessionFigures]) -> dict[str, Any]:
 
 
 def _show(out: Output, report: dict[str, Any]) -> None:
-    out.table(
-        ("session", "model", "requests", "removals", "unmanaged", "managed"),
-        (
-            (
-                row["title"] or row["file"],
-                row["model"],
-                f"{row['requests']:,}",
-                f"{row['removals']:,}",
-                f"${row['nanousd_unmanaged'] / 1e9:,.2f}",
-                f"${row['nanousd_managed'] / 1e9:,.2f}",
-            )
-            for row in report["sessions"]
-        ),
-        right=(2, 3, 4, 5),
-        cut=(0,),
-    )
+    rows = []
+    for row in report["sessions"]:
+        counts = (f"{row[name]:,}" for name in ("requests", "removals"))
+        costs = (f"${row[f'nanousd_{run}'] / 1e9:,.2f}" for run in ("unmanaged", "managed"))
+        rows.append((row["title"] or row["file"], row["model"], *counts, *costs))
+    columns = ("session", "model", "requests", "removals", "unmanaged", "managed")
+    out.table(columns, rows, right=(2, 3, 4, 5), cut=(0,))
     show_sizes(out, [SizeCost(**row) for row in report["working_sizes"]])
     out.line(f"prices of {report['prices']}", style="dim")
     out.line(f"written {report['output']}  ({report['bytes']:,} bytes)")

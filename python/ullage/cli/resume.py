@@ -131,16 +131,14 @@ def preview_rows(message: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     if isinstance(content, str) and (content or not message.get("tool_calls")):
         rows.append((role, "text", _preview(content)))
     elif isinstance(content, list):
-        rows += [(role, _kind(block), _preview(_text(block))) for block in content]
+        # A block's type; for Gemini and Bedrock, its key.
+        kinds = [str(block.get("type") or next(iter(block), "")) for block in content]
+        texts = map(_preview, map(_text, content))
+        rows += [(role, kind, text) for kind, text in zip(kinds, texts, strict=True)]
     elif content is None and not message.get("tool_calls"):
         rows.append((role, str(message.get("type")), _preview(dump(message))))
     calls = message.get("tool_calls") or ()
     return rows + [(role, "tool_call", _preview(dump(call.get("function")))) for call in calls]
-
-
-def _kind(block: dict[str, Any]) -> str:
-    """A block's type; for Gemini and Bedrock, its key."""
-    return str(block.get("type") or next(iter(block), ""))
 
 
 def _text(block: dict[str, Any]) -> str:
@@ -149,9 +147,7 @@ def _text(block: dict[str, Any]) -> str:
         return f"{block.get('name')} {dump(block.get('input'))}"
     if kind == "tool_result":
         content = block.get("content")
-        return (
-            content if isinstance(content, str) else " ".join(_text(part) for part in content or ())
-        )
+        return content if isinstance(content, str) else " ".join(map(_text, content or ()))
     text = block.get("text") or block.get("thinking")
     if kind is None and not text:
         return dump(block)
@@ -207,14 +203,14 @@ def _show_check(out: Output, report: dict[str, Any], lines: list[str], notes: li
     out.file_heading(report["file"], f"  (rules of {report['provider']})")
     for line in lines:
         out.text(line)
-    out.line(f"{_verdict(report)}, {counted(report['warnings'], 'warning')}")
+    verdict = "legal"
+    if not report["ok"]:
+        errors = sum(row["severity"] == "error" for row in report["violations"])
+        repaired = "partly repaired" if report["left"] else "repaired"
+        verdict = (
+            f"{counted(errors, 'error')}: the provider would refuse this request without repair; "
+            f"`ullage resume` prints it {repaired}"
+        )
+    out.line(f"{verdict}, {counted(report['warnings'], 'warning')}")
     for note in notes:
         out.line(f"- {note}")
-
-
-def _verdict(report: dict[str, Any]) -> str:
-    if report["ok"]:
-        return "legal"
-    errors = [violation for violation in report["violations"] if violation["severity"] == "error"]
-    errors_found = f"{counted(len(errors), 'error')}: the provider would refuse this request"
-    return f"{errors_found} without repair; `ullage resume` prints it {'partly ' if report['left'] else ''}repaired"

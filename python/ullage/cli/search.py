@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
+import orjson
 from cyclopts import Parameter
+from rich.text import Text
 
-from ullage.cli.output import BAR_CELLS, Json, Output, SessionArgument, bar, counted, share, tokens
+from ullage.cli.output import (
+    BAR_CELLS,
+    Json,
+    Output,
+    SessionArgument,
+    bar,
+    counted,
+    json_printable,
+    share,
+    tokens,
+)
 from ullage.facts.words import blocks_of, text_of
 from ullage.messages import Item, role_of
 from ullage.recall.text import call_title
@@ -27,10 +39,6 @@ from ullage.sessions.find import (
     tool_folders,
 )
 from ullage.sessions.search_index import SearchedSession, SearchIndex
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
 
 # `ullage list`: the sessions of this machine.
 
@@ -128,9 +136,8 @@ def _show(out: Output, rows: list[ListedSession], count: int, words: Sequence[st
     out.table(cells[0], cells[1:], right=figures, whole=(0, 1), cut=long, paths=long[:1])
     total = f"{counted(len(rows), 'session')}: {tokens(sum(row.tokens for row in rows))} tokens"
     cost = _dollars(rows)
-    out.line(
-        f"{total}, ${cost:,.2f}" if cost else total, style="dim"
-    )  # without: no file states usage
+    # Without a cost: no file states usage.
+    out.line(f"{total}, ${cost:,.2f}" if cost else total, style="dim")
     if len(rows) < count:
         out.note(f"note: {len(rows):,} of {count:,} sessions; --number 0 shows all")
 
@@ -138,14 +145,8 @@ def _show(out: Output, rows: list[ListedSession], count: int, words: Sequence[st
 def _cells(row: ListedSession) -> tuple[str, ...]:
     head = (_short_id(row.session.id), row.session.tool, age(row.session.modified))
     if row.problem:
-        return (
-            *head,
-            "–",
-            "–",
-            "–",
-            home_relative(str(row.session.path)),
-            f"cannot be read: {row.problem}",
-        )
+        place = home_relative(str(row.session.path))
+        return (*head, "–", "–", "–", place, f"cannot be read: {row.problem}")
     cost = "–" if row.dollars is None else f"${row.dollars:,.2f}"
     fill = share(row.tokens, row.window_tokens)
     return (*head, tokens(row.tokens), fill, cost, home_relative(row.cwd), row.title)
@@ -153,10 +154,8 @@ def _cells(row: ListedSession) -> tuple[str, ...]:
 
 def _short_id(name: str) -> str:
     """Enough of an id to tell apart two sessions that began within the same minute."""
-    bare = name.partition("_")[2]
-    return (
-        name[: _ID_CHARS + len(name) - len(bare)] if name.startswith("ses_") else name[:_ID_CHARS]
-    )
+    prefix = len("ses_") if name.startswith("ses_") else 0
+    return name[: prefix + _ID_CHARS]
 
 
 def search_command(
@@ -185,11 +184,9 @@ def search_command(
         out.line("no session contains these words")
     for session in [] if json else matches:
         out.heading(f"{session.id}  {session.title}", cut=True)
-        out.line(
-            f"{session.tool}, {age(session.modified)}, {home_relative(session.cwd) or session.path}",
-            style="dim",
-            cut=True,
-        )
+        where = home_relative(session.cwd) or session.path
+        line = f"{session.tool}, {age(session.modified)}, {where}"
+        out.line(line, style="dim", cut=True)
         for hit in session.hits:
             out.line(f"  {hit.who:<9} {hit.text}", cut=True)
     out.notes([f"{path}: {reason}" for path, reason in problems.items()])
@@ -231,16 +228,30 @@ def watch_command(
     out = Output()
     live = not (once or json or out.piped)
     if live:
-        _live(out, file, interval)
-        return 0
+        from rich.live import Live
+
+        with Live(console=out.console, auto_refresh=False) as shown:
+            for state in _changes(file, interval):
+                shown.update(_drawn(*state), refresh=True)
+    for row, newest in _changes(file, interval):
+        if json:
+            print(json_printable(orjson.dumps(_state_data(row, newest)).decode()), flush=True)
+        else:
+            for line in _lines(row, newest):
+                out.line(line, cut=True)
+        if once:
+            break
+    return 0
+
+
+def _changes(file: Path, interval: float) -> Iterator[tuple[ListedSession, list[tuple[str, str]]]]:
+    """The session's state now, and after each change of its file."""
     seen: tuple[int, int] | None = None
     while True:
         look = file.stat()
         if (look.st_size, look.st_mtime_ns) != seen:
             seen = (look.st_size, look.st_mtime_ns)
-            _print(out, _state(file), as_json=json)
-        if once:
-            return 0
+            yield _state(file)
         time.sleep(max(interval, 0.1))
 
 
@@ -261,21 +272,6 @@ def _rows(item: Item) -> list[tuple[str, str]]:
             rows.append(("result", "failed" if block.get("is_error") is True else "ok"))
     text = " ".join(text_of(item)[: 4 * _LINE_CHARS].split())[:_LINE_CHARS]
     return [*([(str(role_of(item)), text)] if text else []), *rows]
-
-
-def _print(
-    out: Output, state: tuple[ListedSession, list[tuple[str, str]]], *, as_json: bool
-) -> None:
-    row, newest = state
-    if as_json:
-        import orjson
-
-        from ullage.cli.output import json_printable
-
-        print(json_printable(orjson.dumps(_state_data(row, newest)).decode()), flush=True)
-        return
-    for line in _lines(row, newest):
-        out.line(line, cut=True)
 
 
 def _state_data(row: ListedSession, newest: list[tuple[str, str]]) -> dict[str, Any]:
@@ -302,28 +298,14 @@ def _lines(row: ListedSession, newest: list[tuple[str, str]]) -> list[str]:
     ]
 
 
-def _live(out: Output, file: Path, interval: float) -> None:
-    from rich.live import Live
-
-    seen: tuple[int, int] | None = None
-    with Live(console=out.console, auto_refresh=False) as shown:
-        while True:
-            look = file.stat()
-            if (look.st_size, look.st_mtime_ns) != seen:
-                seen = (look.st_size, look.st_mtime_ns)
-                shown.update(_drawn(*_state(file)), refresh=True)
-            time.sleep(max(interval, 0.1))
-
-
 def _drawn(row: ListedSession, newest: list[tuple[str, str]]) -> Text:
     """The lines in colour, each cut at the edge of the terminal with an ellipsis."""
-    from rich.text import Text
-
     title, filled, *others = _lines(row, newest)
     drawn = Text(no_wrap=True, overflow="ellipsis")
     drawn.append(f"{title}\n", "bold")
     full = min(BAR_CELLS, round(BAR_CELLS * row.tokens / max(1, row.window_tokens)))
-    drawn.append("█" * full, _colour(row))
+    tenths = 10 * row.tokens // max(1, row.compact_at_tokens)  # how near the next compaction is
+    drawn.append("█" * full, "green" if tenths < 6 else "yellow" if tenths < 9 else "red")
     drawn.append("░" * (BAR_CELLS - full), "dim")
     drawn.append(f"{filled[BAR_CELLS:]}\n")
     drawn.append(f"{others[0]}")
@@ -331,9 +313,3 @@ def _drawn(row: ListedSession, newest: list[tuple[str, str]]) -> Text:
         drawn.append(f"\n{line[:_WHO_CELLS]}", "dim")
         drawn.append(line[_WHO_CELLS:])
     return drawn
-
-
-def _colour(row: ListedSession) -> str:
-    """A colour by how near the next compaction is."""
-    tenths = 10 * row.tokens // max(1, row.compact_at_tokens)
-    return "green" if tenths < 6 else "yellow" if tenths < 9 else "red"

@@ -71,33 +71,26 @@ class _Hooks:
 
     def _answer(self, payload: Mapping[str, Any]) -> dict[str, Any]:
         event = str(payload.get("hook_event_name"))
+        session = str(payload.get("session_id") or "")
         if event == "PreCompact":
-            return self._before_compaction(payload)
+            if not payload.get(
+                "agent_id"
+            ):  # a subagent's context is not the one in this transcript
+                self._compacted[session] = _TRIES
+                while len(self._compacted) > _MOST:
+                    self._compacted.popitem(last=False)
+            archive(str(payload["transcript_path"]), session, str(payload.get("trigger") or ""))
+            return {}
         fields: dict[str, Any] = {}
         output = bounded(payload) if event == "PostToolUse" else None
         if output is not None:
             fields["updatedToolOutput"] = output
-        lost = self._lost(payload)
-        if lost:
-            fields["additionalContext"] = lost
+        if session in self._compacted and not payload.get("agent_id"):
+            # Facts that the newest compaction's summary does not name, once.
+            lost = restored(str(payload["transcript_path"]))
+            self._compacted[session] -= 1
+            if lost:
+                fields["additionalContext"] = lost
+            if lost or not self._compacted[session]:
+                del self._compacted[session]
         return {"hookSpecificOutput": {"hookEventName": event, **fields}} if fields else {}
-
-    def _before_compaction(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        session = str(event.get("session_id") or "")
-        if not event.get("agent_id"):  # a subagent's context is not the one in this transcript
-            self._compacted[session] = _TRIES
-            while len(self._compacted) > _MOST:
-                self._compacted.popitem(last=False)
-        archive(str(event["transcript_path"]), session, str(event.get("trigger") or ""))
-        return {}
-
-    def _lost(self, event: Mapping[str, Any]) -> str:
-        """Facts that the newest compaction's summary does not name, once."""
-        session = str(event.get("session_id") or "")
-        if session not in self._compacted or event.get("agent_id"):
-            return ""
-        text = restored(str(event["transcript_path"]))
-        self._compacted[session] -= 1
-        if text or not self._compacted[session]:
-            del self._compacted[session]
-        return text

@@ -28,28 +28,22 @@ def bounded(event: Mapping[str, Any]) -> Any:
     Raises:
         StoreError: The full output cannot be stored; then nothing is shortened.
     """
-    limit = _limit()
+    set_limit = _env.text(_env.HOOK_CHARS)
+    limit = int(set_limit) if set_limit.isdecimal() else DEFAULT_CHARS
     response = event.get("tool_response")
-    if limit <= 0 or _is_image(response):
+    if limit <= 0:
         return None
     if isinstance(response, str):
         return _shortened(response, limit, event)
     if isinstance(response, Mapping):
+        if response.get("isImage") is True:
+            return None
         key = next((key for key in _TEXT_KEYS if isinstance(response.get(key), str)), "")
         text = _shortened(response[key], limit, event) if key else None
         return None if text is None else {**response, key: text}
     if isinstance(response, list):
         return _blocks(response, limit, event)
     return None
-
-
-def _limit() -> int:
-    text = _env.text(_env.HOOK_CHARS)
-    return int(text) if text.isdecimal() else DEFAULT_CHARS
-
-
-def _is_image(response: Any) -> bool:
-    return isinstance(response, Mapping) and response.get("isImage") is True
 
 
 def _blocks(blocks: list[Any], limit: int, event: Mapping[str, Any]) -> list[Any] | None:
@@ -66,19 +60,13 @@ def _blocks(blocks: list[Any], limit: int, event: Mapping[str, Any]) -> list[Any
 def _shortened(text: str, limit: int, event: Mapping[str, Any], part: str = "") -> str | None:
     if len(text) < limit + _LEAST_SAVED:
         return None
-    from ullage.recall.store import FileStore
+    from ullage.recall.store import FileStore, file_stem
     from ullage.sessions.find import state_folder
 
     session = str(event.get("session_id") or "unknown")
     name = str(event.get("tool_use_id") or "output") + part
-    place = FileStore(state_folder() / "results" / _folder(session)).put(name, text)
+    place = FileStore(state_folder() / "results" / file_stem(session)).put(name, text)
     # Two thirds for the beginning, which names what ran; errors and sums come at the end.
     head, tail = text[: limit * 2 // 3], text[-(limit - limit * 2 // 3) :]
     note = f"[{len(text) - limit:,} of {len(text):,} characters left out here to save context. The whole output: {place}]"
     return f"{head}\n\n{note}\n\n{tail}"
-
-
-def _folder(session: str) -> str:
-    from ullage.recall.store import file_stem
-
-    return file_stem(session)

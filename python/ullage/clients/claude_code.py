@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -18,7 +19,7 @@ from ullage.clients.settings_file import Addition, FileChange, is_ours, with_add
 from ullage.facts import Facts, collect
 from ullage.facts.model import Origin
 from ullage.facts.words import text_of
-from ullage.messages import BOUNDARY, Item, is_summary
+from ullage.messages import BOUNDARY, is_summary
 from ullage.recall.store import file_stem
 from ullage.sessions.find import claude_folder, state_folder
 from ullage.sessions.handoff import handed_summary
@@ -100,12 +101,7 @@ def mcp_path(scope: Scope, project: Path) -> Path:
 
 
 def install_changes(
-    scope: Scope,
-    project: Path,
-    *,
-    mcp: bool = False,
-    statusline: bool = True,
-    idle: bool = False,
+    scope: Scope, project: Path, *, mcp: bool = False, statusline: bool = True, idle: bool = False
 ) -> list[FileChange]:
     """The changes that an installation makes.
 
@@ -116,12 +112,14 @@ def install_changes(
         InvalidPolicy: A settings file is not JSON.
         StoreError: It cannot be read.
     """
-    additions = [
-        Addition(("hooks", event), _entry(matcher, name, seconds))
-        for event, matcher, name, seconds in (*HOOKS, *([IDLE_HOOK] if idle else []))
-    ]
+    additions = []
+    for event, matcher, name, seconds in (*HOOKS, *([IDLE_HOOK] if idle else [])):
+        hook = {"type": "command", **_program("ullage.clients.hook", name), "timeout": seconds}
+        entry = {"hooks": [hook]} if matcher is None else {"matcher": matcher, "hooks": [hook]}
+        additions.append(Addition(("hooks", event), entry))
     if statusline:
-        line = {"type": "command", "command": _shell_command("statusline"), "padding": 0}
+        words = [sys.executable, "-P", "-m", "ullage.clients.hook", "statusline"]
+        line = {"type": "command", "command": shlex.join(words), "padding": 0}
         additions.append(Addition(("statusLine",), line, into_list=False))
     changes = [with_additions(settings_path(scope, project), additions)]
     if mcp:
@@ -141,23 +139,9 @@ def uninstall_changes(scope: Scope, project: Path) -> list[FileChange]:
     return [without_ours(settings_path(scope, project)), without_ours(mcp_path(scope, project))]
 
 
-def _entry(matcher: str | None, name: str, seconds: int) -> dict[str, Any]:
-    hook = {"type": "command", **_program("ullage.clients.hook", name), "timeout": seconds}
-    return {"hooks": [hook]} if matcher is None else {"matcher": matcher, "hooks": [hook]}
-
-
 def _program(module: str, *words: str) -> dict[str, Any]:
     # -P: it runs in the project's folder, where Python must not look for modules.
     return {"command": sys.executable, "args": ["-P", "-m", module, *words]}
-
-
-def _shell_command(name: str) -> str:
-    import shlex
-
-    return shlex.join([sys.executable, "-P", "-m", "ullage.clients.hook", name])
-
-
-# ---- diagnosis --------------------------------------------------------------------------------
 
 
 def checks(project: Path) -> Iterator[Check]:
@@ -240,17 +224,13 @@ def archive(path: str, session: str, trigger: str) -> Path | None:
         raise OSError(f"{path}: no regular file, or larger than {MAX_BYTES:,} bytes")
     folder = state_folder() / "archives" / file_stem(session or source.stem)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    archives = archives_of(folder)
+    newest = [copy.stat() for copy in archives_of(folder)[-1:]]
     # Size and time show whether it changed: comparing 64 MB would take longer than copying.
-    if archives and (archives[-1].stat().st_size, archives[-1].stat().st_mtime_ns) == (
-        look.st_size,
-        look.st_mtime_ns,
-    ):
+    if [(copy.st_size, copy.st_mtime_ns) for copy in newest] == [(look.st_size, look.st_mtime_ns)]:
         return None
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    target = (
-        folder / f"{stamp}-{look.st_mtime_ns % 10**9:09}-{file_stem(trigger or 'unknown')}.jsonl"
-    )
+    name = f"{stamp}-{look.st_mtime_ns % 10**9:09}-{file_stem(trigger or 'unknown')}.jsonl"
+    target = folder / name
     _copied(source, target, look)
     for old in archives_of(folder)[:-MOST_COPIES]:
         old.unlink(missing_ok=True)
@@ -311,10 +291,13 @@ def restored(
     """
     opened = open_session(path)
     lines = list(opened.transcript.entries()) if opened.transcript else list(opened.history)
-    cut = next(
-        (at for at in reversed(range(len(lines))) if lines[at].get("subtype") == BOUNDARY), None
-    )
-    if just_compacted and (cut is None or _talk_since(lines[cut:])):
+    boundaries = [at for at, line in enumerate(lines) if line.get("subtype") == BOUNDARY]
+    cut = boundaries[-1] if boundaries else None
+    since = lines[cut:]
+    summary = next((at for at, line in enumerate(since) if is_summary(line)), 0)
+    # Whether the model answered since: then the compaction that just ended is not in the file yet.
+    talked = any(line.get("type") == "assistant" for line in since[summary + 1 :])
+    if just_compacted and (cut is None or talked):
         return _text(collect(lines), handed_summary(session), limit)
     if cut is None:
         return ""
@@ -336,21 +319,16 @@ def ledger(path: str | os.PathLike[str], *, limit: int = LEDGER_CHARS) -> str:
     return _text(collect(open_session(path).items), "", limit, LEDGER_HEAD, failures=False)
 
 
-def _talk_since(lines: Sequence[Item]) -> bool:
-    """Whether the model answered since this boundary; then the compaction that just ended is not in the file yet."""
-    summary = next((at for at, line in enumerate(lines) if is_summary(line)), 0)
-    return any(line.get("type") == "assistant" for line in lines[summary + 1 :])
-
-
 def _text(facts: Facts, shown: str, limit: int, head: str = _HEAD, *, failures: bool = True) -> str:
     room = limit - len(head) - 1
     parts = []
     for title, rows in _sections(facts, shown, failures=failures):
         lines: list[str] = []
-        for line in rows:
-            if len(lines) == _MOST or len(line) + 1 + (0 if lines else len(title) + 2) > room:
+        for line in rows[:_MOST]:
+            size = len(line) + 1 + (0 if lines else len(title) + 2)
+            if size > room:
                 break
-            room -= len(line) + 1 + (0 if lines else len(title) + 2)
+            room -= size
             lines.append(line)
         if lines:
             parts.append("\n".join([f"{title}:", *lines]))
@@ -363,14 +341,13 @@ def _sections(facts: Facts, shown: str, *, failures: bool) -> Iterator[tuple[str
     yield "Rules that the user gave", _missing(rules, lambda rule: rule.text, rule_line, shown)
     tasks = [task for task in facts.tasks if task.open]
     yield "Open tasks", _missing(tasks, lambda task: task.subject, task_line, shown)
-    decisions = [(fact.question, fact.answer) for fact in facts.decisions]
-    rules_lost = _missing(
-        decisions,
-        lambda fact: fact[1],
-        lambda fact: f"- “{fact[0][:300]}” – “{fact[1][:300]}”",
+    answers = _missing(
+        facts.decisions,
+        lambda fact: fact.answer,
+        lambda fact: f"- “{fact.question[:300]}” – “{fact.answer[:300]}”",
         shown,
     )
-    yield "Questions that the user answered", rules_lost
+    yield "Questions that the user answered", answers
     changed = [file for file in facts.files if file.changed]
     yield "Files that were changed", _missing(changed, lambda file: file.path, file_line, shown)
     if failures:

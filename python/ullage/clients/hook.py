@@ -167,9 +167,6 @@ _HANDLERS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any] | None]] = {
 }
 
 
-# ---- faults ------------------------------------------------------------------------------------
-
-
 def _seconds() -> float:
     from ullage import _env
 

@@ -122,9 +122,8 @@ class McpServer:
             messages = json.loads(line)
         except (ValueError, RecursionError):
             return _failed(None, _PARSE, "not JSON")
-        if (
-            isinstance(messages, list) and messages
-        ):  # a batch, which one version of the protocol has
+        # A batch, which one version of the protocol has.
+        if isinstance(messages, list) and messages:
             answers = [reply for message in messages if (reply := self._one(message)) is not None]
             return answers or None
         return self._one(messages)
@@ -147,34 +146,28 @@ class McpServer:
     def _result(self, method: str, params: Any) -> dict[str, Any]:
         arguments = params if isinstance(params, dict) else {}
         if method == "initialize":
-            return self._initialized(arguments)
+            asked = arguments.get("protocolVersion")
+            return {
+                "protocolVersion": asked if asked in PROTOCOLS else PROTOCOLS[0],
+                "capabilities": {"tools": {"listChanged": False}},
+                "serverInfo": self._about,
+                "instructions": self._instructions,
+            }
         if method == "ping":
             return {}
         if method == "server/discover":
-            return self._discovered()
+            return {
+                "supportedVersions": [MODERN, *PROTOCOLS],
+                "capabilities": {"tools": {}},
+                "instructions": self._instructions,
+                "_meta": {"io.modelcontextprotocol/serverInfo": self._about},
+                **_UNCACHED,
+            }
         if method == "tools/list":
             return {"tools": [tool.listed() for tool in self._tools.values()], **_UNCACHED}
         if method == "tools/call":
             return self._called(arguments)
         raise _ProtocolError(_METHOD, f"unknown method {method[:100]}")
-
-    def _initialized(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        asked = params.get("protocolVersion")
-        return {
-            "protocolVersion": asked if asked in PROTOCOLS else PROTOCOLS[0],
-            "capabilities": {"tools": {"listChanged": False}},
-            "serverInfo": self._about,
-            "instructions": self._instructions,
-        }
-
-    def _discovered(self) -> dict[str, Any]:
-        return {
-            "supportedVersions": [MODERN, *PROTOCOLS],
-            "capabilities": {"tools": {}},
-            "instructions": self._instructions,
-            "_meta": {"io.modelcontextprotocol/serverInfo": self._about},
-            **_UNCACHED,
-        }
 
     def _called(self, params: Mapping[str, Any]) -> dict[str, Any]:
         tool = self._tools.get(str(params.get("name")))
@@ -187,10 +180,8 @@ class McpServer:
             hint = getattr(exc, "hint", "")
             reply = ToolReply(f"{exc}. {hint}".rstrip(". ") + ".", is_error=True)
         text = reply.text.encode("utf-8", "replace").decode()  # JSON readers refuse lone surrogates
-        result: dict[str, Any] = {
-            "content": [{"type": "text", "text": text}],
-            "isError": reply.is_error,
-        }
+        content = [{"type": "text", "text": text}]
+        result: dict[str, Any] = {"content": content, "isError": reply.is_error}
         if reply.data is not None:
             result["structuredContent"] = reply.data
         return result

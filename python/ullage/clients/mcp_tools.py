@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,27 +39,15 @@ def recall(arguments: Mapping[str, Any]) -> ToolReply:
     sources: list[int | str] = [places.get(name, name) for name in names]
     store = FileStore(state_folder() / "results" / file_stem(session.id))
     archive = Archive(history, store=store)
-    stored = _stored(store, str(arguments.get("handle") or ""))
     asked = {key: value for key, value in arguments.items() if key != "session"}
-    if stored is not None:  # the transcript holds only what the hook left of it
-        archive = Archive([_as_result(str(arguments["handle"]), stored)])
+    if handle := str(arguments.get("handle") or ""):
+        with suppress(UnknownHandle, OSError):
+            # The transcript holds only what the hook left of it.
+            if (stored := store.get(handle)) is not None:
+                block = {"type": "tool_result", "tool_use_id": handle, "content": stored}
+                archive = Archive([{"role": "user", "content": [block]}])
     answer = Recall(archive, listing=lambda: left(archive, sources, opened.items)).call(asked)
     return ToolReply(answer.text, is_error=answer.is_error)
-
-
-def _stored(store: Any, handle: str) -> str | None:
-    if not handle:
-        return None
-    try:
-        text: str | None = store.get(handle)
-    except (UnknownHandle, OSError):
-        return None
-    return text
-
-
-def _as_result(handle: str, text: str) -> dict[str, Any]:
-    block = {"type": "tool_result", "tool_use_id": handle, "content": text}
-    return {"role": "user", "content": [block]}
 
 
 def search_sessions(arguments: Mapping[str, Any]) -> ToolReply:
@@ -87,14 +76,12 @@ def search_sessions(arguments: Mapping[str, Any]) -> ToolReply:
         for session in sessions
     ]
     lines = []
-    for row in rows:
-        lines.append(
-            f"{row['id']} ({row['tool']}, {row['project'] or 'no folder'}): {row['title']}"
-        )
-        lines += [f"  {hit['who']}: {hit['text']}" for hit in row["hits"]]
-    return ToolReply(
-        "\n".join(lines) or "No session contains these words.", data={"sessions": rows}
-    )
+    for session in sessions:
+        where = session.cwd or "no folder"
+        lines.append(f"{session.id} ({session.tool}, {where}): {session.title}")
+        lines += [f"  {hit.who}: {hit.text}" for hit in session.hits]
+    text = "\n".join(lines) or "No session contains these words."
+    return ToolReply(text, data={"sessions": rows})
 
 
 def remember(arguments: Mapping[str, Any]) -> ToolReply:
@@ -122,22 +109,16 @@ def notes(arguments: Mapping[str, Any]) -> ToolReply:
         lines = [f"{note.path}: {note.name} – {note.description}" for note in memory.notes()]
         return ToolReply("\n".join(lines) or "There are no notes.")
     matching = NoteRecall(memory).find(question, most=_number(arguments, "limit", 5, 20)).notes
-    return ToolReply(
-        "\n\n".join(f"{n.path}: {n.name}\n{n.body}" for n in matching) or "No note matches."
-    )
+    text = "\n\n".join(f"{note.path}: {note.name}\n{note.body}" for note in matching)
+    return ToolReply(text or "No note matches.")
 
 
 def context_usage(arguments: Mapping[str, Any]) -> ToolReply:
     """How full this session's window is, and with what."""
-    from ullage.counting.calibration import weights_for
-    from ullage.levels.breakdown import inspect_messages
-    from ullage.sessions.find import listed
+    from ullage.sessions.find import inspect_opened, listed
 
     session, opened = _opened(arguments)
-    row = listed(session)
-    weights = weights_for(opened.model or None)
-    overhead = opened.overhead_tokens(weights)
-    seen = inspect_messages(opened.items, weights=weights, overhead_tokens=overhead)
+    row, seen = listed(session), inspect_opened(opened).inspection
     data = {
         "session": session.id,
         "tool": session.tool,
@@ -155,9 +136,6 @@ def context_usage(arguments: Mapping[str, Any]) -> ToolReply:
         *(f"{name}: {count:,}" for name, count in seen.categories.items() if count),
     ]
     return ToolReply("\n".join(lines), data=data)
-
-
-# ---- which session, which folder --------------------------------------------------------------
 
 
 def _opened(arguments: Mapping[str, Any]) -> tuple[FoundSession, Session]:

@@ -9,7 +9,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from ullage import _env
 from ullage.clients.claude_code import Check
@@ -45,14 +45,18 @@ def other_install(
     """
     path = _path(client, scope, project)
     if client == "codex":
-        additions = [Addition(("hooks", event), _entry(matcher, name, seconds))
-                     for event, matcher, name, seconds in CODEX_HOOKS]  # fmt: skip
+        additions = []
+        for event, matcher, name, seconds in CODEX_HOOKS:
+            # One line for a shell: unlike Claude Code, Codex is not known to take separate arguments.
+            line = shlex.join([sys.executable, "-P", "-m", "ullage.clients.hook", name])
+            hook = {"type": "command", "command": line, "timeout": seconds}
+            entry = {"hooks": [hook]} if matcher is None else {"matcher": matcher, "hooks": [hook]}
+            additions.append(Addition(("hooks", event), entry))
         return [with_additions(path, additions)]
     before = path.read_bytes() if path.exists() else None
     if before is not None and not before.startswith(MARK.encode()):
-        raise InvalidPolicy(
-            "plugin", str(path), "was not written by Ullage", hint="move it away first"
-        )
+        hint = "move it away first"
+        raise InvalidPolicy("plugin", str(path), "was not written by Ullage", hint=hint)
     return [FileChange(path, before, opencode_plugin().encode())]
 
 
@@ -75,20 +79,16 @@ def other_uninstall(
 
 def codex_checks(project: Path) -> Iterator[Check]:
     """Whether Codex has the hooks, and whether it trusts them; otherwise it ignores them."""
-    hooks = [
-        key
-        for scope in ("user", "project")
-        for key in _hook_keys(_path("codex", scope, project).resolve())
-    ]
+    places = [_path("codex", scope, project).resolve() for scope in ("user", "project")]
+    hooks = [key for place in places for key in _hook_keys(place)]
     hint = "" if hooks else "`ullage hooks install codex`"
     yield Check("hooks", bool(hooks), f"{len(hooks)} in hooks.json" if hooks else "none", hint)
     if not hooks:
         return
     trusted = _trusted_keys()
     missing = [key.split(":")[-3] for key in hooks if key not in trusted]
-    yield Check(
-        "trusted", not missing, f"not: {', '.join(missing)}" if missing else "all", TRUST if missing else ""
-    )  # fmt: skip
+    verdict = f"not: {', '.join(missing)}" if missing else "all"
+    yield Check("trusted", not missing, verdict, TRUST if missing else "")
 
 
 def _hook_keys(path: Path) -> Iterator[str]:
@@ -124,19 +124,8 @@ def _path(client: OtherClient, scope: str, project: Path) -> Path:
     return (own if scope == "user" else project / ".opencode" / "plugins") / "ullage.js"
 
 
-def _entry(matcher: str | None, name: str, seconds: int) -> dict[str, Any]:
-    # One line for a shell: unlike Claude Code, Codex is not known to take separate arguments.
-    line = shlex.join([sys.executable, "-P", "-m", "ullage.clients.hook", name])
-    hook = {"type": "command", "command": line, "timeout": seconds}
-    return {"hooks": [hook]} if matcher is None else {"matcher": matcher, "hooks": [hook]}
-
-
 def opencode_plugin() -> str:
     """The plugin's JavaScript: it starts the hooks, and continues without them if they fail or take too long."""
     program = json.dumps([sys.executable, "-P", "-m", "ullage.clients.hook"])
-    return (
-        Path(__file__)
-        .with_name("opencode_plugin.js")
-        .read_text("utf-8")
-        .replace("[PROGRAM]", program)
-    )
+    source = Path(__file__).with_name("opencode_plugin.js")
+    return source.read_text("utf-8").replace("[PROGRAM]", program)

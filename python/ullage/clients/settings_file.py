@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -27,32 +29,27 @@ Step = str | int
 """A key of an object, or a position in a list."""
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_PLAIN = re.compile(r"-?[0-9][0-9.eE+-]*|true|false|null")
-# Settings are less than ten levels deep; a deeper file would hit Python's recursion limit.
-_DEEPEST = 200
+_INDENT = re.compile(r"[ \t]*")
+_DECODER = json.JSONDecoder()
 
 
 @dataclass(slots=True)
 class _Node:
-    """A value in the text, from `start` to `end`.
-
-    `inner`: for an object or list, where each member begins (its key) and its value.
-    """
+    """A value in the text, from `start` to `end`, and the members of an object or list."""
 
     start: int
-    end: int = 0
-    kind: str = "plain"
+    end: int
+    kind: str
     keys: list[str] = field(default_factory=list)
-    begins: list[int] = field(default_factory=list)
-    values: list[_Node] = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)  # of the members: in an object, of the key
+    values: list[tuple[int, int]] = field(default_factory=list)  # where they begin and end
 
 
 class JsonText:
     """A JSON document as text.
 
     Raises:
-        ValueError: It is not JSON, or nested too deeply.
+        ValueError: It is not JSON.
     """
 
     def __init__(self, text: str) -> None:
@@ -72,10 +69,9 @@ class JsonText:
         Raises:
             ValueError: Another kind of value is on the way, or the key exists already.
         """
-        root = self._parsed()
-        node, left = root, list(path)
+        node, left = self._root(), list(path)
         while left and node.kind == "object" and left[0] in node.keys:
-            node = node.values[node.keys.index(left.pop(0))]
+            node = self._node(node.values[node.keys.index(left.pop(0))][0])
         if not left and (not into_list or node.kind != "list"):
             raise ValueError(f"{'.'.join(path)} exists already and is not a list")
         if left and node.kind != "object":
@@ -92,25 +88,26 @@ class JsonText:
         Raises:
             LookupError: There is none.
         """
-        node = self._parsed()
+        node = self._root()
         for step in path[:-1]:
-            node = node.values[node.keys.index(step) if isinstance(step, str) else step]
+            at = node.keys.index(step) if isinstance(step, str) else step
+            node = self._node(node.values[at][0])
         last = path[-1]
         at = node.keys.index(last) if isinstance(last, str) else last
         if at > 0:
-            start, stop = node.values[at - 1].end, node.values[at].end
+            start, stop = node.values[at - 1][1], node.values[at][1]
         elif len(node.values) > 1:
             start, stop = node.begins[0], node.begins[1]
         else:
             start, stop = node.start + 1, node.end - 1
         return JsonText(self.text[:start] + self.text[stop:])
 
-    # ---- text ---------------------------------------------------------------------------------
-
     def _with_member(self, node: _Node, key: str | None, item: Any) -> str:
         line_end = "\r\n" if "\r\n" in self.text else "\n"
-        unit = self._unit()
-        outer = self._indent(node.start)
+        match = re.search(r"[{\[]\r?\n([ \t]+)\S", self.text)
+        unit = match[1] if match else "  "
+        indent = _INDENT.match(self.text, self.text.rfind("\n", 0, node.start) + 1)
+        outer = indent[0] if indent else ""
         one_line = bool(node.values) and "\n" not in self.text[node.start : node.begins[0]]
         if one_line:
             body = json.dumps(item, ensure_ascii=False)
@@ -119,74 +116,41 @@ class JsonText:
             body = body.replace("\n", line_end + outer + unit)
         member = body if key is None else f"{json.dumps(key, ensure_ascii=False)}: {body}"
         if node.values:
-            place = node.values[-1].end
+            place = node.values[-1][1]
             gap = " " if one_line else line_end + outer + unit
             return f"{self.text[:place]},{gap}{member}{self.text[place:]}"
         inner = line_end + outer + unit + member + line_end + outer
         return self.text[: node.start + 1] + inner + self.text[node.end - 1 :]
 
-    def _unit(self) -> str:
-        match = re.search(r"[{\[]\r?\n([ \t]+)\S", self.text)
-        return match[1] if match else "  "
-
-    def _indent(self, place: int) -> str:
-        start = self.text.rfind("\n", 0, place) + 1
-        match = re.match(r"[ \t]*", self.text[start:])
-        return match[0] if match else ""
-
-    # ---- parsing ------------------------------------------------------------------------------
-
-    def _parsed(self) -> _Node:
+    def _root(self) -> _Node:
         json.loads(self.text)  # says what is wrong with it, and where
-        return self._node(self._past_space(0), 0)
+        return self._node(self._past_space(0))
 
     def _past_space(self, at: int) -> int:
         match = _SPACE.match(self.text, at)
         return match.end() if match else at
 
-    def _past_string(self, at: int) -> int:
-        match = _STRING.match(self.text, at)
-        if match is None:
-            raise ValueError(f"no string at character {at}")
-        return match.end()
-
-    def _node(self, at: int, depth: int) -> _Node:
-        if depth > _DEEPEST:
-            raise ValueError("nested too deeply")
-        opening = self.text[at]
-        if opening == '"':
-            return _Node(at, self._past_string(at))
-        if opening in "{[":
-            return self._container(at, depth)
-        match = _PLAIN.match(self.text, at)
-        if match is None:
-            raise ValueError(f"no JSON at character {at}")
-        return _Node(at, match.end())
-
-    def _container(self, at: int, depth: int) -> _Node:
-        node = _Node(at, kind="object" if self.text[at] == "{" else "list")
-        closing = "}" if node.kind == "object" else "]"
-        at = self._past_space(at + 1)
-        while self.text[at] != closing:
+    def _node(self, at: int) -> _Node:
+        """The value at a place; of an object or list, with its members."""
+        kind = {"{": "object", "[": "list"}.get(self.text[at], "plain")
+        node = _Node(at, _DECODER.raw_decode(self.text, at)[1], kind)
+        at = node.end if kind == "plain" else self._past_space(at + 1)
+        while at < node.end - 1:
             node.begins.append(at)
-            if node.kind == "object":
-                begin, at = at, self._past_string(at)
-                node.keys.append(json.loads(self.text[begin:at]))
+            if kind == "object":
+                key, at = _DECODER.raw_decode(self.text, at)
+                node.keys.append(key)
                 at = self._past_space(self._past_space(at) + 1)  # the colon
-            value = self._node(at, depth + 1)
-            node.values.append(value)
-            at = self._past_space(value.end)
+            end = _DECODER.raw_decode(self.text, at)[1]
+            node.values.append((at, end))
+            at = self._past_space(end)
             if self.text[at] == ",":
                 at = self._past_space(at + 1)
-        node.end = at + 1
         return node
 
 
 def paths_to(value: Any, wanted: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[Step, ...]]:
-    """Paths of all values for which a function returns true; it does not descend into these.
-
-    `wanted`: asked for each value. `path`: of `value`.
-    """
+    """Paths of all values for which a function returns true; it does not descend into these."""
     if wanted(value):
         yield path
     elif isinstance(value, dict):
@@ -212,9 +176,7 @@ class Addition:
 
     path: tuple[str, ...]  # keys from the top of the file
     value: Any  # what is added there
-    # Whether to append it to the list at `path`; otherwise it is the value of that key,
-    # unless the key exists.
-    into_list: bool = True
+    into_list: bool = True  # append it to the list at `path`; else it is the value of that key
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,9 +187,7 @@ class FileChange:
     before: bytes | None  # its bytes; `None`: it is missing
     after: bytes | None  # what it becomes; `None`: it is removed
     notes: tuple[str, ...] = ()  # what was left alone, and why
-    # Whether the copy of the former file, with any keys in it, is useless once this is
-    # written.
-    forgets: bool = False
+    forgets: bool = False  # the copy of the former file, with any keys in it, is useless then
 
     @property
     def changed(self) -> bool:
@@ -276,9 +236,7 @@ def _lines(data: bytes | None) -> list[str]:
 
 
 def with_additions(path: Path, additions: Sequence[Addition]) -> FileChange:
-    """A settings file with additions.
-
-    `path`: the file; it need not exist. `additions`: what to add, unless it exists already.
+    """A settings file, which need not exist, with what it lacks of some additions.
 
     Raises:
         InvalidPolicy: The file is not JSON, or holds something else where an object or a list belongs.
@@ -294,10 +252,8 @@ def with_additions(path: Path, additions: Sequence[Addition]) -> FileChange:
         except ValueError as exc:
             raise InvalidPolicy("settings", str(path), f"cannot be changed: {exc}") from exc
         notes += note
-    same = document.text == text
-    return FileChange(
-        path, before, before if same else (bom + document.text).encode(), tuple(notes)
-    )
+    after = before if document.text == text else (bom + document.text).encode()
+    return FileChange(path, before, after, tuple(notes))
 
 
 def _with(document: JsonText, addition: Addition) -> tuple[JsonText, list[str]]:
@@ -307,22 +263,18 @@ def _with(document: JsonText, addition: Addition) -> tuple[JsonText, list[str]]:
     if addition.into_list and isinstance(there, list):
         if addition.value in there:
             return document, []
-        for old in [at for at, row in enumerate(there) if _ours_of(row, addition.value)][::-1]:
-            document = document.removed((*addition.path, old))
+        wanted = addition.value.get("matcher")
+        for at in reversed(range(len(there))):  # older ones of Ullage's for the same event
+            if is_ours(there[at]) and there[at].get("matcher") == wanted:
+                document = document.removed((*addition.path, at))
     elif there is not None and not addition.into_list:
         if there == addition.value:
             return document, []
         if not is_ours(there):
-            return document, [
-                f"{'.'.join(addition.path)} is set to something else and was left alone"
-            ]
+            name = ".".join(addition.path)
+            return document, [f"{name} is set to something else and was left alone"]
         document = document.removed(addition.path)
     return document.added(addition.path, addition.value, into_list=addition.into_list), []
-
-
-def _ours_of(entry: Any, wanted: Any) -> bool:
-    """Whether an entry is an older one of Ullage's for the same event."""
-    return is_ours(entry) and entry.get("matcher") == wanted.get("matcher")
 
 
 def without_ours(path: Path) -> FileChange:
@@ -338,27 +290,16 @@ def without_ours(path: Path) -> FileChange:
         return FileChange(path, None, None, forgets=True)
     record = _remembered(path)
     if record is not None and record["after"] == hashlib.sha256(before).hexdigest():
-        data = (
-            None
-            if record["before"] is None
-            else record["before"].encode("utf-8", "surrogateescape")
-        )
-        return FileChange(path, before, data, forgets=True)
+        return FileChange(path, before, _former(record), forgets=True)
     text, bom = _text(before, path)
     document = JsonText(text)
     while place := next(paths_to(document.value, is_ours), None):
         document = document.removed(place)
-        while place[:-1] and not _at(document.value, place[:-1]):
+        while place[:-1] and not reduce(getitem, place[:-1], document.value):
             place = place[:-1]
             document = document.removed(place)
     after = (bom + document.text).encode() if document.text != text else before
     return FileChange(path, before, after, forgets=True)
-
-
-def _at(value: Any, path: Sequence[str | int]) -> Any:
-    for step in path:
-        value = value[step]
-    return value
 
 
 def is_ours(value: Any) -> bool:
@@ -368,15 +309,9 @@ def is_ours(value: Any) -> bool:
     hooks = value.get("hooks")
     if isinstance(hooks, list):
         return bool(hooks) and all(is_ours(hook) for hook in hooks)
-    words = (
-        [value.get("command"), *(value.get("args") or ())]
-        if isinstance(value.get("args") or [], list)
-        else []
-    )
+    arguments = value.get("args") or []
+    words = [value.get("command"), *arguments] if isinstance(arguments, list) else []
     return any(isinstance(word, str) and any(mark in word for mark in MARKS) for word in words)
-
-
-# ---- files ------------------------------------------------------------------------------------
 
 
 def _read(path: Path) -> bytes | None:
@@ -409,15 +344,9 @@ def _remember(change: FileChange) -> None:
     """The file before Ullage's first change, and now."""
     if change.after is None:
         return
-    changes = _remembered(change.path)
-    first = change.before
-    if (
-        changes
-        and change.before is not None
-        and changes["after"] == hashlib.sha256(change.before).hexdigest()
-    ):
-        old = changes["before"]
-        first = None if old is None else old.encode("utf-8", "surrogateescape")
+    earlier, first = _remembered(change.path), change.before
+    if earlier and first is not None and earlier["after"] == hashlib.sha256(first).hexdigest():
+        first = _former(earlier)
     record = {
         "path": os.fsencode(change.path).decode("utf-8", "backslashreplace"),
         "before": None if first is None else first.decode("utf-8", "surrogateescape"),
@@ -425,6 +354,12 @@ def _remember(change: FileChange) -> None:
     }
     private_folder(_record(change.path).parent)
     write_private(_record(change.path), json.dumps(record).encode())
+
+
+def _former(record: dict[str, Any]) -> bytes | None:
+    """The file before Ullage's first change; `None`: it was missing."""
+    text: str | None = record["before"]
+    return None if text is None else text.encode("utf-8", "surrogateescape")
 
 
 def _remembered(path: Path) -> dict[str, Any] | None:

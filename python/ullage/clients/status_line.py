@@ -27,21 +27,21 @@ def status_line(event: Mapping[str, Any]) -> str:
     """
     window = _mapping(event.get("context_window"))
     fill, due, cost = _fill(window), _next(window), _cost(event)
-    line = _joined(_name(event, _NAME_CHARS), fill, due, _cache(window), cost)
-    if len(line) > _COLUMNS:
-        line = _joined(_name(event, _SHORT_NAME_CHARS), fill, due, _cache(window), cost)
-    return (
-        line if len(line) <= _COLUMNS else _joined(_name(event, _SHORT_NAME_CHARS), fill, due, cost)
-    )
-
-
-def _joined(*parts: str) -> str:
-    return " · ".join(part for part in parts if part)
+    line = ""
+    for most, cache in (
+        (_NAME_CHARS, _cache(window)),
+        (_SHORT_NAME_CHARS, _cache(window)),
+        (_SHORT_NAME_CHARS, ""),
+    ):
+        line = " · ".join(filter(None, (_name(event, most), fill, due, cache, cost)))
+        if len(line) <= _COLUMNS:
+            break
+    return line
 
 
 def _name(event: Mapping[str, Any], most: int) -> str:
     display_name = _mapping(event.get("model")).get("display_name")
-    name = _plain(display_name) if isinstance(display_name, str) else ""
+    name = "".join(filter(str.isprintable, display_name)) if isinstance(display_name, str) else ""
     return name if len(name) <= most else name[: most - 1].rstrip() + "…"
 
 
@@ -67,12 +67,8 @@ def _next(window: Mapping[str, Any]) -> str:
 def _used(window: Mapping[str, Any]) -> int | None:
     usage = window.get("current_usage")
     if isinstance(usage, Mapping):
-        names = (
-            "input_tokens",
-            "cache_creation_input_tokens",
-            "cache_read_input_tokens",
-            "output_tokens",
-        )
+        fresh = "input_tokens", "cache_creation_input_tokens"
+        names = (*fresh, "cache_read_input_tokens", "output_tokens")
         return sum(_whole(usage.get(name)) for name in names)
     percent, size = window.get("used_percentage"), _whole(window.get("context_window_size"))
     if isinstance(percent, int | float) and not isinstance(percent, bool) and 0 <= percent <= 1_000:
@@ -89,20 +85,15 @@ def _cache(window: Mapping[str, Any]) -> str:
 
 def _cost(event: Mapping[str, Any]) -> str:
     dollars = _mapping(event.get("cost")).get("total_cost_usd")
-    reported = (
-        isinstance(dollars, int | float) and not isinstance(dollars, bool) and 0 <= dollars < 1e9
-    )
-    return f"${dollars:,.2f}" if reported else ""
+    if isinstance(dollars, bool) or not isinstance(dollars, int | float) or not 0 <= dollars < 1e9:
+        return ""
+    return f"${dollars:,.2f}"
 
 
 def _short(tokens: int) -> str:
-    return (
-        f"{tokens / 1_000_000:g}M"
-        if tokens >= 1_000_000
-        else f"{tokens // 1_000}K"
-        if tokens >= 1_000
-        else str(tokens)
-    )
+    if tokens >= 1_000_000:
+        return f"{tokens / 1_000_000:g}M"
+    return f"{tokens // 1_000}K" if tokens >= 1_000 else str(tokens)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -112,7 +103,3 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 def _whole(value: Any) -> int:
     ok = isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**12
     return value if ok else 0
-
-
-def _plain(text: str) -> str:
-    return "".join(char for char in text if char.isprintable())

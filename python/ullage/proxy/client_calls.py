@@ -97,8 +97,6 @@ class ClientCall:
         return orjson.dumps({**members, self.list_key: parts, **others})
 
 
-# ---- positions of values -----------------------------------------------------------------------
-
 Place = tuple[int, int]
 
 _SPACE = re.compile(rb"[ \t\r\n]*")

@@ -68,9 +68,8 @@ class ClientList:
             elif message is self.bare[origin]:
                 items.append(self.messages[origin])
             else:
-                items.append(
-                    _with_mark(self._with_given_blocks(message, origin), self.messages[origin])
-                )
+                whole = self._with_given_blocks(message, origin)
+                items.append(_with_mark(whole, self.messages[origin]))
         return items
 
     def _with_given_blocks(self, message: Mapping[str, Any], origin: int) -> Mapping[str, Any]:
@@ -101,8 +100,6 @@ def _text(content: object) -> str:
     return "\n".join(str(block.get("text", "")) for block in blocks if isinstance(block, Mapping))
 
 
-# ---- cache marks -----------------------------------------------------------------------------
-
 _PLAIN_TEXT = {"type", "text", "cache_control"}
 
 
@@ -113,28 +110,22 @@ def _without_marks(message: dict[str, Any]) -> dict[str, Any]:
     only = content[0] if len(content) == 1 else None
     if isinstance(only, dict) and only.get("type") == "text" and only.keys() <= _PLAIN_TEXT:
         return {**message, "content": only.get("text")}
-    for block in content:
-        if isinstance(block, dict) and "cache_control" in block:
-            return {**message, "content": [_without(part) for part in content]}
-    return message
-
-
-def _without(block: Any) -> Any:
-    if not isinstance(block, dict) or "cache_control" not in block:
-        return block
-    return {key: value for key, value in block.items() if key != "cache_control"}
-
-
-def _mark_of(message: Mapping[str, Any]) -> object:
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else []
-    marks = (block.get("cache_control") for block in blocks if isinstance(block, dict))
-    return next((mark for mark in marks if mark), None)
+    marks = [isinstance(block, dict) and "cache_control" in block for block in content]
+    if not any(marks):
+        return message
+    bare = [
+        {key: value for key, value in block.items() if key != "cache_control"} if marked else block
+        for block, marked in zip(content, marks, strict=True)
+    ]
+    return {**message, "content": bare}
 
 
 def _with_mark(message: Mapping[str, Any], original: Mapping[str, Any]) -> Mapping[str, Any]:
     """A changed message with the mark of its original at the end."""
-    mark, content = _mark_of(original), message.get("content")
+    content, blocks = message.get("content"), original.get("content")
+    marked = blocks if isinstance(blocks, list) else []
+    marks = (block.get("cache_control") for block in marked if isinstance(block, dict))
+    mark = next(filter(None, marks), None)
     if mark is not None and isinstance(content, str):
         block = {"type": "text", "text": content, "cache_control": mark}
         return {**message, "content": [block]}
@@ -186,11 +177,10 @@ def _named_in(body: dict[str, Any]) -> str:
 
 def _leading_text(body: dict[str, Any], items: Sequence[Any]) -> str:
     first = items[0] if items and isinstance(items[0], dict) else {}
-    leads = first.get("content") if first.get("role") in ("system", "developer") else None
+    leads = first.get("content") if first.get("role") in _HEAD_ROLES else None
     lead = body.get("system") or body.get("instructions") or leads
-    if isinstance(
-        lead, list
-    ):  # the first block counts clients and builds, the second says what the agent is
+    # The first block counts clients and builds, the second says what the agent is.
+    if isinstance(lead, list):
         texts = [block.get("text") for block in lead[:2] if isinstance(block, dict)]
         return "\n".join(text for text in texts if isinstance(text, str))[:4_000]
     return lead[:4_000] if isinstance(lead, str) else ""
@@ -285,8 +275,7 @@ class AskedCompaction:
 
     client: Client  # who asks, and the expected form of the answer
     items: Sequence[Mapping[str, Any]]  # the conversation, without the request for the summary
-    # What the user wants the summary to focus on, without the ledger that Ullage's own hook
-    # added; empty: nothing.
+    # What the user wants the summary to focus on, without the ledger of Ullage's own hook.
     instructions: str = ""
 
 
@@ -311,10 +300,8 @@ def _of_codex(call: ClientCall, items: Sequence[Any]) -> AskedCompaction | None:
     if not asked or (call.body or {}).get("tools"):
         return None
     # Codex sends its own instructions again after the summary, so they do not belong in it.
-    own = ("system", "developer")
-    conversation = [
-        item for item in before if isinstance(item, dict) and item.get("role") not in own
-    ]
+    messages = (item for item in before if isinstance(item, dict))
+    conversation = [item for item in messages if item.get("role") not in _HEAD_ROLES]
     return AskedCompaction("codex_prompt", conversation) if conversation else None
 
 
@@ -343,9 +330,6 @@ def _split(message: object, kind: str = "text") -> tuple[str, Mapping[str, Any] 
         return "", None
     others = blocks[:-1]
     return str(last.get("text", "")).strip(), {**message, "content": others} if others else None
-
-
-# ---- answers ---------------------------------------------------------------------------------
 
 
 def compacted_messages(asked: AskedCompaction, model: str) -> list[dict[str, Any]] | None:

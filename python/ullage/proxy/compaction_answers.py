@@ -97,7 +97,18 @@ class HandedOut:
             return None
         conversation: list[Any] = []
         for item, messages in zip(items, message_lists, strict=True):
-            conversation += [item] if messages is None else _without_copies(messages, conversation)
+            if messages is None:
+                conversation.append(item)
+                continue
+            repeated = [
+                (earlier.get("role"), earlier.get("content"))
+                for earlier in conversation
+                if _is_message(earlier)
+            ]
+            for message in messages:
+                spoken = message.get("role"), message.get("content")
+                if not _is_message(message) or spoken not in repeated:
+                    conversation.append(message)
         return conversation
 
     def _messages(self, item: object, budget: _Budget) -> list[Any] | None:
@@ -125,15 +136,6 @@ class HandedOut:
         return hmac.digest(self._key, packed, "sha256")
 
 
-def _without_copies(messages: list[Any], before: list[Any]) -> list[Any]:
-    repeated = [(item.get("role"), item.get("content")) for item in before if _is_message(item)]
-    return [
-        message
-        for message in messages
-        if not _is_message(message) or (message.get("role"), message.get("content")) not in repeated
-    ]
-
-
 def _is_message(item: object) -> bool:
     return isinstance(item, Mapping) and item.get("type", "message") == "message"
 
@@ -145,11 +147,8 @@ def _unpacked(packed: bytes, budget: _Budget) -> list[Any] | None:
         read = orjson.loads(plain) if _allowed(plain, budget) else None
     except (zlib.error, ValueError):
         return None
-    return (
-        read
-        if isinstance(read, list) and all(isinstance(message, dict) for message in read)
-        else None
-    )
+    is_list = isinstance(read, list) and all(isinstance(message, dict) for message in read)
+    return read if is_list else None
 
 
 def _allowed(plain: bytes, budget: _Budget) -> bool:
@@ -159,11 +158,8 @@ def _allowed(plain: bytes, budget: _Budget) -> bool:
         budget.values -= sum(plain.count(mark) for mark in (b",", b"{", b"["))
     fits = min(budget.size, budget.values) >= 0
     if not fits:
-        LOG.warning(
-            "compaction items of more than %d bytes or %d values stay packed",
-            MOST_BYTES,
-            MOST_VALUES,
-        )
+        text = "compaction items of more than %d bytes or %d values stay packed"
+        LOG.warning(text, MOST_BYTES, MOST_VALUES)
         budget.size = budget.values = 0
     return fits
 
@@ -191,13 +187,6 @@ def _kept_key(store: DocumentStore | None) -> bytes:
 
 _PIECE = 2_000
 """Characters of text in one event."""
-
-_NO_TOKENS = {
-    "input_tokens": 0,
-    "cache_creation_input_tokens": 0,
-    "cache_read_input_tokens": 0,
-    "output_tokens": 0,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +232,12 @@ def summary_answer(text: str, model: str, *, stream: bool) -> LocalAnswer:
         "content": [{"type": "text", "text": text}],
         "stop_reason": "end_turn",
         "stop_sequence": None,
-        "usage": dict(_NO_TOKENS),
+        "usage": {
+            "input_tokens": 0,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "output_tokens": 0,
+        },
     }
     return message_answer(message, stream=stream)
 
@@ -280,9 +274,8 @@ def _pieces(text: str) -> Iterator[str]:
 def text_item(text: str) -> dict[str, Any]:
     """A message of the model that is one text."""
     part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-    name = f"msg_{_name(text)}"
-    whole = {"type": "message", "id": name, "role": "assistant", "status": "completed"}
-    return {**whole, "content": [part]}
+    head = {"type": "message", "id": f"msg_{_name(text)}", "role": "assistant"}
+    return {**head, "status": "completed", "content": [part]}
 
 
 def response_answer(
@@ -301,19 +294,15 @@ def response_answer(
         "error": None,
         "incomplete_details": None,
         "output": list(output),
-        "usage": _usage(),
+        "usage": {
+            "input_tokens": 0,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens": 0,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": 0,
+        },
     }
     return _stream(_response_events(response)) if stream else _json(response)
-
-
-def _usage() -> dict[str, Any]:
-    return {
-        "input_tokens": 0,
-        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": 0,
-        "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": 0,
-    }
 
 
 def _response_events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -325,20 +314,20 @@ def _response_events(response: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         begun = {**item, "content": [], "status": "in_progress"} if parts else item
         events.append({"type": "response.output_item.added", **at, "item": begun})
         for number, part in enumerate(parts):
-            events += _text_events({**at, "content_index": number, "item_id": item["id"]}, part)
+            place = {**at, "content_index": number, "item_id": item["id"]}
+            kind, text = "response.output_text", part["text"]
+            begun_part = {**part, "text": ""}
+            events.append({"type": "response.content_part.added", **place, "part": begun_part})
+            events += (
+                {"type": f"{kind}.delta", **place, "delta": piece, "logprobs": []}
+                for piece in _pieces(text)
+            )
+            events.append({"type": f"{kind}.done", **place, "text": text, "logprobs": []})
+            events.append({"type": "response.content_part.done", **place, "part": part})
         events.append({"type": "response.output_item.done", **at, "item": item})
     events.append({"type": "response.completed", "response": dict(response)})
     for number, event in enumerate(events):
         yield {**event, "sequence_number": number}
-
-
-def _text_events(at: Mapping[str, Any], part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    kind, text = "response.output_text", part["text"]
-    yield {"type": "response.content_part.added", **at, "part": {**part, "text": ""}}
-    for piece in _pieces(text):
-        yield {"type": f"{kind}.delta", **at, "delta": piece, "logprobs": []}
-    yield {"type": f"{kind}.done", **at, "text": text, "logprobs": []}
-    yield {"type": "response.content_part.done", **at, "part": part}
 
 
 class ClientCompactions:
@@ -385,34 +374,24 @@ class ClientCompactions:
 
     def _answered(self, asked: AskedCompaction, call: ClientCall) -> LocalAnswer | None:
         if asked.client in ("codex_compact", "codex_trigger"):
-            return self._item_answer(asked, call)
+            messages = compacted_messages(asked, call.model)
+            item = None if messages is None else self._handed_out.item_of(messages)
+            if item is None:
+                return None
+            endpoint = asked.client == "codex_compact"
+            return response_answer([item], call.model, compaction=endpoint, stream=call.streams)
         limit = (call.body or {}).get("max_tokens")
         text = extractive_text(asked, max_tokens=limit if type(limit) is int else None)
         if text is None:
             return None
         if asked.client == "codex_prompt":
             return response_answer([text_item(text)], call.model, stream=call.streams)
-        if self._hand_over:
-            _kept_for_the_hook(call, text)
+        if self._hand_over and (session := claude_session(call)):
+            try:
+                hand_over(session, text)
+            except UllageError as exc:  # the hook then also restores what the summary has
+                LOG.warning("a summary was not kept for the hook: %s", exc)
         return summary_answer(text, call.model, stream=call.streams)
-
-    def _item_answer(self, asked: AskedCompaction, call: ClientCall) -> LocalAnswer | None:
-        messages = compacted_messages(asked, call.model)
-        item = None if messages is None else self._handed_out.item_of(messages)
-        if item is None:
-            return None
-        endpoint = asked.client == "codex_compact"
-        return response_answer([item], call.model, compaction=endpoint, stream=call.streams)
-
-
-def _kept_for_the_hook(call: ClientCall, text: str) -> None:
-    session = claude_session(call)
-    if not session:
-        return
-    try:
-        hand_over(session, text)
-    except UllageError as exc:  # the hook then also restores what the summary has
-        LOG.warning("a summary was not kept for the hook: %s", exc)
 
 
 def completed(
@@ -500,11 +479,8 @@ class ClientAnswer:
         if self.begun:
             return
         body = error_body(refused)
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(body)).encode()),
-        ]
-        await self._start(refused.status, headers)
+        length = (b"content-length", str(len(body)).encode())
+        await self._start(refused.status, [(b"content-type", b"application/json"), length])
         await self._body(body, more=False)
 
     async def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:

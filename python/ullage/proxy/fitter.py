@@ -50,9 +50,8 @@ _SWEEP_SECONDS = 3600
 class LineStates:
     """States of lines by the name of their conversation.
 
-    `store`: any store of `ullage.stores`; `None`: no state outlives the process. `days`: after how many days a state in a folder is
-    removed; 0: never. Other stores have their own limits. `most_bytes`: maximum size of all states in a folder; the oldest are removed
-    first; 0: no limit. `swept`: where old states are removed, even if none are kept now; `None`: in `store`.
+    `store`: `None`: no state outlives the process. `days`, `most_bytes`: see `forget_old`; other stores than folders have their own limits.
+    `swept`: where old states are removed, even if none are kept now; `None`: in `store`.
     """
 
     def __init__(
@@ -145,20 +144,17 @@ def forget_all(store: FolderStore) -> int:
 def forget_old(
     store: FolderStore, *, days: float, most_bytes: int, now: float | None = None
 ) -> None:
-    """Remove states by age, then the oldest until the remainder fits.
+    """Remove states by days since their last change (0: any), then the oldest until the remainder fits (0: no limit).
 
-    `store`: the store; other contents stay. `days`: age since the last change; 0: any. `most_bytes`: maximum size of what stays; 0: no
-    limit. `now`: seconds since the epoch; `None`: the clock's.
+    `now`: seconds since the epoch; `None`: the clock's.
 
     Raises:
         StoreError: The folder cannot be read or written.
     """
-    conversations = sorted(
-        ((*store.usage(name), name) for name in _conversations(store)), reverse=True
-    )
+    usages = ((*store.usage(name), name) for name in _conversations(store))
     latest = (time.time() if now is None else now) - days * 86_400
     total = 0
-    for changed, size, name in conversations:
+    for changed, size, name in sorted(usages, reverse=True):
         total += size
         if (days and changed < latest) or (most_bytes and total > most_bytes):
             store.forget(name)
@@ -205,19 +201,16 @@ def gateway_policy(policy: Policy | None = None) -> Policy:
 
 def _start_percent(policy: Policy) -> int:
     """Percent of the window below which no level acts."""
-    if policy.micro.by_time or policy.snip.on_arrival:
+    micro, snip = policy.micro, policy.snip
+    if micro.by_time or snip.on_arrival:
         return 0
-    marks = [policy.auto.start_percent or 50]
-    marks += [policy.snip.start_percent] if policy.snip.enabled else []
-    marks += [policy.micro.supersede_start_percent] if policy.micro.by_supersession else []
-    marks += [policy.micro.line_start_percent] if policy.micro.by_line else []
-    return min(marks)
-
-
-def _least_size(policy: Policy) -> int:
-    """The smallest window that the levels may work in (COST-1)."""
-    wanted = policy.cost
-    return wanted.work_tokens or {"knee": FLOOR_TOKENS, "price": 0}.get(wanted.work, sys.maxsize)
+    marks = (
+        (True, policy.auto.start_percent or 50),
+        (snip.enabled, snip.start_percent),
+        (micro.by_supersession, micro.supersede_start_percent),
+        (micro.by_line, micro.line_start_percent),
+    )
+    return min(percent for acts, percent in marks if acts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +232,9 @@ class Fitter:
     def __init__(self, policy: Policy, states: LineStates, record: Path | None = None) -> None:
         self.policy, self.lines = policy, ClientLines()
         self._states, self._start, self._record = states, _start_percent(policy), record
-        self._size = _least_size(policy)
+        # The smallest window that the levels may work in (COST-1).
+        least, cost = {"knee": FLOOR_TOKENS, "price": 0}, policy.cost
+        self._size = cost.work_tokens or least.get(cost.work, sys.maxsize)
         # Names of conversations refused as too large: their window is smaller than the table says.
         self._refused: set[str] = set()
 
@@ -249,19 +244,33 @@ class Fitter:
             return False
         if self._refused and name_of(call) in self._refused:
             return True
-        tokens = min(_window_of(call), self._size) * self._start // 100
+        row = ModelTable.builtin().find(call.model)
+        window = _UNKNOWN_WINDOW if row is None else row.context_window
+        if _MILLION in call.incoming.header(b"anthropic-beta"):
+            window = 1_000_000
+        tokens = min(window, self._size) * self._start // 100
         return self._record is not None or len(call.raw) > tokens * _BYTES_PER_TOKEN
 
     async def fit(self, call: ClientCall) -> FittedCall | None:
         """The call made to fit; `None`: send it unchanged."""
         try:
-            client_list = await self._read(call)
+            if len(call.raw) < _SMALL_BYTES:
+                client_list = ClientList.of(call)
+            else:
+                client_list = await asyncio.to_thread(ClientList.of, call)
             if client_list is None:
                 return None
             name, thinking = name_of(call), (call.body or {}).get("thinking")
             line, same = await self._line(name, call, client_list, thinking)
             async with line.lock:
-                return await self._looked_at(line, call, client_list, same)
+                # Slow work runs in a thread, so that other calls go on.
+                if _is_brief(line, call, client_list, same):
+                    fitted = self._fitted(line, call, client_list, same)
+                else:
+                    fitted = await asyncio.to_thread(self._fitted, line, call, client_list, same)
+                if fitted.reports:
+                    await asyncio.to_thread(self._states.save, line)
+                return fitted
         except ContextTooLarge as exc:
             LOG.warning("nothing left to make smaller: %s", exc)
         except UllageError as exc:
@@ -269,11 +278,6 @@ class Fitter:
         except Exception:  # whatever a client sends, its provider can still answer
             LOG.exception("a call could not be read and is passed on unchanged")
         return None
-
-    async def _read(self, call: ClientCall) -> ClientList | None:
-        if len(call.raw) < _SMALL_BYTES:
-            return ClientList.of(call)
-        return await asyncio.to_thread(ClientList.of, call)
 
     async def _line(
         self, name: str, call: ClientCall, client_list: ClientList, thinking: object
@@ -291,10 +295,8 @@ class Fitter:
                 manager = await asyncio.to_thread(near.manager.fork)
                 seen = near.seen
         else:
-            manager, seen = (
-                await asyncio.to_thread(self._begun, name, call, client_list, thinking),
-                0,
-            )
+            manager = await asyncio.to_thread(self._begun, name, call, client_list, thinking)
+            seen = 0
         line = self.lines.add(name, manager, thinking)
         line.bare, line.seen = client_list.bare, seen
         return line, same
@@ -305,6 +307,7 @@ class Fitter:
         """A manager for a line that is not in memory, with an earlier process's state if one fits."""
         provider = call.endpoint.provider
         window = 1_000_000 if _MILLION in call.incoming.header(b"anthropic-beta") else None
+        understood = isinstance(thinking, dict) and provider == "anthropic"
 
         def new() -> ContextManager:
             return ContextManager(
@@ -313,25 +316,11 @@ class Fitter:
                 policy=self.policy,
                 system=client_list.system,
                 tools=CountedTools(client_list.tools),
-                thinking=thinking
-                if isinstance(thinking, dict) and provider == "anthropic"
-                else None,
+                thinking=thinking if understood else None,
                 context_window=window,
             )
 
         return self._states.loaded(name, client_list.bare, new) or new()
-
-    async def _looked_at(
-        self, line: ClientLine, call: ClientCall, client_list: ClientList, same: int
-    ) -> FittedCall:
-        """The call after the levels; slow work runs in a thread, so that other calls go on."""
-        if _is_brief(line, call, client_list, same):
-            fitted = self._fitted(line, call, client_list, same)
-        else:
-            fitted = await asyncio.to_thread(self._fitted, line, call, client_list, same)
-        if fitted.reports:
-            await asyncio.to_thread(self._states.save, line)
-        return fitted
 
     def _fitted(
         self, line: ClientLine, call: ClientCall, client_list: ClientList, same: int
@@ -394,7 +383,9 @@ class Fitter:
         if not done:
             return None
         view = line.manager.view(client_list.bare)
-        smaller = {} if done.max_tokens is None else {_output_key(call): done.max_tokens}
+        keys = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+        key = next((key for key in keys if key in (call.body or {})), keys[-1])
+        smaller = {} if done.max_tokens is None else {key: done.max_tokens}
         items = client_list.written(view)
         raw = call.with_items(items, **smaller)
         self._recorded(line, call, client_list, view, raw)
@@ -417,15 +408,3 @@ def _is_brief(line: ClientLine, call: ClientCall, client_list: ClientList, same:
     machine = line.manager.machine
     most = machine.tokens + new_bytes // _BYTES_PER_TOKEN
     return len(client_list.bare) - line.seen <= _BRIEF_MESSAGES and most < machine.trigger()
-
-
-def _window_of(call: ClientCall) -> int:
-    if _MILLION in call.incoming.header(b"anthropic-beta"):
-        return 1_000_000
-    row = ModelTable.builtin().find(call.model)
-    return _UNKNOWN_WINDOW if row is None else row.context_window
-
-
-def _output_key(call: ClientCall) -> str:
-    keys = ("max_completion_tokens", "max_output_tokens", "max_tokens")
-    return next((key for key in keys if key in (call.body or {})), keys[-1])

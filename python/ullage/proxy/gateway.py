@@ -78,20 +78,14 @@ class Gateway:
         if host and is_loopback(self.settings.host) and not is_loopback(host_name(host)):
             text = "this gateway serves only its own machine"
             raise GatewayError(421, "invalid_request_error", text)
-        if not self._may_ask(host, incoming.header(b"origin"), incoming.header(b"sec-fetch-site")):
-            text = "requests from other sites are refused; allow one with --allow-origin"
-            raise GatewayError(403, "permission_error", text)
+        origin, allowed = incoming.header(b"origin"), self.settings.allowed_origins
+        if "*" not in allowed and not (origin and origin in allowed):
+            elsewhere = incoming.header(b"sec-fetch-site") in ("cross-site", "same-site")
+            if elsewhere or (origin and origin.partition("://")[2] != host):
+                text = "requests from other sites are refused; allow one with --allow-origin"
+                raise GatewayError(403, "permission_error", text)
         if incoming.method == "TRACE":  # the answer would contain the keys (RFC 9110, 9.3.8)
             raise GatewayError(405, "invalid_request_error", "TRACE is not passed on")
-
-    def _may_ask(self, host: str, origin: str, site: str) -> bool:
-        """Whether a request comes from no browser page, from the gateway's own page, or from an allowed site."""
-        allowed = self.settings.allowed_origins
-        if "*" in allowed or (origin and origin in allowed):
-            return True
-        if site in ("cross-site", "same-site"):
-            return False
-        return not origin or origin.partition("://")[2] == host
 
     async def _exchange(self, incoming: Incoming, answer: ClientAnswer) -> None:
         endpoint = endpoint_of(incoming.method, incoming.path, incoming.headers)
@@ -130,19 +124,11 @@ async def _while_connected(exchange: Coroutine[None, None, None], incoming: Inco
 # Limits before a request's headers are complete, which uvicorn lacks, and requests that offer another protocol.
 
 
-def protocol_of(settings: ProxySettings) -> type[asyncio.Protocol]:
-    """The protocol of a connection, with the limits of a gateway."""
-    limits = {"most_bytes": settings.max_header_bytes, "seconds": settings.read_seconds}
-    return type("BoundedHeads", (_BoundedHeads,), limits)
-
-
 class _BoundedHeads(HttpToolsProtocol):
     """One connection of a client."""
 
     most_bytes: int  # maximum size of a request's head; more gets 431 at once
-    # Time for a complete head, from its first byte or from the start of the connection; then
-    # 408.
-    seconds: float
+    seconds: float  # for a complete head, from its first byte or the connection's start; then 408
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override, unused-ignore]
         super().connection_made(transport)
@@ -182,9 +168,8 @@ class _BoundedHeads(HttpToolsProtocol):
         self._in_head = False
         self._stop_timer()
         names = {name for name, value in self.headers if value != b"0"}
-        self._offers_protocol = self.parser.should_upgrade() and bool(
-            names & {b"content-length", b"transfer-encoding"}
-        )
+        has_body = not names.isdisjoint((b"content-length", b"transfer-encoding"))
+        self._offers_protocol = self.parser.should_upgrade() and has_body
         if self._offers_protocol:
             return
         super().on_headers_complete()
@@ -297,6 +282,7 @@ page fault for each 4 KiB: half the processor time of relaying it."""
 
 def config_of(settings: ProxySettings) -> uvicorn.Config:
     """Settings of uvicorn: add nothing to responses, trust no forwarding header, log no request."""
+    limits = {"most_bytes": settings.max_header_bytes, "seconds": settings.read_seconds}
     return uvicorn.Config(
         make_app(settings),
         host=settings.host,
@@ -307,7 +293,7 @@ def config_of(settings: ProxySettings) -> uvicorn.Config:
         server_header=False,
         date_header=False,
         proxy_headers=False,
-        http=protocol_of(settings),
+        http=type("BoundedHeads", (_BoundedHeads,), limits),
         ws="none",
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
     )
@@ -326,21 +312,18 @@ def serve(settings: ProxySettings, started: Callable[[str], None] | None = None)
     """
     server = uvicorn.Server(config_of(settings))
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with _listening(settings, family) as listening:
-        if started is not None:
-            started(url_of(listening))
-        _own_process()
-        server.run(sockets=[listening])
-
-
-def _listening(settings: ProxySettings, family: socket.AddressFamily) -> socket.socket:
     try:
-        return socket.create_server((settings.host, settings.port), family=family)
+        opened = socket.create_server((settings.host, settings.port), family=family)
     except OSError as exc:
         if exc.errno != errno.EADDRINUSE:
             raise
         hint = "another gateway may be running; `--port 0` picks a free port"
         raise InvalidPolicy("port", settings.port, "is in use", hint=hint) from exc
+    with opened as listening:
+        if started is not None:
+            started(url_of(listening))
+        _own_process()
+        server.run(sockets=[listening])
 
 
 def _own_process() -> None:
@@ -462,11 +445,9 @@ class KnownCalls:
                 await answer.relay(response)
                 return
             data = await _read(response, None)
-            kind = response.headers.get("content-type", "")
-            packed = response.headers.get("content-encoding", "")
-            local = await asyncio.to_thread(
-                completed, asked, kind, packed, data, stream=call.streams
-            )
+            heads, streams = response.headers, call.streams
+            kind, packed = (heads.get(f"content-{name}", "") for name in ("type", "encoding"))
+            local = await asyncio.to_thread(completed, asked, kind, packed, data, stream=streams)
             if local is None:
                 await answer.relay(response, data)
             else:
@@ -494,7 +475,12 @@ async def _refusal(
     if response.status in _REFUSED:
         held = await _read(response, _LONGEST_ERROR)
         plain = decoded(response.headers.get("content-encoding", ""), held)
-        return held, None if plain is None else (response.status, _error_of(plain))
+        if plain is None:
+            return held, None
+        try:
+            return held, (response.status, orjson.loads(plain))
+        except orjson.JSONDecodeError:
+            return held, (response.status, plain.decode("utf-8", "replace"))
     if not (due and call.endpoint.kind == "responses" and call.streams):
         return b"", None
     held = await _read(response, _LONGEST_ERROR, until=lambda held: _substance(held) is not None)
@@ -524,11 +510,3 @@ async def _read(
             if until is not None and until(bytes(held)):
                 break
     return bytes(held)
-
-
-def _error_of(plain: bytes) -> Any:
-    """An error as an object, or as text."""
-    try:
-        return orjson.loads(plain)
-    except orjson.JSONDecodeError:
-        return plain.decode("utf-8", "replace")

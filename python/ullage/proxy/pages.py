@@ -9,7 +9,6 @@ from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment
@@ -24,7 +23,7 @@ from starlette.types import Scope
 from ullage.counting.models import ModelTable
 from ullage.exceptions import UllageError
 from ullage.proxy.client_calls import ClientCall
-from ullage.proxy.client_list import ClientLine, ClientLines
+from ullage.proxy.client_list import ClientLines
 from ullage.proxy.fitter import FittedCall
 from ullage.proxy.proxy_settings import host_name, is_loopback
 from ullage.proxy.upstream import ReportedTokens
@@ -127,7 +126,12 @@ class CallAccounts:
         provider counted; `None`: unknown. `answered`: it was answered here. `recovered`: it was sent again after a refusal.
         """
         account = self._account(name, call)
-        _name_it(account, call)
+        # The title is from one of the first calls, of the main conversation if it is among them.
+        if not account.has_tools and account.totals.calls < _TITLED_BY:
+            account.has_tools = bool((call.body or {}).get("tools"))
+            if account.has_tools or not account.title:
+                items = [item for item in call.items or () if isinstance(item, dict)]
+                account.title = first_words(items) or account.title
         for totals in (self.totals, account.totals):
             totals.calls += 1
             totals.answered += answered
@@ -186,16 +190,6 @@ class CallAccounts:
                 totals.compared_read += reported.cache_read
 
 
-def _name_it(account: ConversationAccount, call: ClientCall) -> None:
-    """Takes the title from one of the first calls, of the main conversation if it is among them."""
-    if account.has_tools or account.totals.calls >= _TITLED_BY:
-        return
-    items = [item for item in call.items or () if isinstance(item, dict)]
-    account.has_tools = bool((call.body or {}).get("tools"))
-    if account.has_tools or not account.title:
-        account.title = first_words(items) or account.title
-
-
 _HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
@@ -225,19 +219,33 @@ def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -
     async def show(request: Request) -> Response:
         token_given = request.query_params.get("token")
         query = urlencode({"token": token_given}) if token_given else ""
-        shown = {
-            "accounts": list(accounts),
-            "totals": accounts.totals,
-            "n": "{:,}".format,
-            "age": age,
-        }
-        return HTMLResponse(page.render(shown, query=query), headers=_HEADERS)
+        shown = {"accounts": list(accounts), "totals": accounts.totals, "n": "{:,}".format}
+        return HTMLResponse(page.render(shown, age=age, query=query), headers=_HEADERS)
 
     async def metrics(request: Request) -> Response:
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
 
     async def removed(request: Request) -> Response:
-        return _removed(lines, request.path_params)
+        """What left a line, as a list, or in full by its handle."""
+        place = request.path_params
+        key, handle = (place["name"], place["number"]), place.get("handle")
+        line = next((line for line in lines or () if (line.name, line.number) == key), None)
+        if line is None:
+            return PlainTextResponse("not in memory; the client's own transcript has it\n", 404)
+        recall, status = line.manager.recall, 200
+        try:
+            text = recall.call({}).text + "\n" if handle is None else recall.get(handle).text
+        except UllageError as exc:
+            text, status = f"{exc}\n", 404
+        return PlainTextResponse(text, status, headers=_HEADERS)
+
+    async def healthy(request: Request) -> Response:
+        """A health check; it reveals nothing, so it needs no token."""
+        return PlainTextResponse("ok\n")
+
+    async def to_page(request: Request) -> Response:
+        query = request.url.query
+        return RedirectResponse(f"/ullage?{query}" if query else "/ullage")
 
     async def nothing(request: Request) -> Response:
         return PlainTextResponse("not a page of this gateway\n", 404)
@@ -251,13 +259,10 @@ def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -
         "/ullage/{name}/{number:int}/{handle}": removed,
         "/ullage/{rest:path}": nothing,
     }
-    pages = [
-        Route(path, _guarded(handler, token), methods=_METHODS) for path, handler in shown.items()
-    ]
     return [
-        *pages,
-        _ForBrowsers("/", _to_page, methods=["GET"]),
-        Route("/health", _healthy, methods=["GET"]),
+        *(Route(path, _guarded(page, token), methods=_METHODS) for path, page in shown.items()),
+        _ForBrowsers("/", to_page, methods=["GET"]),
+        Route("/health", healthy, methods=["GET"]),
     ]
 
 
@@ -270,59 +275,24 @@ class _ForBrowsers(Route):
         return super().matches(scope) if wanted else (Match.NONE, {})
 
 
-async def _to_page(request: Request) -> Response:
-    query = request.url.query
-    return RedirectResponse(f"/ullage?{query}" if query else "/ullage")
-
-
-async def _healthy(request: Request) -> Response:
-    """A health check; it reveals nothing, so it needs no token."""
-    return PlainTextResponse("ok\n")
-
-
 def _guarded(endpoint: Endpoint, token: str) -> Endpoint:
     async def answer(request: Request) -> Response:
-        if not _may_see(request, token):
-            text = "for callers on this machine, or with the token that was printed at the start\n"
-            return PlainTextResponse(text, 403)
+        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
+        token_sent = request.query_params.get("token", bearer)
+        if not (token and hmac.compare_digest(token_sent.encode(), token.encode())):
+            # A caller on this machine uses one of its names: a web page may have another for it.
+            places = [host_name(request.headers.get("host", ""))]
+            places.append("" if request.client is None else request.client.host)
+            if not all(map(is_loopback, places)):
+                text = (
+                    "for callers on this machine, or with the token that was printed at the start\n"
+                )
+                return PlainTextResponse(text, 403)
         if request.method not in ("GET", "HEAD"):
             return PlainTextResponse("can only be read\n", 405, headers={"allow": "GET, HEAD"})
         return await endpoint(request)
 
     return answer
-
-
-def _may_see(request: Request, token: str) -> bool:
-    """Whether a caller is on this machine and uses one of its names: a web page may have another name for it."""
-    bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-    token_sent = request.query_params.get("token", bearer)
-    if token and hmac.compare_digest(token_sent.encode(), token.encode()):
-        return True
-    caller = "" if request.client is None else request.client.host
-    return is_loopback(caller) and is_loopback(host_name(request.headers.get("host", "")))
-
-
-def _removed(lines: ClientLines | None, place: dict[str, Any]) -> Response:
-    """What left a line, as a list, or in full by its handle."""
-    matching = (line for line in lines or () if (line.name, line.number) == _key(place))
-    line = next(matching, None)
-    if line is None:
-        return PlainTextResponse("not in memory; the client's own transcript has it\n", 404)
-    text, status = _recalled(line, place.get("handle"))
-    return PlainTextResponse(text, status, headers=_HEADERS)
-
-
-def _key(place: dict[str, Any]) -> tuple[str, int]:
-    return place["name"], place["number"]
-
-
-def _recalled(line: ClientLine, handle: str | None) -> tuple[str, int]:
-    if handle is None:
-        return line.manager.recall.call({}).text + "\n", 200
-    try:
-        return line.manager.recall.get(handle).text, 200
-    except UllageError as exc:
-        return f"{exc}\n", 404
 
 
 class _Figures:
@@ -334,12 +304,11 @@ class _Figures:
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         for name, value in dataclasses.asdict(self._accounts.totals).items():
             yield CounterMetricFamily(f"ullage_proxy_{name}", _WORDS[name], value=value)
-        shown = GaugeMetricFamily(
-            "ullage_proxy_conversations", "Conversations that are shown", value=len(self._accounts)
-        )
-        yield shown
-        held = sum(1 for _ in self._lines or ())
-        yield GaugeMetricFamily("ullage_proxy_lines", "Lines in memory", value=held)
+        for name, words, count in (
+            ("conversations", "Conversations that are shown", len(self._accounts)),
+            ("lines", "Lines in memory", len(list(self._lines or ()))),
+        ):
+            yield GaugeMetricFamily(f"ullage_proxy_{name}", words, value=count)
 
 
 _WORDS = {

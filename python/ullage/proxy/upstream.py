@@ -16,7 +16,6 @@ from collections.abc import (
     MutableMapping,
 )
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import aiohttp
@@ -113,7 +112,11 @@ class Upstream:
 
     def __init__(self, settings: ProxySettings) -> None:
         self._settings = settings
-        self._verified = _verified(settings.ca_file)
+        try:
+            self._verified = ssl.create_default_context(cafile=settings.ca_file)
+        except OSError as exc:
+            place, reason = str(settings.ca_file), f"cannot be read: {exc}"
+            raise InvalidPolicy("ca_file", place, reason) from exc
         self._session: aiohttp.ClientSession | None = None
 
     async def open(self) -> None:
@@ -171,25 +174,18 @@ class Upstream:
             raise GatewayError(502, "api_error", text) from exc
 
 
-def _verified(ca_file: Path | None) -> ssl.SSLContext:
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except OSError as exc:
-        raise InvalidPolicy("ca_file", str(ca_file), f"cannot be read: {exc}") from exc
-
-
 def _headers(headers: Iterable[tuple[bytes, bytes]], body: object) -> list[tuple[str, str]]:
     left_out = _OURS | {b"content-length"} if isinstance(body, bytes) else _OURS
-    passed = [pair for pair in end_to_end(headers) if pair[0].lower() not in left_out]
-    return [(name.decode("ascii"), _text(name, value)) for name, value in passed]
-
-
-def _text(name: bytes, value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError as exc:  # the library that sends it writes UTF-8 only
-        text = f"the header {name.decode('ascii')} is not in UTF-8"
-        raise GatewayError(400, "invalid_request_error", text) from exc
+    passed = []
+    for name, value in end_to_end(headers):
+        if name.lower() in left_out:
+            continue
+        try:
+            passed.append((name.decode("ascii"), value.decode()))
+        except UnicodeDecodeError as exc:  # the library that sends it writes UTF-8 only
+            text = f"the header {name.decode('ascii')} is not in UTF-8"
+            raise GatewayError(400, "invalid_request_error", text) from exc
+    return passed
 
 
 # A request as it arrives: bounded in size and time, and whether its client is still there.
@@ -225,19 +221,16 @@ class Incoming:
         self._receive, self._settings = receive, settings
         self._arrived = asyncio.Event()
         self.failure: Exception | None = None
-        self._check()
+        limit = settings.max_header_bytes
+        if sum(len(name) + len(value) for name, value in self.headers) > limit:
+            raise GatewayError(431, "invalid_request_error", f"headers are over {limit} bytes")
+        length = self.header(b"content-length")
+        if length.isdecimal() and int(length) > settings.max_body_bytes:
+            raise self._too_large()
 
     def header(self, name: bytes) -> str:
         """A header's value; empty if it is not there."""
         return next((value.decode("latin-1") for key, value in self.headers if key == name), "")
-
-    def _check(self) -> None:
-        limit = self._settings.max_header_bytes
-        if sum(len(name) + len(value) for name, value in self.headers) > limit:
-            raise GatewayError(431, "invalid_request_error", f"headers are over {limit} bytes")
-        length = self.header(b"content-length")
-        if length.isdecimal() and int(length) > self._settings.max_body_bytes:
-            raise self._too_large()
 
     def _too_large(self) -> GatewayError:
         limit = self._settings.max_body_bytes
@@ -268,7 +261,13 @@ class Incoming:
     async def _pieces(self) -> AsyncIterator[bytes]:
         total = 0
         while not self._arrived.is_set():
-            event = await self._next()
+            try:
+                async with asyncio.timeout(self._settings.read_seconds):
+                    event = await self._receive()
+            except TimeoutError:
+                seconds = self._settings.read_seconds
+                text = f"the request did not arrive within {seconds:g} s of silence"
+                raise GatewayError(408, "invalid_request_error", text) from None
             if event["type"] == "http.disconnect":
                 raise ClientLeft
             piece = event.get("body", b"")
@@ -279,15 +278,6 @@ class Incoming:
                 self._arrived.set()
             if piece:
                 yield piece
-
-    async def _next(self) -> Message:
-        seconds = self._settings.read_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._receive()
-        except TimeoutError:
-            text = f"the request did not arrive within {seconds:g} s of silence"
-            raise GatewayError(408, "invalid_request_error", text) from None
 
     async def body(self) -> bytes:
         """The whole body."""

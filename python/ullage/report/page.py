@@ -17,7 +17,7 @@ from ullage._version import VERSION
 from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
 from ullage.manager.machine import CATEGORIES
 from ullage.recall.text import visible
-from ullage.replay import ReplayedTurn, Run, SizeCost, frontier_plot, sum_of_costs
+from ullage.replay import ReplayedTurn, SizeCost, frontier_plot, sum_of_costs
 from ullage.report.session_figures import Mark, SessionFigures
 from ullage.sessions.save import draft_of
 
@@ -67,11 +67,9 @@ class Box(NamedTuple):
 class FillChart:
     """How full the window was, request by request."""
 
-    # Of the drawing; `height`: likewise. `left`, `right`, `top`, `bottom`: edges of the plot
-    # in it.
     width: int
     height: int
-    left: int
+    left: int  # this and the next three: edges of the plot in the drawing
     right: int
     top: int
     bottom: int
@@ -119,20 +117,15 @@ def sampled(turns: Sequence[ReplayedTurn]) -> list[int]:
 def fill_chart(
     figures: SessionFigures, points: Sequence[int], *, width: int, height: int
 ) -> FillChart:
-    """Draw the fill of the window.
-
-    `figures`: of a session with at least one request. `points`: requests to draw, see `sampled`. `width`: of the drawing, in its own
-    units.
-    """
+    """Draw the fill of the window in a session with at least one request; `points`: requests to draw, see `sampled`."""
     left, right, top, bottom = 44, width - 8, 26, height - 24
     turns, plain = figures.managed.turns, figures.unmanaged.turns
     window = figures.managed.working_tokens
     highest = max(turn.tokens for turn in (*turns, *plain))
     # A window that is never full would leave most of the chart empty.
-    most = (
-        min(max(highest, window), window * 13 // 10) if highest * 2 > window else highest * 5 // 4
-    )
-    most = most or 1
+    most = highest * 5 // 4 or 1
+    if highest * 2 > window:
+        most = min(max(highest, window), window * 13 // 10) or 1
     marks = [mark for mark in figures.marks if mark.tokens <= most]
     words = max((len(f"{mark.name}, {mark.tokens:,}") for mark in marks), default=0)
     x = _scale(max(1, len(turns) - 1), left, right)
@@ -143,7 +136,10 @@ def fill_chart(
         areas=_areas(turns, points, x, y),
         unmanaged=_path((x(at), max(4.0, y(plain[at].tokens))) for at in shared),
         levels=_levels(marks, y, top),
-        acted=tuple(_charts_acted(turns[at], x(at)) for at in points if turns[at].acted),
+        acted=tuple(
+            Acted(x(at), turns[at].number, ", ".join(names), "autocompact" in names)
+            for at in points if (names := _acted(turns[at]))
+        ),
         own=tuple(x(number - 1) for number in figures.own_compactions),
         ticks=_ticks(len(turns), x),
         clipped=highest > most,
@@ -171,20 +167,17 @@ def _areas(
     areas: list[Area] = []
     below = [0] * len(points)
     for name in CATEGORIES:
-        above = [
-            low + turns[at].by_category.get(name, 0) for low, at in zip(below, points, strict=True)
-        ]
+        sizes = (turns[at].by_category.get(name, 0) for at in points)
+        above = [low + size for low, size in zip(below, sizes, strict=True)]
         if above != below:
             upper = [(x(at), y(high)) for at, high in zip(points, above, strict=True)]
             lower = [(x(at), y(low)) for at, low in zip(points, below, strict=True)]
-            areas.append(Area(name, _path([*_wide(upper), *reversed(_wide(lower))]) + "Z"))
+            if len(points) == 1:  # a single request is a strip that can be seen
+                upper.append((upper[0][0] + 12, upper[0][1]))
+                lower.append((lower[0][0] + 12, lower[0][1]))
+            areas.append(Area(name, _path([*upper, *reversed(lower)]) + "Z"))
         below = above
     return tuple(areas)
-
-
-def _wide(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """A single request as a strip that can be seen."""
-    return [points[0], (points[0][0] + 12, points[0][1])] if len(points) == 1 else points
 
 
 def _path(points: Iterable[tuple[float, float]]) -> str:
@@ -195,18 +188,17 @@ def _path(points: Iterable[tuple[float, float]]) -> str:
 def _levels(marks: Sequence[Mark], y: Callable[[float], float], top: int) -> tuple[MarkLine, ...]:
     """From the largest down, each label below the one before."""
     lines: list[MarkLine] = []
-    lowest = top - 18.0
+    label = top - 18.0
     for mark in marks:
         at = y(mark.tokens)
-        label = max(at - 4, lowest + 16)
-        lowest = label
+        label = max(at - 4, label + 16)
         lines.append(MarkLine(mark.name, mark.tokens, at, label))
     return tuple(lines)
 
 
-def _charts_acted(turn: ReplayedTurn, x: float) -> Acted:
-    names = list(dict.fromkeys(stage for stage, _, _ in turn.acted))
-    return Acted(x, turn.number, ", ".join(names), "autocompact" in names)
+def _acted(turn: ReplayedTurn) -> list[str]:
+    """The levels that acted before a request, each once."""
+    return list(dict.fromkeys(stage for stage, _, _ in turn.acted))
 
 
 def _ticks(count: int, x: Callable[[float], float]) -> tuple[tuple[float, int], ...]:
@@ -216,10 +208,7 @@ def _ticks(count: int, x: Callable[[float], float]) -> tuple[tuple[float, int], 
 
 
 def cache_chart(turns: Sequence[ReplayedTurn], *, width: int, height: int, most: int) -> CacheChart:
-    """Draw what the prompts read from the cache and wrote to it.
-
-    `turns`: of the managed run; at least one. `most`: maximum number of bars; with more requests, a bar is the mean of several.
-    """
+    """Draw what prompts (at least one) read from the cache and wrote to it, in `most` bars: of more requests a bar is the mean of several."""
     left, right, top, bottom = 44, width - 8, 12, height - 24
     size = -(-len(turns) // most)
     groups = [turns[at : at + size] for at in range(0, len(turns), size)]
@@ -227,14 +216,18 @@ def cache_chart(turns: Sequence[ReplayedTurn], *, width: int, height: int, most:
     highest = max(max(map(sum, stacks)), 1)
     y = _scale(highest, bottom, top)
     step = (right - left) / len(groups)
-    bars = tuple(
-        box for at, stack in enumerate(stacks) for box in _bar(stack, left + at * step, step, y)
-    )
+    wide = round(step - min(1.0, step / 5), 1)
+    bars: list[Box] = []
+    for at, stack in enumerate(stacks):
+        x, below = round(left + at * step, 1), 0
+        for kind, tokens in zip(("read", "written", "again"), stack, strict=True):
+            if tokens:
+                upper = y(below + tokens)
+                bars.append(Box(kind, x, upper, wide, round(y(below) - upper, 1)))
+            below += tokens
     grid = tuple((y(highest * part / 2), highest * part // 2) for part in (0, 1, 2))
-    x = _scale(max(1, len(turns) - 1), left + step / 2, right - step / 2)
-    return CacheChart(
-        width, height, left, right, top, bottom, bars, grid, _ticks(len(turns), x), size
-    )
+    ticks = _ticks(len(turns), _scale(max(1, len(turns) - 1), left + step / 2, right - step / 2))
+    return CacheChart(width, height, left, right, top, bottom, tuple(bars), grid, ticks, size)
 
 
 def _stack(group: Sequence[ReplayedTurn]) -> tuple[int, int, int]:
@@ -243,22 +236,6 @@ def _stack(group: Sequence[ReplayedTurn]) -> tuple[int, int, int]:
     written = sum(turn.written_tokens for turn in group)
     read = sum(turn.read_tokens for turn in group)
     return read // len(group), max(0, written - again) // len(group), again // len(group)
-
-
-def _bar(
-    stack: tuple[int, int, int], x: float, step: float, y: Callable[[float], float]
-) -> Iterable[Box]:
-    below, gap = 0, min(1.0, step / 5)
-    for kind, size in zip(("read", "written", "again"), stack, strict=True):
-        if size:
-            yield Box(
-                kind,
-                round(x, 1),
-                y(below + size),
-                round(step - gap, 1),
-                round(y(below) - y(below + size), 1),
-            )
-        below += size
 
 
 # A squarified treemap: areas in proportion to sizes, as square as possible (Bruls, Huizing, van Wijk 2000).
@@ -283,30 +260,19 @@ class Tile(NamedTuple):
 
 
 def treemap(sizes: Mapping[str, int], *, width: int, height: int) -> list[Tile]:
-    """Lay out parts by size, the largest at the upper left.
-
-    `sizes`: by name; those that are 0 are left out.
-    """
-    parts = _treemap_largest(sizes)
-    whole = sum(size for _, size in parts)
-    if not whole:
-        return []
-    areas = [size * width * height / whole for _, size in parts]
-    boxes = _laid_out(areas, 0.0, 0.0, float(width), float(height))
-    return [_tile(*part, *box) for part, box in zip(parts, boxes, strict=True)]
-
-
-def _treemap_largest(sizes: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Lay out parts above 0 by size, the largest at the upper left."""
     parts = sorted((part for part in sizes.items() if part[1] > 0), key=lambda part: -part[1])
-    remaining = sum(size for _, size in parts[MOST_TILES:])
-    shown = parts[:MOST_TILES]
-    return [*shown, (f"{len(parts) - MOST_TILES:,} {THE_REST}", remaining)] if remaining else shown
-
-
-def _tile(name: str, size: int, x: float, y: float, width: float, height: float) -> Tile:
-    fits = int((width - 10) / 7.2)
-    shown = _cut(name, fits) if height >= 18 and fits >= 4 else ""
-    return Tile(name, size, round(x, 1), round(y, 1), round(width, 1), round(height, 1), shown)
+    if remaining := sum(size for _, size in parts[MOST_TILES:]):
+        parts[MOST_TILES:] = [(f"{len(parts) - MOST_TILES:,} {THE_REST}", remaining)]
+    whole = sum(size for _, size in parts)
+    areas = [size * width * height / whole for _, size in parts]
+    tiles = []
+    for (name, size), box in zip(parts, _laid_out(areas, width, height), strict=True):
+        fits = int((box[2] - 10) / 7.2)
+        label = _cut(name, fits) if box[3] >= 18 and fits >= 4 else ""
+        x, y, wide, high = (round(side, 1) for side in box)
+        tiles.append(Tile(name, size, x, y, wide, high, label))
+    return tiles
 
 
 def _cut(name: str, fits: int) -> str:
@@ -317,33 +283,34 @@ def _cut(name: str, fits: int) -> str:
 
 
 def _laid_out(
-    areas: Sequence[float], x: float, y: float, width: float, height: float
+    areas: Sequence[float], width: float, height: float
 ) -> list[tuple[float, float, float, float]]:
     """Row by row along the shorter side; a row grows while its worst tile improves."""
     boxes: list[tuple[float, float, float, float]] = []
+    x = y = 0.0
     at = 0
     while at < len(areas):
         side = max(min(width, height), 1e-9)
-        stop = at + 1
-        while stop < len(areas) and _worst(areas[at : stop + 1], side) <= _worst(
-            areas[at:stop], side
-        ):
-            stop += 1
-        row = areas[at:stop]
+        row = areas[at : at + 1]
+        while len(row) < len(areas) - at:
+            longer = areas[at : at + len(row) + 1]
+            if _worst(longer, side) > _worst(row, side):
+                break
+            row = longer
+        at += len(row)
         depth = sum(row) / side
         place = 0.0
         for area in row:
             length = area / depth
-            box = (
-                (x, y + place, depth, length) if width >= height else (x + place, y, length, depth)
-            )
-            boxes.append(box)
+            if width >= height:
+                boxes.append((x, y + place, depth, length))
+            else:
+                boxes.append((x + place, y, length, depth))
             place += length
         if width >= height:
             x, width = x + depth, width - depth
         else:
             y, height = y + depth, height - depth
-        at = stop
     return boxes
 
 
@@ -378,23 +345,25 @@ def report_page(sessions: Sequence[SessionFigures]) -> str:
     if not sessions:
         raise InvalidPolicy("sessions", 0, "must be at least 1")
     style, script = _asset("page.css"), _asset("page.js")
+    # Only this style and script run, whatever a transcript holds; nothing is loaded.
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
     page = _environment().get_template("page.html.j2").render(
         sessions=[_session(session) for session in sessions],
         together=together(sessions),
         most_dollars=max(max(run.nanousd for run in session.runs) for session in sessions) or 1,
         style=style,
         script=script,
-        policy=_policy(style, script),
+        policy=policy,
         version=VERSION,
     )  # fmt: skip
     return str(page)
 
 
 def write_report(
-    sessions: Sequence[SessionFigures],
-    output: str | os.PathLike[str],
-    *,
-    overwrite: bool = False,
+    sessions: Sequence[SessionFigures], output: str | os.PathLike[str], *, overwrite: bool = False
 ) -> Path:
     """Write the page of `report_page` to a file that only its owner can read.
 
@@ -436,28 +405,20 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        count=_count,
-        dollars=_dollars,
-        share=_share,
-        when=_when,
-        css=_class,
-        label=_label,
-        visible=visible,
-    )
+    environment.filters |= {
+        "count": "{:,}".format,
+        "dollars": _dollars,
+        "share": _share,
+        "when": _when,
+        "css": _class,
+        "label": _label,
+        "visible": visible,
+    }
     return environment
 
 
 def _asset(name: str) -> str:
     return resources.files("ullage.report").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _policy(style: str, script: str) -> str:
-    """Only this style and script run, whatever a transcript holds; nothing is loaded."""
-    return (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
 
 
 def _hash(text: str) -> str:
@@ -486,7 +447,9 @@ def _session(figures: SessionFigures) -> dict[str, Any]:
         "levels": sorted({removal.level for removal in figures.removals}),
         "removals": figures.removals[:MOST_REMOVALS],
         "more_removals": max(0, len(figures.removals) - MOST_REMOVALS),
-        "largest": {run.name: _largest(run) for run in figures.runs},
+        "largest": {
+            run.name: max((turn.tokens for turn in run.turns), default=0) for run in figures.runs
+        },
         "sizes": _sizes(figures),
         "ended": [run for run in figures.runs if run.error],
     }  # fmt: skip
@@ -511,10 +474,6 @@ def _sizes(figures: SessionFigures) -> dict[str, Any] | None:
     }
 
 
-def _largest(run: Run) -> int:
-    return max((turn.tokens for turn in run.turns), default=0)
-
-
 def _point(figures: SessionFigures, at: int) -> list[object]:
     """What the page says about one request."""
     turn, plain = figures.managed.turns[at], figures.unmanaged.turns
@@ -528,10 +487,6 @@ def _point(figures: SessionFigures, at: int) -> list[object]:
         ", ".join(_acted(turn)),
         _when(figures.times_ms[at]),
     ]
-
-
-def _acted(turn: ReplayedTurn) -> list[str]:
-    return list(dict.fromkeys(stage for stage, _, _ in turn.acted))
 
 
 def _maps(figures: SessionFigures) -> list[dict[str, Any]]:
@@ -554,10 +509,6 @@ def _maps(figures: SessionFigures) -> list[dict[str, Any]]:
         for by, tokens in sizes.items()
         if any(tokens.values())
     ]
-
-
-def _count(number: int) -> str:
-    return f"{number:,}"
 
 
 def _dollars(nanousd: float) -> str:

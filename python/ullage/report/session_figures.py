@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ullage.counting.calibration import weights_for
-from ullage.counting.models import Model, ModelTable
+from ullage.compaction import CompactionResult
+from ullage.counting.models import ModelTable
 from ullage.counting.window import Window, WindowSettings, window_for
 from ullage.exceptions import UllageError
 from ullage.facts import Facts, collect
-from ullage.levels.breakdown import Inspection, inspect_messages
-from ullage.levels.view import Span, StageReport
+from ullage.levels.breakdown import Inspection
+from ullage.levels.view import StageReport
 from ullage.manager import ContextManager, Request
 from ullage.messages import Item, message_of
 from ullage.policy import Policy
@@ -30,7 +30,7 @@ from ullage.replay import (
     script_of,
 )
 from ullage.sessions import Session, compact_session
-from ullage.sessions.find import title_of
+from ullage.sessions.find import inspect_opened, title_of
 
 # What left the window in a replay: when, by which level, why, and its text.
 
@@ -60,11 +60,8 @@ class Removal:
     freed_tokens: int
     results: int  # tool results that it shortened or cleared
     messages: int  # messages that it removed altogether
-    # What writing to the cache again cost; 0: nothing that was cached changed.
-    rewrite_dollars: float
-    # Requests after which the rewrite has paid; 0: at once; `None`: never, or there was no
-    # rewrite.
-    pays_after: int | None
+    rewrite_dollars: float  # for writing to the cache again; 0: nothing that was cached changed
+    pays_after: int | None  # requests until the rewrite has paid; `None`: never, or there was none
     texts: tuple[RemovedText, ...]  # what left, the largest first
     more: int  # how many further ones are not listed
 
@@ -88,25 +85,19 @@ class TextBudget:
         """The beginning of a text that still fits, and how many characters are not shown."""
         clean = self.clean(text)
         shown = clean[: max(0, min(self._each_chars, self._left))]
-        self._left -= _weight(shown)
+        # Bytes on the page, where a markup character takes five.
+        self._left -= len(shown.encode("utf-8", "surrogatepass"))
+        self._left -= 4 * sum(map(shown.count, "<>&'\""))
         return shown, len(clean) - len(shown)
-
-
-def _weight(text: str) -> int:
-    """Bytes on the page, where a markup character takes five."""
-    return len(text.encode("utf-8", "surrogatepass")) + 4 * sum(map(text.count, "<>&'\""))
 
 
 def removal_of(
     report: StageReport, archive: Archive, budget: TextBudget, *, time_ms: int = 0
 ) -> Removal:
-    """Describe what one report removed.
-
-    `report`: of a level that acted. `archive`: the conversation's history, which still has the texts. `budget`: what the page may still
-    hold. `time_ms`: of the request, since the epoch; 0: unknown.
-    """
+    """Describe what one report removed; the archive still has the texts. `time_ms`: of the request, since the epoch; 0: unknown."""
     cost = report.cost
-    handles = [*report.tool_use_ids, *_positions(report.removed)]
+    removed = (f"m{at}" for span in report.removed for at in range(span.start, span.stop))
+    handles = [*report.tool_use_ids, *removed]
     listed = handles[:MOST_TEXTS]
     return Removal(
         request=report.request,
@@ -121,15 +112,6 @@ def removal_of(
         texts=tuple(_text(handle, archive, budget) for handle in listed),
         more=len(handles) - len(listed),
     )
-
-
-def _positions(removed: Sequence[Span]) -> Iterator[str]:
-    for span in removed:
-        yield from (f"m{at}" for at in range(span.start, span.stop))
-
-
-def _holds_text(removed: RemovedText) -> bool:
-    return bool(removed.text or removed.omitted_chars)
 
 
 def _text(handle: str, archive: Archive, budget: TextBudget) -> RemovedText:
@@ -180,31 +162,20 @@ def facts_in(facts: Facts) -> dict[str, list[str]]:
         "errors not fixed": (fact.line for fact in facts.failures if fact.fixed_index < 0),
         "URLs": facts.urls,
     }
-    texts = {
-        kind: list(dict.fromkeys(filter(None, every))) for kind, every in texts_by_kind.items()
-    }
+    texts = {kind: list(dict.fromkeys(filter(None, rows))) for kind, rows in texts_by_kind.items()}
     return {kind: listed for kind, listed in texts.items() if listed}
 
 
 def kept_facts(wanted: Mapping[str, Sequence[str]], context: Sequence[Item]) -> list[FactCount]:
-    """Look for facts in a context.
-
-    `wanted`: texts by kind, see `facts_in`. `context`: messages or entries of the new context.
-    """
+    """Look for facts (see `facts_in`) in a new context, messages or entries."""
     # As JSON, to find a text anywhere in a message; escapes are the same on both sides.
     whole = json.dumps(list(context), default=str, ensure_ascii=False)
-    return [_count(kind, texts, whole) for kind, texts in wanted.items()]
-
-
-def _count(kind: str, texts: Sequence[str], whole: str) -> FactCount:
-    lost = [text for text in texts if json.dumps(text, ensure_ascii=False)[1:-1] not in whole]
-    return FactCount(
-        kind=kind,
-        kept=len(texts) - len(lost),
-        total=len(texts),
-        lost=tuple(lost[:MOST_LISTED]),
-        more=max(0, len(lost) - MOST_LISTED),
-    )
+    counts = []
+    for kind, texts in wanted.items():
+        lost = [text for text in texts if json.dumps(text, ensure_ascii=False)[1:-1] not in whole]
+        listed, more = tuple(lost[:MOST_LISTED]), max(0, len(lost) - MOST_LISTED)
+        counts.append(FactCount(kind, len(texts) - len(lost), len(texts), listed, more))
+    return counts
 
 
 PAGE_CHARS = 900_000
@@ -318,20 +289,21 @@ def figures_of(
         runs.append(replay_session(script, compared, model=model, table=models, settings=settings))
         step()
     row = models.lookup(model or script.model or DEFAULT_MODEL)
+    window = window_for(row, settings=settings, working_tokens=runs[0].working_tokens)
+    after = (
+        next((turn.number for turn in runs[0].turns if turn.message > at), None)
+        for at in script.compactions
+    )
     figures = SessionFigures(
         name=session.path.name,
         format=session.format,
         model=row.name,
-        marks=_marks(
-            window_for(row, settings=settings, working_tokens=runs[0].working_tokens),
-            runs[0].window_tokens,
-            session,
-        ),
+        marks=_marks(window, runs[0].window_tokens, session),
         runs=tuple(runs),
         sizes=costs_by_size(script, chosen, model=model, table=models, step=step),
         times_ms=tuple(script.times[turn.message - 1] for turn in runs[0].turns),
-        own_compactions=_own_compactions(script, runs[0]),
-        holds=_holds(session, row),
+        own_compactions=tuple(number for number in after if number is not None),
+        holds=inspect_opened(session, model=row.name).inspection,
         removals=tuple(seen.removals),
         compaction=seen.compaction or _tried(session, chosen, model, budget),
         warnings=tuple(map(budget.clean, session.warnings)),
@@ -355,19 +327,14 @@ class _Watcher:
         when = self.script.times[messages - 1] if messages else 0
         for report in request.reports:
             removal = removal_of(report, self.archive, self.budget, time_ms=when)
-            if removal.freed_tokens or removal.messages or any(map(_holds_text, removal.texts)):
+            shows = any(removed.text or removed.omitted_chars for removed in removal.texts)
+            if removal.freed_tokens or removal.messages or shows:
                 self.removals.append(removal)  # else an empty result got a line that says so
         done = request.compaction
         if done is not None and done.compacted:
-            counts = done.report
-            self.compaction = _compaction(
-                f"the automatic compaction before request {request.number:,}",
-                (counts.tokens_before, counts.tokens_after),
-                self.script.messages[:messages],
-                request.messages,
-                done.summary_messages[-1:],
-                self.budget,
-            )
+            where = f"the automatic compaction before request {request.number:,}"
+            before = self.script.messages[:messages]
+            self.compaction = _compaction(where, done, before, request.messages, self.budget)
 
 
 def _tried(
@@ -377,23 +344,15 @@ def _tried(
     done = compact_session(session, policy=policy, model=model or None)
     if not done.result.compacted:
         return None
-    counts = done.result.report
-    return _compaction(
-        "a compaction at the end of the session, without a model",
-        (counts.tokens_before, counts.tokens_after),
-        session.messages,
-        done.messages,
-        done.result.summary_messages[-1:],
-        budget,
-    )
+    where = "a compaction at the end of the session, without a model"
+    return _compaction(where, done.result, session.messages, done.messages, budget)
 
 
 def _compaction(
     where: str,
-    tokens: tuple[int, int],
+    done: CompactionResult,
     before: Sequence[Item],
     after: Sequence[Item],
-    summary: Sequence[Item],
     budget: TextBudget,
 ) -> CompactionFigures:
     facts = kept_facts(facts_in(collect(before)), after)
@@ -401,11 +360,11 @@ def _compaction(
         dataclasses.replace(fact, lost=tuple(budget.clean(text)[:400] for text in fact.lost))
         for fact in facts
     )
-    text = "\n\n".join(map(_plain, summary))
+    text = "\n\n".join(map(_plain, done.summary_messages[-1:]))
     return CompactionFigures(
         where=where,
-        tokens_before=tokens[0],
-        tokens_after=tokens[1],
+        tokens_before=done.report.tokens_before,
+        tokens_after=done.report.tokens_after,
         messages_before=len(before),
         messages_after=len(after),
         summary=budget.clean(text)[:SUMMARY_CHARS],
@@ -432,17 +391,3 @@ def _marks(window: Window, whole: int, session: Session) -> tuple[Mark, ...]:
     if session.window_tokens not in (0, window.context):
         marks.append(Mark("the client's own limit", session.window_tokens))
     return tuple(sorted(marks, key=lambda mark: -mark.tokens))
-
-
-def _own_compactions(script: SessionScript, run: Run) -> tuple[int, ...]:
-    records = (
-        next((turn.number for turn in run.turns if turn.message > at), None)
-        for at in script.compactions
-    )
-    return tuple(number for number in records if number is not None)
-
-
-def _holds(session: Session, row: Model) -> Inspection:
-    weights = weights_for(row.name)
-    overhead = session.overhead_tokens(weights)
-    return inspect_messages(session.items, weights=weights, overhead_tokens=overhead)

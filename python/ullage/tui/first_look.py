@@ -40,18 +40,16 @@ def glance(path: Path) -> str:
         return f"{kind} · {size:,} bytes\n\nreading …"
     transcript = Transcript.open(path)
     rows = [row for row in transcript.rows() if row.type in ("user", "assistant")]
-    newest = [
-        message_row(row.at, message_of(transcript.load(row.at)) or {}) for row in rows[-_GLANCE:]
-    ]
+    messages = ((row.at, message_of(transcript.load(row.at)) or {}) for row in rows[-_GLANCE:])
+    newest = [message_row(*message) for message in messages]
     usage = transcript.usage or {}
     tokens = sum(count for key in _PROMPT if isinstance(count := usage.get(key), int))
     head = [
         f"{visible(transcript.model) or 'unknown model'} · {kind} · {size:,} bytes",
         f"{tokens:,} tokens in the newest request · {len(rows):,} lines of messages · {len(transcript.boundaries):,} earlier compactions",
     ]
-    return "\n".join(
-        [*head, "", *(f"{row.role:<10} {row.begins}" for row in newest), "", "reading the rest …"]
-    )
+    lines = (f"{row.role:<10} {row.begins}" for row in newest)
+    return "\n".join([*head, "", *lines, "", "reading the rest …"])
 
 
 _GLANCE = 12
@@ -85,10 +83,7 @@ def bar_of(part: int, whole: int, cells: int) -> str:
 
 
 def rows_text(rows: Sequence[tuple[str, int]], whole: int, width: int) -> Text:
-    """The largest with tokens and a bar, a line each; lists of one width have aligned columns.
-
-    `whole`: what a full bar stands for.
-    """
+    """The largest with tokens and a bar of the whole, a line each; lists of one width have aligned columns."""
     most = max(16, min(_NAME, width - _FIGURES - _LEAST_BAR))
     bars = max(0, min(_MOST_BAR, width - most - _FIGURES))
     shown = sorted(rows, key=lambda row: -row[1])[:_ROWS]

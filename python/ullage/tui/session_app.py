@@ -206,9 +206,7 @@ class SessionScreen(Screen[None]):
             "By category": list(inspection.categories.items()),
             "By tool": [(part.name, part.tokens) for part in inspection.tools],
             "By file": [(part.path, part.tokens) for part in inspection.files],
-            "What each level would free now": [
-                (part.level, part.tokens) for part in inspection.freeable
-            ],
+            "What each level would free now": [(p.level, p.tokens) for p in inspection.freeable],
         }
         text = Text("\n".join(head) + "\n")
         text.highlight_words([bar], BAR_STYLE)
@@ -255,9 +253,8 @@ class SessionScreen(Screen[None]):
         if key is None or self.shown is None:
             return
         if event.data_table.id == "list":
-            self.query_one("#message", Static).update(
-                _marked(self.shown.text(int(key)), self.words)
-            )
+            text = _marked(self.shown.text(int(key)), self.words)
+            self.query_one("#message", Static).update(text)
         elif int(key) < len(self.removals):
             self.query_one("#removed", Static).update(Text(self.removals[int(key)].text))
 
@@ -283,13 +280,9 @@ class SessionScreen(Screen[None]):
         table = self.query_one("#removals", DataTable)
         table.clear()
         for at, row in enumerate(removals):
-            table.add_row(
-                Text(str(row.request), justify="right"),
-                row.level,
-                Text(f"{row.freed_tokens:,}", justify="right"),
-                Text(row.why),
-                key=str(at),
-            )
+            figures = (str(row.request), f"{row.freed_tokens:,}")
+            request, freed = (Text(figure, justify="right") for figure in figures)
+            table.add_row(request, row.level, freed, Text(row.why), key=str(at))
         if not removals and self.shown is not None:
             window = self.shown.window.context
             smaller = min(200_000, window // 2)
@@ -388,12 +381,9 @@ def preview_text(done: CompactedSession, target: int) -> str:
         *(f"note: {warning_text(part)}" for part in counts.warnings),
     ]
     summary = next(reversed(done.result.summary_messages), {})
-    content = summary.get("message", summary).get("content", "")
-    text = (
-        content
-        if isinstance(content, str)
-        else "\n".join(str(part.get("text", "")) for part in content)
-    )
+    text = summary.get("message", summary).get("content", "")
+    if not isinstance(text, str):
+        text = "\n".join(str(part.get("text", "")) for part in text)
     return visible("\n".join([*lines, "", text]))
 
 
@@ -454,9 +444,8 @@ class SessionsScreen(Screen[None]):
         table = self.query_one("#sessions", DataTable)
         at = self.rows[table.cursor_row] if self.rows else None
         words = self.query_one("#filter", Input).value.split()
-        self.rows = sorted(
-            (row for row in self.listed_rows if holds(row, words)), key=ORDER[self.sorting]
-        )
+        held = [row for row in self.listed_rows if holds(row, words)]
+        self.rows = sorted(held, key=ORDER[self.sorting])
         table.clear(columns=True)
         width = self.size.width
         names, wide = (_WIDE if width >= _NARROW else _SLIM), 0
@@ -482,10 +471,11 @@ class SessionsScreen(Screen[None]):
             return "looking for sessions …" if self.reading else "no session was found"
         dollars = sum(row.dollars or 0 for row in self.rows)
         size = sum(row.tokens for row in self.rows)
-        count = f"{len(self.rows):,}" + (
-            f" of {len(self.listed_rows):,}" if len(self.rows) < len(self.listed_rows) else ""
-        )
-        return f"{count} sessions by {self.sorting}: {size:,} tokens{f', ${dollars:,.2f}' if dollars else ''}{'; reading …' if self.reading else ''}"
+        shown, whole = len(self.rows), len(self.listed_rows)
+        count = f"{shown:,} of {whole:,}" if shown < whole else f"{shown:,}"
+        cost = f", ${dollars:,.2f}" if dollars else ""
+        reading = "; reading …" if self.reading else ""
+        return f"{count} sessions by {self.sorting}: {size:,} tokens{cost}{reading}"
 
     def action_filter(self) -> None:
         """Focus on the filter."""
@@ -544,10 +534,7 @@ def _cells(row: ListedSession, names: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 class SessionApp(App[None]):
-    """Lists sessions and shows one.
-
-    `path`: a transcript; `None`: the list.
-    """
+    """Lists sessions, or shows the one of a transcript."""
 
     TITLE = "Ullage"
     CSS = """

@@ -10,14 +10,14 @@ from ullage.counting.calibration import weights_for
 from ullage.counting.models import UNKNOWN_CONTEXT_WINDOW, ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.exceptions import UllageError
-from ullage.levels.breakdown import Inspection, inspect_messages
-from ullage.levels.view import StageReport
+from ullage.levels.breakdown import Inspection
 from ullage.manager import ContextManager, Request
 from ullage.policy import Policy
 from ullage.recall import Archive
 from ullage.recall.text import render, visible
 from ullage.replay import replay_session, script_of
 from ullage.sessions import CompactedSession, Session, compact_session, open_session
+from ullage.sessions.find import inspect_opened
 from ullage.tui.first_look import MessageRow, message_row
 
 MOST_ROWS = 400
@@ -61,9 +61,7 @@ class ShownSession:
 
     def holds(self) -> Inspection:
         """What the next request would hold."""
-        weights = weights_for(self.session.model or None)
-        overhead = self.session.overhead_tokens(weights)
-        return inspect_messages(self.session.items, weights=weights, overhead_tokens=overhead)
+        return inspect_opened(self.session).inspection
 
     def overhead_tokens(self) -> int:
         """System prompt and tools, which no compaction shrinks."""
@@ -112,22 +110,15 @@ def removals_of(session: Session) -> list[RemovalRow]:
     archive, removals = Archive(script.messages), list[RemovalRow]()
 
     def seen(manager: ContextManager, request: Request) -> None:
-        removals.extend(
-            _removal(report, archive)
-            for report in request.reports
-            if report.tool_use_ids or report.removed
-        )
+        for report in request.reports:
+            spans = (f"m{span.start}-m{span.stop - 1}" for span in report.removed)
+            texts = [_recalled(archive, handle) for handle in (*report.tool_use_ids, *spans)]
+            if texts:
+                row = (report.request, report.stage, report.freed, visible(report.why))
+                removals.append(RemovalRow(*row, "\n\n".join(texts)))
 
     replay_session(script, Policy.buffered(), seen=seen)
     return removals
-
-
-def _removal(report: StageReport, archive: Archive) -> RemovalRow:
-    spans = (f"m{span.start}-m{span.stop - 1}" for span in report.removed)
-    texts = (_recalled(archive, handle) for handle in (*report.tool_use_ids, *spans))
-    return RemovalRow(
-        report.request, report.stage, report.freed, visible(report.why), "\n\n".join(texts)
-    )
 
 
 def _recalled(archive: Archive, handle: str) -> str:
