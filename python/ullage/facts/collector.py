@@ -58,6 +58,7 @@ from ullage.facts.tallies import (
     FILE_CHARS,
     LEFT_RUNNING,
     MAX_NAMES,
+    NAMES_CHARS,
     CallLog,
     CallOutcome,
     FactTally,
@@ -79,6 +80,7 @@ from ullage.facts.words import (
     blocks_of,
     clean,
     ended_command,
+    ends_of,
     flat_text,
     is_hidden,
     is_launch,
@@ -243,7 +245,6 @@ def figures(text: str) -> list[str]:
     ][:4]
 
 
-NAMES_CHARS = 20_000  # characters of one text that are searched for names: half at each end
 _SHORT_ANSWER = 300
 # A reply that means what was said just before it, if nothing was asked: "yes, let's do that".
 _POINTS = re.compile(
@@ -398,7 +399,7 @@ class Collector:
 
     def _named(self, text: str, source: str, index: int, home: str = "") -> None:
         if self.ranked:
-            self._names.add(_ends(text), source, index, home)
+            self._names.add(text, source, index, home)
 
     def _carry_inputs(self, index: int, numbered: list[tuple[int, str]]) -> None:
         """The user messages that a summary repeats, unless the messages themselves were seen: a log that starts in the middle of a session holds fewer."""
@@ -524,7 +525,7 @@ class Collector:
         key, first = clean(block.get("id"), 200), calls[0]
         action, target = first.action, first.target
         writes = action is Action.EDIT or action is Action.WRITE
-        home, text = home_of(first), _ends(flat_text(call_input))
+        home, text = home_of(first), ends_of(flat_text(call_input), NAMES_CHARS)
         # A file of some length has the words of any task.
         chars = FILE_CHARS if writes else CALL_CHARS
         self._calls[key] = _Open(calls, index, call_input, key, home, text[:chars])
@@ -567,7 +568,7 @@ class Collector:
         first, at = opened.calls[0], opened.at
         action = first.action
         if action is Action.COMMAND or action is Action.POLL:
-            commits = commits_in(_ends(text))
+            commits = commits_in(ends_of(text, NAMES_CHARS))
             if commits and not is_scratch(first.target, text):
                 for branch, digest, subject in commits:
                     self._commits[digest] = Commit(index, branch, digest, subject)
@@ -582,7 +583,8 @@ class Collector:
                 self._open.calls.tried(work, opened.input_text, result)
         if not outcome.ok:
             return
-        if (listed := listed_in(opened.call_input)) is not None:
+        scripted = len(opened.calls) > 1 or first.name == "update_plan"
+        if scripted and (listed := listed_in(opened.call_input)) is not None:
             self._board.done(Action.TODO, listed, text, at, opened.id)
         elif action is Action.ASK:
             self._pending_question = ""
@@ -646,12 +648,6 @@ class Collector:
             tool_uses=self._tool_uses,
             word_counts=word_counts,
         )
-
-
-def _ends(text: str) -> str:
-    if len(text) <= NAMES_CHARS:
-        return text
-    return text[: NAMES_CHARS // 2] + "\n" + text[-NAMES_CHARS // 2 :]
 
 
 # What a conversation has agreed on, as data: rules, decisions, plan, tasks and open work, each with who said it and its state.

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ullage.facts.calls import Action
-from ullage.facts.names import NameKind
+from ullage.facts.names import NameKind, is_well_known
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import Kind
 
@@ -133,7 +133,11 @@ class Name(NamedTuple):
     score: int
     origin: Origin
     home: str = ""  # the file that it stands in, or the command that has this option
-    well_known: bool = False  # any model knows it: a standard library, an everyday command
+
+    @property
+    def well_known(self) -> bool:
+        """Whether any model knows it: a standard library, an everyday command."""
+        return is_well_known(self.text, self.kind)
 
 
 @dataclass(frozen=True, slots=True)

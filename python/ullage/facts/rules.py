@@ -173,7 +173,7 @@ class _Lines:
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
         self._marks = _marks()
-        self._pasted = bytearray(line == _CUT for line in lines)
+        self._pasted = bytearray(map(_CUT.__eq__, lines))
 
     def typed(self) -> Iterator[str]:
         """Each line, empty where it was not typed."""
@@ -435,14 +435,11 @@ class UserRule(NamedTuple):
 Sentence = tuple[str, str]  # a sentence, and the same with quotations masked
 _QUOTES = {**_OPENERS, "`": "`", "'": "'"}
 _COVER = "\x00"
-_ASCII_QUOTES = tuple(mark for mark in _QUOTES if mark.isascii())
 _QUOTE = re.compile(f"[{''.join(_QUOTES)}]")
 
 
 def _covered(paragraph: str) -> str:
     """The text with each quotation masked, keeping its length; one that never ends reaches to the end."""
-    if paragraph.isascii() and not any(mark in paragraph for mark in _ASCII_QUOTES):
-        return paragraph
     parts: list[str] = []
     done, mark = 0, _QUOTE.search(paragraph)
     while mark is not None:

@@ -658,13 +658,13 @@ def clean(value: Any, limit: int = MAX_TEXT) -> str:
     """A string that can be stored: no lone surrogates, at most `limit` characters (its two ends)."""
     if not isinstance(value, str):
         return ""
-    text: str = value
-    if len(text) > limit:
-        half = limit // 2
-        text = text[:half] + "\n" + text[-half:]
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode("utf-8")
+    text = value if len(value) <= limit else ends_of(value, limit)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def ends_of(text: str, limit: int) -> str:
+    """A text, or its two ends if it is longer."""
+    return text if len(text) <= limit else f"{text[: limit // 2]}\n{text[-(limit // 2) :]}"
 
 
 def text_of(item: Any) -> str:
@@ -683,8 +683,13 @@ def text_in(blocks: Sequence[BlockView]) -> str:
 
 def _texts_in(blocks: Sequence[BlockView]) -> list[str]:
     """Of the text blocks those that are not empty."""
-    texts = [clean(block.get("text")) for block in blocks if block.get("type") in TEXT_TYPES]
-    return [text for text in texts if text and not text.isspace()]
+    texts = []
+    for block in blocks:
+        if block.get("type") in TEXT_TYPES:
+            text = clean(block.get("text"))
+            if text and not text.isspace():
+                texts.append(text)
+    return texts
 
 
 # A tuple: a type that is not a string can be compared, but may have no hash.
@@ -862,9 +867,10 @@ def summary_text(item: Any) -> str:
     """The text of an earlier compaction's summary in a message; empty: it holds none. A bare message has no mark: it is the first block that a host did not write."""
     if is_summary(item):
         return text_of(item)
-    if role_of(item) != "user" or _is_one_result(item) or is_hidden(item):
+    message = message_of(item) or {}
+    if message.get("role") != "user" or _is_one_result(message) or is_hidden(item):
         return ""
-    for text in _texts(item):
+    for text in _texts(message):
         if _is_summary_text(text):
             return text
         if words_of(text).kind not in (Kind.NONE, Kind.HOST):
@@ -872,10 +878,9 @@ def summary_text(item: Any) -> str:
     return ""
 
 
-def _is_one_result(item: Any) -> bool:
+def _is_one_result(message: Mapping[str, Any]) -> bool:
     """Whether a message is a tool's result and nothing else: half of the messages of most conversations."""
-    message = message_of(item)
-    content = None if message is None else message.get("content")
+    content = message.get("content")
     if type(content) is not list or len(content) != 1:
         return False
     block = content[0]
@@ -903,17 +908,18 @@ class Standing(NamedTuple):
 
 def standing_in(item: Any) -> list[Standing]:
     """The texts in a message that the host put there to stand; of a message of the system's role all of it is one."""
-    role = role_of(item)
-    if role == "assistant" or _is_one_result(item) or is_hidden(item):
+    message = message_of(item) or {}
+    role = message.get("role")
+    if role == "assistant" or _is_one_result(message) or is_hidden(item):
         return []  # hidden: of a log, whose client puts such texts in again by itself
-    if role == "system":
-        whole = text_of(item)
+    if role == "system" or role == "developer":
+        whole = text_of(message)
         pieces = [piece for piece in pieces_of(whole) if piece.text.strip()]
         named = [name for piece in pieces for name in piece.about if all(p.about for p in pieces)]
         about = frozenset(named or standing_parts(whole) or [whole])
         return [Standing(about, {"type": "text", "text": whole})] if whole.strip() else []
     texts: list[Standing] = []
-    for block in blocks_of(item) if role == "user" else ():
+    for block in blocks_of(message) if role == "user" else ():
         text = block.get("text") if block.get("type") in TEXT_TYPES else None
         if not isinstance(text, str) or ("<" not in text and "#" not in text[:80]):
             continue

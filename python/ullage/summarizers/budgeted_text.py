@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from operator import add
+from operator import add, attrgetter
 from typing import NamedTuple
 
 from ullage.facts.sections import quoted
@@ -133,7 +133,9 @@ def _fitting(units: Sequence[Unit], tokens: int) -> dict[int, Unit]:
     """By their places."""
     chosen: dict[int, Unit] = {}
     begun: set[tuple[str, int]] = set()
-    for place, unit in sorted(enumerate(units), key=lambda pair: (pair[1].rank, pair[0])):
+    ranks = [unit.rank for unit in units]
+    for place in sorted(range(len(units)), key=ranks.__getitem__):
+        unit = units[place]
         text = (unit.lead, unit.of)
         around = GAP_TOKENS * bool(unit.lead and not unit.fenced)
         if unit.lead and text not in begun:
@@ -158,7 +160,7 @@ def lines_of(units: Sequence[Unit]) -> str:
 
 
 def _lines(units: Sequence[Unit]) -> Iterator[str]:
-    for (lead, _, fenced), group in groupby(units, key=lambda unit: (unit.lead, unit.of, unit.fenced)):  # fmt: skip
+    for (lead, _, fenced), group in groupby(units, key=attrgetter("lead", "of", "fenced")):
         units = [*group]
         texts = [unit.text for unit in units]
         if fenced:

@@ -40,7 +40,7 @@ from ullage.facts.tallies import (
     only_looks,
     same_folder,
 )
-from ullage.facts.words import Kind
+from ullage.facts.words import Kind, ends_of
 from ullage.facts.work import read_tasks, read_work
 from ullage.summarizers import lines as course_lines, lines as listed_names, lines as work_lines
 from ullage.summarizers.budgeted_text import (
@@ -659,9 +659,7 @@ def _string(literal: str) -> str:
 
 def _rows(step: ToolStep) -> str:
     """The lines of a result that say why it failed, or the first ones; empty: its one line says as much."""
-    text, half = step.output, OUTPUT_CHARS // 2
-    text = text if len(text) <= OUTPUT_CHARS else f"{text[:half]}\n{text[-half:]}"
-    lines = [line.strip() for line in text.split("\n")]
+    lines = [line.strip() for line in ends_of(step.output, OUTPUT_CHARS).split("\n")]
     lines = [row for row in lines if row and not core.is_framing(row)]
     telling = list(dict.fromkeys(row[:160] for row in lines if _TELLING.search(row)))
     # What a test asserts, before what the program under test logged.
