@@ -413,8 +413,6 @@ def _fitting(head: str, paths: Sequence[str], tokens: int) -> str:
 
 
 LINE = 160
-# Characters from which words in the middle of a turn count as a finding, not as a remark.
-WEIGHTY = 240
 RAN = 1_000  # rank from which commands follow what was said
 SEEN, FEW_SEEN = 48, 8
 SETTLED = 12
