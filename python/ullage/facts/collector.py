@@ -509,14 +509,18 @@ class Collector:
         """A call has its result, in an item at an index."""
         first, at = opened.calls[0], opened.at
         action = first.action
+        committed = False
         if action is Action.COMMAND or action is Action.POLL:
-            commits = names.commits_in(words.ends_of(text, tallies.NAMES_CHARS))
-            if commits and not tallies.is_scratch(first.target, text):
-                for branch, digest, subject in commits:
-                    self._commits[digest] = Commit(index, branch, digest, subject)
+            ends = words.ends_of(text, tallies.NAMES_CHARS)
+            commits = names.commits_in(ends)
+            committed = bool(commits if ends is text else names.commits_in(text))
+            if (commits or committed) and tallies.is_scratch(first.target, text):
+                commits, committed = [], False
+            for branch, digest, subject in commits:
+                self._commits[digest] = Commit(index, branch, digest, subject)
         elif action is Action.AGENT and words.is_launch(text):
             self._launched[words.launched_as(text) or opened.id] = first.target[:2000]
-        self._log.ended(opened.calls, at, outcome, text)
+        self._log.ended(opened.calls, at, outcome, text, committed=committed)
         if outcome.ok is not None and tallies.acts(action, first.target):
             work = [*self._open.subjects(), *self._board.open_subjects()]
             if work:

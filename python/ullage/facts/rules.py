@@ -116,6 +116,7 @@ def typed(text: str) -> str:
     return "\n".join(_Lines(_ends(plain)).typed())
 
 
+@lru_cache(maxsize=4096)  # as `kind_of`
 def is_reported(sentence: str) -> bool:
     """Whether a sentence says what somebody else said or wrote: “the docs say …”, “according to Bob …”."""
     return _marks().reported.first(sentence) >= 0
@@ -491,9 +492,17 @@ def sentences(text: str) -> list[Sentence]:
     return sentences
 
 
-def typed_sentences(text: str) -> list[Sentence]:
+def typed_sentences(text: str) -> Sequence[Sentence]:
     """`sentences` of what is typed prose, each whole: not those around an element."""
-    return [pair for pair in sentences(typed(text)) if ELEMENT not in pair[0]]
+    return _typed_sentences(text) if len(text) > SHORT_TEXT else _of_short(text)
+
+
+def _typed_sentences(text: str) -> Sequence[Sentence]:
+    return tuple([pair for pair in sentences(typed(text)) if ELEMENT not in pair[0]])
+
+
+SHORT_TEXT = 2_000
+_of_short = lru_cache(maxsize=512)(_typed_sentences)  # a compaction asks several times of the same
 
 
 # ---- which sentences bind -------------------------------------------------------------------------

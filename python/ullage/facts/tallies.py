@@ -27,7 +27,6 @@ from ullage.facts.names import (
     KINDS,
     NameKind,
     command_heads,
-    commits_in,
     urls_in,
 )
 from ullage.facts.words import ends_of, feedback_of, is_launch
@@ -308,8 +307,6 @@ class FileTally:
 
     def undone(self, call: CallEffect, committed: int) -> None:
         """A command went through that may have taken changes of files back, or deleted them; what was changed before the newest commit (index of its call) stays."""
-        if "git " not in call.target and "rm " not in call.target:
-            return
         for step in command_steps(call.target):
             undoes = _UNDOES.match(step)
             if undoes is None:
@@ -625,9 +622,12 @@ class FailureTally:
             if after:
                 self._left[place] &= after
 
-    def rebased(self, index: int) -> None:
-        """A rebase went through, whichever call ended it: what stopped it before is over."""
-        for key in [key for key in self._open if key[1].startswith("git rebase")]:
+    def rebased(self, text: str, index: int) -> None:
+        """If a rebase went through, whichever call ended it, what stopped it before is over."""
+        keys = [key for key in self._open if key[1].startswith("git rebase")] if self._open else ()
+        if not keys or "Successfully rebased" not in text:
+            return
+        for key in keys:
             for place in self._open[key]:
                 self._left[place] = {key}  # what goes before it in a chain had succeeded
             self.succeeded(CallEffect(Action.COMMAND, "", key[1]), index)
@@ -675,8 +675,16 @@ class CallLog:
         self.files, self.failures = FileTally(), FailureTally()
         self._committed = -1  # index of the call that committed last
 
-    def ended(self, calls: Sequence[CallEffect], at: int, outcome: CallOutcome, text: str) -> None:
-        """Note what one call did: its effects (at least one), the index of its message, how it ended and its result."""
+    def ended(
+        self,
+        calls: Sequence[CallEffect],
+        at: int,
+        outcome: CallOutcome,
+        text: str,
+        *,
+        committed: bool = False,
+    ) -> None:
+        """Note what one call did: its effects (at least one), the index of its message, how it ended and its result, which may report a commit."""
         first, goes_on = calls[0], ""
         action, target = first.action, first.target
         if action is Action.STOP:
@@ -704,13 +712,14 @@ class CallLog:
                     self._effect(call, at, outcome)
                 elif ended or not goes_on:
                     self._polled(call, at, outcome, ended=ended)
-        if outcome.ok and "Successfully rebased" in text:
-            self.failures.rebased(at)
+        if outcome.ok:
+            self.failures.rebased(text, at)
         if action is Action.COMMAND:
-            if commits_in(text) and not is_scratch(target, text):
+            if committed:
                 self._committed = at
                 self.failures.committed(at)
-            if outcome.ok and "No local changes" not in text:
+            may_undo = outcome.ok and ("git " in target or "rm " in target)
+            if may_undo and "No local changes" not in text:
                 self.files.undone(first, self._committed)
         # Of what a script printed nobody knows which of its calls returned it.
         own = len(calls) == 1 or not outcome.ok

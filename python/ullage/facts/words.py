@@ -452,7 +452,7 @@ def is_launch(result: str) -> bool:
 
 def own_text(result: str) -> str:
     """A tool's output without the reminders that hosts add at its end."""
-    if "</" not in result or not result.rstrip().endswith(">"):
+    if not result.rstrip().endswith(">") or "</" not in result:
         return result
     end = len(result)
     while (closing := _closing(result, 0, end)) is not None:

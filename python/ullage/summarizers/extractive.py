@@ -1197,14 +1197,15 @@ def _units(facts: Facts, instructions: str) -> tuple[dict[int, list[Unit]], dict
     """What the sections can say by number: new, and of the previous summary."""
     old = carried_units(facts)
     earlier = old.get(5, [])
-    course, written, ranked = lines.course_units(facts, [unit.text for unit in earlier])
+    said = lines.settled(facts)
+    course, written, ranked = lines.course_units(facts, [unit.text for unit in earlier], said)
     old[5] = [a if a.rank < 0 else b for a, b in zip(earlier, ranked, strict=True)]
     new = {
         1: request(facts, instructions),
         2: concepts(facts),
         3: files(facts),
         4: errors(facts),
-        5: lines.problem_solving(facts, course),
+        5: lines.problem_solving(facts, course, said),
         WRITTEN: written,
         7: lines.pending(facts),
         8: current_work(facts),
@@ -1212,8 +1213,10 @@ def _units(facts: Facts, instructions: str) -> tuple[dict[int, list[Unit]], dict
     if not any(old.values()):
         return new, old
     # Lines of the previous summary that no new line repeats.
-    said = {f"{unit.lead} {unit.text}".lstrip() for units in new.values() for unit in units}
-    return new, {n: [unit for unit in units if unit.text not in said] for n, units in old.items()}
+    repeated = {f"{unit.lead} {unit.text}".lstrip() for units in new.values() for unit in units}
+    return new, {
+        n: [unit for unit in units if unit.text not in repeated] for n, units in old.items()
+    }
 
 
 def _cost(units: Sequence[Unit] | None) -> int:

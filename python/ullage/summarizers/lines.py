@@ -422,8 +422,8 @@ NEWEST_SAID = 8  # remarks since the newest request that section 8 repeats
 Dated = tuple[int, Unit]
 
 
-def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
-    """Section 5: decisions, what the assistant said (`course`), commands, commits."""
+def problem_solving(facts: Facts, course: Sequence[Dated], said: Sequence[Dated]) -> list[Unit]:
+    """Section 5: decisions, what the assistant said (`course`, `settled`), commands, commits."""
     decisions = [
         (
             answer.index,
@@ -441,7 +441,7 @@ def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
         )
         for age, commit in enumerate(reversed(facts.commits), 1)
     ][::-1]
-    others = (_settled(facts), _agents(facts), _commands(facts), commits, _turns(facts))
+    others = (said, _agents(facts), _commands(facts), commits, _turns(facts))
     dated = [*course, *decisions, *chain.from_iterable(others)]
     return [unit for _, unit in sorted(dated, key=itemgetter(0))]
 
@@ -501,19 +501,19 @@ def _checked(steps: Sequence[ToolStep]) -> str:
 BOOKS = re.compile(r"\b(?:git|gh) ")
 
 
-def _settled(facts: Facts) -> list[Dated]:
+def settled(facts: Facts) -> list[Dated]:
     """What the assistant said was decided, and then the figures that it reported."""
     asked = facts.inputs[-1].index if facts.inputs else -1
     # What it was about to do before the newest request is done, or was given up.
-    settled = [s for s in facts.settled if s.index > asked or not _WILL.match(s.text)][-SETTLED:]
-    texts = {statement.text for statement in settled}
+    decided = [s for s in facts.settled if s.index > asked or not _WILL.match(s.text)][-SETTLED:]
+    texts = {statement.text for statement in decided}
     reported = [statement for statement in _figures(facts) if statement.text not in texts]
     return [
         (
             said.index,
             Unit(f"- The assistant said: “{said.text}”", len(group) - at + after - ESSENTIAL),
         )
-        for group, after in ((settled, 0), (reported, SETTLED))
+        for group, after in ((decided, 0), (reported, SETTLED))
         for at, said in enumerate(group)
     ]
 
@@ -591,15 +591,15 @@ class CourseUnits(NamedTuple):
     earlier: list[Unit]  # of the previous summary
 
 
-def course_units(facts: Facts, earlier: Sequence[str] = ()) -> CourseUnits:
-    """What the assistant said and wrote, together with pieces of the previous summary."""
+def course_units(facts: Facts, earlier: Sequence[str], said: Sequence[Dated]) -> CourseUnits:
+    """What the assistant said and wrote, together with pieces of the previous summary; not what lines of their own say (`settled`)."""
     since = facts.inputs[-1].index if facts.inputs else -1
     newest = facts.statements[-1:] if ends_with_words(facts) else ()
     older = facts.statements[: len(facts.statements) - len(newest)]
     remarks = _once([s for s in older if s.index > since or not _only_prepares(s)])
     elsewhere = (
         *(entry.text for entry in facts.inputs),
-        *(unit.text for _, unit in _settled(facts)),
+        *(unit.text for _, unit in said),
         *(task.subject for task in facts.tasks),
         *(statement.text for statement in newest),
     )
