@@ -92,13 +92,13 @@ OFFERED = 3  # newest texts of the assistant in which a chosen option is looked 
 # Characters of a message that chooses an option, of one that names only its number or letter, and of the option.
 MAX_CHOICE, MAX_BARE_CHOICE, MAX_OPTION = 400, 60, 600
 _NAMED = re.compile(
-    r"\b(?:option|approach|choice|variant|alternative|words.proposal)s? #?(\d{1,2}|[A-H])\b", re.I
+    r"\b(?:option|approach|choice|variant|alternative|proposal)s? #?(\d{1,2}|[A-H])\b", re.I
 )
 _BARE = re.compile(
     r"(?:^|\b(?:go with|let['’]?s (?:try|do|go with|take)|try|take|do|pick|choose|prefer|want|think)) ?#?(\d{1,2}|[A-H]|^[a-h])(?=\W|$)"
 )
 _LISTS = re.compile(r"\s*\d{1,2}[.)]\s+\S")  # a list of the user's own: "1. it happened twice".
-_OFFER = r"^[#>*_\s-]{{0,8}}(?:(?:option|approach|choice|variant|alternative|words.proposal|scenario|design|version|plan) ){}#?[*_(]{{0,3}}{}[*_]{{0,2}}[.):\]—–-]"
+_OFFER = r"^[#>*_\s-]{{0,8}}(?:(?:option|approach|choice|variant|alternative|proposal|scenario|design|version|plan) ){}#?[*_(]{{0,3}}{}[*_]{{0,2}}[.):\]—–-]"
 
 
 def chosen_option(reply: str, offers: Sequence[str]) -> str:
@@ -210,7 +210,7 @@ def collect(items: Iterable[Item], *, first_index: int = 0) -> Facts:
 
 
 def note_inputs(items: Iterable[Item]) -> list[UserInput]:
-    """The sentences that may outlive a session, each once, with the index and uuid of its message: typed by the user, in short messages of names.plain prose."""
+    """The sentences that may outlive a session, each once, with the index and uuid of its message: typed by the user, in short messages of plain prose."""
     inputs: dict[str, UserInput] = {}
     for entry in collect(items).inputs:
         if entry.kind is Kind.PROMPT and entry.origin is Origin.USER:
