@@ -386,7 +386,7 @@ class Collector:
                 self._open.opened(work)
 
     def _said(self, text: str, source: str, index: int) -> None:
-        """What the user or the assistant said names what results told, and addresses."""
+        """What the user or the assistant said names values that results held, and addresses."""
         self._named(text, source, index)
         if self.ranked:
             self._shown.named(text)

@@ -553,6 +553,7 @@ _HEREDOC = re.compile(
     r"<<-?[ \t]{0,4}(?P<quote>['\"]?)(?P<end>\w{1,40})(?P=quote)(?P<rest>[^\n]*)\n(?:.*?\n)??[ \t]*(?P=end)\b",
     re.DOTALL,
 )
+MOST_CHANGES = 100  # newest changes of files among which those after a failure are looked for
 
 
 def _keys(call: CallEffect) -> list[tuple[str, str]]:
@@ -563,9 +564,6 @@ def _keys(call: CallEffect) -> list[tuple[str, str]]:
     if call.action in (Action.EDIT, Action.WRITE):
         return [("change", call.target)]
     return [(call.name, call.target[:500])]
-
-
-MOST_CHANGES = 100  # newest changes of files among which those after a failure are looked for
 
 
 class FailureTally:

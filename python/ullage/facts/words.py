@@ -22,6 +22,9 @@ from ullage.messages import BlockView, Item, is_summary, message_of, role_of
 
 
 _FENCE = pattern(r"[ \t]*(`{3,}|~{3,})")
+_INTERRUPTED = "[Request interrupted by user"
+# Texts of hosts begin so; most texts of users do not, and are not looked into.
+OPENERS = ("<", "#", "[", "Base")
 
 
 def unfenced(text: str, *, open_too: bool = False, gap: str = "") -> str:
@@ -102,9 +105,6 @@ class Other(NamedTuple):
     call: str = ""
 
 
-_INTERRUPTED = "[Request interrupted by user"
-
-
 class Piece(NamedTuple):
     """A part of a user message's text."""
 
@@ -171,10 +171,6 @@ def words_of(text: str) -> Words:
         return _typed(own)
     standing = [piece.text for piece in pieces if piece.about]
     return Words("\n\n".join(standing), Kind.HOST) if standing else Words("", Kind.NONE)
-
-
-# Texts of hosts begin so; most texts of users do not, and are not looked into.
-OPENERS = ("<", "#", "[", "Base")
 
 
 def _typed(own: str) -> Words:
@@ -538,6 +534,8 @@ _COUNTS = {
 } | {"two": 2}
 _HOW_MANY = pattern(rf"\b(?:\d{{1,2}}|{'|'.join(_COUNTS)})\b", re.I)
 _LONGEST_POINTER, _TITLE, _MOST_LISTED = 200, 50, 8
+_SHORT_REPLY, _LEAST_LISTED = 80, 3
+_MOST_AFTER = 2  # lines after a list to which "yes" answers, with the question
 
 
 def pointed_at(reply: str, question: str, text: str, *, answers: bool) -> str:
@@ -565,9 +563,6 @@ def listed_before(reply: str, text: str) -> tuple[str, ...]:
     return tuple((numbered or lists or [[]])[-1][:_MOST_LISTED])
 
 
-_SHORT_REPLY, _LEAST_LISTED = 80, 3
-
-
 def _lists(text: str) -> list[tuple[int, list[str]]]:
     """The lists at the end of a text, in their order, each with the number of lines after it; a numbered one may have other lines between its items."""
     lines = [line for line in unfenced(text[-8000:]).splitlines() if line.strip()]
@@ -591,9 +586,6 @@ def _lists(text: str) -> list[tuple[int, list[str]]]:
     return [(len(lines) - at, rows) for at, rows in sorted(ended, key=lambda row: row[0])]
 
 
-_MOST_AFTER = 2  # lines after a list to which "yes" answers, with the question
-
-
 def _cut(title: str) -> str:
     title = title.replace("**", "").strip()
     return title if len(title) <= _TITLE else title[:_TITLE].rpartition(" ")[0] + "…"
@@ -604,11 +596,14 @@ def _cut(title: str) -> str:
 # One view for all: a string content is a text block, OpenAI's `tool_calls` are tool uses, its `tool`
 # messages are tool results. Nothing is copied but text.
 
-
 MAX_DEPTH = 40  # deeper nesting is not read: only hostile tool inputs nest deeper
 # Characters read at the two ends of one text; the middle holds no fact that a summary would keep.
 MAX_TEXT = 400_000
 MAX_NUMBER_BITS = 256  # larger integers are not written out: Python refuses to beyond 4300 digits
+# A tuple: a type that is not a string can be compared, but may have no hash.
+TEXT_TYPES = ("text", "input_text", "output_text")
+_RAN = '"wall_time_seconds":'
+MOST_RUNS = 40  # lines of one result that are looked at for what a script printed of its commands
 
 
 def blocks_of(item: Any) -> list[BlockView]:
@@ -692,10 +687,6 @@ def _texts_in(blocks: Sequence[BlockView]) -> list[str]:
     return texts
 
 
-# A tuple: a type that is not a string can be compared, but may have no hash.
-TEXT_TYPES = ("text", "input_text", "output_text")
-
-
 def result_text(block: BlockView) -> str:
     """The output of a tool as text; media as `[image]`, `[document]`."""
     content = block.get("content", block.get("output"))
@@ -714,10 +705,6 @@ def result_text(block: BlockView) -> str:
         else:
             texts.append(clean(part.get("text")))
     return "\n".join(texts)
-
-
-_RAN = '"wall_time_seconds":'
-MOST_RUNS = 40  # lines of one result that are looked at for what a script printed of its commands
 
 
 def run_text(text: str) -> str:
@@ -770,6 +757,8 @@ def flat_text(value: Any, depth: int = 0) -> str:
 
 
 _NO_WORDS = Words("", Kind.NONE)
+# How the texts begin that name media which a summary message carries on.
+CARRIED_MEDIA = "Images and documents of the user's newest message"
 
 
 def is_user_input(item: Any) -> bool:
@@ -809,10 +798,6 @@ def _texts(item: Any) -> list[str]:
     """The text blocks of a user message that are not empty; a content that is a string in any case."""
     content = (message_of(item) or {}).get("content")
     return [clean(content)] if type(content) is str else _texts_in(blocks_of(item))
-
-
-# How the texts begin that name media which a summary message carries on.
-CARRIED_MEDIA = "Images and documents of the user's newest message"
 
 
 def own_words(item: Any) -> Words:

@@ -14,6 +14,9 @@ from typing import NamedTuple
 from ullage.facts.sections import quoted
 
 _MIN_PART = 24
+# Where a text is cut if one of them is in the half of a part that may go: the end of a line or a sentence.
+_MARKS = ("\n", ". ", "。")
+_LONGEST_WORD = 60  # characters of a word or a path that is not cut; longer runs are data
 
 
 class Unit(NamedTuple):
@@ -55,11 +58,6 @@ def shorten(text: str, tokens: int) -> str:
     return f"{front}\n[… {missing} characters left out …]\n{back}"
 
 
-# Where a text is cut if one of them is in the half of a part that may go: the end of a line or a sentence.
-_MARKS = ("\n", ". ", "。")
-_LONGEST_WORD = 60  # characters of a word or a path that is not cut; longer runs are data
-
-
 def begin(text: str, chars: int) -> str:
     """The beginning of a text, at most so many characters: up to the end of a line, a sentence or a word."""
     cut = text[:chars]
@@ -96,6 +94,7 @@ def inline(text: str, chars: int) -> str:
 
 
 LeftOut = Callable[[Sequence[Unit]], str]  # names what did not fit, as in `3 older steps`
+FENCE_TOKENS, GAP_TOKENS = 3, 1
 
 
 def counted(words: str) -> LeftOut:
@@ -149,9 +148,6 @@ def _fitting(units: Sequence[Unit], tokens: int) -> dict[int, Unit]:
             begun.add(text)
             tokens -= price
     return dict(sorted(chosen.items()))
-
-
-FENCE_TOKENS, GAP_TOKENS = 3, 1
 
 
 def lines_of(units: Sequence[Unit]) -> str:

@@ -59,6 +59,7 @@ LINE, ENDED_LINE = 160, 80
 # Addresses that are listed, the newest; and how many of them are essential.
 URLS, FIRST_URLS = 20, 10
 AGAIN_CHARS = 120  # of what stands whole in section 6, where section 1 names it
+OPENED, NEWEST = "- Opened with:", "- Newest request:"
 
 
 def _quote(text: str, tokens: int, words: str = "") -> str:
@@ -72,9 +73,6 @@ def _since(entry: UserInput) -> str:
     return f" (replaced by a later message: “{one_line(entry.corrected, 160)}”)"
 
 
-OPENED, NEWEST = "- Opened with:", "- Newest request:"
-
-
 def _prompts(facts: Facts) -> list[UserInput]:
     prompts = [entry for entry in facts.inputs if entry.kind in (Kind.PROMPT, Kind.COMMAND)]
     while len(prompts) > 1 and _OPENS_NOTHING.fullmatch(prompts[0].text.strip()):
@@ -84,6 +82,15 @@ def _prompts(facts: Facts) -> list[UserInput]:
 
 # A bare `/mode` or `hi`; a sentence in a script without blanks is more, and so is the name of a skill.
 _OPENS_NOTHING = re.compile(r"/?[a-zA-Z]{1,16}\W{0,3}")
+RULE_CHARS = 400  # most of a rule that its line quotes
+SHORT_FAILURE = 80
+SHORT_LINE = 100  # characters of a call where it only stands there to say what was done last
+STEPS = 12  # newest calls that section 8 has at least, also of earlier turns
+# Of the newest call that did something: after the states, and before all commands.
+NEWEST_RANK = -STEPS // 2 - 1
+# Newest calls of which more than one line of the result is given, or what they inserted.
+LONG_RESULTS = 3
+REMARK = "- Said:"
 
 
 def opening(facts: Facts) -> UserInput | None:
@@ -128,9 +135,6 @@ def rule_line(rule: UserInput) -> str:
     """A rule of the user, verbatim."""
     kind = "Lasting instruction" if rule.lasting else "Rule"
     return f"- {kind} (user): “{one_line(rule.text, RULE_CHARS)}”{_since(rule)}"
-
-
-RULE_CHARS = 400  # most of a rule that its line quotes
 
 
 def holds_rule(words: str, rule: UserInput) -> bool:
@@ -211,9 +215,6 @@ def errors(facts: Facts) -> list[Unit]:
     return units
 
 
-SHORT_FAILURE = 80
-
-
 def failure_line(failure: FailedCall, chars: int = 200, passed: Sequence[Command] = ()) -> str:
     """A failure, so many characters of the telling line, and what followed.
 
@@ -250,15 +251,6 @@ def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
         if kinds & ran and wider and tallies.same_folder(tallies.folder_of(command), run.folder):
             return f"since then {inline(run.text, 60)} → ok"
     return ""
-
-
-SHORT_LINE = 100  # characters of a call where it only stands there to say what was done last
-STEPS = 12  # newest calls that section 8 has at least, also of earlier turns
-# Of the newest call that did something: after the states, and before all commands.
-NEWEST_RANK = -STEPS // 2 - 1
-# Newest calls of which more than one line of the result is given, or what they inserted.
-LONG_RESULTS = 3
-REMARK = "- Said:"
 
 
 def current_work(facts: Facts) -> list[Unit]:
@@ -422,6 +414,8 @@ _CONFLICTS = re.compile(r"conflict|could not apply|Automatic merge failed", re.I
 _GOES_ON = re.compile(
     r"\bgit (?:-[cC] \S+ )*\S+ --(?:continue|abort|skip|quit)\b|\bgit reset --(?:hard|merge)\b|\bgit (?:-[cC] \S+ )*commit\b"
 )
+_RETURNED = " → ok:\n"
+LEAST_EXCERPT, FENCED_TOKENS = 60, 6  # tokens of a result, if it has as many; less says little
 
 
 def newest_results(facts: Facts, tokens: int) -> tuple[str, bool]:
@@ -448,10 +442,6 @@ def _without_frame(text: str) -> str:
         if (bare := row.strip()) and not core.is_framing(bare):
             return "\n".join(rows[at:]).rstrip()
     return ""
-
-
-_RETURNED = " → ok:\n"
-LEAST_EXCERPT, FENCED_TOKENS = 60, 6  # tokens of a result, if it has as many; less says little
 
 
 def repository(facts: Facts) -> str:
@@ -614,6 +604,7 @@ OBJECT_CHARS = 40_000
 _MARKUP = re.compile(
     r"<!--.{0,4000}?-->|</?[a-z][^<>]{0,400}>|!?\[[^\]\n]{0,200}\]\([^)\n]{0,400}\)", re.S
 )
+ROWS = 3  # of a result without a line that says more than the others
 
 
 def _string(literal: str) -> str:
@@ -635,9 +626,6 @@ def _rows(step: ToolStep) -> str:
     if step.action is Action.COMMAND and step.result and not telling:
         return ""
     return " / ".join(telling or [row[:160] for row in rows[:ROWS]])
-
-
-ROWS = 3  # of a result without a line that says more than the others
 
 
 def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
@@ -1058,6 +1046,13 @@ def _demands(
 
 # Weights of what comes next after the user's words.
 ESSENTIAL_SHARES = {2: 10, 3: 25, 4: 25, 5: 30, 7: 17}
+WORDS_PERCENT = 60  # of the room that the user's words may take before anything else is thought of
+RULES_PERCENT = 20  # further, for rules of the user that do not stand among those words
+# Of the room, for what results say in a line, where all else would take the whole of it.
+SEEN_PERCENT = 5
+# Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`.
+ESSENTIAL_PERCENT = 30
+MOST_ESSENTIAL_PERCENT = 25  # of the whole room, in that case
 
 
 def _essential(
@@ -1084,10 +1079,6 @@ def needed_tokens(facts: Facts) -> int:
     words = users_words.words_need(facts.inputs).whole + _cost(old.get(6))
     others = sum(_essential(facts, new, old).values())
     return max(words * 100 // WORDS_PERCENT, words + others) + _FRAME
-
-
-WORDS_PERCENT = 60  # of the room that the user's words may take before anything else is thought of
-RULES_PERCENT = 20  # further, for rules of the user that do not stand among those words
 
 
 def _first(
@@ -1141,13 +1132,6 @@ def _users_words(
 
 def _spent(text: str) -> int:
     return cost(text) if text else 0
-
-
-# Of the room, for what results say in a line, where all else would take the whole of it.
-SEEN_PERCENT = 5
-# Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`.
-ESSENTIAL_PERCENT = 30
-MOST_ESSENTIAL_PERCENT = 25  # of the whole room, in that case
 
 
 def _allotted(

@@ -78,6 +78,8 @@ def _is_passing(name: Name) -> bool:
 _FORGES = ("gh ", "git ", "curl ")  # commands whose results have the fields of a listing
 _PINNED = re.compile(r"@[0-9a-f]{40}")  # what a log of a build names with its whole hash
 _TWO_WORDS = re.compile(r"[A-Za-z]+/[A-Za-z]+")
+# Names that differ only in their digits, from which they are rows of a listing; and how many of these are named.
+SERIES, SERIES_SHOWN = 10, 3
 
 
 def names_tokens(listed: Sequence[Name]) -> int:
@@ -110,10 +112,6 @@ def names(listed: Sequence[Name], present: str, tokens: int) -> tuple[str, bool]
         else:
             every = False
     return joined(_lines(groups)), every
-
-
-# Names that differ only in their digits, from which they are rows of a listing; and how many of these are named.
-SERIES, SERIES_SHOWN = 10, 3
 
 
 def _without_series(listed: Sequence[Name]) -> list[Name]:
@@ -420,6 +418,8 @@ FIGURES = 8  # how many of the newest of each are listed
 NEWEST_SAID = 8  # remarks since the newest request that section 8 repeats
 # A line and the index of the message that it is about: the section is in order of time.
 Dated = tuple[int, Unit]
+# How much further back the line of each older turn stands among what the assistant said.
+TURN_RANK = 40
 
 
 def problem_solving(facts: Facts, course: Sequence[Dated], said: Sequence[Dated]) -> list[Unit]:
@@ -444,10 +444,6 @@ def problem_solving(facts: Facts, course: Sequence[Dated], said: Sequence[Dated]
     others = (said, _agents(facts), _commands(facts), commits, _turns(facts))
     dated = [*course, *decisions, *chain.from_iterable(others)]
     return [unit for _, unit in sorted(dated, key=itemgetter(0))]
-
-
-# How much further back the line of each older turn stands among what the assistant said.
-TURN_RANK = 40
 
 
 def _turns(facts: Facts) -> list[Dated]:
@@ -577,6 +573,10 @@ _ALONE = re.compile(
 # What is printed before anything has happened.
 _STARTED = re.compile(r"\brunning \d+ tests?\b", re.I)
 FEW_ADDRESSES = 2
+# Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing.
+LEAST_PAIRS = 3
+LEAST_LINE, LONGEST_LINE = 16, 300
+MOST_LINES = 400  # of one file, the newest
 
 
 def _as_data(line: str) -> str:
@@ -679,12 +679,6 @@ def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
     return f"- Reported (message {asked[at - 1][1]}):" if at and len(asked) > 1 else "- Reported:"
 
 
-# Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing.
-LEAST_PAIRS = 3
-LEAST_LINE, LONGEST_LINE = 16, 300
-MOST_LINES = 400  # of one file, the newest
-
-
 def _written_lines(file: FileUse) -> list[str]:
     """The lines of what was written to a file that say something, each once, the newest text last; a short one with the line before it."""
     newest: dict[str, str] = {}
@@ -752,15 +746,13 @@ other, for its length, twice as much of a document's headings, and less than hal
 
 # Of the messages: the words of an earlier summary weigh as if they had been said there.
 EARLIER_PERCENT = 70
+LONGEST_REMARK = 200
 
 
 def _only_prepares(remark: Statement) -> bool:
     """Whether a remark says only what comes next, as the last words of its turn tell better."""
     row = remark.text.strip()
     return not remark.closing and len(row) <= LONGEST_REMARK and _PREPARES.match(row) is not None
-
-
-LONGEST_REMARK = 200
 
 
 def _written_weight(file: FileUse, line: str) -> float:
@@ -935,10 +927,12 @@ def _end(command: Command) -> str:
 
 # What section 7 says: the session's own lists, what was said to be open or done, and what nobody answered.
 
-
 STILL_OPEN = 40
 # How many of the newest of each are listed. What the user said to do is read from the user's words again: all of it that is closed must be.
 CLOSED = 12
+IN_PROGRESS = "- In progress:"
+# Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off.
+STALE_CHANGES = 3
 
 
 def pending(facts: Facts) -> list[Unit]:
@@ -965,9 +959,6 @@ def pending(facts: Facts) -> list[Unit]:
     return units
 
 
-IN_PROGRESS = "- In progress:"
-
-
 def _in_progress(facts: Facts) -> str:
     """The newest request, where the assistant was at work on it; empty: it had said its last word, or not begun."""
     if not facts.inputs or not facts.steps or facts.open_question:
@@ -977,10 +968,6 @@ def _in_progress(facts: Facts) -> str:
     if last <= request.index or last_words > last:
         return ""
     return f"{IN_PROGRESS} message {request.number}, no report that it is done"
-
-
-# Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off.
-STALE_CHANGES = 3
 
 
 def _older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:
