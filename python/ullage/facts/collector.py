@@ -280,9 +280,10 @@ class Collector:
         self._end = index
         if type(item) is not dict and not isinstance(item, Mapping):
             return
-        if is_boundary(item) or item.get("isSidechain") is True:
+        kind = item.get("type")
+        if item.get("isSidechain") is True or (kind == "system" and is_boundary(item)):
             return
-        if item.get("type") == "attachment":
+        if kind == "attachment":
             self._attachment(index, item)
         elif (message := message_of(item)) is not None:
             self._messages += 1
@@ -290,11 +291,13 @@ class Collector:
             if role == "assistant":
                 self._assistant(index, item, message)
             elif role == "user" or role == "tool":
-                blocks = words.blocks_of(message)
+                blocks, results = words.blocks_in(message), 0
                 for block in blocks:
                     if block.get("type") == "tool_result":
                         self._result(index, item, block)
-                text, origin = words.text_in(blocks), words.author_of(item)
+                        results += 1
+                text = words.text_in(blocks) if len(blocks) > results else ""
+                origin = words.author_of(item)
                 if text or origin or is_summary(item):
                     self._user_text(index, item, text, origin)
 
@@ -426,7 +429,7 @@ class Collector:
     def _assistant(self, index: int, item: Mapping[str, Any], message: Mapping[str, Any]) -> None:
         if message.get("model") == "<synthetic>" or item.get("isApiErrorMessage") is True:
             return
-        blocks = words.blocks_of(message)
+        blocks = words.blocks_in(message)
         if text := words.text_in(blocks).strip():
             self._last_said = text
             self._pending_question = words.asks(text)
@@ -484,7 +487,8 @@ class Collector:
                 if call.action is Action.COMMAND:
                     for head in names.command_heads(call.target):
                         self._names.add_command(head, index)
-        self._urls.update(dict.fromkeys(names.urls_in(target)))
+        if "://" in target:
+            self._urls.update(dict.fromkeys(names.urls_in(target)))
         if action is Action.SKILL:
             self._skills[target[:200]] = None
         elif first.name in ("EnterPlanMode", "enter_plan_mode"):

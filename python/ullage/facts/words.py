@@ -609,8 +609,11 @@ MOST_RUNS = 40  # lines of one result that are looked at for what a script print
 def blocks_of(item: Any) -> list[BlockView]:
     """All blocks of a message, in one form for every provider."""
     message = message_of(item)
-    if message is None:
-        return []
+    return [] if message is None else blocks_in(message)
+
+
+def blocks_in(message: Mapping[str, Any]) -> list[BlockView]:
+    """`blocks_of`, of a bare message."""
     content = message.get("content")
     if message.get("role") == "tool":
         key = message.get("tool_call_id", "")
@@ -668,7 +671,7 @@ def text_of(item: Any) -> str:
     content = message.get("content")
     if type(content) is str and message.get("role") != "tool":
         return "" if content.isspace() else clean(content)
-    return text_in(blocks_of(item))
+    return text_in(blocks_in(message))
 
 
 def text_in(blocks: Sequence[BlockView]) -> str:
@@ -796,8 +799,9 @@ def is_hidden(item: Any) -> bool:
 
 def _texts(item: Any) -> list[str]:
     """The text blocks of a user message that are not empty; a content that is a string in any case."""
-    content = (message_of(item) or {}).get("content")
-    return [clean(content)] if type(content) is str else _texts_in(blocks_of(item))
+    message = message_of(item) or {}
+    content = message.get("content")
+    return [clean(content)] if type(content) is str else _texts_in(blocks_in(message))
 
 
 def own_words(item: Any) -> Words:
@@ -904,7 +908,7 @@ def standing_in(item: Any) -> list[Standing]:
         about = frozenset(named or standing_parts(whole) or [whole])
         return [Standing(about, {"type": "text", "text": whole})] if whole.strip() else []
     texts: list[Standing] = []
-    for block in blocks_of(message) if role == "user" else ():
+    for block in blocks_in(message) if role == "user" else ():
         text = block.get("text") if block.get("type") in TEXT_TYPES else None
         if not isinstance(text, str) or ("<" not in text and "#" not in text[:80]):
             continue

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
-from itertools import chain, pairwise
+from itertools import chain, filterfalse, pairwise
 from math import log1p
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
@@ -781,7 +781,7 @@ WordPair = tuple[str, str]
 
 def _word_pairs(text: str) -> list[WordPair]:
     pattern = _ASCII_WORD if text.isascii() else _TOLD_WORD
-    words = [word for word in pattern.findall(text.lower()) if word not in _SMALL_WORDS]
+    words = filterfalse(_SMALL_WORDS.__contains__, pattern.findall(text.lower()))
     return list(pairwise(words))
 
 
