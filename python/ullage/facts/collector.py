@@ -383,12 +383,12 @@ class Collector:
         if self._statements:
             last = self._statements[-1]
             self._statements[-1] = Statement(last.index, last.text, closing=True)
-        self._said(text, "user", index)
+        self._mentions(text, "user", index)
         if kind is Kind.PROMPT:
             for work in self._typed(index, text, Origin.USER):
                 self._open.opened(work)
 
-    def _said(self, text: str, source: str, index: int) -> None:
+    def _mentions(self, text: str, source: str, index: int) -> None:
         """What the user or the assistant said names values that results held, and addresses."""
         self._named(text, source, index)
         if self.ranked:
@@ -439,7 +439,7 @@ class Collector:
             self._open.stated(text, index)
             for part in still_open:
                 self._open.opened(WorkItem(index, part))
-            self._said(text, "assistant", index)
+            self._mentions(text, "assistant", index)
         for block in blocks:
             if block.get("type") == "tool_use":
                 self._call(index, block)
@@ -467,10 +467,8 @@ class Collector:
         key, first = words.clean(block.get("id"), 200), calls[0]
         action, target = first.action, first.target
         writes = action is Action.EDIT or action is Action.WRITE
-        home, text = (
-            tallies.home_of(first),
-            words.ends_of(words.flat_text(call_input), tallies.NAMES_CHARS),
-        )
+        home = tallies.home_of(first)
+        text = words.ends_of(words.flat_text(call_input), tallies.NAMES_CHARS)
         # A file of some length has the words of any task.
         chars = tallies.FILE_CHARS if writes else tallies.CALL_CHARS
         self._calls[key] = _Open(calls, index, call_input, key, home, text[:chars])
@@ -623,9 +621,8 @@ class AgreedItem:
     by: Origin
     index: int  # of the message that said so, or of the call that changed it last
     state: AgreedState = AgreedState.HOLDS
-    replaced_by: int = (
-        0  # number of the user's message that corrects a value in it, from 1; 0: none
-    )
+    # Number of the user's message that corrects a value in it, from 1; 0: none.
+    replaced_by: int = 0
     question: str = ""  # what a decision, an approval or a denial answers
     call: str = ""  # id of the call that did the work, failed at it, or succeeded without closing it; empty: none
     error: str = ""  # of failed work: the line of that call's result

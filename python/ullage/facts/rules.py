@@ -364,10 +364,9 @@ class _Lines:
 
 
 def _is_csv(lines: Sequence[str]) -> bool:
-    for mark in ",;\t":
-        if _HEADER[mark].fullmatch(lines[0]):
-            count = lines[0].count(mark)
-            return all(line.count(mark) == count for line in lines[1:])
+    for mark, header in _HEADER.items():
+        if header.fullmatch(lines[0]):
+            return len({line.count(mark) for line in lines}) == 1
     return False
 
 
@@ -641,9 +640,8 @@ def _either(text: str) -> str:
     return "|".join(filter(None, text.split("\n")))
 
 
-@lru_cache(
-    maxsize=4096
-)  # a compaction asks several times of the same sentences; at most 400 characters each
+# A compaction asks several times of the same sentences; at most 400 characters each.
+@lru_cache(maxsize=4096)
 def kind_of(sentence: str) -> CommitmentKind | None:
     """The kind of one sentence of prose, quotations masked; `None`: it binds nobody."""
     text = sentence.strip()
@@ -823,18 +821,13 @@ def _asks(bare: str) -> bool:
 
 def _names(sentences: Sequence[Sentence], value: str, binding: bool) -> bool:
     """Whether a message names a value: typed, not to say that it no longer holds, and where asked in a sentence that binds."""
-    return any(
-        names_value(whole, value)
-        and value not in {old for old, _ in _replaced(whole, bare)}
-        and (not binding or _binds(whole, bare))
-        for whole, bare in sentences
-    )
-
-
-def _binds(whole: str, bare: str) -> bool:
-    if _asks(bare):
-        return False
-    return bool(_ORDER.match(bare) or kind_of(bare) is not None or rules_of(whole))
+    for whole, bare in sentences:
+        if names_value(whole, value) and value not in {old for old, _ in _replaced(whole, bare)}:
+            if not binding:
+                return True
+            if not _asks(bare) and (_ORDER.match(bare) or kind_of(bare) or rules_of(whole)):
+                return True
+    return False
 
 
 # ---- a new value in place of one that the sentence does not name -----------------------------------

@@ -102,7 +102,7 @@ def opening(facts: Facts) -> UserInput | None:
     return None if opened and prompts[0].number > 1 else prompts[0]
 
 
-def request(facts: Facts, instructions: str = "", words: str = "") -> list[Unit]:
+def requested(facts: Facts, instructions: str = "", words: str = "") -> list[Unit]:
     """Section 1: how it began, what was asked last where nothing newer stays, what this compaction should focus on; in a few words what section 6 (`words`) holds."""
     prompts, first = _prompts(facts), opening(facts)
     units = []
@@ -823,14 +823,7 @@ class ExtractiveSummarizer:
     def in_pieces(self, request: SummaryRequest) -> Flow[SummaryReply]:
         """`summarize`, in pieces between which others may run."""
         tokens = min(self.max_tokens, request.max_output_tokens)
-        text, left_out = yield from _rendered(
-            request.facts,
-            tokens=tokens,
-            newest_apart=request.newest_apart,
-            excerpts=request.excerpts,
-            user_tokens=request.user_messages_tokens,
-            instructions=request.instructions,
-        )
+        text, left_out = yield from _rendered(request, tokens)
         return SummaryReply(text=text, finish_reason="stop", model=self.name, left_out=left_out)
 
 
@@ -855,15 +848,15 @@ def render(
     Returns:
         Markdown. Never longer than the budget, unless that is below what nine headings need.
     """
-    flow = _rendered(
-        facts,
-        tokens=tokens,
+    request = SummaryRequest(
+        messages=(),
+        prompt="",
+        facts=facts,
         newest_apart=newest_apart,
-        excerpts=False,
         instructions=instructions,
-        user_tokens=user_tokens,
+        user_messages_tokens=_ALL if user_tokens is None else user_tokens,
     )
-    return drive(flow, _nothing)[0]
+    return drive(_rendered(request, tokens), _nothing)[0]
 
 
 def least_tokens(facts: Facts) -> int:
@@ -875,21 +868,14 @@ def _nothing(effect: Effect) -> None:
     """Nobody else is there to run."""
 
 
-def _rendered(
-    facts: Facts,
-    *,
-    tokens: int,
-    newest_apart: bool,
-    excerpts: bool,
-    instructions: str,
-    user_tokens: int | None,
-) -> Flow[tuple[str, bool]]:
+def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     """The summary, and whether it would say more in a larger room."""
+    facts, instructions = request.facts, request.instructions
     focus = _words(instructions)
     units, carried = _units(facts, instructions)
     yield LetOthersRun()
     inputs = facts.inputs
-    if newest_apart and inputs:
+    if request.newest_apart and inputs:
         newest_input = replace(inputs[-1], text=users_words.trimmed(inputs[-1].text, NEWEST_TOKENS))
         inputs = (*inputs[:-1], newest_input)
     texts = ReadTexts(facts.word_counts)
@@ -901,22 +887,30 @@ def _rendered(
     ):
         wanted = {6}
     frame = _frame(tokens, wanted)
-    here = not newest_apart and not facts.later_inputs
+    here = not request.newest_apart and not facts.later_inputs
     if here and frame.tokens + (newest := users_words.newest_tokens(inputs)) > tokens:
         frame = _frame(tokens - newest, wanted)  # fewer sections, so that it stands whole
     room = max(tokens, LEAST_TOKENS) - frame.tokens
     new, old = frame.only(_focused(units, focus)), frame.only(_focused(carried, focus))
-    most = room if user_tokens is None else min(room, user_tokens)
+    most = min(room, request.user_messages_tokens)
     essential = _essential(facts, new, old)
-    limits = {"room": room, "most": most, "essential": sum(essential.values())}
-    words, words_tokens, rules_tokens = _first(
-        facts, inputs, old.get(6, ()), focus, texts, **limits
-    )
+    newest_here, old_words = not facts.later_inputs, old.get(6, [])
+    words_tokens = 0
+    if inputs or old_words:
+        need = users_words.words_need(inputs, texts, newest_here=newest_here)
+        extra = _cost(old_words) + _NOTE_TOKENS
+        # Sentences that only tell a story give way to the essential lines; the others, and the newest message, to nothing.
+        share = room * WORDS_PERCENT // 100
+        telling = max(need.telling + extra, share - sum(essential.values()))
+        shared = min(share, need.whole + extra, telling, most)
+        words_tokens = max(shared, min(need.newest, room))
+    words = _users_words(inputs, old_words, words_tokens, focus, texts, newest_here=newest_here)
+    lost, again = standing(facts, words)
+    rules_tokens = min(room * RULES_PERCENT // 100, _cost(lost))
     yield LetOthersRun()
     asked = 0
     if 1 in frame.sections:
-        lost, again = standing(facts, words)
-        asked_lines = _focused({1: request(facts, instructions, words)}, focus)[1]
+        asked_lines = _focused({1: requested(facts, instructions, words)}, focus)[1]
         least = REQUEST_TOKENS + OFFERED_TOKENS * bool(facts.offered)
         asked = 0 if frame.small else min(_cost(asked_lines), least)
         before_all = [unit._replace(rank=unit.rank - 2 * lines.ESSENTIAL) for unit in lost]
@@ -955,19 +949,17 @@ def _rendered(
     }
     if 9 in frame.sections:
         body[9] = _next_step(facts, rooms.get(9, 0), body.get(8, ""))
-    body[6] = _users_words(
-        inputs, old.get(6, []), rooms[6], focus, texts, newest_here=not facts.later_inputs
-    )
+    body[6] = _users_words(inputs, old_words, rooms[6], focus, texts, newest_here=newest_here)
     yield LetOthersRun()
     named_room = min(demands.get(NAMES, 0), rooms.get(NAMES, 0))
     if 5 in frame.sections:  # what the others leave is for the course of the work
         left = room - sum(_spent(text) for text in body.values()) - named_room
         # Pieces of remarks that section 8 does not hold.
-        said = [row for row in body.get(8, "").split("\n") if row.startswith(REMARK)]
+        remarks = [row for row in body.get(8, "").split("\n") if row.startswith(REMARK)]
         newer = [
             unit
             for unit in new.get(5, [])
-            if not unit.lead or not any(unit.text in row for row in said)
+            if not unit.lead or not any(unit.text in row for row in remarks)
         ]
         course, wrote = _course(newer, new.get(WRITTEN, []), old.get(5, []), left)
         body[5] = joined((course, seen))
@@ -978,7 +970,7 @@ def _rendered(
         most = (room + _spent(seen)) * MOST_NAMES_PERCENT // 100
         names, all_named = lines.names(named, "\n".join(body.values()), min(left, most))
         body[2], left_out = joined((body[2], names)), left_out or not all_named
-    if excerpts and 8 in frame.sections:
+    if request.excerpts and 8 in frame.sections:
         left = room + _spent(seen) - sum(_spent(text) for text in body.values())
         shown, some_cut = newest_results(facts, left)
         body[8], left_out = joined((body[8], shown)), left_out or some_cut
@@ -1081,35 +1073,6 @@ def needed_tokens(facts: Facts) -> int:
     return max(words * 100 // WORDS_PERCENT, words + others) + _FRAME
 
 
-def _first(
-    facts: Facts,
-    inputs: tuple[UserInput, ...],
-    old: Sequence[Unit],
-    focus: tuple[str, ...],
-    texts: ReadTexts,
-    *,
-    room: int,
-    most: int,
-    essential: int,
-) -> tuple[str, int, int]:
-    """What is set aside before the sections share the rest: section 6 within its tokens, these, and tokens for the rules that it does not hold.
-
-    Sentences of the user that only tell a story give way to the `essential` lines; the others, and the newest message, to nothing.
-    `most`: that section 6 may have.
-    """
-    newest_here, tokens = not facts.later_inputs, 0
-    if inputs or old:
-        need = users_words.words_need(inputs, texts, newest_here=newest_here)
-        carried = _cost(old) + _NOTE_TOKENS
-        share = room * WORDS_PERCENT // 100
-        telling = max(need.telling + carried, share - essential)
-        shared = min(share, need.whole + carried, telling, most)
-        tokens = max(shared, min(need.newest, room))
-    words = _users_words(inputs, old, tokens, focus, texts, newest_here=newest_here)
-    lost, _ = standing(facts, words)
-    return words, tokens, min(room * RULES_PERCENT // 100, _cost(lost))
-
-
 def _users_words(
     inputs: tuple[UserInput, ...],
     old: Sequence[Unit],
@@ -1181,15 +1144,15 @@ def _units(facts: Facts, instructions: str) -> tuple[dict[int, list[Unit]], dict
     """What the sections can say by number: new, and of the previous summary."""
     old = carried_units(facts)
     earlier = old.get(5, [])
-    said = lines.settled(facts)
-    course, written, ranked = lines.course_units(facts, [unit.text for unit in earlier], said)
+    stated = lines.settled(facts)
+    course, written, ranked = lines.course_units(facts, [unit.text for unit in earlier], stated)
     old[5] = [a if a.rank < 0 else b for a, b in zip(earlier, ranked, strict=True)]
     new = {
-        1: request(facts, instructions),
+        1: requested(facts, instructions),
         2: concepts(facts),
         3: files(facts),
         4: errors(facts),
-        5: lines.problem_solving(facts, course, said),
+        5: lines.problem_solving(facts, course, stated),
         WRITTEN: written,
         7: lines.pending(facts),
         8: current_work(facts),

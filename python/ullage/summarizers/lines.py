@@ -422,7 +422,7 @@ Dated = tuple[int, Unit]
 TURN_RANK = 40
 
 
-def problem_solving(facts: Facts, course: Sequence[Dated], said: Sequence[Dated]) -> list[Unit]:
+def problem_solving(facts: Facts, course: Sequence[Dated], stated: Sequence[Dated]) -> list[Unit]:
     """Section 5: decisions, what the assistant said (`course`, `settled`), commands, commits."""
     decisions = [
         (
@@ -441,7 +441,7 @@ def problem_solving(facts: Facts, course: Sequence[Dated], said: Sequence[Dated]
         )
         for age, commit in enumerate(reversed(facts.commits), 1)
     ][::-1]
-    others = (said, _agents(facts), _commands(facts), commits, _turns(facts))
+    others = (stated, _agents(facts), _commands(facts), commits, _turns(facts))
     dated = [*course, *decisions, *chain.from_iterable(others)]
     return [unit for _, unit in sorted(dated, key=itemgetter(0))]
 
@@ -506,11 +506,11 @@ def settled(facts: Facts) -> list[Dated]:
     reported = [statement for statement in _figures(facts) if statement.text not in texts]
     return [
         (
-            said.index,
-            Unit(f"- The assistant said: “{said.text}”", len(group) - at + after - ESSENTIAL),
+            part.index,
+            Unit(f"- The assistant said: “{part.text}”", len(group) - at + after - ESSENTIAL),
         )
         for group, after in ((decided, 0), (reported, SETTLED))
-        for at, said in enumerate(group)
+        for at, part in enumerate(group)
     ]
 
 
@@ -591,7 +591,7 @@ class CourseUnits(NamedTuple):
     earlier: list[Unit]  # of the previous summary
 
 
-def course_units(facts: Facts, earlier: Sequence[str], said: Sequence[Dated]) -> CourseUnits:
+def course_units(facts: Facts, earlier: Sequence[str], stated: Sequence[Dated]) -> CourseUnits:
     """What the assistant said and wrote, together with pieces of the previous summary; not what lines of their own say (`settled`)."""
     since = facts.inputs[-1].index if facts.inputs else -1
     newest = facts.statements[-1:] if ends_with_words(facts) else ()
@@ -599,7 +599,7 @@ def course_units(facts: Facts, earlier: Sequence[str], said: Sequence[Dated]) ->
     remarks = _once([s for s in older if s.index > since or not _only_prepares(s)])
     elsewhere = (
         *(entry.text for entry in facts.inputs),
-        *(unit.text for _, unit in said),
+        *(unit.text for _, unit in stated),
         *(task.subject for task in facts.tasks),
         *(statement.text for statement in newest),
     )

@@ -209,15 +209,15 @@ def _ranks(text: str, spans: Sequence[Span], rules: Sequence[str]) -> list[int]:
             ranks.append(held - _FIRST)
         elif again:
             ranks.append(_FIRST)
-        elif unit in typed and _matters(_LEFT_OUT.sub("", unit)):
+        elif unit in typed and _says(_LEFT_OUT.sub("", unit)):
             ranks.append(0 if at == 0 else 1)
         else:
             ranks.append(2 if at in (0, len(spans) - 1) else 3 + at)
     return ranks
 
 
-def _matters(unit: str) -> bool:
-    return patterns().content.first(unit) >= 0 or any(findings(unit))
+def _says(text: str) -> bool:
+    return patterns().content.first(text) >= 0 or any(findings(text))
 
 
 def _chosen(costs: Sequence[int], ranks: Sequence[int], tokens: int) -> set[int]:
@@ -505,8 +505,8 @@ class _Fit:
         newest: dict[tuple[str, str], _Row] = {}
         for row in reversed(self._rows):
             if row.shown:
-                said = (row.entry.question, " ".join(row.entry.text.split()))
-                same = newest.setdefault(said, row)
+                words = (row.entry.question, " ".join(row.entry.text.split()))
+                same = newest.setdefault(words, row)
                 if same is not row:
                     same.times += 1
                     row.shown, row.times = False, 0
@@ -543,8 +543,8 @@ class _Fit:
         weight = RULE_WEIGHT if self._is_meant(row) else 1
         first, last = self._rows[0].number, self._rows[-1].number
         age = (row.number - first) / max(last - first, 1)
-        said = self._word_counts.worth(text) / (cost(text) + ROW_TOKENS)
-        return said * weight * (1 + NEWEST * age)
+        density = self._word_counts.worth(text) / (cost(text) + ROW_TOKENS)
+        return density * weight * (1 + NEWEST * age)
 
     def _until_fits(self, rows: list[_Row], give_up: Callable[[_Row], None]) -> None:
         for row in rows:
