@@ -43,7 +43,7 @@ _WORD = pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_]+")
 
 @lru_cache(maxsize=4096)
 def family_of(name: str) -> str:
-    """The family of a tool's name, such as `shell` for `runShell`; empty if it belongs to none."""
+    """The family of a tool's name, `shell` for `runShell`; empty if it belongs to none."""
     words = [word.lower() for word in _WORD.findall(_LAST_PART.sub("", name[:200]))]
     row = _tools()[0].get("".join(words))
     if row is not None or not words:

@@ -14,6 +14,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ullage._engine import core
+from ullage.facts import names, rules, sections, tallies, words
 from ullage.facts.calls import Action, CallEffect, listed_in, read_call
 from ullage.facts.model import (
     AgentRun,
@@ -27,77 +28,10 @@ from ullage.facts.model import (
     UserInput,
     WorkItem,
 )
-from ullage.facts.names import command_heads, commits_in, homes_in, plain, urls_in
-from ullage.facts.rules import (
-    CommitmentKind,
-    ReplacedValue,
-    Strength,
-    commitments_in,
-    corrections_of,
-    is_answer,
-    is_talk,
-    names_value,
-    note_rules,
-    patterns,
-    rules_in,
-    rules_of,
-    superseded,
-    typed_sentences,
-)
-from ullage.facts.sections import (
-    family_of,
-    number_listed,
-    parse_summary,
-    read_numbered_messages,
-    read_rules,
-    readable,
-    with_newest,
-)
-from ullage.facts.tallies import (
-    CALL_CHARS,
-    FILE_CHARS,
-    LEFT_RUNNING,
-    MAX_NAMES,
-    CallLog,
-    CallOutcome,
-    FactTally,
-    NameTally,
-    Tried,
-    acts,
-    home_of,
-    is_scratch,
-    read_outcome,
-    running_id,
-)
+from ullage.facts.rules import CommitmentKind, ReplacedValue, Strength
+from ullage.facts.tallies import CallLog, CallOutcome, FactTally, NameTally, Tried
 from ullage.facts.word_counts import WordCounts
-from ullage.facts.words import (
-    Kind,
-    Other,
-    Words,
-    asks,
-    author_of,
-    blocks_of,
-    clean,
-    ended_command,
-    flat_text,
-    is_hidden,
-    is_launch,
-    launched_as,
-    listed_before,
-    notified,
-    others_in,
-    own_text,
-    own_words,
-    pointed_at,
-    proposal,
-    result_text,
-    run_text,
-    summary_text,
-    text_in,
-    text_of,
-    unfenced,
-    words_of,
-)
+from ullage.facts.words import Kind, Other, Words
 from ullage.facts.work import OpenWork, TaskBoard, read_tasks, read_work, todos_of
 from ullage.messages import (
     CLEARED,
@@ -117,10 +51,10 @@ def _questions(call_input: Any) -> list[str]:
     if isinstance(call_input, Mapping):
         listed = call_input.get("questions", call_input.get("question"))
     if isinstance(listed, str):
-        return [clean(listed, 1000)]
+        return [words.clean(listed, 1000)]
     if not isinstance(listed, Sequence):
         return []
-    return [clean(q.get("question"), 1000) for q in listed if isinstance(q, Mapping)]
+    return [words.clean(q.get("question"), 1000) for q in listed if isinstance(q, Mapping)]
 
 
 _PAIR = re.compile(r'"([^"]{1,1000})"="([^"]{0,2000})"')
@@ -133,21 +67,25 @@ def question_answers(call_input: Any, item: Any, text: str) -> list[tuple[str, s
     copy = item.get("toolUseResult") if isinstance(item, Mapping) else None
     answers = copy.get("answers") if isinstance(copy, Mapping) else None
     if isinstance(answers, Mapping) and answers:
-        return [(clean(q, 1000), flat_text(a)) for q, a in answers.items() if isinstance(q, str)]
+        return [
+            (words.clean(q, 1000), words.flat_text(a))
+            for q, a in answers.items()
+            if isinstance(q, str)
+        ]
     pairs = _PAIR.findall(text[:20_000])
     return pairs or [("\n".join(_questions(call_input)), text.strip()[:2000])]
 
 
 def tool_references(item: Any) -> list[str]:
     """Names of the tools that a search for tools found."""
-    contents = (block.get("content") for block in blocks_of(item))
+    contents = (block.get("content") for block in words.blocks_of(item))
     parts = (part for content in contents if isinstance(content, list) for part in content)
-    names = (
-        clean(part.get("tool_name"), 200)
+    listed = (
+        words.clean(part.get("tool_name"), 200)
         for part in parts
         if isinstance(part, Mapping) and part.get("type") == "tool_reference"
     )
-    return [name for name in names if name]
+    return [name for name in listed if name]
 
 
 OFFERED = 3  # newest texts of the assistant in which a chosen option is looked for
@@ -175,9 +113,9 @@ def chosen_option(reply: str, offers: Sequence[str]) -> str:
     if match is None:
         return ""
     for text in reversed(offers):
-        for words in ("{1}", "?") if named else ("?",):
+        for heads in ("{1}", "?") if named else ("?",):
             places = list(
-                re.finditer(_OFFER.format(words, r"(\d{1,2}|[A-H])"), text[:SCANNED], re.I | re.M)
+                re.finditer(_OFFER.format(heads, r"(\d{1,2}|[A-H])"), text[:SCANNED], re.I | re.M)
             )
             chosen = [at for at, place in enumerate(places) if place[1].lower() == match[1].lower()]
             if chosen and len(places) > 1:  # the last list is the one that was answered
@@ -195,7 +133,7 @@ MIN_SENTENCE, MAX_SENTENCE = 8, 300
 
 
 def _sentences(text: str) -> list[str]:
-    return core.split_sentences(unfenced(text[:SCANNED]), MIN_SENTENCE, MAX_SENTENCE)
+    return core.split_sentences(words.unfenced(text[:SCANNED]), MIN_SENTENCE, MAX_SENTENCE)
 
 
 def findings(text: str) -> tuple[list[str], list[str]]:
@@ -204,7 +142,7 @@ def findings(text: str) -> tuple[list[str], list[str]]:
     parts = _sentences(text)
     for part, following in zip(parts, [*parts[1:], ""], strict=False):
         if not part.endswith("?") and not _TAKES_BACK.match(following):
-            for place in patterns().findings.matching(part):
+            for place in rules.patterns().findings.matching(part):
                 if " OR " not in part if place == 0 else not _BEGINS.match(part):
                     sentences[place].append(part)
     return sentences[0][:MOST_DECIDED], sentences[1][:MOST_OPEN]
@@ -243,7 +181,6 @@ def figures(text: str) -> list[str]:
     ][:4]
 
 
-NAMES_CHARS = 20_000  # characters of one text that are searched for names: half at each end
 _SHORT_ANSWER = 300
 # A reply that means what was said just before it, if nothing was asked: "yes, let's do that".
 _POINTS = re.compile(
@@ -277,7 +214,7 @@ def note_inputs(items: Iterable[Item]) -> list[UserInput]:
     inputs: dict[str, UserInput] = {}
     for entry in collect(items).inputs:
         if entry.kind is Kind.PROMPT and entry.origin is Origin.USER:
-            for text in note_rules(entry.text):
+            for text in rules.note_rules(entry.text):
                 inputs.setdefault(text, UserInput(entry.index, text, uuid=entry.uuid))
     return list(inputs.values())
 
@@ -343,9 +280,10 @@ class Collector:
         self._end = index
         if type(item) is not dict and not isinstance(item, Mapping):
             return
-        if is_boundary(item) or item.get("isSidechain") is True:
+        kind = item.get("type")
+        if item.get("isSidechain") is True or (kind == "system" and is_boundary(item)):
             return
-        if item.get("type") == "attachment":
+        if kind == "attachment":
             self._attachment(index, item)
         elif (message := message_of(item)) is not None:
             self._messages += 1
@@ -353,27 +291,29 @@ class Collector:
             if role == "assistant":
                 self._assistant(index, item, message)
             elif role == "user" or role == "tool":
-                blocks = blocks_of(message)
+                blocks, results = words.blocks_in(message), 0
                 for block in blocks:
                     if block.get("type") == "tool_result":
                         self._result(index, item, block)
-                text, origin = text_in(blocks), author_of(item)
+                        results += 1
+                text = words.text_in(blocks) if len(blocks) > results else ""
+                origin = words.author_of(item)
                 if text or origin or is_summary(item):
                     self._user_text(index, item, text, origin)
 
     def _user_text(self, index: int, item: Mapping[str, Any], text: str, origin: str) -> None:
-        if summary := summary_text(item):
+        if summary := words.summary_text(item):
             self._earlier(index, summary)
-        hidden = is_hidden(
+        hidden = words.is_hidden(
             item
         )  # a host's own, such as Codex's notification of a sub-agent's answer
         self._from_others(index, text, "" if hidden else origin)
         if not hidden and not origin:
-            self._words(index, own_words(item), uuid_of(item))
+            self._words(index, words.own_words(item), uuid_of(item))
 
     def _earlier(self, index: int, summary: str) -> None:
         """Read the summary of an earlier compaction."""
-        parsed = self._previous = replace(parse_summary(summary), index=index)
+        parsed = self._previous = replace(sections.parse_summary(summary), index=index)
         self._listed(index, parsed.text)
         numbered = zip(parsed.kept_numbers, parsed.kept_inputs, strict=True)
         listed = f"{parsed.section(7)}\n{parsed.section(5)}"  # where code added them to a model's summary
@@ -381,24 +321,24 @@ class Collector:
         for work in read_work(listed, index):
             self._open.restored(work)
         seen = {rule.text for rule in self._standing}
-        for text, lasting, by in read_rules(summary):
+        for text, lasting, by in sections.read_rules(summary):
             # Its message may have given way to others; a message that is still there is read after this.
             if text not in seen:
                 rule = UserInput(index, text, origin=Origin.SUMMARY, lasting=lasting, corrected=by)
                 self._standing.append(rule)
-        inputs = [*read_numbered_messages(parsed.section(6)), *numbered]
-        self._carry_inputs(index, with_newest(summary, inputs))
-        self._last_number = max(self._last_number, number_listed(parsed.section(6)))
+        inputs = [*sections.read_numbered_messages(parsed.section(6)), *numbered]
+        self._carry_inputs(index, sections.with_newest(summary, inputs))
+        self._last_number = max(self._last_number, sections.number_listed(parsed.section(6)))
 
     def _listed(self, index: int, summary: str) -> None:
         """The names that a summary holds; those that it lists with a file or command stay with it."""
-        self._named(plain(summary), "summary", index)
-        for home, listed in homes_in(summary):
+        self._named(names.plain(summary), "summary", index)
+        for home, listed in names.homes_in(summary):
             self._named(listed, "summary", index, home)
 
     def _named(self, text: str, source: str, index: int, home: str = "") -> None:
         if self.ranked:
-            self._names.add(_ends(text), source, index, home)
+            self._names.add(text, source, index, home)
 
     def _carry_inputs(self, index: int, numbered: list[tuple[int, str]]) -> None:
         """The user messages that a summary repeats, unless the messages themselves were seen: a log that starts in the middle of a session holds fewer."""
@@ -417,18 +357,18 @@ class Collector:
         number = self._last_number = entry.number if entry.number > last else last + 1
         self._inputs.append(entry if entry.number == number else replace(entry, number=number))
 
-    def _words(self, index: int, words: Words, uuid: str) -> None:
-        if words.kind is Kind.INTERRUPT:
+    def _words(self, index: int, typed: Words, uuid: str) -> None:
+        if typed.kind is Kind.INTERRUPT:
             self._interrupted = True
-        elif words.text and words.kind is not Kind.HOST:
-            self._input(index, words.text, words.kind, uuid)
+        elif typed.text and typed.kind is not Kind.HOST:
+            self._input(index, typed.text, typed.kind, uuid)
 
     def _input(self, index: int, text: str, kind: Kind, uuid: str = "") -> None:
-        before, answers = self._last_said, is_answer(text) is not None
-        question = asks(before) if len(text) <= _SHORT_ANSWER else ""
+        before, answers = self._last_said, rules.is_answer(text) is not None
+        question = words.asks(before) if len(text) <= _SHORT_ANSWER else ""
         if not question and (answers or _POINTS.match(text.strip())):
-            question = proposal(before)
-        if before and (titles := pointed_at(text, question, before, answers=answers)):
+            question = words.proposal(before)
+        if before and (titles := words.pointed_at(text, question, before, answers=answers)):
             question = f"{titles}\n{question}".strip()
         number = self._last_number + 1
         self._add(UserInput(index, text, kind, question, uuid=uuid, number=number))
@@ -438,36 +378,36 @@ class Collector:
             self._decisions.append(AnsweredQuestion(index, question, text))
         elif option := chosen_option(text, offers):
             self._decisions.append(AnsweredQuestion(index, option, text))
-        self._offered = () if question else listed_before(text, before)
+        self._offered = () if question else words.listed_before(text, before)
         self._last_said, self._pending_question, self._interrupted = "", "", False
         if self._statements:
             last = self._statements[-1]
             self._statements[-1] = Statement(last.index, last.text, closing=True)
-        self._said(text, "user", index)
+        self._mentions(text, "user", index)
         if kind is Kind.PROMPT:
             for work in self._typed(index, text, Origin.USER):
                 self._open.opened(work)
 
-    def _said(self, text: str, source: str, index: int) -> None:
-        """What the user or the assistant said names what results told, and addresses."""
+    def _mentions(self, text: str, source: str, index: int) -> None:
+        """What the user or the assistant said names values that results held, and addresses."""
         self._named(text, source, index)
         if self.ranked:
             self._shown.named(text)
-        self._urls.update(dict.fromkeys(urls_in(text)))
+        self._urls.update(dict.fromkeys(names.urls_in(text)))
 
     def _typed(self, index: int, text: str, origin: Origin) -> list[WorkItem]:
         """What is still to do in a text of the user, of which the rules are noted."""
-        typed = typed_sentences(text)
-        for rule in rules_in(typed):
+        typed = rules.typed_sentences(text)
+        for rule in rules.rules_in(typed):
             lasting = rule.strength is Strength.LASTING
             self._standing.append(UserInput(index, rule.text, origin=origin, lasting=lasting))
         return todos_of(index, typed)
 
     def _from_others(self, index: int, text: str, origin: str) -> None:
         """Read what teammates and sub-agents say in the user's role as data, like a tool's output."""
-        for other in others_in(text) or ([Other(origin, text.strip())] if origin else []):
-            notice = notified(other)
-            if (ended := ended_command(other)) is not None:
+        for other in words.others_in(text) or ([Other(origin, text.strip())] if origin else []):
+            notice = words.notified(other)
+            if (ended := words.ended_command(other)) is not None:
                 name, code = ended
                 if code is None:
                     self._log.stopped(name)
@@ -480,53 +420,57 @@ class Collector:
     def _attachment(self, index: int, item: Mapping[str, Any]) -> None:
         body = item.get("attachment")
         if isinstance(body, Mapping) and body.get("type") == "queued_command":
-            text = text_of({"role": "user", "content": body.get("prompt")})
-            origin = author_of(body)
+            text = words.text_of({"role": "user", "content": body.get("prompt")})
+            origin = words.author_of(body)
             self._from_others(index, text, origin)
             if not origin:
-                self._words(index, words_of(text), uuid_of(item))
+                self._words(index, words.words_of(text), uuid_of(item))
 
     def _assistant(self, index: int, item: Mapping[str, Any], message: Mapping[str, Any]) -> None:
         if message.get("model") == "<synthetic>" or item.get("isApiErrorMessage") is True:
             return
-        blocks = blocks_of(message)
-        if text := text_in(blocks).strip():
+        blocks = words.blocks_in(message)
+        if text := words.text_in(blocks).strip():
             self._last_said = text
-            self._pending_question = asks(text)
+            self._pending_question = words.asks(text)
             self._statements.append(Statement(index, text, closing=False))
             decided, still_open = findings(text)
             self._settled += [Statement(index, part, closing=False) for part in decided]
             self._open.stated(text, index)
             for part in still_open:
                 self._open.opened(WorkItem(index, part))
-            self._said(text, "assistant", index)
+            self._mentions(text, "assistant", index)
         for block in blocks:
             if block.get("type") == "tool_use":
                 self._call(index, block)
-            elif family_of(block) and (readable_text := clean(readable(block))).strip():
+            elif (
+                sections.family_of(block)
+                and (readable_text := words.clean(sections.readable(block))).strip()
+            ):
                 self._provider_summary(index, readable_text)
 
     def _provider_summary(self, index: int, text: str) -> None:
         """Read the provider's own compaction, which replaces everything before it, including an older summary."""
         self._listed(index, text)
-        parsed, previous = parse_summary(text), self._previous
+        parsed, previous = sections.parse_summary(text), self._previous
         if previous is not None:
-            sections = dict(previous.sections) or {5: previous.text}
-            sections[5] = "\n".join(filter(None, (sections.get(5, ""), parsed.text)))
+            numbered = dict(previous.sections) or {5: previous.text}
+            numbered[5] = "\n".join(filter(None, (numbered.get(5, ""), parsed.text)))
             body = f"{previous.text}\n\n{parsed.text}"
-            parsed = replace(previous, text=body, sections=tuple(sorted(sections.items())))
+            parsed = replace(previous, text=body, sections=tuple(sorted(numbered.items())))
         self._previous = replace(parsed, index=index)
 
     def _call(self, index: int, block: BlockView) -> None:
         self._tool_uses += 1
         call_input = block.get("input")
         calls = read_call(block.get("name"), call_input)
-        key, first = clean(block.get("id"), 200), calls[0]
+        key, first = words.clean(block.get("id"), 200), calls[0]
         action, target = first.action, first.target
         writes = action is Action.EDIT or action is Action.WRITE
-        home, text = home_of(first), _ends(flat_text(call_input))
+        home = tallies.home_of(first)
+        text = words.ends_of(words.flat_text(call_input), tallies.NAMES_CHARS)
         # A file of some length has the words of any task.
-        chars = FILE_CHARS if writes else CALL_CHARS
+        chars = tallies.FILE_CHARS if writes else tallies.CALL_CHARS
         self._calls[key] = _Open(calls, index, call_input, key, home, text[:chars])
         if action is Action.ASK:
             self._pending_question = "\n".join(_questions(call_input)) or target[:500]
@@ -539,21 +483,22 @@ class Collector:
             self._shown.named(text)
             for call in calls:
                 if call.action is Action.COMMAND:
-                    for head in command_heads(call.target):
+                    for head in names.command_heads(call.target):
                         self._names.add_command(head, index)
-        self._urls.update(dict.fromkeys(urls_in(target)))
+        if "://" in target:
+            self._urls.update(dict.fromkeys(names.urls_in(target)))
         if action is Action.SKILL:
             self._skills[target[:200]] = None
         elif first.name in ("EnterPlanMode", "enter_plan_mode"):
             self._plan_mode = True
 
     def _result(self, index: int, item: Any, block: BlockView) -> None:
-        opened = self._calls.pop(clean(block.get("tool_use_id"), 200), None)
-        text = run_text(own_text(result_text(block)))
-        outcome = read_outcome(text, is_error=block.get("is_error") is True)
+        opened = self._calls.pop(words.clean(block.get("tool_use_id"), 200), None)
+        text = words.run_text(words.own_text(words.result_text(block)))
+        outcome = tallies.read_outcome(text, is_error=block.get("is_error") is True)
         action = opened.calls[0].action if opened else None
-        if action is Action.COMMAND and outcome.ok and running_id(text):
-            outcome = LEFT_RUNNING
+        if action is Action.COMMAND and outcome.ok and tallies.running_id(text):
+            outcome = tallies.LEFT_RUNNING
         self._named(text, "result", index, opened.home if opened else "")
         if self.ranked:
             self._shown.showed(text, index, read=action is Action.READ)
@@ -566,15 +511,19 @@ class Collector:
         """A call has its result, in an item at an index."""
         first, at = opened.calls[0], opened.at
         action = first.action
+        committed = False
         if action is Action.COMMAND or action is Action.POLL:
-            commits = commits_in(_ends(text))
-            if commits and not is_scratch(first.target, text):
-                for branch, digest, subject in commits:
-                    self._commits[digest] = Commit(index, branch, digest, subject)
-        elif action is Action.AGENT and is_launch(text):
-            self._launched[launched_as(text) or opened.id] = first.target[:2000]
-        self._log.ended(opened.calls, at, outcome, text)
-        if outcome.ok is not None and acts(action, first.target):
+            ends = words.ends_of(text, tallies.NAMES_CHARS)
+            commits = names.commits_in(ends)
+            committed = bool(commits if ends is text else names.commits_in(text))
+            if (commits or committed) and tallies.is_scratch(first.target, text):
+                commits, committed = [], False
+            for branch, digest, subject in commits:
+                self._commits[digest] = Commit(index, branch, digest, subject)
+        elif action is Action.AGENT and words.is_launch(text):
+            self._launched[words.launched_as(text) or opened.id] = first.target[:2000]
+        self._log.ended(opened.calls, at, outcome, text, committed=committed)
+        if outcome.ok is not None and tallies.acts(action, first.target):
             work = [*self._open.subjects(), *self._board.open_subjects()]
             if work:
                 error = "" if outcome.ok else outcome.line[:ERROR_CHARS] or "no text"
@@ -582,7 +531,8 @@ class Collector:
                 self._open.calls.tried(work, opened.input_text, result)
         if not outcome.ok:
             return
-        if (listed := listed_in(opened.call_input)) is not None:
+        scripted = len(opened.calls) > 1 or first.name == "update_plan"
+        if scripted and (listed := listed_in(opened.call_input)) is not None:
             self._board.done(Action.TODO, listed, text, at, opened.id)
         elif action is Action.ASK:
             self._pending_question = ""
@@ -596,7 +546,7 @@ class Collector:
         else:
             self._board.done(action, opened.call_input, text, at, opened.id)
 
-    def finish(self, *, most_names: int = MAX_NAMES) -> Facts:
+    def finish(self, *, most_names: int = tallies.MAX_NAMES) -> Facts:
         """The facts from all items so far; `most_names` of the best names."""
         statements = self._statements
         steps = self._log.steps[-1:]
@@ -610,12 +560,12 @@ class Collector:
         word_counts = self._word_counts
         for rule in standing:  # asked once: it takes the words of all messages
             if not rule.lasting and rule.text not in self._talk:
-                self._talk[rule.text] = is_talk(rule.text, word_counts)
+                self._talk[rule.text] = rules.is_talk(rule.text, word_counts)
         standing = [rule for rule in standing if rule.lasting or not self._talk[rule.text]]
         if len(standing) > MANY_RULES:
             standing = [rule for rule in standing if not word_counts.are_common(rule.text)]
         if self.ranked:
-            inputs, standing = superseded(inputs, standing)
+            inputs, standing = rules.superseded(inputs, standing)
         return Facts(
             inputs=tuple(inputs),
             standing=tuple(standing),
@@ -648,12 +598,6 @@ class Collector:
         )
 
 
-def _ends(text: str) -> str:
-    if len(text) <= NAMES_CHARS:
-        return text
-    return text[: NAMES_CHARS // 2] + "\n" + text[-NAMES_CHARS // 2 :]
-
-
 # What a conversation has agreed on, as data: rules, decisions, plan, tasks and open work, each with who said it and its state.
 
 
@@ -677,9 +621,8 @@ class AgreedItem:
     by: Origin
     index: int  # of the message that said so, or of the call that changed it last
     state: AgreedState = AgreedState.HOLDS
-    replaced_by: int = (
-        0  # number of the user's message that corrects a value in it, from 1; 0: none
-    )
+    # Number of the user's message that corrects a value in it, from 1; 0: none.
+    replaced_by: int = 0
     question: str = ""  # what a decision, an approval or a denial answers
     call: str = ""  # id of the call that did the work, failed at it, or succeeded without closing it; empty: none
     error: str = ""  # of failed work: the line of that call's result
@@ -727,19 +670,20 @@ def commitments_of(items: Iterable[Item]) -> CommitmentList:
 
 def _by_user(facts: Facts) -> Iterator[AgreedItem]:
     later: dict[int, list[ReplacedValue]] = {}
-    for correction in corrections_of(facts.inputs):
+    for correction in rules.corrections_of(facts.inputs):
         later.setdefault(correction.at, []).append(correction)
     for at, entry in enumerate(facts.inputs):
         kinds = {
-            item.text: item.kind for item in commitments_in(entry.text, answers=entry.question)
+            item.text: item.kind
+            for item in rules.commitments_in(entry.text, answers=entry.question)
         }
-        for rule in rules_of(entry.text):
+        for rule in rules.rules_of(entry.text):
             kinds.setdefault(rule.text, CommitmentKind.OBLIGATION)
         for text, kind in kinds.items():
             if kind is CommitmentKind.TODO:
                 continue  # tasks and open work say how far it is
             item = AgreedItem(kind, text, entry.origin, entry.index, question=entry.question)
-            by = [new.number for new in later.get(at, ()) if names_value(text, new.old)]
+            by = [new.number for new in later.get(at, ()) if rules.names_value(text, new.old)]
             yield replace(item, state=AgreedState.REPLACED, replaced_by=by[-1]) if by else item
 
 

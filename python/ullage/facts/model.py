@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from ullage.facts.calls import Action
-from ullage.facts.names import NameKind
+from ullage.facts.names import NameKind, is_well_known
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import Kind
 
@@ -53,9 +53,8 @@ class UserInput:
     uuid: str = ""
     lasting: bool = True  # for a rule: it says that it applies from now on
     corrected: str = ""  # the later sentence that replaces a value in it
-    number: int = (
-        0  # among all messages of the user, from 1, also over earlier compactions; 0: not numbered
-    )
+    # Among all messages of the user, from 1, also over earlier compactions; 0: not numbered.
+    number: int = 0
     corrected_by: int = 0  # number of the message that does; 0: none, or not numbered
     corrected_value: str = ""  # the value
 
@@ -72,9 +71,8 @@ class FileUse:
     edits: int = 0
     writes: int = 0
     deleted: bool = False
-    written: tuple[
-        tuple[int, str], ...
-    ] = ()  # what edits and writes inserted, each with the index of its call; the newest
+    # What edits and writes inserted, each with the index of its call; the newest.
+    written: tuple[tuple[int, str], ...] = ()
     changed_at: int = -1  # index of the last call that wrote to it; -1: none did
     origin: Origin = Origin.TOOL
 
@@ -133,7 +131,11 @@ class Name(NamedTuple):
     score: int
     origin: Origin
     home: str = ""  # the file that it stands in, or the command that has this option
-    well_known: bool = False  # any model knows it: a standard library, an everyday command
+
+    @property
+    def well_known(self) -> bool:
+        """Whether any model knows it: a standard library, an everyday command."""
+        return is_well_known(self.text, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +181,8 @@ class WorkItem:
     text: str
     state: WorkState = WorkState.OPEN
     origin: Origin = Origin.ASSISTANT
-    call: str = (
-        ""  # id of the call that did it, else of the newest one about it; empty: none, or unknown
-    )
+    # Id of the call that did it, else of the newest one about it; empty: none, or unknown.
+    call: str = ""
     error: str = ""  # of a failed one: line of that call's result
 
 

@@ -86,7 +86,7 @@ def urls_in(text: str) -> list[str]:
 
 def commits_in(text: str) -> list[tuple[str, str, str]]:
     """What `git commit` reports: branch, hash, subject."""
-    if "] " not in text or not (text.startswith("[") or "\n[" in text):
+    if "[" not in text or not (text.startswith("[") or "\n[" in text):
         return []
     return _COMMIT_LINE.findall(text)
 

@@ -116,6 +116,7 @@ def typed(text: str) -> str:
     return "\n".join(_Lines(_ends(plain)).typed())
 
 
+@lru_cache(maxsize=4096)  # as `kind_of`
 def is_reported(sentence: str) -> bool:
     """Whether a sentence says what somebody else said or wrote: “the docs say …”, “according to Bob …”."""
     return _marks().reported.first(sentence) >= 0
@@ -173,7 +174,7 @@ class _Lines:
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
         self._marks = _marks()
-        self._pasted = bytearray(line == _CUT for line in lines)
+        self._pasted = bytearray(map(_CUT.__eq__, lines))
 
     def typed(self) -> Iterator[str]:
         """Each line, empty where it was not typed."""
@@ -363,10 +364,9 @@ class _Lines:
 
 
 def _is_csv(lines: Sequence[str]) -> bool:
-    for mark in ",;\t":
-        if _HEADER[mark].fullmatch(lines[0]):
-            count = lines[0].count(mark)
-            return all(line.count(mark) == count for line in lines[1:])
+    for mark, header in _HEADER.items():
+        if header.fullmatch(lines[0]):
+            return len({line.count(mark) for line in lines}) == 1
     return False
 
 
@@ -435,14 +435,11 @@ class UserRule(NamedTuple):
 Sentence = tuple[str, str]  # a sentence, and the same with quotations masked
 _QUOTES = {**_OPENERS, "`": "`", "'": "'"}
 _COVER = "\x00"
-_ASCII_QUOTES = tuple(mark for mark in _QUOTES if mark.isascii())
 _QUOTE = re.compile(f"[{''.join(_QUOTES)}]")
 
 
 def _covered(paragraph: str) -> str:
     """The text with each quotation masked, keeping its length; one that never ends reaches to the end."""
-    if paragraph.isascii() and not any(mark in paragraph for mark in _ASCII_QUOTES):
-        return paragraph
     parts: list[str] = []
     done, mark = 0, _QUOTE.search(paragraph)
     while mark is not None:
@@ -494,9 +491,17 @@ def sentences(text: str) -> list[Sentence]:
     return sentences
 
 
-def typed_sentences(text: str) -> list[Sentence]:
+def typed_sentences(text: str) -> Sequence[Sentence]:
     """`sentences` of what is typed prose, each whole: not those around an element."""
-    return [pair for pair in sentences(typed(text)) if ELEMENT not in pair[0]]
+    return _typed_sentences(text) if len(text) > SHORT_TEXT else _of_short(text)
+
+
+def _typed_sentences(text: str) -> Sequence[Sentence]:
+    return tuple([pair for pair in sentences(typed(text)) if ELEMENT not in pair[0]])
+
+
+SHORT_TEXT = 2_000
+_of_short = lru_cache(maxsize=512)(_typed_sentences)  # a compaction asks several times of the same
 
 
 # ---- which sentences bind -------------------------------------------------------------------------
@@ -635,9 +640,8 @@ def _either(text: str) -> str:
     return "|".join(filter(None, text.split("\n")))
 
 
-@lru_cache(
-    maxsize=4096
-)  # a compaction asks several times of the same sentences; at most 400 characters each
+# A compaction asks several times of the same sentences; at most 400 characters each.
+@lru_cache(maxsize=4096)
 def kind_of(sentence: str) -> CommitmentKind | None:
     """The kind of one sentence of prose, quotations masked; `None`: it binds nobody."""
     text = sentence.strip()
@@ -817,18 +821,13 @@ def _asks(bare: str) -> bool:
 
 def _names(sentences: Sequence[Sentence], value: str, binding: bool) -> bool:
     """Whether a message names a value: typed, not to say that it no longer holds, and where asked in a sentence that binds."""
-    return any(
-        names_value(whole, value)
-        and value not in {old for old, _ in _replaced(whole, bare)}
-        and (not binding or _binds(whole, bare))
-        for whole, bare in sentences
-    )
-
-
-def _binds(whole: str, bare: str) -> bool:
-    if _asks(bare):
-        return False
-    return bool(_ORDER.match(bare) or kind_of(bare) is not None or rules_of(whole))
+    for whole, bare in sentences:
+        if names_value(whole, value) and value not in {old for old, _ in _replaced(whole, bare)}:
+            if not binding:
+                return True
+            if not _asks(bare) and (_ORDER.match(bare) or kind_of(bare) or rules_of(whole)):
+                return True
+    return False
 
 
 # ---- a new value in place of one that the sentence does not name -----------------------------------

@@ -276,6 +276,7 @@ def read_user_messages(section: str) -> list[str]:
 # What stands above the user's newest message after a summary that has no room for it.
 NEWEST = "The user's newest message, verbatim:"
 _NEWEST = re.compile(rf"^{re.escape(NEWEST)}\n(`{{3,}})text\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
+_SAME = 40  # characters by which a message that was cut is known again at its beginning or its end
 
 
 def with_newest(summary: str, listed: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -290,9 +291,6 @@ def with_newest(summary: str, listed: Sequence[tuple[int, str]]) -> list[tuple[i
     if last[1].startswith(ends[0]) or last[1].endswith(ends[1]):
         return [*listed[:-1], (last[0], newest)]
     return [*listed, (last[0] + 1, newest)]
-
-
-_SAME = 40  # characters by which a message that was cut is known again at its beginning or its end
 
 
 def read_numbered_messages(section: str) -> list[tuple[int, str]]:

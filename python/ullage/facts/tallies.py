@@ -27,11 +27,9 @@ from ullage.facts.names import (
     KINDS,
     NameKind,
     command_heads,
-    commits_in,
-    is_well_known,
     urls_in,
 )
-from ullage.facts.words import feedback_of, is_launch
+from ullage.facts.words import ends_of, feedback_of, is_launch
 
 # How a tool call ended: refused, failed or successful, with the line that shows it.
 #
@@ -64,7 +62,7 @@ _GOES_ON = re.compile(
 
 def running_id(text: str) -> str:
     """The id by which later calls ask for a command that, as its result says, has not ended; empty: it does not say so."""
-    ends = text if len(text) <= 2 * HEAD_CHARS else f"{text[:HEAD_CHARS]}\n{text[-HEAD_CHARS:]}"
+    ends = ends_of(text, 2 * HEAD_CHARS)
     if " running with " not in ends and " background" not in ends and "SESSION_ID=" not in ends:
         return ""
     match = _GOES_ON.search(ends)
@@ -159,25 +157,19 @@ _KEY = re.compile(r"[ \t]*+[-*•]?[ \t\"']*+([A-Za-z][\w ()/.%-]{1,50})")
 
 def fact_lines(text: str) -> list[str]:
     """Lines of a result that tell a value by its key, such as `rejected: 48213`; those that repeat a pattern are a table, not a finding."""
-    lines = [line for line, marks in core.telling_lines(_ends(text)) if _tells(line, marks)]
+    lines = []
+    for line, marks in core.telling_lines(ends_of(text, SCANNED)):
+        # A count of one digit says little by itself; times and exit codes of the host are in the steps.
+        if (marks & KEYED and _FACT.match(line)) or (marks & PORT and _PORT.search(line)):
+            if len(_DIGIT.findall(line)) > 1 and not core.is_framing(line.strip()):
+                lines.append(line)
     if len(lines) <= _ALIKE:
-        return [line.strip() for line in lines]
-    shapes = Counter(_DIGITS.sub("0", line) for line in lines)
-    rare = [line.strip() for line in lines if shapes[_DIGITS.sub("0", line)] <= _ALIKE]
+        return list(map(str.strip, lines))
+    shapes = [_DIGITS.sub("0", line) for line in lines]
+    often = Counter(shapes)
+    rows = zip(lines, shapes, strict=True)
+    rare = [line.strip() for line, shape in rows if often[shape] <= _ALIKE]
     return rare[:MOST_OF_ONE] if len(rare) <= MOST_OF_ONE * 3 else []
-
-
-def _tells(line: str, marks: int) -> bool:
-    """A count of one digit says little by itself; times and exit codes of the host are in the steps."""
-    keyed = marks & KEYED and _FACT.match(line)
-    if not keyed and not (marks & PORT and _PORT.search(line)):
-        return False
-    return len(_DIGIT.findall(line)) > 1 and not core.is_framing(line.strip())
-
-
-def _ends(text: str) -> str:
-    half = SCANNED // 2
-    return text if len(text) <= SCANNED else f"{text[:half]}\n{text[-half:]}"
 
 
 def values_in(text: str) -> set[str]:
@@ -235,6 +227,7 @@ def _line_key(line: str) -> str:
     return _DIGITS.sub("0", match[1].strip().lower()) if match else line
 
 
+NAMES_CHARS = 20_000  # characters of one text that are searched for names: half at each end
 MAX_NAMES = 2000  # names that are ranked at most
 # Of one result; more are a listing of objects, of which nothing but the program knows which one matters.
 MAX_HASHES = 12
@@ -272,7 +265,7 @@ class NameTally:
     def add(self, text: str, source: str, index: int, home: str = "") -> None:
         """Counts each name in a text once; `source`: a key of `WEIGHTS`; `home`: the file whose text it is, or the command; empty: neither."""
         self._counted.add(
-            text,
+            ends_of(text, NAMES_CHARS),
             _NUMBERS[source],
             index,
             home=home,
@@ -289,8 +282,7 @@ class NameTally:
         names = []
         for text, number, count, last, score, author, home in self._counted.ranked(end, most):
             kind = NameKind.COMMAND if number is None else KINDS[number]
-            known = is_well_known(text, kind)
-            names.append(Name(text, kind, count, last, score, _ORIGINS[author], home, known))
+            names.append(Name(text, kind, count, last, score, _ORIGINS[author], home))
         return tuple(names)
 
 
@@ -315,8 +307,6 @@ class FileTally:
 
     def undone(self, call: CallEffect, committed: int) -> None:
         """A command went through that may have taken changes of files back, or deleted them; what was changed before the newest commit (index of its call) stays."""
-        if "git " not in call.target and "rm " not in call.target:
-            return
         for step in command_steps(call.target):
             undoes = _UNDOES.match(step)
             if undoes is None:
@@ -563,6 +553,7 @@ _HEREDOC = re.compile(
     r"<<-?[ \t]{0,4}(?P<quote>['\"]?)(?P<end>\w{1,40})(?P=quote)(?P<rest>[^\n]*)\n(?:.*?\n)??[ \t]*(?P=end)\b",
     re.DOTALL,
 )
+MOST_CHANGES = 100  # newest changes of files among which those after a failure are looked for
 
 
 def _keys(call: CallEffect) -> list[tuple[str, str]]:
@@ -573,9 +564,6 @@ def _keys(call: CallEffect) -> list[tuple[str, str]]:
     if call.action in (Action.EDIT, Action.WRITE):
         return [("change", call.target)]
     return [(call.name, call.target[:500])]
-
-
-MOST_CHANGES = 100  # newest changes of files among which those after a failure are looked for
 
 
 class FailureTally:
@@ -632,9 +620,12 @@ class FailureTally:
             if after:
                 self._left[place] &= after
 
-    def rebased(self, index: int) -> None:
-        """A rebase went through, whichever call ended it: what stopped it before is over."""
-        for key in [key for key in self._open if key[1].startswith("git rebase")]:
+    def rebased(self, text: str, index: int) -> None:
+        """If a rebase went through, whichever call ended it, what stopped it before is over."""
+        keys = [key for key in self._open if key[1].startswith("git rebase")] if self._open else ()
+        if not keys or "Successfully rebased" not in text:
+            return
+        for key in keys:
             for place in self._open[key]:
                 self._left[place] = {key}  # what goes before it in a chain had succeeded
             self.succeeded(CallEffect(Action.COMMAND, "", key[1]), index)
@@ -682,8 +673,16 @@ class CallLog:
         self.files, self.failures = FileTally(), FailureTally()
         self._committed = -1  # index of the call that committed last
 
-    def ended(self, calls: Sequence[CallEffect], at: int, outcome: CallOutcome, text: str) -> None:
-        """Note what one call did: its effects (at least one), the index of its message, how it ended and its result."""
+    def ended(
+        self,
+        calls: Sequence[CallEffect],
+        at: int,
+        outcome: CallOutcome,
+        text: str,
+        *,
+        committed: bool = False,
+    ) -> None:
+        """Note what one call did: its effects (at least one), the index of its message, how it ended and its result, which may report a commit."""
         first, goes_on = calls[0], ""
         action, target = first.action, first.target
         if action is Action.STOP:
@@ -711,27 +710,29 @@ class CallLog:
                     self._effect(call, at, outcome)
                 elif ended or not goes_on:
                     self._polled(call, at, outcome, ended=ended)
-        if outcome.ok and "Successfully rebased" in text:
-            self.failures.rebased(at)
+        if outcome.ok:
+            self.failures.rebased(text, at)
         if action is Action.COMMAND:
-            if commits_in(text) and not is_scratch(target, text):
+            if committed:
                 self._committed = at
                 self.failures.committed(at)
-            if outcome.ok and "No local changes" not in text:
+            may_undo = outcome.ok and ("git " in target or "rm " in target)
+            if may_undo and "No local changes" not in text:
                 self.files.undone(first, self._committed)
         # Of what a script printed nobody knows which of its calls returned it.
         own = len(calls) == 1 or not outcome.ok
         line = outcome.line if own else ""
-        shown = calls[:MAX_CALLS]
-        for call in shown:
+        commands = []
+        for call in calls[:MAX_CALLS]:
             self.steps.append(ToolStep(at, call.action, describe(call), outcome.ok, line))
+            if call.action is Action.COMMAND:
+                commands.append(call)
         if action is not Action.POLL:
             if own:
                 self._outputs.append((len(self.steps) - 1, text))
         elif goes_on and target in self._running:
             # What asks for more may go on itself.
             self._running[goes_on] = self._running[target]
-        commands = [call for call in shown if call.action is Action.COMMAND]
         if commands and self._running:
             self._went_on()
         for call in commands:

@@ -22,6 +22,9 @@ from ullage.messages import BlockView, Item, is_summary, message_of, role_of
 
 
 _FENCE = pattern(r"[ \t]*(`{3,}|~{3,})")
+_INTERRUPTED = "[Request interrupted by user"
+# Texts of hosts begin so; most texts of users do not, and are not looked into.
+OPENERS = ("<", "#", "[", "Base")
 
 
 def unfenced(text: str, *, open_too: bool = False, gap: str = "") -> str:
@@ -102,9 +105,6 @@ class Other(NamedTuple):
     call: str = ""
 
 
-_INTERRUPTED = "[Request interrupted by user"
-
-
 class Piece(NamedTuple):
     """A part of a user message's text."""
 
@@ -171,10 +171,6 @@ def words_of(text: str) -> Words:
         return _typed(own)
     standing = [piece.text for piece in pieces if piece.about]
     return Words("\n\n".join(standing), Kind.HOST) if standing else Words("", Kind.NONE)
-
-
-# Texts of hosts begin so; most texts of users do not, and are not looked into.
-OPENERS = ("<", "#", "[", "Base")
 
 
 def _typed(own: str) -> Words:
@@ -452,7 +448,7 @@ def is_launch(result: str) -> bool:
 
 def own_text(result: str) -> str:
     """A tool's output without the reminders that hosts add at its end."""
-    if "</" not in result or not result.rstrip().endswith(">"):
+    if not result.rstrip().endswith(">") or "</" not in result:
         return result
     end = len(result)
     while (closing := _closing(result, 0, end)) is not None:
@@ -538,6 +534,8 @@ _COUNTS = {
 } | {"two": 2}
 _HOW_MANY = pattern(rf"\b(?:\d{{1,2}}|{'|'.join(_COUNTS)})\b", re.I)
 _LONGEST_POINTER, _TITLE, _MOST_LISTED = 200, 50, 8
+_SHORT_REPLY, _LEAST_LISTED = 80, 3
+_MOST_AFTER = 2  # lines after a list to which "yes" answers, with the question
 
 
 def pointed_at(reply: str, question: str, text: str, *, answers: bool) -> str:
@@ -565,9 +563,6 @@ def listed_before(reply: str, text: str) -> tuple[str, ...]:
     return tuple((numbered or lists or [[]])[-1][:_MOST_LISTED])
 
 
-_SHORT_REPLY, _LEAST_LISTED = 80, 3
-
-
 def _lists(text: str) -> list[tuple[int, list[str]]]:
     """The lists at the end of a text, in their order, each with the number of lines after it; a numbered one may have other lines between its items."""
     lines = [line for line in unfenced(text[-8000:]).splitlines() if line.strip()]
@@ -591,9 +586,6 @@ def _lists(text: str) -> list[tuple[int, list[str]]]:
     return [(len(lines) - at, rows) for at, rows in sorted(ended, key=lambda row: row[0])]
 
 
-_MOST_AFTER = 2  # lines after a list to which "yes" answers, with the question
-
-
 def _cut(title: str) -> str:
     title = title.replace("**", "").strip()
     return title if len(title) <= _TITLE else title[:_TITLE].rpartition(" ")[0] + "…"
@@ -604,18 +596,24 @@ def _cut(title: str) -> str:
 # One view for all: a string content is a text block, OpenAI's `tool_calls` are tool uses, its `tool`
 # messages are tool results. Nothing is copied but text.
 
-
 MAX_DEPTH = 40  # deeper nesting is not read: only hostile tool inputs nest deeper
 # Characters read at the two ends of one text; the middle holds no fact that a summary would keep.
 MAX_TEXT = 400_000
 MAX_NUMBER_BITS = 256  # larger integers are not written out: Python refuses to beyond 4300 digits
+# A tuple: a type that is not a string can be compared, but may have no hash.
+TEXT_TYPES = ("text", "input_text", "output_text")
+_RAN = '"wall_time_seconds":'
+MOST_RUNS = 40  # lines of one result that are looked at for what a script printed of its commands
 
 
 def blocks_of(item: Any) -> list[BlockView]:
     """All blocks of a message, in one form for every provider."""
     message = message_of(item)
-    if message is None:
-        return []
+    return [] if message is None else blocks_in(message)
+
+
+def blocks_in(message: Mapping[str, Any]) -> list[BlockView]:
+    """`blocks_of`, of a bare message."""
     content = message.get("content")
     if message.get("role") == "tool":
         key = message.get("tool_call_id", "")
@@ -658,13 +656,13 @@ def clean(value: Any, limit: int = MAX_TEXT) -> str:
     """A string that can be stored: no lone surrogates, at most `limit` characters (its two ends)."""
     if not isinstance(value, str):
         return ""
-    text: str = value
-    if len(text) > limit:
-        half = limit // 2
-        text = text[:half] + "\n" + text[-half:]
-    if text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode("utf-8")
+    text = value if len(value) <= limit else ends_of(value, limit)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def ends_of(text: str, limit: int) -> str:
+    """A text, or its two ends if it is longer."""
+    return text if len(text) <= limit else f"{text[: limit // 2]}\n{text[-(limit // 2) :]}"
 
 
 def text_of(item: Any) -> str:
@@ -673,7 +671,7 @@ def text_of(item: Any) -> str:
     content = message.get("content")
     if type(content) is str and message.get("role") != "tool":
         return "" if content.isspace() else clean(content)
-    return text_in(blocks_of(item))
+    return text_in(blocks_in(message))
 
 
 def text_in(blocks: Sequence[BlockView]) -> str:
@@ -683,12 +681,13 @@ def text_in(blocks: Sequence[BlockView]) -> str:
 
 def _texts_in(blocks: Sequence[BlockView]) -> list[str]:
     """Of the text blocks those that are not empty."""
-    texts = [clean(block.get("text")) for block in blocks if block.get("type") in TEXT_TYPES]
-    return [text for text in texts if text and not text.isspace()]
-
-
-# A tuple: a type that is not a string can be compared, but may have no hash.
-TEXT_TYPES = ("text", "input_text", "output_text")
+    texts = []
+    for block in blocks:
+        if block.get("type") in TEXT_TYPES:
+            text = clean(block.get("text"))
+            if text and not text.isspace():
+                texts.append(text)
+    return texts
 
 
 def result_text(block: BlockView) -> str:
@@ -709,10 +708,6 @@ def result_text(block: BlockView) -> str:
         else:
             texts.append(clean(part.get("text")))
     return "\n".join(texts)
-
-
-_RAN = '"wall_time_seconds":'
-MOST_RUNS = 40  # lines of one result that are looked at for what a script printed of its commands
 
 
 def run_text(text: str) -> str:
@@ -765,6 +760,8 @@ def flat_text(value: Any, depth: int = 0) -> str:
 
 
 _NO_WORDS = Words("", Kind.NONE)
+# How the texts begin that name media which a summary message carries on.
+CARRIED_MEDIA = "Images and documents of the user's newest message"
 
 
 def is_user_input(item: Any) -> bool:
@@ -802,12 +799,9 @@ def is_hidden(item: Any) -> bool:
 
 def _texts(item: Any) -> list[str]:
     """The text blocks of a user message that are not empty; a content that is a string in any case."""
-    content = (message_of(item) or {}).get("content")
-    return [clean(content)] if type(content) is str else _texts_in(blocks_of(item))
-
-
-# How the texts begin that name media which a summary message carries on.
-CARRIED_MEDIA = "Images and documents of the user's newest message"
+    message = message_of(item) or {}
+    content = message.get("content")
+    return [clean(content)] if type(content) is str else _texts_in(blocks_in(message))
 
 
 def own_words(item: Any) -> Words:
@@ -862,9 +856,10 @@ def summary_text(item: Any) -> str:
     """The text of an earlier compaction's summary in a message; empty: it holds none. A bare message has no mark: it is the first block that a host did not write."""
     if is_summary(item):
         return text_of(item)
-    if role_of(item) != "user" or _is_one_result(item) or is_hidden(item):
+    message = message_of(item) or {}
+    if message.get("role") != "user" or _is_one_result(message) or is_hidden(item):
         return ""
-    for text in _texts(item):
+    for text in _texts(message):
         if _is_summary_text(text):
             return text
         if words_of(text).kind not in (Kind.NONE, Kind.HOST):
@@ -872,10 +867,9 @@ def summary_text(item: Any) -> str:
     return ""
 
 
-def _is_one_result(item: Any) -> bool:
+def _is_one_result(message: Mapping[str, Any]) -> bool:
     """Whether a message is a tool's result and nothing else: half of the messages of most conversations."""
-    message = message_of(item)
-    content = None if message is None else message.get("content")
+    content = message.get("content")
     if type(content) is not list or len(content) != 1:
         return False
     block = content[0]
@@ -903,17 +897,18 @@ class Standing(NamedTuple):
 
 def standing_in(item: Any) -> list[Standing]:
     """The texts in a message that the host put there to stand; of a message of the system's role all of it is one."""
-    role = role_of(item)
-    if role == "assistant" or _is_one_result(item) or is_hidden(item):
+    message = message_of(item) or {}
+    role = message.get("role")
+    if role == "assistant" or _is_one_result(message) or is_hidden(item):
         return []  # hidden: of a log, whose client puts such texts in again by itself
-    if role == "system":
-        whole = text_of(item)
+    if role == "system" or role == "developer":
+        whole = text_of(message)
         pieces = [piece for piece in pieces_of(whole) if piece.text.strip()]
         named = [name for piece in pieces for name in piece.about if all(p.about for p in pieces)]
         about = frozenset(named or standing_parts(whole) or [whole])
         return [Standing(about, {"type": "text", "text": whole})] if whole.strip() else []
     texts: list[Standing] = []
-    for block in blocks_of(item) if role == "user" else ():
+    for block in blocks_in(message) if role == "user" else ():
         text = block.get("text") if block.get("type") in TEXT_TYPES else None
         if not isinstance(text, str) or ("<" not in text and "#" not in text[:80]):
             continue

@@ -185,9 +185,8 @@ class TaskBoard:
     def __init__(self) -> None:
         self._list: tuple[Task, ...] = ()
         self._board: dict[str, Task] = {}
-        self._open: list[str] | None = (
-            None  # what the open ones are about; `None`: to be found again
-        )
+        # What the open ones are about; `None`: to be found again.
+        self._open: list[str] | None = None
 
     def restore(self, tasks: Sequence[Task]) -> None:
         """Continue from the tasks of a summary, unless the calls themselves were seen."""

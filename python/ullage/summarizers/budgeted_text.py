@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from operator import add
+from operator import add, attrgetter
 from typing import NamedTuple
 
 from ullage.facts.sections import quoted
 
 _MIN_PART = 24
+# Where a text is cut if one of them is in the half of a part that may go: the end of a line or a sentence.
+_MARKS = ("\n", ". ", "。")
+_LONGEST_WORD = 60  # characters of a word or a path that is not cut; longer runs are data
 
 
 class Unit(NamedTuple):
@@ -55,11 +58,6 @@ def shorten(text: str, tokens: int) -> str:
     return f"{front}\n[… {missing} characters left out …]\n{back}"
 
 
-# Where a text is cut if one of them is in the half of a part that may go: the end of a line or a sentence.
-_MARKS = ("\n", ". ", "。")
-_LONGEST_WORD = 60  # characters of a word or a path that is not cut; longer runs are data
-
-
 def begin(text: str, chars: int) -> str:
     """The beginning of a text, at most so many characters: up to the end of a line, a sentence or a word."""
     cut = text[:chars]
@@ -96,6 +94,7 @@ def inline(text: str, chars: int) -> str:
 
 
 LeftOut = Callable[[Sequence[Unit]], str]  # names what did not fit, as in `3 older steps`
+FENCE_TOKENS, GAP_TOKENS = 3, 1
 
 
 def counted(words: str) -> LeftOut:
@@ -133,7 +132,9 @@ def _fitting(units: Sequence[Unit], tokens: int) -> dict[int, Unit]:
     """By their places."""
     chosen: dict[int, Unit] = {}
     begun: set[tuple[str, int]] = set()
-    for place, unit in sorted(enumerate(units), key=lambda pair: (pair[1].rank, pair[0])):
+    ranks = [unit.rank for unit in units]
+    for place in sorted(range(len(units)), key=ranks.__getitem__):
+        unit = units[place]
         text = (unit.lead, unit.of)
         around = GAP_TOKENS * bool(unit.lead and not unit.fenced)
         if unit.lead and text not in begun:
@@ -149,16 +150,13 @@ def _fitting(units: Sequence[Unit], tokens: int) -> dict[int, Unit]:
     return dict(sorted(chosen.items()))
 
 
-FENCE_TOKENS, GAP_TOKENS = 3, 1
-
-
 def lines_of(units: Sequence[Unit]) -> str:
     """One line for each unit, and for all of one text together."""
     return "\n".join(_lines(units))
 
 
 def _lines(units: Sequence[Unit]) -> Iterator[str]:
-    for (lead, _, fenced), group in groupby(units, key=lambda unit: (unit.lead, unit.of, unit.fenced)):  # fmt: skip
+    for (lead, _, fenced), group in groupby(units, key=attrgetter("lead", "of", "fenced")):
         units = [*group]
         texts = [unit.text for unit in units]
         if fenced:

@@ -19,6 +19,7 @@ from ullage._engine import core
 from ullage._lazy import orjson
 from ullage.effects import Effect, Flow, LetOthersRun, drive
 from ullage.exceptions import InvalidPolicy
+from ullage.facts import tallies
 from ullage.facts.calls import Action, family_of
 from ullage.facts.model import (
     Command,
@@ -31,18 +32,9 @@ from ullage.facts.model import (
 )
 from ullage.facts.names import LINES
 from ullage.facts.sections import HEADINGS, quoted, read_numbered_messages
-from ullage.facts.tallies import (
-    LEFT_RUNNING,
-    PIPED,
-    command_parts,
-    command_steps,
-    folder_of,
-    only_looks,
-    same_folder,
-)
-from ullage.facts.words import Kind
+from ullage.facts.words import Kind, ends_of
 from ullage.facts.work import read_tasks, read_work
-from ullage.summarizers import lines as course_lines, lines as listed_names, lines as work_lines
+from ullage.summarizers import lines, users_words
 from ullage.summarizers.budgeted_text import (
     Unit,
     allot,
@@ -56,36 +48,8 @@ from ullage.summarizers.budgeted_text import (
     one_line,
     shorten,
 )
-from ullage.summarizers.lines import (
-    ANNOUNCES,
-    BOOKS,
-    ESSENTIAL,
-    IN_PROGRESS,
-    NEWEST_SAID,
-    NOT_RUN,
-    call_line,
-    carried_failure,
-    changed_line,
-    changed_paths,
-    ends_with_words,
-    essential_cost,
-    is_dense,
-    is_missing,
-    is_open_failure,
-    quoted_sentence,
-    ranked_old,
-    short_path,
-    since_request,
-)
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest
-from ullage.summarizers.users_words import (
-    ReadTexts,
-    newest_tokens,
-    trimmed,
-    user_messages,
-    whole_tokens,
-    words_need,
-)
+from ullage.summarizers.users_words import ReadTexts
 
 # What each of the nine sections can say, from facts alone. Every line is a copy or a count, never a guess.
 
@@ -95,10 +59,11 @@ LINE, ENDED_LINE = 160, 80
 # Addresses that are listed, the newest; and how many of them are essential.
 URLS, FIRST_URLS = 20, 10
 AGAIN_CHARS = 120  # of what stands whole in section 6, where section 1 names it
+OPENED, NEWEST = "- Opened with:", "- Newest request:"
 
 
 def _quote(text: str, tokens: int, words: str = "") -> str:
-    shown = one_line(text, AGAIN_CHARS) if text in words else trimmed(text, tokens)
+    shown = one_line(text, AGAIN_CHARS) if text in words else users_words.trimmed(text, tokens)
     return f"“{shown}”" if "\n" not in shown else f"\n{quoted(shown)}"
 
 
@@ -106,9 +71,6 @@ def _since(entry: UserInput) -> str:
     if not entry.corrected:
         return ""
     return f" (replaced by a later message: “{one_line(entry.corrected, 160)}”)"
-
-
-OPENED, NEWEST = "- Opened with:", "- Newest request:"
 
 
 def _prompts(facts: Facts) -> list[UserInput]:
@@ -120,6 +82,15 @@ def _prompts(facts: Facts) -> list[UserInput]:
 
 # A bare `/mode` or `hi`; a sentence in a script without blanks is more, and so is the name of a skill.
 _OPENS_NOTHING = re.compile(r"/?[a-zA-Z]{1,16}\W{0,3}")
+RULE_CHARS = 400  # most of a rule that its line quotes
+SHORT_FAILURE = 80
+SHORT_LINE = 100  # characters of a call where it only stands there to say what was done last
+STEPS = 12  # newest calls that section 8 has at least, also of earlier turns
+# Of the newest call that did something: after the states, and before all commands.
+NEWEST_RANK = -STEPS // 2 - 1
+# Newest calls of which more than one line of the result is given, or what they inserted.
+LONG_RESULTS = 3
+REMARK = "- Said:"
 
 
 def opening(facts: Facts) -> UserInput | None:
@@ -131,7 +102,7 @@ def opening(facts: Facts) -> UserInput | None:
     return None if opened and prompts[0].number > 1 else prompts[0]
 
 
-def request(facts: Facts, instructions: str = "", words: str = "") -> list[Unit]:
+def requested(facts: Facts, instructions: str = "", words: str = "") -> list[Unit]:
     """Section 1: how it began, what was asked last where nothing newer stays, what this compaction should focus on; in a few words what section 6 (`words`) holds."""
     prompts, first = _prompts(facts), opening(facts)
     units = []
@@ -166,9 +137,6 @@ def rule_line(rule: UserInput) -> str:
     return f"- {kind} (user): “{one_line(rule.text, RULE_CHARS)}”{_since(rule)}"
 
 
-RULE_CHARS = 400  # most of a rule that its line quotes
-
-
 def holds_rule(words: str, rule: UserInput) -> bool:
     """Whether words, with single spaces, have the rule, whole or as its line quotes it."""
     text = " ".join(rule.text.split())
@@ -182,7 +150,7 @@ def concepts(facts: Facts) -> list[Unit]:
         units.append(Unit(f"- Skills invoked (already running): {', '.join(facts.skills)}", 0))
     newest = facts.urls[-URLS:]
     for age, url in zip(range(len(newest), 0, -1), newest, strict=True):
-        units.append(Unit(f"- {url}", age - (ESSENTIAL if age <= FIRST_URLS else 0)))
+        units.append(Unit(f"- {url}", age - (lines.ESSENTIAL if age <= FIRST_URLS else 0)))
     return units
 
 
@@ -198,14 +166,14 @@ def files(facts: Facts) -> list[Unit]:
 
 def files_section(facts: Facts, new: Sequence[Unit], old: Sequence[Unit], tokens: int) -> str:
     """Section 3 within its room: every changed file by name, then lines of the newest (`new`: as `files` gave them, perhaps ranked again)."""
-    paths = changed_paths(facts)
-    line = changed_line(paths, tokens) if paths else ""
+    paths = lines.changed_paths(facts)
+    line = lines.changed_line(paths, tokens) if paths else ""
     room = tokens - (cost(line) if line else 0)
     carried = fill(old, room * 2 // 5, _OLDER_POINTS) if old else ""
     shown = fill(new, room - (cost(carried) if carried else 0), counted("{} files"))
     # A file with a line of its own need not be named twice.
     others = [path for path in paths if f"- `{path}`:" not in shown]
-    line = changed_line(others, tokens) if others else ""
+    line = lines.changed_line(others, tokens) if others else ""
     return joined((line, carried, shown))
 
 
@@ -237,8 +205,8 @@ def errors(facts: Facts) -> list[Unit]:
         failure, age = telling[at], count - at
         fixed = failure.fixed_index >= 0
         # What was refused and then done after all says nothing any more, nor what the user's words tell.
-        if is_open_failure(line) and not (failure.feedback and fixed):
-            rank = age - ESSENTIAL
+        if lines.is_open_failure(line) and not (failure.feedback and fixed):
+            rank = age - lines.ESSENTIAL
         else:
             # What a tool for files objected to, the next call put right.
             small = fixed and family_of(failure.what.split(" ")[0]) != "shell"
@@ -247,23 +215,22 @@ def errors(facts: Facts) -> list[Unit]:
     return units
 
 
-SHORT_FAILURE = 80
-
-
 def failure_line(failure: FailedCall, chars: int = 200, passed: Sequence[Command] = ()) -> str:
     """A failure, so many characters of the telling line, and what followed.
 
     `passed`: tests, linters and builds that ran without a failure, oldest first.
     """
-    paths = ", ".join(map(short_path, filter(None, failure.fixed_by.split(", "))))
+    paths = ", ".join(map(lines.short_path, filter(None, failure.fixed_by.split(", "))))
     ended = failure.fixed_index >= 0
-    head = f"- {call_line(failure.what, ENDED_LINE if ended else LINE)}"
+    head = f"- {lines.call_line(failure.what, ENDED_LINE if ended else LINE)}"
     if failure.feedback:
         return f"{head} was refused; the user said: “{one_line(failure.feedback, 3 * chars // 2)}”"
     head = f"{head} failed: {inline(failure.line, chars)}"
     if ended:
         return f"{head}; later succeeded{f', after changes to {paths}' if paths else ''}"
-    if only_looks(failure.what.partition(" ")[2]) or is_missing(failure.what, failure.line):
+    if tallies.only_looks(failure.what.partition(" ")[2]) or lines.is_missing(
+        failure.what, failure.line
+    ):
         return head
     edited = f"edited since: {paths}; " if paths else ""
     return f"{head}; {edited}{_passed_since(failure, passed) or 'not seen to succeed since'}"
@@ -281,18 +248,9 @@ def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
         ran = {match.lastgroup for match in _CHECKS.finditer(run.text)}
         # What has more words runs less.
         wider = len(run.text.split()) <= len(command.split())
-        if kinds & ran and wider and same_folder(folder_of(command), run.folder):
+        if kinds & ran and wider and tallies.same_folder(tallies.folder_of(command), run.folder):
             return f"since then {inline(run.text, 60)} → ok"
     return ""
-
-
-SHORT_LINE = 100  # characters of a call where it only stands there to say what was done last
-STEPS = 12  # newest calls that section 8 has at least, also of earlier turns
-# Of the newest call that did something: after the states, and before all commands.
-NEWEST_RANK = -STEPS // 2 - 1
-# Newest calls of which more than one line of the result is given, or what they inserted.
-LONG_RESULTS = 3
-REMARK = "- Said:"
 
 
 def current_work(facts: Facts) -> list[Unit]:
@@ -321,17 +279,17 @@ def current_work(facts: Facts) -> list[Unit]:
         results[changes] += action is not Action.READ
         shown = _result(step, written, long=results[changes] <= LONG_RESULTS)
         looks = action in (Action.READ, Action.SEARCH) or (
-            action is Action.COMMAND and only_looks(step.line.partition(" ")[2])
+            action is Action.COMMAND and tallies.only_looks(step.line.partition(" ")[2])
         )
         runs = action is Action.COMMAND and not looks
         rank = 1 + age + STEPS * (looks and age > 1) - STEPS // 2 * runs
         if not looks and not work_seen:
             rank, work_seen = NEWEST_RANK, True
-        short = f"- {call_line(step.line, SHORT_LINE)}{_ended_as(step)}"
-        unit = Unit(f"- {call_line(step.line, LINE)}{shown}", rank, short=short)
+        short = f"- {lines.call_line(step.line, SHORT_LINE)}{_ended_as(step)}"
+        unit = Unit(f"- {lines.call_line(step.line, LINE)}{shown}", rank, short=short)
         dated.append((step.index, 1, unit))
-    for age, remark in enumerate(reversed(since_request(facts)[-NEWEST_SAID:])):
-        again = not age and ends_with_words(facts)  # section 9 has them whole
+    for age, remark in enumerate(reversed(lines.since_request(facts)[-lines.NEWEST_SAID :])):
+        again = not age and lines.ends_with_words(facts)  # section 9 has them whole
         if not again or (steps and steps[-1].index > remark.index):
             line = f"{REMARK} {one_line(remark.text, 80 if again else 300)}"
             dated.append((remark.index, 0, Unit(line, 3 + 2 * age)))
@@ -349,16 +307,16 @@ def running(facts: Facts) -> str:
     going_on = [
         run
         for run in facts.commands
-        if run.ok is None and run.index > since and run.line.startswith(LEFT_RUNNING.line)
+        if run.ok is None and run.index > since and run.line.startswith(tallies.LEFT_RUNNING.line)
     ]
     if not going_on:
         return ""
     runs = (run for run in facts.commands if run.ok is not None)
-    ended = {part: run.index for run in runs for part in command_parts(run.text)}
+    ended = {part: run.index for run in runs for part in tallies.command_parts(run.text)}
     left = [
         f"{inline(run.text, 80)} ({run.line})"
         for run in going_on
-        if any(ended.get(part, -1) < run.index for part in command_parts(run.text))
+        if any(ended.get(part, -1) < run.index for part in tallies.command_parts(run.text))
     ]
     return f"Not seen to end: {', '.join(left[-2:])}" if left else ""
 
@@ -378,8 +336,8 @@ def checks(facts: Facts) -> str:
             continue
         parts = [
             part
-            for part in command_parts(command.text)
-            if _CHECKS.search(part) and not _NO_CHECK.match(part) and not only_looks(part)
+            for part in tallies.command_parts(command.text)
+            if _CHECKS.search(part) and not _NO_CHECK.match(part) and not tallies.only_looks(part)
         ]
         # Of a chain that failed nobody knows which part it was.
         for part in parts if command.ok else [" && ".join(parts)] * bool(parts):
@@ -387,7 +345,7 @@ def checks(facts: Facts) -> str:
             newest = {
                 _without(other, part) if command.ok and not run.ok else other: run
                 for other, run in newest.items()
-                if part != other.part or not same_folder(other.folder, folder)
+                if part != other.part or not tallies.same_folder(other.folder, folder)
             }
             newest[_Check(part, folder)] = command
     changes = {file.path: file.changed_at for file in facts.files if file.changed}
@@ -399,7 +357,7 @@ def checks(facts: Facts) -> str:
     if stale:
         last = stale[-1][1].index
         edited = [path for path, at in sorted(changes.items(), key=itemgetter(1)) if at > last]
-        names = ", ".join(f"`{short_path(path)}`" for path in edited[-MOST_EDITED:])
+        names = ", ".join(f"`{lines.short_path(path)}`" for path in edited[-MOST_EDITED:])
         more = f"{len(edited)} files, last " if len(edited) > MOST_EDITED else ""
         texts.append(f"before edits to {more}{names}: {_ended(stale)}")
     return f"Checks: {'; '.join(texts)}" if texts else ""
@@ -408,7 +366,7 @@ def checks(facts: Facts) -> str:
 MOST_EDITED = 4  # files that are named of those that were edited since
 # Commands that keep books or move files, whatever these are called.
 _NO_CHECK = re.compile(
-    rf"{BOOKS.pattern}|(?:tar|zip|unzip|gzip|cp|mv|rm|mkdir|touch|chmod|ln|curl|wget|rsync|scp) "
+    rf"{lines.BOOKS.pattern}|(?:tar|zip|unzip|gzip|cp|mv|rm|mkdir|touch|chmod|ln|curl|wget|rsync|scp) "
 )
 
 
@@ -427,8 +385,8 @@ def _ended(runs: Sequence[tuple[_Check, Command]]) -> str:
     places = Counter(check.part for check, _ in runs)
     texts = []
     for (part, folder), run in runs:
-        how = "ok" if run.ok else "failed" if run.ok is False else run.line or NOT_RUN
-        where = f" in {short_path(folder)}" if places[part] > 1 else ""
+        how = "ok" if run.ok else "failed" if run.ok is False else run.line or lines.NOT_RUN
+        where = f" in {lines.short_path(folder)}" if places[part] > 1 else ""
         texts.append(f"{inline(part, 60)}{where} → {how}")
     return ", ".join(texts)
 
@@ -456,6 +414,8 @@ _CONFLICTS = re.compile(r"conflict|could not apply|Automatic merge failed", re.I
 _GOES_ON = re.compile(
     r"\bgit (?:-[cC] \S+ )*\S+ --(?:continue|abort|skip|quit)\b|\bgit reset --(?:hard|merge)\b|\bgit (?:-[cC] \S+ )*commit\b"
 )
+_RETURNED = " → ok:\n"
+LEAST_EXCERPT, FENCED_TOKENS = 60, 6  # tokens of a result, if it has as many; less says little
 
 
 def newest_results(facts: Facts, tokens: int) -> tuple[str, bool]:
@@ -484,10 +444,6 @@ def _without_frame(text: str) -> str:
     return ""
 
 
-_RETURNED = " → ok:\n"
-LEAST_EXCERPT, FENCED_TOKENS = 60, 6  # tokens of a result, if it has as many; less says little
-
-
 def repository(facts: Facts) -> str:
     """The branch and the newest commit, whether it was pushed, and what was changed since; empty where nothing says that there is a repository."""
     # Of several that one result reports the last.
@@ -499,7 +455,7 @@ def repository(facts: Facts) -> str:
     changed = [file for file in facts.files if file.changed_at > max(after, clean)]
     newest_last = sorted(changed, key=attrgetter("changed_at"))
     shown = newest_last[-4 if len(newest_last) > 5 else 0 :]
-    names = ", ".join(f"`{short_path(file.path)}`" for file in shown)
+    names = ", ".join(f"`{lines.short_path(file.path)}`" for file in shown)
     more = f"{len(changed) - len(shown)} more, " if len(changed) > len(shown) else ""
     branch, since = _branch(facts, runs)
     stopped = _stopped_at_conflicts(facts, after)
@@ -514,7 +470,7 @@ def repository(facts: Facts) -> str:
     for command in runs:
         if command.index < call:
             continue
-        steps = command_steps(command.text)
+        steps = tallies.command_steps(command.text)
         if command.index == call:  # only what it did after that
             places = [at for at, step in enumerate(steps) if _COMMITS.match(step)]
             steps = steps[places[-1] + 1 :] if places else ()
@@ -544,7 +500,7 @@ def _branch(facts: Facts, runs: Sequence[Command]) -> tuple[str, int]:
     switches = [
         (match["name"], match["new"] is not None, command.index)
         for command in runs
-        for match in filter(None, map(_SWITCHES.match, command_steps(command.text)))
+        for match in filter(None, map(_SWITCHES.match, tallies.command_steps(command.text)))
     ]
     # `git checkout NAME` may take back a file.
     branches = {*_TRUNKS, *(commit.branch for commit in facts.commits)}
@@ -582,12 +538,12 @@ _TELLING = re.compile(
 
 def _ended_as(step: ToolStep) -> str:
     if step.ok is None:
-        return f" → {step.result or NOT_RUN}"
+        return f" → {step.result or lines.NOT_RUN}"
     if not step.ok:
         return " → failed"
     if step.action in (Action.READ, Action.SEARCH):
         return ""
-    return " → ended" if PIPED.search(step.line) and not step.result else " → ok"
+    return " → ended" if tallies.PIPED.search(step.line) and not step.result else " → ok"
 
 
 def _result(step: ToolStep, written: dict[tuple[int, str], str], *, long: bool) -> str:
@@ -648,6 +604,7 @@ OBJECT_CHARS = 40_000
 _MARKUP = re.compile(
     r"<!--.{0,4000}?-->|</?[a-z][^<>]{0,400}>|!?\[[^\]\n]{0,200}\]\([^)\n]{0,400}\)", re.S
 )
+ROWS = 3  # of a result without a line that says more than the others
 
 
 def _string(literal: str) -> str:
@@ -659,21 +616,16 @@ def _string(literal: str) -> str:
 
 def _rows(step: ToolStep) -> str:
     """The lines of a result that say why it failed, or the first ones; empty: its one line says as much."""
-    text, half = step.output, OUTPUT_CHARS // 2
-    text = text if len(text) <= OUTPUT_CHARS else f"{text[:half]}\n{text[-half:]}"
-    lines = [line.strip() for line in text.split("\n")]
-    lines = [row for row in lines if row and not core.is_framing(row)]
-    telling = list(dict.fromkeys(row[:160] for row in lines if _TELLING.search(row)))
+    rows = [line.strip() for line in ends_of(step.output, OUTPUT_CHARS).split("\n")]
+    rows = [row for row in rows if row and not core.is_framing(row)]
+    telling = list(dict.fromkeys(row[:160] for row in rows if _TELLING.search(row)))
     # What a test asserts, before what the program under test logged.
     telling = sorted(telling, key=lambda row: _PLACE.match(row) is not None)[:4]
     if not step.ok:
         return " / ".join(telling) if len(telling) > 1 else ""
     if step.action is Action.COMMAND and step.result and not telling:
         return ""
-    return " / ".join(telling or [row[:160] for row in lines[:ROWS]])
-
-
-ROWS = 3  # of a result without a line that says more than the others
+    return " / ".join(telling or [row[:160] for row in rows[:ROWS]])
 
 
 def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
@@ -682,7 +634,7 @@ def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
     `called`: section 8 shows the calls that followed the newest words, if any did.
     """
     last, now = facts.statements[-1] if facts.statements else None, facts.state
-    if not ends_with_words(facts):
+    if not lines.ends_with_words(facts):
         return "The messages after this summary show where it stands."
     since = now.inputs[-1].index if now.inputs else -1
     if last is None or last.index < since:
@@ -697,7 +649,7 @@ def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
     words = last.text
     if facts.steps and facts.steps[-1].index >= last.index:
         # What they announce was called; whoever reads it last would do it again.
-        words = ANNOUNCES.sub("", words).strip()
+        words = lines.ANNOUNCES.sub("", words).strip()
         if not words and called:
             return "The calls at the end of section 8 are the newest work."
         words = words or last.text
@@ -728,7 +680,11 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     if previous is None:
         return {}
     if not previous.sections:
-        return {5: ranked_old(5, [f"- From the previous summary: {one_line(previous.text, 2000)}"])}
+        return {
+            5: lines.ranked_old(
+                5, [f"- From the previous summary: {one_line(previous.text, 2000)}"]
+            )
+        }
     carried = {number: list(_pieces(previous.section(number))) for number in (1, 2, 3, 4, 5, 7)}
     # A rule that is among those of the messages is weighed again.
     rules = [rule.text for rule in facts.standing]
@@ -741,8 +697,8 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
     oldest = opened[:1] if opening(facts) is None else []
     carried[1] = [piece for piece in carried[1] if piece not in opened or piece in oldest]
     carried[2] = [piece for piece in carried[2] if piece.removeprefix("- ") not in facts.urls]
-    carried[3] = [p for p in carried[3] if not _replaced(p, facts) and not is_dense(p)]
-    carried[4] = [carried_failure(piece, facts) for piece in carried[4]]
+    carried[3] = [p for p in carried[3] if not _replaced(p, facts) and not lines.is_dense(p)]
+    carried[4] = [lines.carried_failure(piece, facts) for piece in carried[4]]
     # Of the work of then the last lines, without results: that room is for newer ones.
     work = (p for p in _pieces(previous.section(8)) if not p.startswith(_OF_THEN))
     lines_left = [piece for piece in work if _RETURNED not in piece]
@@ -760,13 +716,13 @@ def carried_units(facts: Facts) -> dict[int, list[Unit]]:
             if not p.startswith(_FROM_FACTS) and not read_tasks(p, 0) and not read_work(p, 0)
         ]
     return {
-        number: ranked_old(number, list(dict.fromkeys(pieces)))
+        number: lines.ranked_old(number, list(dict.fromkeys(pieces)))
         for number, pieces in carried.items()
         if pieces
     }
 
 
-_FROM_FACTS = ("- Waiting for the user's answer", "- Plan mode is on", IN_PROGRESS)
+_FROM_FACTS = ("- Waiting for the user's answer", "- Plan mode is on", lines.IN_PROGRESS)
 
 
 def _pieces(section: str) -> Iterator[str]:
@@ -867,14 +823,7 @@ class ExtractiveSummarizer:
     def in_pieces(self, request: SummaryRequest) -> Flow[SummaryReply]:
         """`summarize`, in pieces between which others may run."""
         tokens = min(self.max_tokens, request.max_output_tokens)
-        text, left_out = yield from _rendered(
-            request.facts,
-            tokens=tokens,
-            newest_apart=request.newest_apart,
-            excerpts=request.excerpts,
-            user_tokens=request.user_messages_tokens,
-            instructions=request.instructions,
-        )
+        text, left_out = yield from _rendered(request, tokens)
         return SummaryReply(text=text, finish_reason="stop", model=self.name, left_out=left_out)
 
 
@@ -899,81 +848,82 @@ def render(
     Returns:
         Markdown. Never longer than the budget, unless that is below what nine headings need.
     """
-    flow = _rendered(
-        facts,
-        tokens=tokens,
+    request = SummaryRequest(
+        messages=(),
+        prompt="",
+        facts=facts,
         newest_apart=newest_apart,
-        excerpts=False,
         instructions=instructions,
-        user_tokens=user_tokens,
+        user_messages_tokens=_ALL if user_tokens is None else user_tokens,
     )
-    return drive(flow, _nothing)[0]
+    return drive(_rendered(request, tokens), _nothing)[0]
 
 
 def least_tokens(facts: Facts) -> int:
     """Of a summary in which the user's newest message stands whole, in UTF-8 bytes / 4."""
-    return newest_tokens(facts.inputs) + cost(_heading(6)) + 1
+    return users_words.newest_tokens(facts.inputs) + cost(_heading(6)) + 1
 
 
 def _nothing(effect: Effect) -> None:
     """Nobody else is there to run."""
 
 
-def _rendered(
-    facts: Facts,
-    *,
-    tokens: int,
-    newest_apart: bool,
-    excerpts: bool,
-    instructions: str,
-    user_tokens: int | None,
-) -> Flow[tuple[str, bool]]:
+def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     """The summary, and whether it would say more in a larger room."""
+    facts, instructions = request.facts, request.instructions
     focus = _words(instructions)
     units, carried = _units(facts, instructions)
     yield LetOthersRun()
     inputs = facts.inputs
-    if newest_apart and inputs:
-        newest_input = replace(inputs[-1], text=trimmed(inputs[-1].text, NEWEST_TOKENS))
+    if request.newest_apart and inputs:
+        newest_input = replace(inputs[-1], text=users_words.trimmed(inputs[-1].text, NEWEST_TOKENS))
         inputs = (*inputs[:-1], newest_input)
     texts = ReadTexts(facts.word_counts)
     wanted = {6, 9, *(n for n in (*units, *carried) if n > 0 and (units.get(n) or carried.get(n)))}
     if (
         tokens < ONLY_WORDS_TOKENS
         and wanted <= _SPOKEN
-        and words_need(inputs, texts).whole > tokens
+        and users_words.words_need(inputs, texts).whole > tokens
     ):
         wanted = {6}
     frame = _frame(tokens, wanted)
-    here = not newest_apart and not facts.later_inputs
-    if here and frame.tokens + (newest := newest_tokens(inputs)) > tokens:
+    here = not request.newest_apart and not facts.later_inputs
+    if here and frame.tokens + (newest := users_words.newest_tokens(inputs)) > tokens:
         frame = _frame(tokens - newest, wanted)  # fewer sections, so that it stands whole
     room = max(tokens, LEAST_TOKENS) - frame.tokens
     new, old = frame.only(_focused(units, focus)), frame.only(_focused(carried, focus))
-    most = room if user_tokens is None else min(room, user_tokens)
+    most = min(room, request.user_messages_tokens)
     essential = _essential(facts, new, old)
-    limits = {"room": room, "most": most, "essential": sum(essential.values())}
-    words, words_tokens, rules_tokens = _first(
-        facts, inputs, old.get(6, ()), focus, texts, **limits
-    )
+    newest_here, old_words = not facts.later_inputs, old.get(6, [])
+    words_tokens = 0
+    if inputs or old_words:
+        need = users_words.words_need(inputs, texts, newest_here=newest_here)
+        extra = _cost(old_words) + _NOTE_TOKENS
+        # Sentences that only tell a story give way to the essential lines; the others, and the newest message, to nothing.
+        share = room * WORDS_PERCENT // 100
+        telling = max(need.telling + extra, share - sum(essential.values()))
+        shared = min(share, need.whole + extra, telling, most)
+        words_tokens = max(shared, min(need.newest, room))
+    words = _users_words(inputs, old_words, words_tokens, focus, texts, newest_here=newest_here)
+    lost, again = standing(facts, words)
+    rules_tokens = min(room * RULES_PERCENT // 100, _cost(lost))
     yield LetOthersRun()
     asked = 0
     if 1 in frame.sections:
-        lost, again = standing(facts, words)
-        lines = _focused({1: request(facts, instructions, words)}, focus)[1]
+        asked_lines = _focused({1: requested(facts, instructions, words)}, focus)[1]
         least = REQUEST_TOKENS + OFFERED_TOKENS * bool(facts.offered)
-        asked = 0 if frame.small else min(_cost(lines), least)
-        before_all = [unit._replace(rank=unit.rank - 2 * ESSENTIAL) for unit in lost]
-        new[1] = [*lines, *_focused({1: before_all}, focus)[1], *again]
-    named = listed_names.candidates(facts) if 2 in frame.sections else []
+        asked = 0 if frame.small else min(_cost(asked_lines), least)
+        before_all = [unit._replace(rank=unit.rank - 2 * lines.ESSENTIAL) for unit in lost]
+        new[1] = [*asked_lines, *_focused({1: before_all}, focus)[1], *again]
+    named = lines.candidates(facts) if 2 in frame.sections else []
     demands = _demands(facts, new, old, frame, named)
-    demands[6] += sum(whole_tokens(entry) + 1 for entry in inputs)
+    demands[6] += sum(users_words.whole_tokens(entry) + 1 for entry in inputs)
     demands[6] = min(demands[6], max(most, words_tokens))
     if NAMES in demands:
         demands[NAMES] = min(demands[NAMES], room * NAMES_PERCENT // 100)
     yield LetOthersRun()
     slack = room - sum(demands.values())
-    asides = course_lines.asides(facts, every=slack > 0) if 5 in frame.sections else []
+    asides = lines.asides(facts, every=slack > 0) if 5 in frame.sections else []
     # What all else leaves over, or a small part of the room.
     seen = fill(asides, max(slack, room * SEEN_PERCENT // 100))
     left_out = slack < sum(cost(unit.text) for unit in asides) or not wanted <= {*frame.sections}
@@ -999,19 +949,17 @@ def _rendered(
     }
     if 9 in frame.sections:
         body[9] = _next_step(facts, rooms.get(9, 0), body.get(8, ""))
-    body[6] = _users_words(
-        inputs, old.get(6, []), rooms[6], focus, texts, newest_here=not facts.later_inputs
-    )
+    body[6] = _users_words(inputs, old_words, rooms[6], focus, texts, newest_here=newest_here)
     yield LetOthersRun()
     named_room = min(demands.get(NAMES, 0), rooms.get(NAMES, 0))
     if 5 in frame.sections:  # what the others leave is for the course of the work
         left = room - sum(_spent(text) for text in body.values()) - named_room
         # Pieces of remarks that section 8 does not hold.
-        said = [row for row in body.get(8, "").split("\n") if row.startswith(REMARK)]
+        remarks = [row for row in body.get(8, "").split("\n") if row.startswith(REMARK)]
         newer = [
             unit
             for unit in new.get(5, [])
-            if not unit.lead or not any(unit.text in row for row in said)
+            if not unit.lead or not any(unit.text in row for row in remarks)
         ]
         course, wrote = _course(newer, new.get(WRITTEN, []), old.get(5, []), left)
         body[5] = joined((course, seen))
@@ -1020,9 +968,9 @@ def _rendered(
     if NAMES in demands:
         left = room + _spent(seen) - sum(_spent(text) for text in body.values())
         most = (room + _spent(seen)) * MOST_NAMES_PERCENT // 100
-        names, all_named = listed_names.names(named, "\n".join(body.values()), min(left, most))
+        names, all_named = lines.names(named, "\n".join(body.values()), min(left, most))
         body[2], left_out = joined((body[2], names)), left_out or not all_named
-    if excerpts and 8 in frame.sections:
+    if request.excerpts and 8 in frame.sections:
         left = room + _spent(seen) - sum(_spent(text) for text in body.values())
         shown, some_cut = newest_results(facts, left)
         body[8], left_out = joined((body[8], shown)), left_out or some_cut
@@ -1084,12 +1032,19 @@ def _demands(
     if 9 in demands:
         demands[9] = _spent(next_step(facts, _ALL))
     if 2 in demands:
-        demands[NAMES] = listed_names.names_tokens(named)
+        demands[NAMES] = lines.names_tokens(named)
     return demands
 
 
 # Weights of what comes next after the user's words.
 ESSENTIAL_SHARES = {2: 10, 3: 25, 4: 25, 5: 30, 7: 17}
+WORDS_PERCENT = 60  # of the room that the user's words may take before anything else is thought of
+RULES_PERCENT = 20  # further, for rules of the user that do not stand among those words
+# Of the room, for what results say in a line, where all else would take the whole of it.
+SEEN_PERCENT = 5
+# Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`.
+ESSENTIAL_PERCENT = 30
+MOST_ESSENTIAL_PERCENT = 25  # of the whole room, in that case
 
 
 def _essential(
@@ -1097,10 +1052,12 @@ def _essential(
 ) -> dict[int, int]:
     """Tokens of what comes next after the user's words, by section."""
     costs = {
-        n: essential_cost([*old.get(n, ()), *new.get(n, ())]) for n in ESSENTIAL_SHARES if n in new
+        n: lines.essential_cost([*old.get(n, ()), *new.get(n, ())])
+        for n in ESSENTIAL_SHARES
+        if n in new
     }
     if 3 in costs:
-        costs[3] = _spent(changed_line(changed_paths(facts), _ALL))
+        costs[3] = _spent(lines.changed_line(lines.changed_paths(facts), _ALL))
     return {n: tokens + _NOTE_TOKENS for n, tokens in costs.items() if tokens}
 
 
@@ -1111,42 +1068,9 @@ def needed_tokens(facts: Facts) -> int:
         facts: Of what is summarised.
     """
     new, old = _units(facts, "")
-    words = words_need(facts.inputs).whole + _cost(old.get(6))
+    words = users_words.words_need(facts.inputs).whole + _cost(old.get(6))
     others = sum(_essential(facts, new, old).values())
     return max(words * 100 // WORDS_PERCENT, words + others) + _FRAME
-
-
-WORDS_PERCENT = 60  # of the room that the user's words may take before anything else is thought of
-RULES_PERCENT = 20  # further, for rules of the user that do not stand among those words
-
-
-def _first(
-    facts: Facts,
-    inputs: tuple[UserInput, ...],
-    old: Sequence[Unit],
-    focus: tuple[str, ...],
-    texts: ReadTexts,
-    *,
-    room: int,
-    most: int,
-    essential: int,
-) -> tuple[str, int, int]:
-    """What is set aside before the sections share the rest: section 6 within its tokens, these, and tokens for the rules that it does not hold.
-
-    Sentences of the user that only tell a story give way to the `essential` lines; the others, and the newest message, to nothing.
-    `most`: that section 6 may have.
-    """
-    newest_here, tokens = not facts.later_inputs, 0
-    if inputs or old:
-        need = words_need(inputs, texts, newest_here=newest_here)
-        carried = _cost(old) + _NOTE_TOKENS
-        share = room * WORDS_PERCENT // 100
-        telling = max(need.telling + carried, share - essential)
-        shared = min(share, need.whole + carried, telling, most)
-        tokens = max(shared, min(need.newest, room))
-    words = _users_words(inputs, old, tokens, focus, texts, newest_here=newest_here)
-    lost, _ = standing(facts, words)
-    return words, tokens, min(room * RULES_PERCENT // 100, _cost(lost))
 
 
 def _users_words(
@@ -1159,21 +1083,18 @@ def _users_words(
     newest_here: bool,
 ) -> str:
     """Section 6: the user's words in the previous summary, then the newer ones."""
-    newest = words_need(inputs[-1:], texts, newest_here=newest_here).newest if old else 0
+    newest = (
+        users_words.words_need(inputs[-1:], texts, newest_here=newest_here).newest if old else 0
+    )
     carried = fill(old, max(room - newest, 0), _OLDER_POINTS) if old else ""
     left = room - _spent(carried)
-    return joined((carried, user_messages(inputs, left, focus, texts, newest_here=newest_here)))
+    return joined(
+        (carried, users_words.user_messages(inputs, left, focus, texts, newest_here=newest_here))
+    )
 
 
 def _spent(text: str) -> int:
     return cost(text) if text else 0
-
-
-# Of the room, for what results say in a line, where all else would take the whole of it.
-SEEN_PERCENT = 5
-# Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`.
-ESSENTIAL_PERCENT = 30
-MOST_ESSENTIAL_PERCENT = 25  # of the whole room, in that case
 
 
 def _allotted(
@@ -1216,30 +1137,33 @@ def _moved(unit: Unit, words: tuple[str, ...]) -> Unit:
     text = unit.text.lower()
     if not any(word in text for word in words):
         return unit
-    return unit._replace(rank=unit.rank - ESSENTIAL if unit.rank < 0 else unit.rank // _FOCUS)
+    return unit._replace(rank=unit.rank - lines.ESSENTIAL if unit.rank < 0 else unit.rank // _FOCUS)
 
 
 def _units(facts: Facts, instructions: str) -> tuple[dict[int, list[Unit]], dict[int, list[Unit]]]:
     """What the sections can say by number: new, and of the previous summary."""
     old = carried_units(facts)
     earlier = old.get(5, [])
-    course, written, ranked = course_lines.course_units(facts, [unit.text for unit in earlier])
+    stated = lines.settled(facts)
+    course, written, ranked = lines.course_units(facts, [unit.text for unit in earlier], stated)
     old[5] = [a if a.rank < 0 else b for a, b in zip(earlier, ranked, strict=True)]
     new = {
-        1: request(facts, instructions),
+        1: requested(facts, instructions),
         2: concepts(facts),
         3: files(facts),
         4: errors(facts),
-        5: course_lines.problem_solving(facts, course),
+        5: lines.problem_solving(facts, course, stated),
         WRITTEN: written,
-        7: work_lines.pending(facts),
+        7: lines.pending(facts),
         8: current_work(facts),
     }
     if not any(old.values()):
         return new, old
     # Lines of the previous summary that no new line repeats.
-    lines = {f"{unit.lead} {unit.text}".lstrip() for units in new.values() for unit in units}
-    return new, {n: [unit for unit in units if unit.text not in lines] for n, units in old.items()}
+    repeated = {f"{unit.lead} {unit.text}".lstrip() for units in new.values() for unit in units}
+    return new, {
+        n: [unit for unit in units if unit.text not in repeated] for n, units in old.items()
+    }
 
 
 def _cost(units: Sequence[Unit] | None) -> int:
@@ -1258,7 +1182,7 @@ def _course(
     twice = {
         id(unit)
         for unit in chosen
-        if (sentence := quoted_sentence(unit.text)) and sentence in words
+        if (sentence := lines.quoted_sentence(unit.text)) and sentence in words
     }
     if twice:
         chosen = fitting([unit for unit in units if id(unit) not in twice], room)
@@ -1289,7 +1213,7 @@ def _section(
     if old:
         label = EARLIER.get(number, "") if room >= LEAST_LABELLED_TOKENS else ""
         left = room - cost(label)
-        first = min(essential_cost(old) + _NOTE_TOKENS, left - essential_cost(new))
+        first = min(lines.essential_cost(old) + _NOTE_TOKENS, left - lines.essential_cost(new))
         for_old = min(max(left * CARRIED_PERCENT // 100, left - _cost(new), first), left)
         if earlier := fill(old, for_old, _OLDER_POINTS):
             carried = joined((label, earlier))

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import heapify, heappop, heapreplace
-from itertools import chain, pairwise
+from itertools import chain, filterfalse, pairwise
 from math import log1p
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
@@ -78,6 +78,8 @@ def _is_passing(name: Name) -> bool:
 _FORGES = ("gh ", "git ", "curl ")  # commands whose results have the fields of a listing
 _PINNED = re.compile(r"@[0-9a-f]{40}")  # what a log of a build names with its whole hash
 _TWO_WORDS = re.compile(r"[A-Za-z]+/[A-Za-z]+")
+# Names that differ only in their digits, from which they are rows of a listing; and how many of these are named.
+SERIES, SERIES_SHOWN = 10, 3
 
 
 def names_tokens(listed: Sequence[Name]) -> int:
@@ -110,10 +112,6 @@ def names(listed: Sequence[Name], present: str, tokens: int) -> tuple[str, bool]
         else:
             every = False
     return joined(_lines(groups)), every
-
-
-# Names that differ only in their digits, from which they are rows of a listing; and how many of these are named.
-SERIES, SERIES_SHOWN = 10, 3
 
 
 def _without_series(listed: Sequence[Name]) -> list[Name]:
@@ -413,8 +411,6 @@ def _fitting(head: str, paths: Sequence[str], tokens: int) -> str:
 
 
 LINE = 160
-# Characters from which words in the middle of a turn count as a finding, not as a remark.
-WEIGHTY = 240
 RAN = 1_000  # rank from which commands follow what was said
 SEEN, FEW_SEEN = 48, 8
 SETTLED = 12
@@ -422,10 +418,12 @@ FIGURES = 8  # how many of the newest of each are listed
 NEWEST_SAID = 8  # remarks since the newest request that section 8 repeats
 # A line and the index of the message that it is about: the section is in order of time.
 Dated = tuple[int, Unit]
+# How much further back the line of each older turn stands among what the assistant said.
+TURN_RANK = 40
 
 
-def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
-    """Section 5: decisions, what the assistant said (`course`), commands, commits."""
+def problem_solving(facts: Facts, course: Sequence[Dated], stated: Sequence[Dated]) -> list[Unit]:
+    """Section 5: decisions, what the assistant said (`course`, `settled`), commands, commits."""
     decisions = [
         (
             answer.index,
@@ -443,13 +441,9 @@ def problem_solving(facts: Facts, course: Sequence[Dated]) -> list[Unit]:
         )
         for age, commit in enumerate(reversed(facts.commits), 1)
     ][::-1]
-    others = (_settled(facts), _agents(facts), _commands(facts), commits, _turns(facts))
+    others = (stated, _agents(facts), _commands(facts), commits, _turns(facts))
     dated = [*course, *decisions, *chain.from_iterable(others)]
     return [unit for _, unit in sorted(dated, key=itemgetter(0))]
-
-
-# How much further back the line of each older turn stands among what the assistant said.
-TURN_RANK = 40
 
 
 def _turns(facts: Facts) -> list[Dated]:
@@ -503,20 +497,20 @@ def _checked(steps: Sequence[ToolStep]) -> str:
 BOOKS = re.compile(r"\b(?:git|gh) ")
 
 
-def _settled(facts: Facts) -> list[Dated]:
+def settled(facts: Facts) -> list[Dated]:
     """What the assistant said was decided, and then the figures that it reported."""
     asked = facts.inputs[-1].index if facts.inputs else -1
     # What it was about to do before the newest request is done, or was given up.
-    settled = [s for s in facts.settled if s.index > asked or not _WILL.match(s.text)][-SETTLED:]
-    texts = {statement.text for statement in settled}
+    decided = [s for s in facts.settled if s.index > asked or not _WILL.match(s.text)][-SETTLED:]
+    texts = {statement.text for statement in decided}
     reported = [statement for statement in _figures(facts) if statement.text not in texts]
     return [
         (
-            said.index,
-            Unit(f"- The assistant said: “{said.text}”", len(group) - at + after - ESSENTIAL),
+            part.index,
+            Unit(f"- The assistant said: “{part.text}”", len(group) - at + after - ESSENTIAL),
         )
-        for group, after in ((settled, 0), (reported, SETTLED))
-        for at, said in enumerate(group)
+        for group, after in ((decided, 0), (reported, SETTLED))
+        for at, part in enumerate(group)
     ]
 
 
@@ -579,6 +573,10 @@ _ALONE = re.compile(
 # What is printed before anything has happened.
 _STARTED = re.compile(r"\brunning \d+ tests?\b", re.I)
 FEW_ADDRESSES = 2
+# Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing.
+LEAST_PAIRS = 3
+LEAST_LINE, LONGEST_LINE = 16, 300
+MOST_LINES = 400  # of one file, the newest
 
 
 def _as_data(line: str) -> str:
@@ -593,15 +591,15 @@ class CourseUnits(NamedTuple):
     earlier: list[Unit]  # of the previous summary
 
 
-def course_units(facts: Facts, earlier: Sequence[str] = ()) -> CourseUnits:
-    """What the assistant said and wrote, together with pieces of the previous summary."""
+def course_units(facts: Facts, earlier: Sequence[str], stated: Sequence[Dated]) -> CourseUnits:
+    """What the assistant said and wrote, together with pieces of the previous summary; not what lines of their own say (`settled`)."""
     since = facts.inputs[-1].index if facts.inputs else -1
     newest = facts.statements[-1:] if ends_with_words(facts) else ()
     older = facts.statements[: len(facts.statements) - len(newest)]
     remarks = _once([s for s in older if s.index > since or not _only_prepares(s)])
     elsewhere = (
         *(entry.text for entry in facts.inputs),
-        *(unit.text for _, unit in _settled(facts)),
+        *(unit.text for _, unit in stated),
         *(task.subject for task in facts.tasks),
         *(statement.text for statement in newest),
     )
@@ -681,12 +679,6 @@ def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
     return f"- Reported (message {asked[at - 1][1]}):" if at and len(asked) > 1 else "- Reported:"
 
 
-# Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing.
-LEAST_PAIRS = 3
-LEAST_LINE, LONGEST_LINE = 16, 300
-MOST_LINES = 400  # of one file, the newest
-
-
 def _written_lines(file: FileUse) -> list[str]:
     """The lines of what was written to a file that say something, each once, the newest text last; a short one with the line before it."""
     newest: dict[str, str] = {}
@@ -754,15 +746,13 @@ other, for its length, twice as much of a document's headings, and less than hal
 
 # Of the messages: the words of an earlier summary weigh as if they had been said there.
 EARLIER_PERCENT = 70
+LONGEST_REMARK = 200
 
 
 def _only_prepares(remark: Statement) -> bool:
     """Whether a remark says only what comes next, as the last words of its turn tell better."""
     row = remark.text.strip()
     return not remark.closing and len(row) <= LONGEST_REMARK and _PREPARES.match(row) is not None
-
-
-LONGEST_REMARK = 200
 
 
 def _written_weight(file: FileUse, line: str) -> float:
@@ -791,7 +781,7 @@ WordPair = tuple[str, str]
 
 def _word_pairs(text: str) -> list[WordPair]:
     pattern = _ASCII_WORD if text.isascii() else _TOLD_WORD
-    words = [word for word in pattern.findall(text.lower()) if word not in _SMALL_WORDS]
+    words = filterfalse(_SMALL_WORDS.__contains__, pattern.findall(text.lower()))
     return list(pairwise(words))
 
 
@@ -937,10 +927,12 @@ def _end(command: Command) -> str:
 
 # What section 7 says: the session's own lists, what was said to be open or done, and what nobody answered.
 
-
 STILL_OPEN = 40
 # How many of the newest of each are listed. What the user said to do is read from the user's words again: all of it that is closed must be.
 CLOSED = 12
+IN_PROGRESS = "- In progress:"
+# Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off.
+STALE_CHANGES = 3
 
 
 def pending(facts: Facts) -> list[Unit]:
@@ -967,9 +959,6 @@ def pending(facts: Facts) -> list[Unit]:
     return units
 
 
-IN_PROGRESS = "- In progress:"
-
-
 def _in_progress(facts: Facts) -> str:
     """The newest request, where the assistant was at work on it; empty: it had said its last word, or not begun."""
     if not facts.inputs or not facts.steps or facts.open_question:
@@ -979,10 +968,6 @@ def _in_progress(facts: Facts) -> str:
     if last <= request.index or last_words > last:
         return ""
     return f"{IN_PROGRESS} message {request.number}, no report that it is done"
-
-
-# Commits and changed files after which a list says that it is older: agents finish several steps before they tick one off.
-STALE_CHANGES = 3
 
 
 def _older_than(facts: Facts, open_tasks: Sequence[Task]) -> str:

@@ -28,6 +28,8 @@ from ullage.summarizers.streams import CUT_STREAM, LastRequest, StreamReader, be
 # Header of Anthropic's on-demand compaction: on the call itself, and on every later request that holds the block.
 BETA = "compact-2026-09-04"
 MOST_INSTRUCTIONS = 16_384  # characters that Anthropic takes
+_REPLY_ONLY = ("context_management", "stop_sequences", "output_format", "stream")
+_FRAME = ("instructions", "prompt_cache_key")
 
 
 class AnthropicCompaction(AnthropicSummarizer):
@@ -65,9 +67,6 @@ class AnthropicCompaction(AnthropicSummarizer):
 
     def _reader(self) -> BlockReader:
         return BlockReader()
-
-
-_REPLY_ONLY = ("context_management", "stop_sequences", "output_format", "stream")
 
 
 def _only_for_a_reply(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,9 +116,6 @@ class BlockReader(MessageReader):
             usage=reply.usage,
             carried=({"role": "assistant", "content": [block]},),
         )
-
-
-_FRAME = ("instructions", "prompt_cache_key")
 
 
 class OpenAICompaction(OpenAISummarizer):

@@ -126,7 +126,7 @@ class StreamingSummarizer:
         raise NotImplementedError
 
     def _endpoint(self, client: Any, body: Mapping[str, Any]) -> Any:
-        """What of a client takes this request."""
+        """The part of a client that takes this request."""
         raise NotImplementedError
 
     def _reader(self) -> StreamReader:

@@ -73,6 +73,7 @@ MAX_UNITS = 4_000  # of a text, half at each end; what is between them is one
 # Tokens of a sentence up to which it is kept or left out whole; a longer one is mostly no sentence.
 LONGEST_WHOLE = 80
 Span = tuple[int, int]
+LEAST_TRIMMED = 40  # tokens of a text that is not worth cutting
 
 
 def trimmed(text: str, tokens: int, rules: Sequence[str] | None = None) -> str:
@@ -86,7 +87,7 @@ def trimmed(text: str, tokens: int, rules: Sequence[str] | None = None) -> str:
 
 
 class Sentences:
-    """A text of the user with its sentences; what is asked about it is worked out once. `rules`: as for `trimmed`."""
+    """A text of the user with its sentences; what is asked about it is worked out once. `rules`: see `trimmed`."""
 
     def __init__(self, text: str, rules: Sequence[str] | None = None) -> None:
         self.text = text
@@ -153,9 +154,6 @@ class ReadTexts(dict[str, Sentences]):
         return sentences
 
 
-LEAST_TRIMMED = 40  # tokens of a text that is not worth cutting
-
-
 def _units(text: str, rules: Sequence[str]) -> list[Span]:
     """Sentences and lines, none ending inside a rule."""
     bound = [(at, at + len(rule)) for rule in rules if (at := text.find(rule)) >= 0]
@@ -175,6 +173,27 @@ def _units(text: str, rules: Sequence[str]) -> list[Span]:
 
 # A mark of an earlier compaction; the next one adds to it.
 _LEFT_OUT = re.compile(r"\[… (\d{1,9}) characters left out …\]")
+_FIRST = 1 << 20
+_MARK = 9  # tokens of a mark for what is missing
+# Tokens of one message that belong to what is set aside for the user; the rest competes with the other sections.
+ESSENTIAL_TOKENS = 300
+LEAST_TOKENS = 15  # of a message that is shortened; its rules may need more
+# So short a message gives way after longer ones were shortened: little is won by it.
+SHORT_TOKENS = 8
+# Of a question that stands with its answer, and of one with a list of what is meant.
+QUESTION_CHARS, LIST_CHARS = 200, 320
+# Characters of a message which, if a value in it is replaced, is replaced as a whole.
+SAYS_ONE_THING = 100
+GAP_TOKENS = 12
+# Runs of numbers that are named; the newest, where there are more, or where the room is too small.
+MOST_NAMED, TOKENS_FOR_A_SPAN, NAMED_PART = 6, 40, 10
+# Tokens of the line that names the messages that are missing, and where it only counts them.
+_NOTE, SHORT_NOTE = 16, 8
+TRIES = 5
+KEPT_TOKENS = 60  # to which messages are shortened before whole ones give way
+ROW_TOKENS = 4  # of the number before a message
+NEWEST = 0.25  # how much more the newest message is worth than the oldest
+RULE_WEIGHT = 1.5  # of a message that may be meant as a rule
 
 
 def _ranks(text: str, spans: Sequence[Span], rules: Sequence[str]) -> list[int]:
@@ -190,18 +209,15 @@ def _ranks(text: str, spans: Sequence[Span], rules: Sequence[str]) -> list[int]:
             ranks.append(held - _FIRST)
         elif again:
             ranks.append(_FIRST)
-        elif unit in typed and _matters(_LEFT_OUT.sub("", unit)):
+        elif unit in typed and _says(_LEFT_OUT.sub("", unit)):
             ranks.append(0 if at == 0 else 1)
         else:
             ranks.append(2 if at in (0, len(spans) - 1) else 3 + at)
     return ranks
 
 
-_FIRST = 1 << 20
-
-
-def _matters(unit: str) -> bool:
-    return patterns().content.first(unit) >= 0 or any(findings(unit))
+def _says(text: str) -> bool:
+    return patterns().content.first(text) >= 0 or any(findings(text))
 
 
 def _chosen(costs: Sequence[int], ranks: Sequence[int], tokens: int) -> set[int]:
@@ -218,9 +234,6 @@ def _chosen(costs: Sequence[int], ranks: Sequence[int], tokens: int) -> set[int]
     return chosen
 
 
-_MARK = 9  # tokens of a mark for what is missing
-
-
 def _joined(text: str, spans: Sequence[Span]) -> str:
     parts: list[str] = []
     at = 0
@@ -232,17 +245,6 @@ def _joined(text: str, spans: Sequence[Span]) -> str:
         parts.append(text[first:last].strip())
         at = last
     return ("\n" if "\n" in text else " ").join(part for part in parts if part)
-
-
-# Tokens of one message that belong to what is set aside for the user; the rest competes with the other sections.
-ESSENTIAL_TOKENS = 300
-LEAST_TOKENS = 15  # of a message that is shortened; its rules may need more
-# So short a message gives way after longer ones were shortened: little is won by it.
-SHORT_TOKENS = 8
-# Of a question that stands with its answer, and of one with a list of what is meant.
-QUESTION_CHARS, LIST_CHARS = 200, 320
-# Characters of a message which, if a value in it is replaced, is replaced as a whole.
-SAYS_ONE_THING = 100
 
 
 @dataclass(eq=False)
@@ -326,9 +328,6 @@ class _Row:
         self.tokens = cost(self.written()) if self.shown else 0
 
 
-GAP_TOKENS = 12
-
-
 def user_messages(
     inputs: Sequence[UserInput],
     tokens: int,
@@ -387,10 +386,6 @@ def _missing(shown: Sequence[_Row], last: int) -> list[Span]:
     return [(before + 1, number - 1) for before, number in gaps if number - before > 1]
 
 
-# Runs of numbers that are named; the newest, where there are more, or where the room is too small.
-MOST_NAMED, TOKENS_FOR_A_SPAN, NAMED_PART = 6, 40, 10
-
-
 def _named(spans: list[Span], tokens: int) -> str:
     most = min(MOST_NAMED, tokens // TOKENS_FOR_A_SPAN)
     count = sum(b - a + 1 for a, b in spans)
@@ -429,10 +424,6 @@ def words_need(
 def newest_tokens(inputs: Sequence[UserInput]) -> int:
     """What `user_messages` needs for the newest message whole, and a note where there are others."""
     return words_need(inputs[-1:]).newest + 1 + _NOTE * (len(inputs) > 1)
-
-
-# Tokens of the line that names the messages that are missing, and where it only counts them.
-_NOTE, SHORT_NOTE = 16, 8
 
 
 class _Fit:
@@ -514,8 +505,8 @@ class _Fit:
         newest: dict[tuple[str, str], _Row] = {}
         for row in reversed(self._rows):
             if row.shown:
-                said = (row.entry.question, " ".join(row.entry.text.split()))
-                same = newest.setdefault(said, row)
+                words = (row.entry.question, " ".join(row.entry.text.split()))
+                same = newest.setdefault(words, row)
                 if same is not row:
                     same.times += 1
                     row.shown, row.times = False, 0
@@ -552,8 +543,8 @@ class _Fit:
         weight = RULE_WEIGHT if self._is_meant(row) else 1
         first, last = self._rows[0].number, self._rows[-1].number
         age = (row.number - first) / max(last - first, 1)
-        said = self._word_counts.worth(text) / (cost(text) + ROW_TOKENS)
-        return said * weight * (1 + NEWEST * age)
+        density = self._word_counts.worth(text) / (cost(text) + ROW_TOKENS)
+        return density * weight * (1 + NEWEST * age)
 
     def _until_fits(self, rows: list[_Row], give_up: Callable[[_Row], None]) -> None:
         for row in rows:
@@ -627,10 +618,3 @@ class _Fit:
         if cost(shorter) < cost(row.text):
             row.text = shorter
             self._weigh(row)
-
-
-TRIES = 5
-KEPT_TOKENS = 60  # to which messages are shortened before whole ones give way
-ROW_TOKENS = 4  # of the number before a message
-NEWEST = 0.25  # how much more the newest message is worth than the oldest
-RULE_WEIGHT = 1.5  # of a message that may be meant as a rule
