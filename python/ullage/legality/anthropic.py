@@ -39,7 +39,7 @@ from ullage.legality.params import (
     facts_for,
     json_bytes,
 )
-from ullage.legality.repairs import RepairRequest, RepairStep, run_steps, steps
+from ullage.legality.repairs import Plan, RepairRequest, run_steps
 from ullage.legality.thinking import (
     binding_params,
     close_turn,
@@ -122,7 +122,7 @@ def _without_thinking(messages: Sequence[Any], request: RepairRequest) -> Repair
     return replace(repaired, repairs=(*draft.repairs, *repaired.repairs))
 
 
-def _plan(request: RepairRequest) -> list[RepairStep]:
+def _plan(request: RepairRequest) -> Plan:
     facts = facts_of(request).core
     strict = int(facts.get("version", STRICT_VERSION)) >= STRICT_VERSION
     originals = request.original if isinstance(request.original, Originals) else None
@@ -158,7 +158,7 @@ def _plan(request: RepairRequest) -> list[RepairStep]:
         rows.append(
             ("A15 A16", lambda d: repair_binding(d, originals, system=system, tools=tools_now))
         )
-    return steps(*rows)
+    return rows
 
 
 def _turn(request: RepairRequest, originals: Originals | None) -> Callable[[Draft], None]:

@@ -22,8 +22,8 @@ from ullage.legality.blocks import (
     repair_last_word,
     unsendable,
 )
-from ullage.legality.check import RuleRequest, check_unicode, error_at
-from ullage.legality.draft import ASSISTANT, USER, Draft, Repaired, Slot
+from ullage.legality.check import RuleRequest, check_unicode
+from ullage.legality.draft import ASSISTANT, USER, Draft, Repaired, Slot, error_at
 from ullage.legality.internal import (
     Placed,
     in_turn,
@@ -35,7 +35,7 @@ from ullage.legality.internal import (
     with_same_objects,
 )
 from ullage.legality.pairs import repair_pairs
-from ullage.legality.repairs import RepairRequest, run_steps, steps
+from ullage.legality.repairs import Plan, RepairRequest, run_steps
 from ullage.messages import same_items
 from ullage.providers.bedrock import (
     MAX_IMAGE_BYTES,
@@ -281,7 +281,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     report = request.report(messages)
     if report.ok:
         return Repaired(messages)
-    plan = steps(
+    plan: Plan = (
         ("B01 B02", _readable),
         ("B01 B02 B04", _blocks),
         ("B01 B04", lambda d: _paired(d, request)),

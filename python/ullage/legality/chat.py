@@ -29,7 +29,7 @@ from ullage.legality.draft import ASSISTANT, USER, Repaired, text_block
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import OpenCalls, synthetic_id
 from ullage.legality.params import known_model, size_of, whole
-from ullage.legality.repairs import RepairRequest, RepairStep, run_steps, steps
+from ullage.legality.repairs import Plan, RepairRequest, run_steps
 from ullage.messages import THINKING, same_items
 from ullage.providers.registry import ChatRules
 
@@ -484,7 +484,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         return Repaired(messages)
     rules, facts, orphans = request.provider.chat, facts_of(request), request.orphans
     strict = rules.strict or bool(facts.get("strict"))
-    plan: list[RepairStep] = steps(
+    plan: Plan = (
         ("O06 O04 O03 O05 O07 O08 D02 O10", lambda w: normal(w, rules, strict)),
         ("O05 M03", lambda w: name_calls(w, rules)),
         ("O01 O02 M01 D03 O06", lambda w: pair(w, orphans)),

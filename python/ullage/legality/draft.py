@@ -54,6 +54,11 @@ class Repaired:
         return f"Repaired(repairs={len(self.repairs)}, left={len(self.left)})"
 
 
+def error_at(rule: str, message: int, block: int, detail: str) -> Violation:
+    """What a provider would refuse; see `Violation` for the places."""
+    return Violation(rule, "error", message, block, detail)
+
+
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ullage._engine.digests import Violation
 from ullage.legality.blocks import NO_MESSAGES, dumps
-from ullage.legality.check import RuleRequest, check_unicode, error_at
-from ullage.legality.draft import Repaired
+from ullage.legality.check import RuleRequest, check_unicode
+from ullage.legality.draft import Repaired, error_at
 from ullage.legality.internal import (
     ChatLine,
     Lines,
@@ -26,7 +26,7 @@ from ullage.legality.internal import (
 )
 from ullage.legality.originals import without
 from ullage.legality.pairs import repair_pairs
-from ullage.legality.repairs import RepairRequest, run_steps, steps
+from ullage.legality.repairs import Plan, RepairRequest, run_steps
 from ullage.messages import same_items
 from ullage.providers.gemini import from_provider, to_provider
 
@@ -206,7 +206,7 @@ def repair(contents: Sequence[Any], request: RepairRequest) -> Repaired:
     report = request.report(contents)
     if report.ok:
         return Repaired(contents)
-    plan = steps(
+    plan: Plan = (
         ("G01 G03 G05", _readable),
         ("G01 G02 G03 G06", lambda w: _paired(w, request)),
         (

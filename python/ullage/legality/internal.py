@@ -37,7 +37,7 @@ from ullage.legality.draft import (
     text_block,
 )
 from ullage.legality.pairs import repair_pairs
-from ullage.legality.repairs import RepairRequest, run_steps, steps
+from ullage.legality.repairs import Plan, RepairRequest, run_steps
 from ullage.providers._common import BROKEN
 from ullage.providers.native_lists import FormList, read_form
 from ullage.providers.registry import provider_of
@@ -235,7 +235,7 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
     if report.ok:
         return Repaired(items)
     form, unread = readable(items, request)
-    plan = steps(
+    plan: Plan = (
         ("A01", repair_items),
         ("A02", _blank),
         ("A05 A06", lambda draft: repair_pairs(draft, orphans=request.orphans)),

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ullage._engine.digests import Violation
 from ullage._lazy import hashlib, orjson
+from ullage.legality.draft import error_at
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 
 # Other keys of a thinking block are added by clients and are not part of what the model sealed.
@@ -280,22 +281,22 @@ def check_originals(
         for position, block in enumerate(blocks_of(item)):
             recorded = originals.blocks.get(thought_key(block) or "")
             if recorded is not None and recorded != bare_thinking(block):
-                yield Violation("A13", "error", at, position, "thinking is not as it came")
+                yield error_at("A13", at, position, "thinking is not as it came")
             if foreign_compaction(block, originals):
-                yield Violation("A25", "error", at, position, "compaction block is not as it came")
+                yield error_at("A25", at, position, "compaction block is not as it came")
     for start, stop in _assistant_runs(messages, current_turn(messages)):
         if not run_unchanged(messages[start:stop], originals):
             detail = "thinking of the current turn is not as it came"
-            yield Violation("A13", "error", start, -1, detail)
+            yield error_at("A13", start, -1, detail)
     expected: int | None = None
     for place, key, digest in prefixes(system, tools, messages) if bound else ():
         if digest not in originals.bound.get(key, ()):
-            yield Violation("A15", "error", *place, "thinking is bound to a different conversation")
+            yield error_at("A15", *place, "thinking is bound to a different conversation")
             continue
         position = originals.order[key]
         if expected is not None and position != expected:
             detail = "thinking between this and the one before is missing"
-            yield Violation("A16", "error", *place, detail)
+            yield error_at("A16", *place, detail)
         expected = position + 1
 
 

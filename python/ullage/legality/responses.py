@@ -8,11 +8,11 @@ from typing import Any
 
 from ullage._engine.digests import Violation
 from ullage.legality.blocks import INTERRUPTED
-from ullage.legality.check import RuleRequest, check_unicode, error_at
-from ullage.legality.draft import Repaired
+from ullage.legality.check import RuleRequest, check_unicode
+from ullage.legality.draft import Repaired, error_at
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import OpenCalls, synthetic_id
-from ullage.legality.repairs import RepairRequest, run_steps, steps
+from ullage.legality.repairs import Plan, RepairRequest, run_steps
 
 # An output is paired with the type of call that it belongs to: the same `call_id` may stand for one of each type.
 CALLS = tuple(
@@ -171,7 +171,7 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
         return Repaired(items)
     items_before = request.items_before
     chained = bool(request.params.get("previous_response_id"))
-    plan = steps(
+    plan: Plan = (
         ("R01", _readable),
         ("R04", lambda w: _compaction(w, None if request.original is None else items_before)),
         ("R06", _twice),
