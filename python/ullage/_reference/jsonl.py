@@ -526,16 +526,18 @@ class TranscriptIndex:
         return TranscriptIndex(data, weights)
 
     def _add(self, data: bytes, number: int, offset: int, stop: int, *, ended: bool) -> None:
-        offset, stop = _trim(data, offset, stop)
-        if offset == stop:
+        padded = data[offset:stop].rstrip(SPACE)
+        line = padded.lstrip(SPACE)
+        if not line:
             return
-        value, problem = _entry(data[offset:stop])
+        offset += len(padded) - len(line)
+        value, problem = _entry(line)
         if not ended and problem not in ("", NOT_UTF8):
             self.torn = (offset, len(data) - offset)
             return
         if problem:
             self.bad.append((number, problem))
-        self._lines.append(self._digest(value, offset, stop - offset, number))
+        self._lines.append(self._digest(value, offset, len(line), number))
 
     def _digest(
         self, value: dict[str, Any] | None, offset: int, length: int, number: int
@@ -684,14 +686,6 @@ def _split(data: bytes) -> Iterator[tuple[int, int, int, bool]]:
             return
         yield number, offset, stop, True
         offset = stop + 1
-
-
-def _trim(data: bytes, offset: int, stop: int) -> tuple[int, int]:
-    while offset < stop and data[offset] in SPACE:
-        offset += 1
-    while stop > offset and data[stop - 1] in SPACE:
-        stop -= 1
-    return offset, stop
 
 
 def _entry(line: bytes) -> tuple[dict[str, Any] | None, str]:
