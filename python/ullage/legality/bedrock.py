@@ -25,7 +25,6 @@ from ullage.legality.blocks import (
 from ullage.legality.check import RuleRequest, check_unicode
 from ullage.legality.draft import ASSISTANT, USER, Draft, Repaired, Slot, error_at
 from ullage.legality.internal import (
-    Placed,
     in_turn,
     listed,
     member,
@@ -433,11 +432,12 @@ def _paired(draft: Draft, request: RepairRequest) -> None:
             draft.note("B01", slot, "merged two messages of one role")
         if others:
             first.blocks = [block for slot in (first, *others) for block in slot.blocks]
-    items = [Placed(first.build(), first.origin) for first, *_ in runs]
-    draft.slots = [first for first, *_ in runs]
-    as_bytes = _holds_bytes([one.item for one in items])
-    placed, repairs = pair(
-        items,
+    slots = [first for first, *_ in runs]
+    as_bytes = _holds_bytes([slot.build() for slot in slots])
+    draft.slots = pair(
+        draft,
+        slots,
+        Slot,
         rules={"A01": "B01", "A11": "B01", "A29": "B01", "": "B04"},
         read=lambda messages: from_provider(messages).messages,
         steps=(
@@ -448,9 +448,6 @@ def _paired(draft: Draft, request: RepairRequest) -> None:
         ),
         write=lambda messages: to_provider(messages, as_bytes=as_bytes).parts["messages"],
     )
-    if repairs:
-        draft.repairs += repairs
-        draft.slots = [Slot(one.item, one.origin) for one in placed]
 
 
 def _holds_bytes(value: object, depth: int = 0) -> bool:

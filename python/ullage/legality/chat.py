@@ -71,9 +71,7 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
 def shared(messages: Sequence[Any], items: Sequence[Any]) -> Iterator[str | None]:
     """Keys that no other part of a list may have, if each is to be judged by itself; empty: a part with the rest, `None`: every one.
 
-    Args:
-        messages: A part in the internal view.
-        items: The same in this form.
+    The part comes in the internal view and in this form.
     """
     for item in items:
         for call in item.get("tool_calls") or ():

@@ -14,7 +14,6 @@ from ullage.legality.draft import Repaired, error_at
 from ullage.legality.internal import (
     ChatLine,
     Lines,
-    Placed,
     in_call_order,
     in_turn,
     listed,
@@ -273,8 +272,10 @@ def _paired(work: Lines, request: RepairRequest) -> None:
             work.note("G01", line, "joined two contents of one role")
         if others:
             first.put(parts=[part for line in (first, *others) for part in parts_of(line.value)])
-    placed, repairs = pair(
-        [Placed(first.value, first.origin) for first, *_ in runs],
+    work.lines = pair(
+        work,
+        [first for first, *_ in runs],
+        ChatLine,
         rules={"A29": "G01", "": "G03"},
         # As a whole: an answer without an id belongs to the calls just before it.
         read=lambda contents: from_provider(contents).messages,
@@ -285,8 +286,6 @@ def _paired(work: Lines, request: RepairRequest) -> None:
         ),
         write=lambda messages: to_provider(messages, signatures=False).parts["contents"],
     )
-    work.repairs += repairs
-    work.lines = [ChatLine(placed_item.item, placed_item.origin) for placed_item in placed]
 
 
 def _sign(work: Lines, parts_before: list[Any] | None, *, needed: bool) -> None:

@@ -80,12 +80,7 @@ def hashed(block: Any) -> bytes:
 
 
 class PrefixHash:
-    """Running hash of all that stands before a block: what thinking is bound to.
-
-    Args:
-        system: The request's system prompt.
-        tools: The request's tools.
-    """
+    """Running hash of all that stands before a block: what thinking is bound to."""
 
     __slots__ = ("_running",)
 
@@ -268,15 +263,7 @@ Original: TypeAlias = Sequence[Item] | Mapping[str, Any] | Originals
 def check_originals(
     messages: Sequence[Any], originals: Originals, *, system: Any, tools: Any, bound: bool
 ) -> Iterator[Violation]:
-    """A13, A15, A16 and A25 against the conversation as the model saw it.
-
-    Args:
-        messages: The request's messages.
-        originals: What the model made.
-        system: The request's system prompt.
-        tools: The request's tools.
-        bound: Mismatched thinking is refused (a bound model, and no `drop_block`).
-    """
+    """A13, A15, A16 and A25; `bound`: mismatched thinking is refused (a bound model, and no `drop_block`)."""
     for at, item in enumerate(messages):
         for position, block in enumerate(blocks_of(item)):
             recorded = originals.blocks.get(thought_key(block) or "")

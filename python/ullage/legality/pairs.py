@@ -103,13 +103,7 @@ def _key(name: Any) -> _Key:
 
 
 def repair_pairs(draft: Draft, *, orphans: str) -> None:
-    """Renames ids, moves results to their place, answers what has no answer.
-
-    Args:
-        draft: Changed.
-        orphans: What becomes of results without a call: `note` (one line), `text` (their text,
-            marked as what it is), or `drop`.
-    """
+    """Renames ids, moves results to their place, answers what has no answer; `orphans`: see `RepairOptions`."""
     # One object may stand in two places: each place gets its own copy of a tool block.
     seen: set[int] = set()
     for slot in draft.speaking():
@@ -126,10 +120,7 @@ def repair_pairs(draft: Draft, *, orphans: str) -> None:
 
 
 def _match(draft: Draft) -> _Pairs:
-    """Each result goes to the newest turn's first open call of its id that stands before it.
-
-    What is left after that goes to a later call with its id.
-    """
+    """Each result goes to the newest turn's first open call of its id before it; what is left, to a later call with its id."""
     pairs = _Pairs()
     waiting: dict[_Key, OpenCalls[_Call]] = {}
     early: dict[_Key, deque[tuple[Slot, Mapping[str, Any]]]] = {}
@@ -448,12 +439,9 @@ def repair_fallback(draft: Draft) -> None:
 def repair_compaction(
     draft: Draft, *, originals: Iterable[Mapping[str, Any]] | None, one_only: bool
 ) -> None:
-    """Keeps one compaction block, as it came, with what follows it.
+    """Keeps one compaction block with what follows it, as it is in `originals`; `None`: these are unknown.
 
-    Args:
-        draft: Changed.
-        originals: The blocks as they came; `None`: unknown.
-        one_only: Blocks of on-demand compaction: exactly one, and first of all.
+    `one_only`: blocks of on-demand compaction, exactly one, and first of all.
     """
     if originals is not None:
         _restore(draft, list(originals))
