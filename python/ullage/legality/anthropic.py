@@ -92,7 +92,11 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
 def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     """Repairs messages; see `ullage.legality.repairs.repair`."""
     if request.drop_thinking:
-        return _without_thinking(messages, replace(request, drop_thinking=False, original=None))
+        draft = Draft(messages)
+        drop_thinking(draft)
+        spoken = draft.build() if draft.repairs else messages
+        done = repair(spoken, replace(request, drop_thinking=False, original=None))
+        return replace(done, repairs=(*draft.repairs, *done.repairs))
     first = request.report(messages)
     if first.ok:
         return Repaired(messages)
@@ -113,13 +117,6 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         messages, work=Draft(messages), plan=_plan(request), check=request.report, report=first
     )
     return Repaired(done.messages, done.repairs, done.left, added)
-
-
-def _without_thinking(messages: Sequence[Any], request: RepairRequest) -> Repaired:
-    draft = Draft(messages)
-    drop_thinking(draft)
-    repaired = repair(draft.build() if draft.repairs else messages, request)
-    return replace(repaired, repairs=(*draft.repairs, *repaired.repairs))
 
 
 def _plan(request: RepairRequest) -> Plan:

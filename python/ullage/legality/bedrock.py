@@ -59,8 +59,7 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     tools = tools_of(request)
     yield from _roles(messages)
     for index, message in enumerate(messages):
-        yield from _blanks(index, message)
-        yield from _limits(index, message)
+        yield from _content(index, message)
     kinds = {block_kind(block) for message in messages for block in content_of(message)}
     if kinds & {"toolUse", "toolResult"} and not tools:
         yield error_at("B03", -1, -1, "tool blocks without toolConfig")
@@ -140,7 +139,7 @@ def _roles(messages: Sequence[Any]) -> Iterator[Violation]:
         yield error_at("B01", len(messages) - 1, -1, "the last message is not the user's")
 
 
-def _blanks(index: int, message: Any) -> Iterator[Violation]:
+def _content(index: int, message: Any) -> Iterator[Violation]:
     if not content_of(message):
         yield error_at("B02", index, -1, "message without content")
     for position, block in enumerate(content_of(message)):
@@ -159,6 +158,13 @@ def _blanks(index: int, message: Any) -> Iterator[Violation]:
                 yield error_at("B02", index, position, "text inside a result is blank")
         if result.get("status") == "error" and not result.get("content"):
             yield error_at("B02", index, position, "error result without content")
+    images, documents = list(_of(message, "image")), list(_of(message, "document"))
+    if len(images) > MAX_IMAGES or len(documents) > MAX_DOCUMENTS:
+        detail = f"{len(images)} images and {len(documents)} documents in one message"
+        yield error_at("B07", index, -1, detail)
+    for position, image in images:
+        if is_too_large(image, many=False):
+            yield error_at("B07", index, position, "image is over 5 MB")
 
 
 def _pairs(messages: Sequence[Any]) -> Iterator[Violation]:
@@ -226,19 +232,14 @@ def _signed(thought: Mapping[str, Any]) -> bool:
     return signed or thought.get("redactedContent") is not None
 
 
-def _limits(index: int, message: Any) -> Iterator[Violation]:
-    images, documents = list(_of(message, "image")), list(_of(message, "document"))
-    if len(images) > MAX_IMAGES or len(documents) > MAX_DOCUMENTS:
-        detail = f"{len(images)} images and {len(documents)} documents in one message"
-        yield error_at("B07", index, -1, detail)
-    for position, image in images:
-        if is_too_large(image, many=False):
-            yield error_at("B07", index, position, "image is over 5 MB")
-
-
 def is_too_large(image: Any, *, many: bool) -> bool:
     """Over 5 MB; with `many`: over 2000 px per side."""
-    data = _data(image) if isinstance(image, Mapping) else b""
+    source = image.get("source") if isinstance(image, Mapping) else None
+    data = source.get("bytes") if isinstance(source, Mapping) else None
+    if isinstance(data, str):  # as JSON carries it
+        data = data.encode(errors="replace")
+    else:
+        data = base64.b64encode(data) if isinstance(data, bytes | bytearray) else b""
     if not many:
         return len(data) * 3 // 4 > MAX_IMAGE_BYTES
     return max(core.image_size(data.decode("ascii", "replace"))) > MAX_MANY_PX
@@ -248,15 +249,6 @@ def points_in(*lists: Any) -> int:
     """Cache points in lists of blocks, such as system and tools."""
     blocks = [block for part in lists if isinstance(part, list | tuple) for block in part]
     return sum(block_kind(block) == "cachePoint" for block in blocks)
-
-
-def _data(media: Mapping[str, Any]) -> bytes:
-    """Base64 of an image."""
-    source = media.get("source")
-    data = source.get("bytes") if isinstance(source, Mapping) else None
-    if isinstance(data, str):  # as JSON carries it
-        return data.encode(errors="replace")
-    return base64.b64encode(data) if isinstance(data, bytes | bytearray) else b""
 
 
 def _images(message: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:

@@ -33,9 +33,6 @@ from ullage.legality.repairs import Plan, RepairRequest, run_steps
 from ullage.messages import THINKING, same_items
 from ullage.providers.registry import ChatRules
 
-# R1 answers 400 to `reasoning_content` in the input; later models require it with calls.
-_FORBIDS = "deepseek-r1"
-
 
 def facts_of(request: RuleRequest) -> Mapping[str, Any]:
     """Facts of a chat request for the engine; the window of a model that the table lacks comes by `facts=`."""
@@ -51,8 +48,8 @@ def facts_of(request: RuleRequest) -> Mapping[str, Any]:
         "max_tokens": whole(params.get("max_completion_tokens") or params.get("max_tokens")),
         "fixed_tokens": size_of(tools) // 4,
         "thinking": rules.reasoning and thinks,
-        # The old R1 answers 400 to its own reasoning; its successors want it back.
-        "reasoning_forbidden": rules.reasoning and (request.model or "").startswith(_FORBIDS),
+        # The old R1 answers 400 to `reasoning_content` in the input; later models require it with calls.
+        "reasoning_forbidden": rules.reasoning and (request.model or "").startswith("deepseek-r1"),
         "strict": rules.strict,
         **request.facts,
     }

@@ -40,10 +40,7 @@ def check(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     """Checks contents; signatures are demanded from Gemini 3 on, and where no model is named."""
     if not contents:
         yield error_at("G01", -1, -1, "there is no content")
-    for index, item in enumerate(contents):
-        yield from _content(index, item)
-    yield from _roles(contents)
-    yield from _calls(contents)
+    yield from _contents(contents)
     if signatures_needed(request.model):
         yield from _signatures(contents)
     before = _parts_before(request)
@@ -91,54 +88,43 @@ def _of(content: Any, kind: str) -> list[Any]:
     ]
 
 
-def _content(index: int, content: Any) -> Iterator[Violation]:
-    if role_of(content) not in ("user", "model"):
-        yield error_at("G01", index, -1, "role is not user or model")
-    if not parts_of(content):
-        yield error_at("G05", index, -1, "content without parts")
-    for position, part in enumerate(parts_of(content)):
-        if not part_kind(part) or (len(part) > 1 and len(data_of(part)) > 1):
-            many = " and ".join(data_of(part))
-            detail = f"part that is {many}" if many else "part without data"
-            yield error_at("G05", index, position, detail)
-
-
-def _roles(contents: Sequence[Any]) -> Iterator[Violation]:
-    previous = "model"
+def _contents(contents: Sequence[Any]) -> Iterator[Violation]:
+    """Roles, parts, and calls with the responses to them (G01 to G03, G05, G06)."""
+    previous, open_calls = "model", list[Any]()
     for index, content in enumerate(contents):
-        role = role_of(content)
+        role, parts = role_of(content), parts_of(content)
+        if role not in ("user", "model"):
+            yield error_at("G01", index, -1, "role is not user or model")
         if role == previous:
             detail = "two contents of one role" if index else "the first content is not the user's"
             yield error_at("G01", index, -1, detail)
-        previous = role
-
-
-def _calls(contents: Sequence[Any]) -> Iterator[Violation]:
-    for index, content in enumerate(contents):
-        calls = _of(content, "functionCall") if role_of(content) == "model" else []
-        if calls and (index == 0 or role_of(contents[index - 1]) != "user"):
+        if not parts:
+            yield error_at("G05", index, -1, "content without parts")
+        for position, part in enumerate(parts):
+            if not part_kind(part) or (len(part) > 1 and len(data_of(part)) > 1):
+                many = " and ".join(data_of(part))
+                detail = f"part that is {many}" if many else "part without data"
+                yield error_at("G05", index, position, detail)
+        calls = _of(content, "functionCall") if role == "model" else []
+        if calls and previous != "user":
             detail = "function call does not follow a user or function turn"
             yield error_at("G02", index, -1, detail)
         if not all(named(call) for call in calls):
             yield error_at("G03", index, -1, "function call without a name")
         if calls and index + 1 == len(contents):
             yield error_at("G06", index, -1, "the last content is a function call")
-        yield from _responses(index, contents)
+        if problem := _unpaired(open_calls, _of(content, "functionResponse")):
+            yield error_at("G03", index, -1, problem)
+        previous, open_calls = role, calls
 
 
-def _responses(index: int, contents: Sequence[Any]) -> Iterator[Violation]:
-    answers = _of(contents[index], "functionResponse")
-    previous = contents[index - 1] if index else None
-    calls = _of(previous, "functionCall") if role_of(previous) == "model" else []
-    if not answers and not calls:
-        return
+def _unpaired(calls: Sequence[Any], answers: Sequence[Any]) -> str:
+    """What is wrong with the responses to the calls just before; "" if nothing is."""
     names = [_name(call) for call in calls]
     answered = [_name(answer) for answer in answers]
     if sorted(names) != sorted(answered):
-        detail = f"{len(calls)} function calls, {len(answers)} responses to them"
-        yield error_at("G03", index, -1, detail)
-    elif names != answered:
-        yield error_at("G03", index, -1, "responses in another order than the calls")
+        return f"{len(calls)} function calls, {len(answers)} responses to them"
+    return "" if names == answered else "responses in another order than the calls"
 
 
 def _name(call: Any) -> tuple[str, str]:

@@ -227,18 +227,10 @@ MAX_MARKERS = 4
 """Cache markers that a request may hold (A17)."""
 
 
-class _Platform(NamedTuple):
-    """Where a Claude model runs: what differs there from Anthropic's own API."""
-
-    cloud: bool = False  # smaller images, PDFs counted by number
-    strict: bool = False  # roles alternate, tools are required, the answer counts into the window, old versions
-
-
-_PLATFORMS: Mapping[str, _Platform] = {
-    "bedrock": _Platform(cloud=True, strict=True),
-    "vertex": _Platform(cloud=True),
-    "google": _Platform(cloud=True),
-}
+# Where a Claude model runs: smaller images, PDFs counted by number.
+_CLOUDS = ("bedrock", "vertex", "google")
+# Roles alternate, tools are required, the answer counts into the window, old versions.
+_STRICT = ("bedrock",)
 # Rough size of what is not in the messages, as everywhere before a model is calibrated.
 _CHARS_PER_TOKEN = 4
 
@@ -293,22 +285,22 @@ def facts_for(
     """
     params, facts = params or {}, dict(facts or {})
     row, betas = known_model(model), _betas(params)
-    where = _PLATFORMS.get(platform, _Platform())
+    cloud, strict = platform in _CLOUDS, platform in _STRICT
     # Bedrock refuses what the version of October 2026 refuses for Claude 4.7 and later only.
     before_4_7 = row is not None and ("enabled" in row.thinking or "adaptive" not in row.thinking)
     core: dict[str, Any] = {
         **(row.facts() if row else {}),
         "manual_thinking": _thinking(params).get("type") == "enabled",
-        "image_mb": 5 if where.cloud else 10,
-        "pdfs_count": where.cloud,
+        "image_mb": 5 if cloud else 10,
+        "pdfs_count": cloud,
         "max_tokens": whole(params.get("max_tokens")),
         "fixed_tokens": (size_of(system) + size_of(tools)) // _CHARS_PER_TOKEN,
         "tools": None if tools is None else tuple(_names(tools)),
-        "tools_required": where.strict,
-        "alternation": where.strict,
+        "tools_required": strict,
+        "alternation": strict,
         "markers": (*_markers(tools), *_markers(system)),
         "auto_cache": _ttl(params.get("cache_control")),
-        "version": _OLD_VERSION if where.strict and before_4_7 else _version(params),
+        "version": _OLD_VERSION if strict and before_4_7 else _version(params),
         "sampling": bool(params) and any(params.get(name) is not None for name in _SAMPLING),
         "resume": resume,
         "tool_changes": betas is not None and not betas.isdisjoint(_TOOL_CHANGE_HEADERS),
@@ -318,7 +310,7 @@ def facts_for(
             for edit in _edits(params)
         ),
     }
-    if where.strict:
+    if strict:
         core["output_in_window"] = True
     binding = _thinking(params).get("block_binding")
     behaviour = binding.get("prefix_mismatch_behavior") if isinstance(binding, Mapping) else None
