@@ -221,18 +221,19 @@ class Originals:
         content = message_in(item).get("content")
         layout, step_of, new = self.layout[-1], self.step_of, True
         for block in content if type(content) is list else as_blocks(content):
-            is_mapping = type(block) is dict or isinstance(block, Mapping)
+            kind = block.get("type") if type(block) is dict or isinstance(block, Mapping) else None
             key: str | None = None
-            if is_mapping and block.get("type") == "tool_use":
+            if kind == "tool_use":
                 key = f"call:{block.get('id')}"
-            elif is_mapping and (key := thought_key(block)) is not None:
+            elif kind in THINKING:
                 if not sealed(block):
                     new = False
                     continue
+                key = thought_key(block) or ""
                 block = bare_thinking(block)
                 self.steps[-1].append(key)
                 self.blocks.setdefault(key, block)
-            elif is_mapping and block.get("type") == "compaction":
+            elif kind == "compaction":
                 self.compactions.append(block)
             layout.append(block)
             if key is not None:
