@@ -274,11 +274,6 @@ def json_features(value: Any) -> tuple[int, ...]:
     return tuple(json_tally(stored(value)).features)
 
 
-def json_length(value: Any) -> int:
-    """Code points of the compact JSON."""
-    return json_tally(stored(value)).length
-
-
 def _walk(value: Any, tally: JsonTally, depth: int) -> None:
     if isinstance(value, str):
         tally.string(value, depth)
@@ -362,13 +357,6 @@ MAX_PAGES = 600
 """No provider takes longer documents."""
 
 
-def _compact_length(value: Any) -> int:
-    try:
-        return len(_compact(value))
-    except ValueError:  # an integer past the interpreter's limit, which can be set low
-        return json_length(value)
-
-
 class Meter:
     """Sums in 1/4096 token, rounded once at the end; rough counts are rounded per part."""
 
@@ -386,7 +374,10 @@ class Meter:
     def json(self, value: Any, field: str) -> None:
         """A value as compact JSON."""
         check_json(value, field)
-        self._run += _compact_length(value)
+        try:
+            self._run += len(_compact(value))
+        except ValueError:  # an integer past the interpreter's limit, which can be set low
+            self._run += json_tally(stored(value)).length
         if self._weights is not None:
             self._weigh(json_features(value))
 

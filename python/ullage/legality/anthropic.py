@@ -30,7 +30,6 @@ from ullage.legality.pairs import (
     repair_tool_changes,
 )
 from ullage.legality.params import (
-    BINDING_HEADER,
     STRICT_VERSION,
     RequestFacts,
     check_pages,
@@ -102,7 +101,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         return Repaired(messages)
     added: Mapping[str, Any] = {}
     if request.thinking_policy == "drop_block" and first.rules & {"A15", "A16"}:
-        added = binding_params(request.params, BINDING_HEADER)
+        added = binding_params(request.params)
         request = replace(request, params={**request.params, **added})
         first = request.report(messages)
     facts, system, tools = facts_of(request), request.system, request.tools
