@@ -13,8 +13,6 @@ from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import (
     WarningState,
     WindowSettings,
-    autocompact_threshold,
-    effective_window,
     warning_state,
     window_for,
 )
@@ -35,14 +33,14 @@ def settings(**values: str) -> WindowSettings:
 
 
 def test_room_for_the_summary_is_at_most_20_000() -> None:
-    assert effective_window(OPUS) == 180_000
-    assert effective_window(model(200_000, 8_192)) == 191_808
-    assert autocompact_threshold(OPUS) == 167_000
+    assert window_for(OPUS).effective == 180_000
+    assert window_for(model(200_000, 8_192)).effective == 191_808
+    assert window_for(OPUS).threshold == 167_000
 
 
 def test_in_small_windows_the_numbers_are_shares() -> None:
-    assert effective_window(model(16_000, 20_000)) == 12_800
-    assert autocompact_threshold(model(30_000, 20_000)) == 30_000 - 6_000 - 3_900
+    assert window_for(model(16_000, 20_000)).effective == 12_800
+    assert window_for(model(30_000, 20_000)).threshold == 30_000 - 6_000 - 3_900
     assert window_for(model(16_000, 20_000)).state(0) == WarningState(
         100, False, False, False, False
     )
@@ -51,12 +49,12 @@ def test_in_small_windows_the_numbers_are_shares() -> None:
 def test_a_limit_of_the_prompt_alone_holds() -> None:
     gpt = ModelTable.builtin().lookup("gpt-5")
     assert (gpt.context_window, gpt.input_limit) == (400_000, 272_000)
-    assert effective_window(gpt) == 272_000
+    assert window_for(gpt).effective == 272_000
 
 
 def test_the_environment_lowers_the_window_and_never_raises_it() -> None:
-    assert effective_window(OPUS, settings(AUTO_COMPACT_WINDOW="100000")) == 80_000
-    assert effective_window(OPUS, settings(AUTO_COMPACT_WINDOW="900000")) == 180_000
+    assert window_for(OPUS, settings=settings(AUTO_COMPACT_WINDOW="100000")).effective == 80_000
+    assert window_for(OPUS, settings=settings(AUTO_COMPACT_WINDOW="900000")).effective == 180_000
 
 
 @pytest.mark.parametrize(
@@ -71,11 +69,14 @@ def test_the_environment_lowers_the_window_and_never_raises_it() -> None:
     ],
 )
 def test_percent_override_is_used_where_it_is_lower(percent: str, threshold: int) -> None:
-    assert autocompact_threshold(OPUS, settings(AUTOCOMPACT_PERCENT=percent)) == threshold
+    assert window_for(OPUS, settings=settings(AUTOCOMPACT_PERCENT=percent)).threshold == threshold
 
 
 def test_percent_override_is_rounded_down() -> None:
-    assert autocompact_threshold(model(100_003, 0), settings(AUTOCOMPACT_PERCENT="33")) == 33_000
+    assert (
+        window_for(model(100_003, 0), settings=settings(AUTOCOMPACT_PERCENT="33")).threshold
+        == 33_000
+    )
 
 
 @pytest.mark.parametrize(

@@ -447,9 +447,6 @@ class _Fold:
         self.context += self.waiting
         self.waiting = []
 
-    def _mark(self) -> _Mark | None:
-        return self.newest.mark if self.newest else None
-
     def _talk(self, row: _Row) -> None:
         if self.waiting and not row.summary and not self.anchored:
             self._place()
@@ -477,7 +474,7 @@ class _Fold:
         return []
 
     def _finish(self) -> FoldedContext:
-        mark = self._mark()
+        mark = self.newest.mark if self.newest else None
         boundary, preserved = (mark.at, set(mark.preserved)) if mark else (0, set[str]())
         return FoldedContext(
             [row.at for row in self.context],
@@ -526,16 +523,18 @@ class TranscriptIndex:
         return TranscriptIndex(data, weights)
 
     def _add(self, data: bytes, number: int, offset: int, stop: int, *, ended: bool) -> None:
-        offset, stop = _trim(data, offset, stop)
-        if offset == stop:
+        padded = data[offset:stop].rstrip(SPACE)
+        line = padded.lstrip(SPACE)
+        if not line:
             return
-        value, problem = _entry(data[offset:stop])
+        offset += len(padded) - len(line)
+        value, problem = _entry(line)
         if not ended and problem not in ("", NOT_UTF8):
             self.torn = (offset, len(data) - offset)
             return
         if problem:
             self.bad.append((number, problem))
-        self._lines.append(self._digest(value, offset, stop - offset, number))
+        self._lines.append(self._digest(value, offset, len(line), number))
 
     def _digest(
         self, value: dict[str, Any] | None, offset: int, length: int, number: int
@@ -567,14 +566,14 @@ class TranscriptIndex:
         """Bytes of the file."""
         return self._size
 
-    def heads(self) -> list[tuple[str, str, str, str, int]]:
+    def heads(self) -> list[Head]:
         """What each line says of itself: type, subtype, uuid, parent, flags of its message."""
-        return [self._head(line) for line in self._lines]
-
-    def _head(self, line: LineDigest) -> tuple[str, str, str, str, int]:
-        flags = line.message.flags if line.message else 0
-        text = self._strings.get
-        return text(line.type), text(line.subtype), text(line.uuid), text(line.parent), flags
+        text, heads = self._strings.get, list[Head]()
+        for line in self._lines:
+            flags = line.message.flags if line.message else 0
+            words = text(line.type), text(line.subtype), text(line.uuid), text(line.parent)
+            heads.append((*words, flags))
+        return heads
 
     def line(self, index: int) -> LineDigest:
         """The digest of a line."""
@@ -684,14 +683,6 @@ def _split(data: bytes) -> Iterator[tuple[int, int, int, bool]]:
             return
         yield number, offset, stop, True
         offset = stop + 1
-
-
-def _trim(data: bytes, offset: int, stop: int) -> tuple[int, int]:
-    while offset < stop and data[offset] in SPACE:
-        offset += 1
-    while stop > offset and data[stop - 1] in SPACE:
-        stop -= 1
-    return offset, stop
 
 
 def _entry(line: bytes) -> tuple[dict[str, Any] | None, str]:

@@ -532,7 +532,8 @@ class Ledger:
         for at in range(self._range(0, stop)[1]):
             reach = max(reach, self._reach(at))
             # Position at + 1: everything that was begun up to here has ended.
-            if reach <= at and not self._between_assistants(at):
+            roles = [message.role for message in self._digests.messages[at : at + 2]]
+            if reach <= at and roles != [Role.ASSISTANT, Role.ASSISTANT]:
                 cuts.append(at + 1)
         return cuts
 
@@ -545,10 +546,6 @@ class Ledger:
                 results = digests.results.get(block.id)
                 reach = max(reach, results[-1][0] if results else at)
         return reach
-
-    def _between_assistants(self, at: int) -> bool:
-        roles = [message.role for message in self._digests.messages[at : at + 2]]
-        return roles == [Role.ASSISTANT, Role.ASSISTANT]
 
     # ---- anchored count
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from ullage._engine.digests import (
@@ -148,7 +149,7 @@ def _check_leaf(value: Any, field: str) -> None:
         raise InvalidMessage("holds a value that JSON does not have", field=field, got=got)
 
 
-_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_EPOCH: Final = date(1970, 1, 1).toordinal()
 
 
 def timestamp_ms(value: Any) -> int:
@@ -165,28 +166,15 @@ def timestamp_ms(value: Any) -> int:
         return 0
     year, month, day, hour, minute, second = map(int, fields)
     tail = _fraction_and_zone(value[19:])
-    if tail is None or year < 1970 or not 1 <= month <= 12 or not 1 <= day <= _days(year, month):
+    if tail is None or year < 1970 or hour > 23 or minute > 59 or second > 59:
         return 0
-    if hour > 23 or minute > 59 or second > 59:
+    try:
+        days = date(year, month, day).toordinal() - _EPOCH
+    except ValueError:
         return 0
     millis, offset_minutes = tail
-    minutes = (_days_since_epoch(year, month, day) * 24 + hour) * 60 + minute - offset_minutes
+    minutes = (days * 24 + hour) * 60 + minute - offset_minutes
     return max(0, minutes * 60_000 + second * 1000 + millis)
-
-
-def _leap(year: int) -> bool:
-    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-
-
-def _days(year: int, month: int) -> int:
-    return 29 if month == 2 and _leap(year) else _DAYS[month - 1]
-
-
-def _days_since_epoch(year: int, month: int, day: int) -> int:
-    before = year - 1
-    leaps = before // 4 - before // 100 + before // 400 - 477  # 477 leap days before 1970
-    months = sum(_days(year, earlier) for earlier in range(1, month))
-    return (year - 1970) * 365 + leaps + months + day - 1
 
 
 def _fraction_and_zone(text: str) -> tuple[int, int] | None:
@@ -224,10 +212,6 @@ _SHORT: Final = re.compile(r'["\\\b\t\n\f\r]')
 _LONG: Final = re.compile(r"[\x00-\x07\x0b\x0e-\x1f]")
 
 
-def _escapes(text: str) -> int:
-    return len(_SHORT.findall(text)) + 5 * len(_LONG.findall(text))
-
-
 class JsonTally:
     """What a walk over a value collects: features and the length of its compact JSON.
 
@@ -243,7 +227,7 @@ class JsonTally:
 
     def string(self, text: str, depth: int) -> None:
         """A string, or a key of an object with `depth - 1` containers around it."""
-        escapes = _escapes(text)
+        escapes = len(_SHORT.findall(text)) + 5 * len(_LONG.findall(text))
         outer = depth <= 1
         self._add(features(text))
         self.features[_ARGUMENT_ESCAPES if outer else _ESCAPES] += escapes
@@ -288,11 +272,6 @@ def json_tally(value: Any) -> JsonTally:
 def json_features(value: Any) -> tuple[int, ...]:
     """Features of keys, strings and numbers, and of the JSON around them."""
     return tuple(json_tally(stored(value)).features)
-
-
-def json_length(value: Any) -> int:
-    """Code points of the compact JSON."""
-    return json_tally(stored(value)).length
 
 
 def _walk(value: Any, tally: JsonTally, depth: int) -> None:
@@ -378,13 +357,6 @@ MAX_PAGES = 600
 """No provider takes longer documents."""
 
 
-def _compact_length(value: Any) -> int:
-    try:
-        return len(_compact(value))
-    except ValueError:  # an integer past the interpreter's limit, which can be set low
-        return json_length(value)
-
-
 class Meter:
     """Sums in 1/4096 token, rounded once at the end; rough counts are rounded per part."""
 
@@ -402,7 +374,10 @@ class Meter:
     def json(self, value: Any, field: str) -> None:
         """A value as compact JSON."""
         check_json(value, field)
-        self._run += _compact_length(value)
+        try:
+            self._run += len(_compact(value))
+        except ValueError:  # an integer past the interpreter's limit, which can be set low
+            self._run += json_tally(stored(value)).length
         if self._weights is not None:
             self._weigh(json_features(value))
 
@@ -496,29 +471,22 @@ _ID = re.compile(r"[A-Za-z0-9_-]+\Z")
 BLOCK_FLAGS = plain(BlockFlag)
 K = BlockKind
 
-_KINDS: Final = {
-    "text": K.TEXT,
-    "input_text": K.TEXT,
-    "output_text": K.TEXT,
-    "tool_use": K.TOOL_USE,
-    "tool_result": K.TOOL_RESULT,
-    "thinking": K.THINKING,
-    "redacted_thinking": K.REDACTED_THINKING,
-    "image": K.IMAGE,
-    "image_url": K.IMAGE,
-    "input_image": K.IMAGE,
-    "document": K.DOCUMENT,
-    "file": K.DOCUMENT,
-    "input_file": K.DOCUMENT,
-    "server_tool_use": K.SERVER_TOOL_USE,
-    "mcp_tool_use": K.SERVER_TOOL_USE,
-    "search_result": K.SEARCH_RESULT,
-    "container_upload": K.CONTAINER_UPLOAD,
-    "compaction": K.COMPACTION,
-    "fallback": K.FALLBACK,
-    "tool_addition": K.TOOL_CHANGE,
-    "tool_removal": K.TOOL_CHANGE,
+_TYPES: Final = {
+    K.TEXT: "text input_text output_text",
+    K.TOOL_USE: "tool_use",
+    K.TOOL_RESULT: "tool_result",
+    K.THINKING: "thinking",
+    K.REDACTED_THINKING: "redacted_thinking",
+    K.IMAGE: "image image_url input_image",
+    K.DOCUMENT: "document file input_file",
+    K.SERVER_TOOL_USE: "server_tool_use mcp_tool_use",
+    K.SEARCH_RESULT: "search_result",
+    K.CONTAINER_UPLOAD: "container_upload",
+    K.COMPACTION: "compaction",
+    K.FALLBACK: "fallback",
+    K.TOOL_CHANGE: "tool_addition tool_removal",
 }
+_KINDS: Final = {name: kind for kind, names in _TYPES.items() for name in names.split()}
 
 # Of Anthropic's request types (SDK 2.11) and OpenAI's content parts (SDK 2.54).
 _KEYS: Final = {

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from operator import attrgetter
-from typing import Any, Protocol, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 from ullage._engine.digests import (
     BlockDigest,
@@ -22,6 +22,9 @@ from ullage._engine.digests import (
     Violation,
 )
 from ullage.exceptions import InvalidPolicy
+
+if TYPE_CHECKING:
+    from ullage._reference.ledger import Ledger
 
 # What the rules must know and the messages do not say: the model's limits, the request's other parts.
 
@@ -116,19 +119,14 @@ def _value(name: str, value: Any) -> Any:
     if value is None and kind.endswith("| None"):
         return None
     if kind.startswith("tuple"):
-        return _strings(name, value)
+        good = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+        return tuple(_expect(name, value, good, "must be a list of strings"))
     if kind.startswith("bool"):
         return _expect(name, value, isinstance(value, bool), "must be true or false")
     if kind == "int":
         good = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
         return _expect(name, value, good, "must be a whole number, 0 or more")
     return _expect(name, value, isinstance(value, str), "must be a string")
-
-
-def _strings(name: str, value: Any) -> tuple[str, ...]:
-    good = isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-    _expect(name, value, good, "must be a list of strings")
-    return tuple(value)
 
 
 def _expect(name: str, value: Any, good: bool, limit: str) -> Any:
@@ -199,19 +197,6 @@ def short(text: str) -> str:
 # One message as the rules see it.
 
 
-class LedgerLike(Protocol):
-    """What the rules ask of a ledger."""
-
-    @property
-    def version(self) -> int: ...
-    def __len__(self) -> int: ...
-    def message(self, index: int) -> MessageDigest: ...
-    def blocks(self, index: int) -> list[BlockDigest]: ...
-    def string(self, ref: int) -> str: ...
-    def tokens(self, start: int = 0, stop: int | None = None) -> int: ...
-    def changed_since(self, version: int) -> int: ...
-
-
 @dataclass(slots=True)
 class View:
     """A message's digest, its blocks, and the ledger for its strings."""
@@ -219,7 +204,7 @@ class View:
     index: int
     message: MessageDigest
     blocks: list[BlockDigest]
-    ledger: LedgerLike
+    ledger: Ledger
 
     def string(self, ref: int) -> str:
         return self.ledger.string(ref)
@@ -1197,16 +1182,8 @@ STRIDE = 64
 KEPT_CALLS = 512
 
 
-class Family(Protocol):
-    """The rules of one provider family, as a state that messages are fed to."""
-
-    def copy(self) -> Family: ...
-    def calls(self) -> int: ...
-    def feed(self, view: View, out: Findings) -> None: ...
-    def finish(self, view: View, out: Findings) -> None: ...
-
-
-def _family(provider: str, facts: Facts) -> Family:
+def _family(provider: str, facts: Facts) -> Anthropic | OpenAI:
+    """The rules of a provider's family, as a state that messages are fed to."""
     if provider == "anthropic":
         return Anthropic.start(facts)
     if provider in RULES:
@@ -1226,7 +1203,7 @@ class Verifier:
         InvalidPolicy: An unknown provider or fact.
     """
 
-    def __init__(self, ledger: LedgerLike, provider: str, facts: Mapping[str, Any]) -> None:
+    def __init__(self, ledger: Ledger, provider: str, facts: Mapping[str, Any]) -> None:
         read_facts = Facts.read(facts)
         self._ledger = ledger
         self._out = Findings(read_facts.skip)
@@ -1286,7 +1263,7 @@ class Verifier:
 NOTHING: Any = None
 
 
-def check(ledger: LedgerLike, provider: str, facts: Mapping[str, Any]) -> list[Violation]:
+def check(ledger: Ledger, provider: str, facts: Mapping[str, Any]) -> list[Violation]:
     """Checks a conversation against the rules of a provider.
 
     Args:

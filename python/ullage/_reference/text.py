@@ -96,51 +96,14 @@ def _copy(value: Any) -> Any:
     return top
 
 
-FEATURE_NAMES: Final = (
-    "lower",
-    "upper",
-    "words",
-    "words5",
-    "words9",
-    "words13",
-    "glued_words",
-    "humps",
-    "caps",
-    "rare",
-    "digits",
-    "numbers",
-    "numbers4",
-    "punctuation",
-    "punctuation_runs",
-    "open_runs",
-    "repeats",
-    "spaces",
-    "gaps",
-    "tabs",
-    "tab_runs",
-    "newlines",
-    "newline_runs",
-    "controls",
-    "latin",
-    "greek",
-    "cyrillic",
-    "arabic_hebrew",
-    "indic",
-    "kana",
-    "cjk",
-    "hangul",
-    "cjk_punctuation",
-    "latin_symbols",
-    "typographic",
-    "arrows",
-    "box",
-    "symbols",
-    "other",
-    "astral",
-    "arguments",
-    "argument_escapes",
-    "structure",
-    "escapes",
+FEATURE_NAMES: Final = tuple(
+    """
+    lower upper words words5 words9 words13 glued_words humps caps rare digits numbers numbers4
+    punctuation punctuation_runs open_runs repeats spaces gaps tabs tab_runs newlines
+    newline_runs controls latin greek cyrillic arabic_hebrew indic kana cjk hangul
+    cjk_punctuation latin_symbols typographic arrows box symbols other astral arguments
+    argument_escapes structure escapes
+    """.split()
 )
 """In the order of a tuple of features. The last four are counted on JSON only."""
 
@@ -409,24 +372,13 @@ _BREAK = re.compile(r"\s(?:(?<=\n)|(?<=[.!?]\s))")  # begins with what is looked
 
 
 def split_sentences(text: str, least: int, most: int) -> list[str]:
-    """The sentences in order, without blanks around them.
-
-    Args:
-        text: Any.
-        least: Characters of the shortest that is wanted.
-        most: Of the longest.
-    """
+    """The sentences in order, without blanks around them: those of at least and at most so many characters."""
     sentences = (part.strip() for part in _BREAK.split(valid_text(stored_text(text))))
     return [part for part in sentences if least <= len(part) <= most]
 
 
 def contained(texts: Sequence[str], whole: str) -> list[bool]:
-    """For each of some texts whether it stands in another.
-
-    Args:
-        texts: Any.
-        whole: In which they are looked for.
-    """
+    """For each of some texts whether it stands in another."""
     whole = valid_text(stored_text(whole))
     return [valid_text(stored_text(text)) in whole for text in texts]
 
@@ -484,7 +436,9 @@ def _pattern(pattern: str, wide: bool) -> tuple[re.Pattern[str], re.Pattern[str]
     if wide:
         return maybe, None
     parts = _alternatives(pattern)
-    sure = [part for part in parts if not _has_looks(part)]
+    sure = [
+        part for part in parts if not any(part.startswith(_LOOKS, at) for at in _unescaped(part))
+    ]
     remaining = None if len(sure) == len(parts) else _compiled("|".join(sure) if sure else _NOTHING)
     return maybe, remaining
 
@@ -527,10 +481,6 @@ def _alternatives(pattern: str) -> list[str]:
             parts.append(pattern[start:at])
             start = at + 1
     return [*parts, pattern[start:]]
-
-
-def _has_looks(pattern: str) -> bool:
-    return any(pattern.startswith(_LOOKS, at) for at in _unescaped(pattern))
 
 
 def _unescaped(pattern: str) -> Iterator[int]:

@@ -116,11 +116,6 @@ class Estimate(NamedTuple):
     high: int
 
 
-def _median_low(values: Sequence[int]) -> int:
-    """As in `statistics`, which is slow to import."""
-    return sorted(values)[(len(values) - 1) // 2]
-
-
 @dataclass(frozen=True, slots=True)
 class Correction:
     """The ratio of a model's reported figures to the estimates, in thousandths: the median of the newest.
@@ -151,7 +146,9 @@ class Correction:
         """The clamped moving ratio; 1000 while unknown."""
         if not self.known:
             return PERMILLE
-        return min(max(_median_low(self.ratios), CLAMP[0]), CLAMP[1])
+        # The low median, as in `statistics`, which is slow to import.
+        median = sorted(self.ratios)[(len(self.ratios) - 1) // 2]
+        return min(max(median, CLAMP[0]), CLAMP[1])
 
     def observe(
         self, estimated: int, reported: int, *, model: str, response_id: str, log_version: int = 0
@@ -194,24 +191,22 @@ class Correction:
         The interval is the spread of the observations, and where these are few, that of the weights'
         measurements. An estimate of 0 is 0.
         """
-        tokens = self.count(estimated)
-        low, high = self._spread()
-        return Estimate(tokens, estimated * low // PERMILLE, -(-estimated * high // PERMILLE))
-
-    def _spread(self) -> tuple[int, int]:
         centre = self.permille
-        if len(self.ratios) < WINDOW:
-            return max(0, centre - SPREAD), centre + SPREAD
-        # Of 15 the second and the fourteenth leave two out: the inner 13 hold nine in ten.
-        ordered = sorted(self.ratios)
-        return min(ordered[1], centre), max(ordered[-2], centre)
+        low, high = max(0, centre - SPREAD), centre + SPREAD
+        if len(self.ratios) >= WINDOW:
+            # Of 15 the second and the fourteenth leave two out: the inner 13 hold nine in ten.
+            ordered = sorted(self.ratios)
+            low, high = min(ordered[1], centre), max(ordered[-2], centre)
+        tokens = self.count(estimated)
+        return Estimate(tokens, estimated * low // PERMILLE, -(-estimated * high // PERMILLE))
 
     def dump(self) -> dict[str, Any]:
         """A form for JSON."""
+        version, ratios = self.log_version, list(self.ratios)
         return {
             "model": self.model,
-            "log_version": self.log_version,
-            "ratios": list(self.ratios),
+            "log_version": version,
+            "ratios": ratios,
             "last_id": self.last_id,
         }
 
@@ -234,9 +229,6 @@ class Correction:
                 "correction", dict(stored), "must have model, log_version and last_id"
             )
         return cls(model, version, tuple(ratios)[-WINDOW:], last)
-
-
-# Finds the weights for a model's name, or for none.
 
 
 Ledger: TypeAlias = core.Ledger

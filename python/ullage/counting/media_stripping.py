@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from ullage._engine import core
-from ullage.messages import Item
+from ullage.messages import Item, same_items
 from ullage.providers.native_lists import read_form
 
 _IMAGE: Final = {"type": "text", "text": "[image]"}
@@ -50,30 +50,21 @@ def _stripped(items: Sequence[Item]) -> list[Item]:
 
 def _item(item: Item) -> Item:
     if "role" in item:
-        return {**item, "content": _content(item["content"])}
+        return {**item, "content": list(map(_block, item["content"]))}
     message = item["message"]
-    return {**item, "message": {**message, "content": _content(message["content"])}}
-
-
-def _content(blocks: Sequence[Any]) -> list[Any]:
-    return [_block(block) for block in blocks]
+    return {**item, "message": {**message, "content": list(map(_block, message["content"]))}}
 
 
 def _block(block: Any) -> Any:
-    block_type = block.get("type") if isinstance(block, dict) else None
-    if not isinstance(block_type, str):
-        return block
-    if block_type in _PLACEHOLDERS:
-        return dict(_PLACEHOLDERS[block_type])
-    content = block.get("content")
-    if block_type == "tool_result" and isinstance(content, (list, tuple)):
-        inner = [_nested(part) for part in content]
-        if any(new is not old for new, old in zip(inner, content, strict=True)):
-            return {**block, "content": inner}
-    return block
+    content = block.get("content") if isinstance(block, dict) else None
+    if isinstance(content, (list, tuple)) and block.get("type") == "tool_result":
+        inner = list(map(_placeholder, content))
+        return block if same_items(inner, content) else {**block, "content": inner}
+    return _placeholder(block)
 
 
-def _nested(part: Any) -> Any:
+def _placeholder(part: Any) -> Any:
+    """What stands for an image or a document; anything else as it is."""
     part_type = part.get("type") if isinstance(part, dict) else None
     if isinstance(part_type, str) and part_type in _PLACEHOLDERS:
         return dict(_PLACEHOLDERS[part_type])

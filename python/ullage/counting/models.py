@@ -10,12 +10,11 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from itertools import filterfalse
 from typing import Any, Final, NamedTuple, Self
 
 from ullage._lazy import decimal, pathlib, pattern
 from ullage.exceptions import InvalidPolicy, UnknownModel
-
-# Rows of the model table, and their reader for TOML documents.
 
 
 class ImageRule(NamedTuple):
@@ -139,6 +138,9 @@ def document(path: pathlib.Path) -> Mapping[str, Any]:
         raise InvalidPolicy("models", str(path), f"is not TOML: {error}") from error
 
 
+_PARTS_OF_A_DOCUMENT: Final = ("models", "aliases", "guesses", "version")
+
+
 class Sections(NamedTuple):
     """The parts of merged documents, by the names that stand in them."""
 
@@ -159,7 +161,12 @@ def sections(documents: Iterable[Mapping[str, Any]]) -> Sections:
     guesses: dict[str, str] = {}
     version = ""
     for document in documents:
-        _only_known(document)
+        for part in filterfalse(_PARTS_OF_A_DOCUMENT.__contains__, document):
+            hint = 'a row is a table [models."NAME"]'
+            if near := close_names(part, _PARTS_OF_A_DOCUMENT, 1):
+                hint += f"; did you mean {near[0]!r}?"
+            limit = f"is not a part of a model file: {', '.join(_PARTS_OF_A_DOCUMENT)}"
+            raise InvalidPolicy(part, type(document[part]).__name__, limit, hint=hint)
         for name in _table(document, "models"):
             raw.setdefault(name, {}).update(_table(document["models"], name))
         aliases |= _table(document, "aliases")
@@ -172,21 +179,6 @@ def sections(documents: Iterable[Mapping[str, Any]]) -> Sections:
             if row not in rows:
                 raise InvalidPolicy(f"{kind}.{name}", row, "names no row")
     return Sections(rows, aliases, guesses, version)
-
-
-_PARTS_OF_A_DOCUMENT: Final = ("models", "aliases", "guesses", "version")
-
-
-def _only_known(section: Mapping[str, Any]) -> None:
-    """Refuse unknown parts of a model file, which would have no effect."""
-    for name in section:
-        if name not in _PARTS_OF_A_DOCUMENT:
-            near = close_names(name, _PARTS_OF_A_DOCUMENT, 1)
-            hint = 'a row is a table [models."NAME"]' + (
-                f"; did you mean {near[0]!r}?" if near else ""
-            )
-            limit = f"is not a part of a model file: {', '.join(_PARTS_OF_A_DOCUMENT)}"
-            raise InvalidPolicy(name, type(section[name]).__name__, limit, hint=hint)
 
 
 def _table(section: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -372,17 +364,16 @@ class ModelTable:
         if exact is not None:
             return self.rows.get(exact)
         if key.endswith(_LARGE):
-            return self._row(key) or self._enlarged(key.removesuffix(_LARGE))
+            if (row := self._row(key)) is not None:
+                return row
+            row = self.find(key.removesuffix(_LARGE))
+            if row is None or row.context_window >= LARGE_CONTEXT_WINDOW:
+                return row
+            return replace(row, context_window=LARGE_CONTEXT_WINDOW)
         return next(filter(None, map(self._row, _prefixes(key))), None)
 
     def _row(self, key: str) -> Model | None:
         return self.rows.get(self.aliases.get(key, key))
-
-    def _enlarged(self, key: str) -> Model | None:
-        row = self.find(key)
-        if row is None or row.context_window >= LARGE_CONTEXT_WINDOW:
-            return row
-        return replace(row, context_window=LARGE_CONTEXT_WINDOW)
 
     def lookup(self, name: str) -> Model:
         """The row for a name; for an unknown name 200 000 and 32 000 tokens, and one warning.
@@ -399,7 +390,15 @@ class ModelTable:
         row = self.find(name)
         if row is not None:
             return row
-        _warn_unknown(name, self)
+        # Python's own registry shows a warning once per place and text: once per name.
+        named = f"no model is named {name!r}" if name else "no model is given"
+        near = self.near(name) if name else ""
+        warnings.warn(
+            f"{named}: {UNKNOWN_CONTEXT_WINDOW:,} tokens of context and "
+            f"{UNKNOWN_MAX_OUTPUT:,} of output are assumed{near and '; ' + near}",
+            UnknownModelWarning,
+            stacklevel=3,
+        )
         return self._guess(name)
 
     def near(self, name: str) -> str:
@@ -425,11 +424,12 @@ class ModelTable:
             >>> ModelTable.builtin().stated("my-local-model", context_window=8_192)
             Model('my-local-model', window=8,192)
         """
-        for what, tokens in (
-            ("context_window", context_window),
-            ("max_output_tokens", max_output_tokens),
-        ):
-            _positive(what, tokens)
+        stated = {"context_window": context_window, "max_output_tokens": max_output_tokens}
+        for what, tokens in stated.items():
+            value: Any = tokens
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if value is not None and (not whole or value < 1):
+                raise InvalidPolicy(what, tokens, "must be a number of tokens, at least 1")
         if context_window is None:
             row = self._lookup(name)
         else:
@@ -495,13 +495,6 @@ class ModelTable:
         )
 
 
-def _positive(name: str, value: object) -> None:
-    if value is None:
-        return
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidPolicy(name, value, "must be a number of tokens, at least 1")
-
-
 def lookup(name: str) -> Model:
     """The built-in row for a model name; see `ModelTable.lookup`.
 
@@ -510,18 +503,6 @@ def lookup(name: str) -> Model:
         64000
     """
     return _builtin()._lookup(name)
-
-
-def _warn_unknown(name: str, table: ModelTable) -> None:
-    # Python's own registry shows a warning once per place and text: once per name.
-    named = f"no model is named {name!r}" if name else "no model is given"
-    near = table.near(name) if name else ""
-    warnings.warn(
-        f"{named}: {UNKNOWN_CONTEXT_WINDOW:,} tokens of context and "
-        f"{UNKNOWN_MAX_OUTPUT:,} of output are assumed{near and '; ' + near}",
-        UnknownModelWarning,
-        stacklevel=4,
-    )
 
 
 # ---- names -----------------------------------------------------------------------------------

@@ -19,15 +19,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, SupportsFloat
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from ullage import _env
 from ullage._lazy import fractions, pattern
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidPolicy
-
-# Window settings from the environment, a client's settings or the host.
 
 
 class IgnoredSetting(NamedTuple):
@@ -87,19 +85,24 @@ class WindowSettings:
 
         def number(name: str, most: int | None = None) -> fractions.Fraction | None:
             value = values.get(name, "").strip()
-            value_read, reason = _number(value, most)
+            number, reason = _number(value, most)
             if reason:
                 ignored.append(IgnoredSetting(name, value, reason))
-            return value_read
+            return number
 
+        def whole(name: str) -> int | None:
+            tokens = number(name)
+            return None if tokens is None else int(tokens)
+
+        collapse = values.get(_env.CONTEXT_COLLAPSE, "")
         return cls(
-            auto_compact_window=_whole(number(_env.AUTO_COMPACT_WINDOW)),
-            max_context_tokens=_whole(number(_env.MAX_CONTEXT_TOKENS)),
+            auto_compact_window=whole(_env.AUTO_COMPACT_WINDOW),
+            max_context_tokens=whole(_env.MAX_CONTEXT_TOKENS),
             autocompact_percent=number(_env.AUTOCOMPACT_PERCENT, 100),
-            blocking_limit=_whole(number(_env.BLOCKING_LIMIT)),
+            blocking_limit=whole(_env.BLOCKING_LIMIT),
             disable_compact=_env.is_truthy(values.get(_env.DISABLE_COMPACT, "")),
             disable_auto_compact=_env.is_truthy(values.get(_env.DISABLE_AUTO_COMPACT, "")),
-            context_collapse=_switch(values.get(_env.CONTEXT_COLLAPSE, "")),
+            context_collapse=_env.is_truthy(collapse) if collapse.strip() else None,
             ignored=tuple(ignored),
         )
 
@@ -124,10 +127,6 @@ def _number(value: str, most: int | None) -> tuple[fractions.Fraction | None, st
     return number, ""
 
 
-def _switch(value: str) -> bool | None:
-    return _env.is_truthy(value) if value.strip() else None
-
-
 def _of_settings(settings: Mapping[str, object]) -> dict[str, str]:
     """Settings as the variables with the same meaning."""
     inner = settings.get("env")
@@ -138,10 +137,6 @@ def _of_settings(settings: Mapping[str, object]) -> dict[str, str]:
     if settings.get("autoCompactEnabled") is False:
         environment.setdefault(_env.DISABLE_AUTO_COMPACT, "1")
     return {name: value for name, value in environment.items() if name in _env.WINDOW}
-
-
-def _whole(number: fractions.Fraction | None) -> int | None:
-    return None if number is None else int(number)
 
 
 SUMMARY_RESERVE_TOKENS: Final = 20_000
@@ -270,56 +265,6 @@ class WarningState(NamedTuple):
     at_blocking_limit: bool
 
 
-def effective_window(model: Model, settings: WindowSettings | None = None) -> int:
-    """WIN-1: the context window less room for the summary, in tokens.
-
-    Args:
-        model: A row of the table.
-        settings: `None`: none are set.
-
-    Returns:
-        At most `model.input_limit` where the provider limits the prompt by itself.
-    """
-    context = _context(model, settings)
-    room = context - min(model.max_output_tokens, scaled(SUMMARY_RESERVE_TOKENS, context))
-    return max(0, min(room, model.input_limit or room))
-
-
-def _context(model: Model, settings: WindowSettings | None) -> int:
-    if settings is None:
-        return model.context_window
-    stated = settings.max_context_tokens or model.context_window
-    return min(stated, settings.auto_compact_window or stated)
-
-
-def _prompt(model: Model, settings: WindowSettings | None) -> int:
-    context = _context(model, settings)
-    return min(context, model.input_limit or context)
-
-
-def autocompact_threshold(model: Model, settings: WindowSettings | None = None) -> int:
-    """WIN-2: the effective window less 13 000 (its share of a small window), or the set percentage of it where that is lower.
-
-    At most 95 % of the window: a trigger above it would come after the last resort (WIN-8).
-    """
-    effective, prompt = effective_window(model, settings), _prompt(model, settings)
-    threshold = max(0, effective - scaled(AUTOCOMPACT_BUFFER_TOKENS, prompt))
-    threshold = min(threshold, _share(prompt, MOST_TRIGGER_PERCENT))
-    percent = settings.autocompact_percent if settings else None
-    if percent is None:
-        return threshold
-    return min(threshold, _percent_of(effective, percent))
-
-
-def _percent_of(tokens: int, percent: SupportsFloat) -> int:
-    """Rounded down, in the order of Claude Code's own arithmetic: another order is one token more at 56.5 %."""
-    return int(tokens * (float(percent) / 100))
-
-
-def _share(tokens: int, percent: int) -> int:
-    return tokens * percent // 100
-
-
 def window_for(
     model: Model | str,
     *,
@@ -350,16 +295,23 @@ def window_for(
     """
     row = (table or ModelTable.builtin()).lookup(model) if isinstance(model, str) else model
     settings = settings or WindowSettings()
-    whole = _context(row, settings)
-    if working_tokens is not None and working_tokens < whole:
-        settings = replace(settings, auto_compact_window=working_tokens)
-    effective = effective_window(row, settings)
-    context, prompt = _context(row, settings), _prompt(row, settings)
-    threshold = autocompact_threshold(row, settings)
+    stated = settings.max_context_tokens or row.context_window
+    whole = min(stated, settings.auto_compact_window or stated)
+    context = min(whole, working_tokens or whole)
+    prompt = min(context, row.input_limit or context)
+    # WIN-1: room for the summary; the provider may limit the prompt by itself.
+    room = context - min(row.max_output_tokens, scaled(SUMMARY_RESERVE_TOKENS, context))
+    effective = max(0, min(room, row.input_limit or room))
+    # WIN-2, WIN-8: the policy's share, or the buffer, but never after the last resort.
     if start_percent:
-        percent = settings.autocompact_percent
-        lowered = prompt if percent is None else _percent_of(effective, percent)
-        threshold = min(_share(prompt, start_percent), lowered)
+        threshold = min(prompt * start_percent // 100, prompt)
+    else:
+        threshold = max(0, effective - scaled(AUTOCOMPACT_BUFFER_TOKENS, prompt))
+        threshold = min(threshold, prompt * MOST_TRIGGER_PERCENT // 100)
+    if settings.autocompact_percent is not None:
+        # In the order of Claude Code's own arithmetic: another order is one token more at 56.5 %.
+        share = float(settings.autocompact_percent) / 100
+        threshold = min(threshold, int(effective * share))
     compaction = compaction and not settings.disable_compact
     autocompact = autocompact and compaction and not settings.disable_auto_compact
     reference = threshold if autocompact else effective

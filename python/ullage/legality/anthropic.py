@@ -30,7 +30,6 @@ from ullage.legality.pairs import (
     repair_tool_changes,
 )
 from ullage.legality.params import (
-    BINDING_HEADER,
     STRICT_VERSION,
     RequestFacts,
     check_pages,
@@ -39,7 +38,7 @@ from ullage.legality.params import (
     facts_for,
     json_bytes,
 )
-from ullage.legality.repairs import RepairRequest, RepairStep, run_steps, steps
+from ullage.legality.repairs import Plan, RepairRequest, run_steps
 from ullage.legality.thinking import (
     binding_params,
     close_turn,
@@ -92,13 +91,17 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
 def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     """Repairs messages; see `ullage.legality.repairs.repair`."""
     if request.drop_thinking:
-        return _without_thinking(messages, replace(request, drop_thinking=False, original=None))
+        draft = Draft(messages)
+        drop_thinking(draft)
+        spoken = draft.build() if draft.repairs else messages
+        done = repair(spoken, replace(request, drop_thinking=False, original=None))
+        return replace(done, repairs=(*draft.repairs, *done.repairs))
     first = request.report(messages)
     if first.ok:
         return Repaired(messages)
     added: Mapping[str, Any] = {}
     if request.thinking_policy == "drop_block" and first.rules & {"A15", "A16"}:
-        added = binding_params(request.params, BINDING_HEADER)
+        added = binding_params(request.params)
         request = replace(request, params={**request.params, **added})
         first = request.report(messages)
     facts, system, tools = facts_of(request), request.system, request.tools
@@ -115,14 +118,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     return Repaired(done.messages, done.repairs, done.left, added)
 
 
-def _without_thinking(messages: Sequence[Any], request: RepairRequest) -> Repaired:
-    draft = Draft(messages)
-    drop_thinking(draft)
-    repaired = repair(draft.build() if draft.repairs else messages, request)
-    return replace(repaired, repairs=(*draft.repairs, *repaired.repairs))
-
-
-def _plan(request: RepairRequest) -> list[RepairStep]:
+def _plan(request: RepairRequest) -> Plan:
     facts = facts_of(request).core
     strict = int(facts.get("version", STRICT_VERSION)) >= STRICT_VERSION
     originals = request.original if isinstance(request.original, Originals) else None
@@ -158,7 +154,7 @@ def _plan(request: RepairRequest) -> list[RepairStep]:
         rows.append(
             ("A15 A16", lambda d: repair_binding(d, originals, system=system, tools=tools_now))
         )
-    return steps(*rows)
+    return rows
 
 
 def _turn(request: RepairRequest, originals: Originals | None) -> Callable[[Draft], None]:

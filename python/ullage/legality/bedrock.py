@@ -22,10 +22,9 @@ from ullage.legality.blocks import (
     repair_last_word,
     unsendable,
 )
-from ullage.legality.check import RuleRequest, check_unicode, error_at
-from ullage.legality.draft import ASSISTANT, USER, Draft, Repaired, Slot
+from ullage.legality.check import RuleRequest, check_unicode
+from ullage.legality.draft import ASSISTANT, USER, Draft, Repaired, Slot, error_at
 from ullage.legality.internal import (
-    Placed,
     in_turn,
     listed,
     member,
@@ -35,7 +34,7 @@ from ullage.legality.internal import (
     with_same_objects,
 )
 from ullage.legality.pairs import repair_pairs
-from ullage.legality.repairs import RepairRequest, run_steps, steps
+from ullage.legality.repairs import Plan, RepairRequest, run_steps
 from ullage.messages import same_items
 from ullage.providers.bedrock import (
     MAX_IMAGE_BYTES,
@@ -60,8 +59,7 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     tools = tools_of(request)
     yield from _roles(messages)
     for index, message in enumerate(messages):
-        yield from _blanks(index, message)
-        yield from _limits(index, message)
+        yield from _content(index, message)
     kinds = {block_kind(block) for message in messages for block in content_of(message)}
     if kinds & {"toolUse", "toolResult"} and not tools:
         yield error_at("B03", -1, -1, "tool blocks without toolConfig")
@@ -141,7 +139,7 @@ def _roles(messages: Sequence[Any]) -> Iterator[Violation]:
         yield error_at("B01", len(messages) - 1, -1, "the last message is not the user's")
 
 
-def _blanks(index: int, message: Any) -> Iterator[Violation]:
+def _content(index: int, message: Any) -> Iterator[Violation]:
     if not content_of(message):
         yield error_at("B02", index, -1, "message without content")
     for position, block in enumerate(content_of(message)):
@@ -160,6 +158,13 @@ def _blanks(index: int, message: Any) -> Iterator[Violation]:
                 yield error_at("B02", index, position, "text inside a result is blank")
         if result.get("status") == "error" and not result.get("content"):
             yield error_at("B02", index, position, "error result without content")
+    images, documents = list(_of(message, "image")), list(_of(message, "document"))
+    if len(images) > MAX_IMAGES or len(documents) > MAX_DOCUMENTS:
+        detail = f"{len(images)} images and {len(documents)} documents in one message"
+        yield error_at("B07", index, -1, detail)
+    for position, image in images:
+        if is_too_large(image, many=False):
+            yield error_at("B07", index, position, "image is over 5 MB")
 
 
 def _pairs(messages: Sequence[Any]) -> Iterator[Violation]:
@@ -227,19 +232,14 @@ def _signed(thought: Mapping[str, Any]) -> bool:
     return signed or thought.get("redactedContent") is not None
 
 
-def _limits(index: int, message: Any) -> Iterator[Violation]:
-    images, documents = list(_of(message, "image")), list(_of(message, "document"))
-    if len(images) > MAX_IMAGES or len(documents) > MAX_DOCUMENTS:
-        detail = f"{len(images)} images and {len(documents)} documents in one message"
-        yield error_at("B07", index, -1, detail)
-    for position, image in images:
-        if is_too_large(image, many=False):
-            yield error_at("B07", index, position, "image is over 5 MB")
-
-
 def is_too_large(image: Any, *, many: bool) -> bool:
     """Over 5 MB; with `many`: over 2000 px per side."""
-    data = _data(image) if isinstance(image, Mapping) else b""
+    source = image.get("source") if isinstance(image, Mapping) else None
+    data = source.get("bytes") if isinstance(source, Mapping) else None
+    if isinstance(data, str):  # as JSON carries it
+        data = data.encode(errors="replace")
+    else:
+        data = base64.b64encode(data) if isinstance(data, bytes | bytearray) else b""
     if not many:
         return len(data) * 3 // 4 > MAX_IMAGE_BYTES
     return max(core.image_size(data.decode("ascii", "replace"))) > MAX_MANY_PX
@@ -249,15 +249,6 @@ def points_in(*lists: Any) -> int:
     """Cache points in lists of blocks, such as system and tools."""
     blocks = [block for part in lists if isinstance(part, list | tuple) for block in part]
     return sum(block_kind(block) == "cachePoint" for block in blocks)
-
-
-def _data(media: Mapping[str, Any]) -> bytes:
-    """Base64 of an image."""
-    source = media.get("source")
-    data = source.get("bytes") if isinstance(source, Mapping) else None
-    if isinstance(data, str):  # as JSON carries it
-        return data.encode(errors="replace")
-    return base64.b64encode(data) if isinstance(data, bytes | bytearray) else b""
 
 
 def _images(message: Any) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -281,7 +272,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
     report = request.report(messages)
     if report.ok:
         return Repaired(messages)
-    plan = steps(
+    plan: Plan = (
         ("B01 B02", _readable),
         ("B01 B02 B04", _blocks),
         ("B01 B04", lambda d: _paired(d, request)),
@@ -433,11 +424,12 @@ def _paired(draft: Draft, request: RepairRequest) -> None:
             draft.note("B01", slot, "merged two messages of one role")
         if others:
             first.blocks = [block for slot in (first, *others) for block in slot.blocks]
-    items = [Placed(first.build(), first.origin) for first, *_ in runs]
-    draft.slots = [first for first, *_ in runs]
-    as_bytes = _holds_bytes([one.item for one in items])
-    placed, repairs = pair(
-        items,
+    slots = [first for first, *_ in runs]
+    as_bytes = _holds_bytes([slot.build() for slot in slots])
+    draft.slots = pair(
+        draft,
+        slots,
+        Slot,
         rules={"A01": "B01", "A11": "B01", "A29": "B01", "": "B04"},
         read=lambda messages: from_provider(messages).messages,
         steps=(
@@ -448,9 +440,6 @@ def _paired(draft: Draft, request: RepairRequest) -> None:
         ),
         write=lambda messages: to_provider(messages, as_bytes=as_bytes).parts["messages"],
     )
-    if repairs:
-        draft.repairs += repairs
-        draft.slots = [Slot(one.item, one.origin) for one in placed]
 
 
 def _holds_bytes(value: object, depth: int = 0) -> bool:

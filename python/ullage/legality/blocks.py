@@ -84,10 +84,7 @@ _Marked = tuple[
 def repair_markers(draft: Draft, *, markers: Sequence[str], auto_cache: str) -> None:
     """Drops the oldest markers of messages over the limit, and levels TTLs that come too late.
 
-    Args:
-        draft: Changed.
-        markers: TTLs of the markers in tools and system, which stay.
-        auto_cache: TTL of the automatic marker, "" if there is none.
+    `markers`: TTLs of those in tools and system, which stay. `auto_cache`: TTL of the automatic one, "" if there is none.
     """
     marked: list[_Marked] = [
         (slot, block, part)
@@ -305,12 +302,7 @@ _FOREIGN = ("input_text", "output_text", "image_url", "input_image", "file", "in
 
 
 def repair_blocks(draft: Draft, *, strict_version: bool) -> None:
-    """Makes every block one that its message may hold, in a form that the API takes.
-
-    Args:
-        draft: Changed.
-        strict_version: The API version refuses documents of the assistant and citations of the user.
-    """
+    """Makes every block one that its message may hold; a strict version refuses documents of the assistant, citations of the user."""
     for slot in draft.speaking():
         content = slot.message.get("content")
         if isinstance(content, Mapping):
@@ -546,12 +538,7 @@ _MIB = 1 << 20
 
 
 def repair_media(draft: Draft, *, facts: Mapping[str, Any]) -> None:
-    """Replaces what the API would refuse, the oldest first where it is the number.
-
-    Args:
-        draft: Changed.
-        facts: The limits, as the verifier has them.
-    """
+    """Replaces what the API would refuse by the verifier's limits, the oldest first where it is the number."""
     most_chars = int(facts.get("image_mb", 10)) * _MIB
 
     def refused(image: Mapping[str, Any]) -> bool:
@@ -642,12 +629,7 @@ def _limit_pages(draft: Draft, limit: int) -> None:
 
 
 def repair_system(draft: Draft, *, mid_system_ok: bool) -> None:
-    """Move system messages after the next user turn, or turn them into user messages.
-
-    Args:
-        draft: Changed.
-        mid_system_ok: The model takes system messages inside the conversation.
-    """
+    """Moves system messages after the next user turn; where the model takes none inside the conversation they become the user's."""
     for slot in list(draft.speaking()):
         if _is_system(slot) and not slot.blocks:
             draft.note("A12", slot, "dropped an empty system message")
@@ -719,12 +701,9 @@ def _next_role(slots: list[Slot], at: int) -> str:
 
 
 def repair_last_word(draft: Draft, *, prefill_ok: bool, policy: str) -> None:
-    """Ends the request with a user message, or the prefill without white space.
+    """Ends the request with a user message; where the model continues a prefill, that ends without white space.
 
-    Args:
-        draft: Changed.
-        prefill_ok: The model continues an assistant message.
-        policy: `note`: a line that nobody has replied; `drop`: the assistant's last turn goes.
+    `policy` `note`: a line that nobody has replied; `drop`: the assistant's last turn goes.
     """
     speaking = [slot for slot in draft.speaking() if not _effort_only(slot)]
     if not speaking or speaking[-1].role != ASSISTANT:

@@ -29,12 +29,9 @@ from ullage.legality.draft import ASSISTANT, USER, Repaired, text_block
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import OpenCalls, synthetic_id
 from ullage.legality.params import known_model, size_of, whole
-from ullage.legality.repairs import RepairRequest, RepairStep, run_steps, steps
+from ullage.legality.repairs import Plan, RepairRequest, run_steps
 from ullage.messages import THINKING, same_items
 from ullage.providers.registry import ChatRules
-
-# R1 answers 400 to `reasoning_content` in the input; later models require it with calls.
-_FORBIDS = "deepseek-r1"
 
 
 def facts_of(request: RuleRequest) -> Mapping[str, Any]:
@@ -51,8 +48,8 @@ def facts_of(request: RuleRequest) -> Mapping[str, Any]:
         "max_tokens": whole(params.get("max_completion_tokens") or params.get("max_tokens")),
         "fixed_tokens": size_of(tools) // 4,
         "thinking": rules.reasoning and thinks,
-        # The old R1 answers 400 to its own reasoning; its successors want it back.
-        "reasoning_forbidden": rules.reasoning and (request.model or "").startswith(_FORBIDS),
+        # The old R1 answers 400 to `reasoning_content` in the input; later models require it with calls.
+        "reasoning_forbidden": rules.reasoning and (request.model or "").startswith("deepseek-r1"),
         "strict": rules.strict,
         **request.facts,
     }
@@ -71,9 +68,7 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
 def shared(messages: Sequence[Any], items: Sequence[Any]) -> Iterator[str | None]:
     """Keys that no other part of a list may have, if each is to be judged by itself; empty: a part with the rest, `None`: every one.
 
-    Args:
-        messages: A part in the internal view.
-        items: The same in this form.
+    The part comes in the internal view and in this form.
     """
     for item in items:
         for call in item.get("tool_calls") or ():
@@ -484,7 +479,7 @@ def repair(messages: Sequence[Any], request: RepairRequest) -> Repaired:
         return Repaired(messages)
     rules, facts, orphans = request.provider.chat, facts_of(request), request.orphans
     strict = rules.strict or bool(facts.get("strict"))
-    plan: list[RepairStep] = steps(
+    plan: Plan = (
         ("O06 O04 O03 O05 O07 O08 D02 O10", lambda w: normal(w, rules, strict)),
         ("O05 M03", lambda w: name_calls(w, rules)),
         ("O01 O02 M01 D03 O06", lambda w: pair(w, orphans)),

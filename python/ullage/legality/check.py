@@ -14,8 +14,9 @@ from ullage._engine import core
 from ullage._engine.digests import Violation
 from ullage._lazy import loaded, pathlib
 from ullage.exceptions import InvalidMessage
+from ullage.legality.draft import error_at
 from ullage.legality.params import RULE_OPTIONS, RuleOptions, request_of
-from ullage.messages import Item, SystemPrompt, Tools, check_list, message_of
+from ullage.messages import Item, SystemPrompt, Tools, check_list, message_of, same_items
 from ullage.providers.registry import Provider
 
 
@@ -88,11 +89,6 @@ def describe(violation: Violation) -> str:
     place += "" if violation.block < 0 else f", block {violation.block}"
     line = f"{violation.rule} {violation.severity}, {place}: {violation.detail}"
     return line if rule is None else f"{line} -> {rule.advice} [{rule.source}]"
-
-
-def error_at(rule: str, message: int, block: int, detail: str) -> Violation:
-    """What a provider would refuse."""
-    return Violation(rule, "error", message, block, detail)
 
 
 def read_ledger(messages: Iterable[Any], rule: str) -> tuple[Any, list[Violation]]:
@@ -224,41 +220,28 @@ def check_unicode(
             yield error_at("T01", index, -1, DETAIL)
 
 
-def is_valid(value: Any, depth: int = 0) -> bool:
+def is_valid(value: Any) -> bool:
     """Whether no string in a value, keys included, has a lone surrogate."""
-    if isinstance(value, str):
-        return _is_text(value)
-    if depth > MAX_DEPTH:
-        return True
-    if isinstance(value, Mapping):
-        return all(
-            is_valid(key, depth + 1) and is_valid(item, depth + 1) for key, item in value.items()
-        )
-    if isinstance(value, list | tuple):
-        return all(is_valid(item, depth + 1) for item in value)
-    return True
+    return valid(value) is value
 
 
 def valid(value: Any, depth: int = 0) -> Any:
     """The value with U+FFFD for each lone surrogate; the same object if it has none."""
     if isinstance(value, str):
-        if _is_text(value):
-            return value
-        # Two halves that stand side by side are one character.
-        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if depth > MAX_DEPTH or is_valid(value, depth):
-        return value
-    if isinstance(value, Mapping):
-        return {valid(key, depth + 1): valid(item, depth + 1) for key, item in value.items()}
-    return [valid(item, depth + 1) for item in value]
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            # Two halves that stand side by side are one character.
+            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    elif depth <= MAX_DEPTH and isinstance(value, Mapping):
+        keys = [valid(key, depth + 1) for key in value]
+        items = [valid(item, depth + 1) for item in value.values()]
+        if not same_items(keys, list(value)) or not same_items(items, list(value.values())):
+            return dict(zip(keys, items, strict=True))
+    elif depth <= MAX_DEPTH and isinstance(value, list | tuple):
+        items = [valid(item, depth + 1) for item in value]
+        return value if same_items(items, value) else items
+    return value
 
 
 def _plain(value: Any) -> Any:

@@ -54,6 +54,11 @@ class Repaired:
         return f"Repaired(repairs={len(self.repairs)}, left={len(self.left)})"
 
 
+def error_at(rule: str, message: int, block: int, detail: str) -> Violation:
+    """What a provider would refuse; see `Violation` for the places."""
+    return Violation(rule, "error", message, block, detail)
+
+
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
 
 
@@ -85,9 +90,10 @@ class Slot:
         origin: Its index in the list that was given; that of a neighbour for an added one.
         role: `user`, `assistant` or `system`; "" for an envelope without a message.
         blocks: Content blocks; a string content is one text block. Replaced, never changed in place.
+        message: The message as it came or was edited; its content may be an older one.
     """
 
-    __slots__ = ("_blocks", "_message", "_string", "changed", "item", "origin", "role")
+    __slots__ = ("_blocks", "_string", "changed", "item", "message", "origin", "role")
 
     def __init__(self, item: Any, origin: int, message: Mapping[str, Any] | None = None) -> None:
         self.item = item
@@ -96,9 +102,9 @@ class Slot:
         if message is None and (message := message_of(item)) is None:
             inner = item.get("message") if isinstance(item, Mapping) else None
             message = inner if isinstance(inner, Mapping) else {}  # without a role: to be repaired
-        self._message: Mapping[str, Any] = message
-        self.role = str(self._message.get("role", ""))
-        content = self._message.get("content")
+        self.message: Mapping[str, Any] = message
+        self.role = str(self.message.get("role", ""))
+        content = self.message.get("content")
         self._string = isinstance(content, str)
         self._blocks: list[Any] = []
         if isinstance(content, str):
@@ -124,14 +130,9 @@ class Slot:
         if not same_items(new, self._blocks):
             self._blocks, self._string, self.changed = new, False, True
 
-    @property
-    def message(self) -> Mapping[str, Any]:
-        """The message's other keys; reading only."""
-        return self._message
-
     def edit(self, message: Mapping[str, Any]) -> None:
         """Takes other keys and their role for the message; its blocks stay."""
-        self._message, self.changed = message, True
+        self.message, self.changed = message, True
         self.role = str(message.get("role", ""))
 
     def build(self) -> Any:
@@ -140,8 +141,8 @@ class Slot:
             return self.item
         content: Any = self._blocks
         if self._string:
-            content = self._message.get("content")
-        message = {**self._message, "role": self.role, "content": content}
+            content = self.message.get("content")
+        message = {**self.message, "role": self.role, "content": content}
         if isinstance(self.item, Mapping) and isinstance(self.item.get("message"), Mapping):
             if "role" not in self.item:
                 return {**self.item, "message": message}

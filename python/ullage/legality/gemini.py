@@ -9,12 +9,11 @@ from typing import Any
 
 from ullage._engine.digests import Violation
 from ullage.legality.blocks import NO_MESSAGES, dumps
-from ullage.legality.check import RuleRequest, check_unicode, error_at
-from ullage.legality.draft import Repaired
+from ullage.legality.check import RuleRequest, check_unicode
+from ullage.legality.draft import Repaired, error_at
 from ullage.legality.internal import (
     ChatLine,
     Lines,
-    Placed,
     in_call_order,
     in_turn,
     listed,
@@ -26,7 +25,7 @@ from ullage.legality.internal import (
 )
 from ullage.legality.originals import without
 from ullage.legality.pairs import repair_pairs
-from ullage.legality.repairs import RepairRequest, run_steps, steps
+from ullage.legality.repairs import Plan, RepairRequest, run_steps
 from ullage.messages import same_items
 from ullage.providers.gemini import from_provider, to_provider
 
@@ -41,10 +40,7 @@ def check(contents: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     """Checks contents; signatures are demanded from Gemini 3 on, and where no model is named."""
     if not contents:
         yield error_at("G01", -1, -1, "there is no content")
-    for index, item in enumerate(contents):
-        yield from _content(index, item)
-    yield from _roles(contents)
-    yield from _calls(contents)
+    yield from _contents(contents)
     if signatures_needed(request.model):
         yield from _signatures(contents)
     before = _parts_before(request)
@@ -92,54 +88,43 @@ def _of(content: Any, kind: str) -> list[Any]:
     ]
 
 
-def _content(index: int, content: Any) -> Iterator[Violation]:
-    if role_of(content) not in ("user", "model"):
-        yield error_at("G01", index, -1, "role is not user or model")
-    if not parts_of(content):
-        yield error_at("G05", index, -1, "content without parts")
-    for position, part in enumerate(parts_of(content)):
-        if not part_kind(part) or (len(part) > 1 and len(data_of(part)) > 1):
-            many = " and ".join(data_of(part))
-            detail = f"part that is {many}" if many else "part without data"
-            yield error_at("G05", index, position, detail)
-
-
-def _roles(contents: Sequence[Any]) -> Iterator[Violation]:
-    previous = "model"
+def _contents(contents: Sequence[Any]) -> Iterator[Violation]:
+    """Roles, parts, and calls with the responses to them (G01 to G03, G05, G06)."""
+    previous, open_calls = "model", list[Any]()
     for index, content in enumerate(contents):
-        role = role_of(content)
+        role, parts = role_of(content), parts_of(content)
+        if role not in ("user", "model"):
+            yield error_at("G01", index, -1, "role is not user or model")
         if role == previous:
             detail = "two contents of one role" if index else "the first content is not the user's"
             yield error_at("G01", index, -1, detail)
-        previous = role
-
-
-def _calls(contents: Sequence[Any]) -> Iterator[Violation]:
-    for index, content in enumerate(contents):
-        calls = _of(content, "functionCall") if role_of(content) == "model" else []
-        if calls and (index == 0 or role_of(contents[index - 1]) != "user"):
+        if not parts:
+            yield error_at("G05", index, -1, "content without parts")
+        for position, part in enumerate(parts):
+            if not part_kind(part) or (len(part) > 1 and len(data_of(part)) > 1):
+                many = " and ".join(data_of(part))
+                detail = f"part that is {many}" if many else "part without data"
+                yield error_at("G05", index, position, detail)
+        calls = _of(content, "functionCall") if role == "model" else []
+        if calls and previous != "user":
             detail = "function call does not follow a user or function turn"
             yield error_at("G02", index, -1, detail)
         if not all(named(call) for call in calls):
             yield error_at("G03", index, -1, "function call without a name")
         if calls and index + 1 == len(contents):
             yield error_at("G06", index, -1, "the last content is a function call")
-        yield from _responses(index, contents)
+        if problem := _unpaired(open_calls, _of(content, "functionResponse")):
+            yield error_at("G03", index, -1, problem)
+        previous, open_calls = role, calls
 
 
-def _responses(index: int, contents: Sequence[Any]) -> Iterator[Violation]:
-    answers = _of(contents[index], "functionResponse")
-    previous = contents[index - 1] if index else None
-    calls = _of(previous, "functionCall") if role_of(previous) == "model" else []
-    if not answers and not calls:
-        return
+def _unpaired(calls: Sequence[Any], answers: Sequence[Any]) -> str:
+    """What is wrong with the responses to the calls just before; "" if nothing is."""
     names = [_name(call) for call in calls]
     answered = [_name(answer) for answer in answers]
     if sorted(names) != sorted(answered):
-        detail = f"{len(calls)} function calls, {len(answers)} responses to them"
-        yield error_at("G03", index, -1, detail)
-    elif names != answered:
-        yield error_at("G03", index, -1, "responses in another order than the calls")
+        return f"{len(calls)} function calls, {len(answers)} responses to them"
+    return "" if names == answered else "responses in another order than the calls"
 
 
 def _name(call: Any) -> tuple[str, str]:
@@ -206,7 +191,7 @@ def repair(contents: Sequence[Any], request: RepairRequest) -> Repaired:
     report = request.report(contents)
     if report.ok:
         return Repaired(contents)
-    plan = steps(
+    plan: Plan = (
         ("G01 G03 G05", _readable),
         ("G01 G02 G03 G06", lambda w: _paired(w, request)),
         (
@@ -273,8 +258,10 @@ def _paired(work: Lines, request: RepairRequest) -> None:
             work.note("G01", line, "joined two contents of one role")
         if others:
             first.put(parts=[part for line in (first, *others) for part in parts_of(line.value)])
-    placed, repairs = pair(
-        [Placed(first.value, first.origin) for first, *_ in runs],
+    work.lines = pair(
+        work,
+        [first for first, *_ in runs],
+        ChatLine,
         rules={"A29": "G01", "": "G03"},
         # As a whole: an answer without an id belongs to the calls just before it.
         read=lambda contents: from_provider(contents).messages,
@@ -285,8 +272,6 @@ def _paired(work: Lines, request: RepairRequest) -> None:
         ),
         write=lambda messages: to_provider(messages, signatures=False).parts["contents"],
     )
-    work.repairs += repairs
-    work.lines = [ChatLine(placed_item.item, placed_item.origin) for placed_item in placed]
 
 
 def _sign(work: Lines, parts_before: list[Any] | None, *, needed: bool) -> None:

@@ -74,7 +74,8 @@ class Track:
         # user turn has a result, the assistant's last messages, and whether earlier ones are not as they came.
         self._speaker = ""
         self._answered = False
-        self._run: list[tuple[Any, int]] = []
+        self._run: list[Any] = []
+        self._marks: list[int] = []  # of these
         self._turn_broken = False
 
     def fine(self) -> bool:
@@ -87,10 +88,10 @@ class Track:
 
     def _run_stands(self) -> bool:
         """Whether the assistant's last messages are a whole step, as it came."""
-        marks = [mark for _, mark in self._run]
+        marks = self._marks
         if self._sure and self._together.get(marks[0], marks[:1]) == marks:
             return True
-        return run_unchanged([item for item, _ in self._run], self.originals)
+        return run_unchanged(self._run, self.originals)
 
     # ---- what is known -----------------------------------------------------------------------
 
@@ -114,7 +115,7 @@ class Track:
             if mark and mark not in self._learned:
                 self._note(item, mark, self._previous == ASSISTANT)
             elif role != ASSISTANT:
-                self._odd = self._odd or any(map(_WATCHED.__contains__, _kinds(_blocks(message))))
+                self._check(message, by_model=False)
             self._previous = role or self._previous
 
     def skipped(self, items: Sequence[Any]) -> int:
@@ -144,45 +145,44 @@ class Track:
         message = message_in(item)
         role = str(message.get("role", ""))
         self._answering = self._answering and role in (ASSISTANT, "")
-        thoughts = list(self._list.feed(item)) if self.bound else ()
-        mark = _mark(item, message) if role == ASSISTANT else 0
-        if mark and mark not in self._learned:
-            answers_sent = self.bound and self._answering
-            self._learn(item, mark, self._sent.feed(item) if answers_sent else thoughts)
-        if thoughts:
-            self._follow(thoughts)
-        if mark:
+        thoughts = list(self._list.feed(item)) if self.bound else []
+        if role == ASSISTANT:
+            mark = _mark(item, message)
+            if mark not in self._learned:
+                self._learn(item, mark, self._sent.feed(item) if self._answering else thoughts)
+            if thoughts:
+                self._follow(thoughts)
             # What was learned from this very list of blocks is as it came.
             if not self._sure:
-                self._check(_blocks(message), by_model=True)
+                self._check(message, by_model=True)
             if self._speaker == USER and not self._answered:
                 self._turn_broken = False
             self._speaker = ASSISTANT
-            self._run.append((item, mark))
+            self._run.append(item)
+            self._marks.append(mark)
         else:
-            blocks = _blocks(message)
-            kinds = _kinds(blocks)
-            if any(map(_WATCHED.__contains__, kinds)):
-                self._check(blocks, by_model=False)
-            if role:
-                self._heard(role == USER, "tool_result" in kinds)
+            if thoughts:
+                self._follow(thoughts)
+            self._heard(role, self._check(message, by_model=False))
         self._previous = role or self._previous
 
-    def _heard(self, by_user: bool, with_result: bool) -> None:
+    def _heard(self, role: str, with_result: bool) -> None:
         """Ends a step of the assistant: a message of somebody else."""
-        if self._run:
+        if role and self._run:
             # Now: what is learned later may lengthen a step.
             self._turn_broken = self._turn_broken or not self._run_stands()
-            self._run = []
-        if by_user:
+            self._run, self._marks = [], []
+        if role == USER:
             self._answered = with_result or (self._answered and self._speaker == USER)
             self._speaker = USER
 
     def _learn(self, item: Any, mark: int, thoughts: Iterable[tuple[int, str, bytes]]) -> None:
-        bound, refused = self.originals.bound, self.originals.refused
-        new = [row for row in thoughts if row[1] not in bound and row[1] not in refused]
-        for _, key, digest in new:
-            self.originals.bind(key, digest)
+        """Learns a message of the assistant, and what its thinking is bound to; only where it is bound there is any."""
+        if self.bound:
+            bound, refused = self.originals.bound, self.originals.refused
+            new = [row for row in thoughts if row[1] not in bound and row[1] not in refused]
+            for _, key, digest in new:
+                self.originals.bind(key, digest)
         self._note(item, mark, self._previous == ASSISTANT)
 
     def _note(self, item: Any, mark: int, goes_on: bool) -> None:
@@ -231,15 +231,19 @@ class Track:
             self._broken = self._broken or not (valid and run)
             self._expected = None if position is None else position + 1
 
-    def _check(self, blocks: Sequence[Any], *, by_model: bool) -> None:
-        """Whether blocks that have to be as they came are."""
-        originals = self.originals
-        for block, kind in zip(blocks, _kinds(blocks), strict=True):
-            if kind in _WATCHED:
+    def _check(self, message: Mapping[str, Any], *, by_model: bool) -> bool:
+        """Looks whether blocks that have to be as they came are; whether there is a tool result."""
+        originals, with_result = self.originals, False
+        for block in _blocks(message):
+            kind = block.get("type") if type(block) is dict or isinstance(block, Mapping) else None
+            if kind == "tool_result":
+                with_result = True
+            elif kind in _WATCHED:
                 self._odd = self._odd or not by_model
                 recorded = originals.blocks.get(thought_key(block) or "")
                 altered = recorded is not None and recorded != bare_thinking(block)
                 self._broken = self._broken or altered or foreign_compaction(block, originals)
+        return with_result
 
 
 def _blocks(message: Mapping[str, Any]) -> list[Any]:
@@ -248,18 +252,11 @@ def _blocks(message: Mapping[str, Any]) -> list[Any]:
     return content if type(content) is list else as_blocks(content)
 
 
-def _kinds(blocks: Iterable[Any]) -> list[Any]:
-    """What each block says it is."""
-    return [
-        block.get("type") if type(block) is dict or isinstance(block, Mapping) else None
-        for block in blocks
-    ]
-
-
 def _begins_turn(items: Sequence[Any], at: int) -> bool:
     """Whether the user speaks there, between two answers and without results."""
     message = message_in(items[at])
-    if message.get("role") != USER or "tool_result" in _kinds(_blocks(message)):
+    blocks = (block for block in _blocks(message) if isinstance(block, Mapping))
+    if message.get("role") != USER or any(block.get("type") == "tool_result" for block in blocks):
         return False
     return all(message_in(items[near]).get("role") == ASSISTANT for near in (at - 1, at + 1))
 
@@ -467,7 +464,8 @@ class Repairer:
             # The first message that is not as it was when the list was read last.
             start = answer_at = self._seen
             if same:
-                start = min(start, ledger.changed_since(self._version))
+                if (changed := ledger.changed_since(self._version)) < start:
+                    start = changed
             elif not self._grown(messages):
                 start = 0
             if rewritten := start < answer_at:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
@@ -37,7 +37,7 @@ from ullage.legality.draft import (
     text_block,
 )
 from ullage.legality.pairs import repair_pairs
-from ullage.legality.repairs import RepairRequest, run_steps, steps
+from ullage.legality.repairs import Plan, RepairRequest, run_steps
 from ullage.providers._common import BROKEN
 from ullage.providers.native_lists import FormList, read_form
 from ullage.providers.registry import provider_of
@@ -102,62 +102,56 @@ def inner(request: RuleRequest) -> RuleRequest:
 _JSON: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS
 
 
-class Placed(NamedTuple):
-    """An item, and its index in the list that was given; that of a neighbour for an added one."""
-
-    item: Any
-    origin: int
+Part = TypeVar("Part", Slot, "ChatLine")
 
 
 def pair(
-    placed: Sequence[Placed],
+    work: WorkingCopy,
+    parts: list[Part],
+    make: Callable[[Any, int], Part],
     *,
     rules: Mapping[str, str],
     read: Callable[[Sequence[Any]], Sequence[Any]],
     steps: Sequence[Callable[[Draft], None]],
     write: Callable[[Sequence[Any]], Sequence[Any]],
-) -> tuple[list[Placed], list[Repair]]:
-    """Runs steps over the internal view of items.
+) -> list[Part]:
+    """Runs steps over the internal view of items; the same parts where they do nothing, or the form cannot say what they did.
 
     Args:
-        placed: Items that the form's reader can read.
+        work: Notes the repairs.
+        parts: Items that the form's reader can read.
+        make: A part of an item and its origin.
         rules: The form's rule for each of Anthropic's under which a step files a repair; that of "" for the others.
         read: Messages of the internal view, one for each item; a first item that only stands in for a missing one has none.
-        steps: What to do; where they do nothing, the items stay.
+        steps: What to do.
         write: Messages in the provider's form.
     """
-    items = [one.item for one in placed]
+    items = [part.build() for part in parts]
     try:
         draft = Draft(read(items))
-        for slot, one in zip(draft.slots, placed[len(placed) - len(draft.slots) :], strict=True):
-            slot.origin = one.origin
+        for slot, part in zip(draft.slots, parts[len(parts) - len(draft.slots) :], strict=True):
+            slot.origin = part.origin
         for step in steps:
             step(draft)
         if not draft.repairs:
-            return list(placed), []
+            return parts
         written = same_objects(write(draft.build()), items, write(read(items)))
-    except (*BROKEN, InvalidMessage):  # what the form cannot say stays as it is, and is left
-        return list(placed), []
-    repairs = [one._replace(rule=rules.get(one.rule, rules[""])) for one in draft.repairs]
-    return list(_with_origins(written, placed)), repairs
-
-
-def _with_origins(written: Sequence[Any], placed: Sequence[Placed]) -> Iterator[Placed]:
-    """Each item with its own origin, or that of the one before it."""
-    origins = {id(one.item): one.origin for one in placed}
-    last = 0
+    except (*BROKEN, InvalidMessage):
+        return parts
+    work.repairs += [one._replace(rule=rules.get(one.rule, rules[""])) for one in draft.repairs]
+    # Each item has its own origin, or that of the one before it.
+    origins = {id(item): part.origin for item, part in zip(items, parts, strict=True)}
+    origin, paired = 0, []
     for item in written:
-        last = origins.get(id(item), last)
-        yield Placed(item, last)
+        origin = origins.get(id(item), origin)
+        paired.append(make(item, origin))
+    return paired
 
 
 def same_objects(written: Sequence[Any], items: Sequence[Any], as_read: Sequence[Any]) -> list[Any]:
     """The written items, each as the object that was given where nothing has changed in it.
 
-    Args:
-        written: After the repair.
-        items: As given.
-        as_read: The given items, read and written without a repair: what that cannot reproduce of an item is no change.
+    `as_read`: the given items, read and written without a repair; what that cannot reproduce of an item is no change.
     """
     items_by_key: dict[bytes, deque[Any]] = {}
     # Where the model spoke first, writing put a line before it.
@@ -235,7 +229,7 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
     if report.ok:
         return Repaired(items)
     form, unread = readable(items, request)
-    plan = steps(
+    plan: Plan = (
         ("A01", repair_items),
         ("A02", _blank),
         ("A05 A06", lambda draft: repair_pairs(draft, orphans=request.orphans)),
@@ -290,6 +284,10 @@ class ChatLine:
     def __init__(self, value: Any, origin: int) -> None:
         self.value = value
         self.origin = origin
+
+    def build(self) -> Any:
+        """The item as it is now."""
+        return self.value
 
     def get(self, key: str) -> Any:
         """A field of the item."""

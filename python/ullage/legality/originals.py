@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ullage._engine.digests import Violation
 from ullage._lazy import hashlib, orjson
+from ullage.legality.draft import error_at
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 
 # Other keys of a thinking block are added by clients and are not part of what the model sealed.
@@ -79,12 +80,7 @@ def hashed(block: Any) -> bytes:
 
 
 class PrefixHash:
-    """Running hash of all that stands before a block: what thinking is bound to.
-
-    Args:
-        system: The request's system prompt.
-        tools: The request's tools.
-    """
+    """Running hash of all that stands before a block: what thinking is bound to."""
 
     __slots__ = ("_running",)
 
@@ -225,18 +221,19 @@ class Originals:
         content = message_in(item).get("content")
         layout, step_of, new = self.layout[-1], self.step_of, True
         for block in content if type(content) is list else as_blocks(content):
-            is_mapping = type(block) is dict or isinstance(block, Mapping)
+            kind = block.get("type") if type(block) is dict or isinstance(block, Mapping) else None
             key: str | None = None
-            if is_mapping and block.get("type") == "tool_use":
+            if kind == "tool_use":
                 key = f"call:{block.get('id')}"
-            elif is_mapping and (key := thought_key(block)) is not None:
+            elif kind in THINKING:
                 if not sealed(block):
                     new = False
                     continue
+                key = thought_key(block) or ""
                 block = bare_thinking(block)
                 self.steps[-1].append(key)
                 self.blocks.setdefault(key, block)
-            elif is_mapping and block.get("type") == "compaction":
+            elif kind == "compaction":
                 self.compactions.append(block)
             layout.append(block)
             if key is not None:
@@ -267,35 +264,27 @@ Original: TypeAlias = Sequence[Item] | Mapping[str, Any] | Originals
 def check_originals(
     messages: Sequence[Any], originals: Originals, *, system: Any, tools: Any, bound: bool
 ) -> Iterator[Violation]:
-    """A13, A15, A16 and A25 against the conversation as the model saw it.
-
-    Args:
-        messages: The request's messages.
-        originals: What the model made.
-        system: The request's system prompt.
-        tools: The request's tools.
-        bound: Mismatched thinking is refused (a bound model, and no `drop_block`).
-    """
+    """A13, A15, A16 and A25; `bound`: mismatched thinking is refused (a bound model, and no `drop_block`)."""
     for at, item in enumerate(messages):
         for position, block in enumerate(blocks_of(item)):
             recorded = originals.blocks.get(thought_key(block) or "")
             if recorded is not None and recorded != bare_thinking(block):
-                yield Violation("A13", "error", at, position, "thinking is not as it came")
+                yield error_at("A13", at, position, "thinking is not as it came")
             if foreign_compaction(block, originals):
-                yield Violation("A25", "error", at, position, "compaction block is not as it came")
+                yield error_at("A25", at, position, "compaction block is not as it came")
     for start, stop in _assistant_runs(messages, current_turn(messages)):
         if not run_unchanged(messages[start:stop], originals):
             detail = "thinking of the current turn is not as it came"
-            yield Violation("A13", "error", start, -1, detail)
+            yield error_at("A13", start, -1, detail)
     expected: int | None = None
     for place, key, digest in prefixes(system, tools, messages) if bound else ():
         if digest not in originals.bound.get(key, ()):
-            yield Violation("A15", "error", *place, "thinking is bound to a different conversation")
+            yield error_at("A15", *place, "thinking is bound to a different conversation")
             continue
         position = originals.order[key]
         if expected is not None and position != expected:
             detail = "thinking between this and the one before is missing"
-            yield Violation("A16", "error", *place, detail)
+            yield error_at("A16", *place, detail)
         expected = position + 1
 
 

@@ -27,8 +27,6 @@ T = TypeVar("T")
 
 _BASE_CHARS = 40  # at most 51 with the digest: Converse takes 64
 _ID = re.compile(r"[A-Za-z0-9_-]+\Z")
-_NO_ID: Any = object()
-"""No call, or no result."""
 
 
 def synthetic_id(name: Any, occurrence: int) -> str:
@@ -37,16 +35,6 @@ def synthetic_id(name: Any, occurrence: int) -> str:
     base = re.sub(r"[^A-Za-z0-9_-]", "_", raw)[:_BASE_CHARS] if isinstance(name, str) else "toolu"
     digest = hashlib.sha256(f"{raw}#{occurrence}".encode(errors="surrogatepass")).hexdigest()
     return f"{base or 'toolu'}_{digest[:10]}"
-
-
-def _called(block: Any) -> Any:
-    """The id of a call, `_NO_ID` if the block is none."""
-    return block.get("id") if kind_of(block) == "tool_use" else _NO_ID
-
-
-def _answered(block: Any) -> Any:
-    """The id that a result names, `_NO_ID` if the block is none."""
-    return block.get("tool_use_id") if kind_of(block) == "tool_result" else _NO_ID
 
 
 @dataclass(eq=False, slots=True)
@@ -103,13 +91,7 @@ def _key(name: Any) -> _Key:
 
 
 def repair_pairs(draft: Draft, *, orphans: str) -> None:
-    """Renames ids, moves results to their place, answers what has no answer.
-
-    Args:
-        draft: Changed.
-        orphans: What becomes of results without a call: `note` (one line), `text` (their text,
-            marked as what it is), or `drop`.
-    """
+    """Renames ids, moves results to their place, answers what has no answer; `orphans`: see `RepairOptions`."""
     # One object may stand in two places: each place gets its own copy of a tool block.
     seen: set[int] = set()
     for slot in draft.speaking():
@@ -126,10 +108,7 @@ def repair_pairs(draft: Draft, *, orphans: str) -> None:
 
 
 def _match(draft: Draft) -> _Pairs:
-    """Each result goes to the newest turn's first open call of its id that stands before it.
-
-    What is left after that goes to a later call with its id.
-    """
+    """Each result goes to the newest turn's first open call of its id before it; what is left, to a later call with its id."""
     pairs = _Pairs()
     waiting: dict[_Key, OpenCalls[_Call]] = {}
     early: dict[_Key, deque[tuple[Slot, Mapping[str, Any]]]] = {}
@@ -138,13 +117,13 @@ def _match(draft: Draft) -> _Pairs:
         turn += slot.role == ASSISTANT and previous != ASSISTANT
         previous = previous if slot.role == SYSTEM else slot.role
         for block in slot.blocks:
-            name, answer = _called(block), _answered(block)
-            if name is not _NO_ID and slot.role == ASSISTANT:
-                call = _Call(slot, block, name)
+            kind = kind_of(block)
+            if kind == "tool_use" and slot.role == ASSISTANT:
+                call = _Call(slot, block, block.get("id"))
                 pairs.calls.append(call)
-                waiting.setdefault(_key(name), OpenCalls()).add(turn, call)
-            elif answer is not _NO_ID and slot.role == USER:
-                key = _key(answer)
+                waiting.setdefault(_key(call.old_id), OpenCalls()).add(turn, call)
+            elif kind == "tool_result" and slot.role == USER:
+                key = _key(block.get("tool_use_id"))
                 matched = waiting[key].pop() if key in waiting else None
                 if matched is not None:
                     matched.result, matched.result_slot = block, slot
@@ -189,8 +168,8 @@ def _name(draft: Draft, pairs: _Pairs) -> None:
         call.id = name
         used.add(call.id)
     for call in pairs.calls:
-        if call.result is not None and _answered(call.result) != call.id:
-            result = call.result
+        result = call.result
+        if result is not None and result.get("tool_use_id") != call.id:
             call.result = renamed[id(result)] = {**result, "tool_use_id": call.id}
     for slot in draft.speaking():
         slot.blocks = [renamed.get(id(block), block) for block in slot.blocks]
@@ -215,13 +194,14 @@ def _remove_orphans(draft: Draft, pairs: _Pairs, policy: str) -> None:
         out = {id(block) for block in (*orphaned, *twice)}
         blocks = [block for block in slot.blocks if id(block) not in out]
         if twice:
-            draft.note("A05", slot, "further results of one call", ids=map(_answered, twice))
+            ids = (block.get("tool_use_id") for block in twice)
+            draft.note("A05", slot, "further results of one call", ids=ids)
             blocks += _displaced(twice, pairs, policy)
         if orphaned:
             # Where a call waits for its result, a stray one may be it: what it says stays.
             how = "text" if policy == "note" and id(slot) in asked else policy
-            action = f"tool results without their calls: {how}"
-            draft.note("A06", slot, action, ids=map(_answered, orphaned))
+            ids = (block.get("tool_use_id") for block in orphaned)
+            draft.note("A06", slot, f"tool results without their calls: {how}", ids=ids)
             if how == "text" or (how != "drop" and not explained):
                 texts = () if how == "note" else map(_text, orphaned)
                 blocks.append(text_block("\n".join([ORPHANS, *filter(None, texts)])))
@@ -448,12 +428,9 @@ def repair_fallback(draft: Draft) -> None:
 def repair_compaction(
     draft: Draft, *, originals: Iterable[Mapping[str, Any]] | None, one_only: bool
 ) -> None:
-    """Keeps one compaction block, as it came, with what follows it.
+    """Keeps one compaction block with what follows it, as it is in `originals`; `None`: these are unknown.
 
-    Args:
-        draft: Changed.
-        originals: The blocks as they came; `None`: unknown.
-        one_only: Blocks of on-demand compaction: exactly one, and first of all.
+    `one_only`: blocks of on-demand compaction, exactly one, and first of all.
     """
     if originals is not None:
         _restore(draft, list(originals))

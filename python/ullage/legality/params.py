@@ -12,6 +12,7 @@ from ullage._engine.digests import Violation
 from ullage._lazy import orjson, pattern
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidMessage, InvalidPolicy
+from ullage.legality.draft import error_at
 from ullage.legality.originals import Original, blocks_of
 from ullage.messages import SystemPrompt, Tools
 from ullage.policy.whole import nearest
@@ -180,12 +181,7 @@ REPAIR_OPTIONS = RepairOptions.__optional_keys__ - _PARAMETERS
 def request_of(
     function: Callable[..., object], options: Mapping[str, Any], own: Collection[str]
 ) -> dict[str, Any]:
-    """Options as a request of the rules has them: the provider's row, facts, and all parameters in one.
-
-    Args:
-        function: Who was called.
-        options: Its options, and parameters by name.
-        own: The names of its options.
+    """Options of a function, `own` their names, as a request of the rules has them: the provider's row, facts, all parameters in one.
 
     Raises:
         InvalidPolicy: An unknown provider, or a name that is neither an option nor a parameter.
@@ -204,36 +200,22 @@ def parameters(
     named: Mapping[str, Any],
     options: Iterable[str] = (),
 ) -> dict[str, Any]:
-    """The request's parameters, those by name checked.
-
-    Args:
-        function: Who was called: its own arguments are known names too.
-        params: As they are.
-        named: Given by name.
-        options: Further names that the function has.
+    """The request's parameters: `params` as they are, `named` checked.
 
     Raises:
-        InvalidPolicy: A name that no API has; hints at the nearest.
+        InvalidPolicy: A name that no API has; hints at the nearest, arguments of the function and `options` included.
     """
-    names = _PARAMETERS
     for name in named:
-        if name not in names:
+        if name not in _PARAMETERS:
             own = [*options, *inspect.signature(function).parameters]
-            hint = (
-                nearest(name, [*own, *names]) or "a new parameter of an API goes into params={...}"
-            )
-            raise InvalidPolicy(
-                name,
-                named[name],
-                "is neither an argument nor a known parameter of a request",
-                hint=hint,
-            )
+            hint = nearest(name, [*own, *_PARAMETERS])
+            hint = hint or "a new parameter of an API goes into params={...}"
+            limit = "is neither an argument nor a known parameter of a request"
+            raise InvalidPolicy(name, named[name], limit, hint=hint)
     return {**(params or {}), **named}
 
 
 # Facts for the verifier, from the arguments of a request.
-
-
 BINDING_HEADER = "thinking-binding-controls-2026-08-01"
 COMPACT_HEADER = "compact-2026-09-04"
 _TOOL_CHANGE_HEADERS = ("mid-conversation-tool-changes-2026-07-01", "inline-tools-2026-09-15")
@@ -245,18 +227,10 @@ MAX_MARKERS = 4
 """Cache markers that a request may hold (A17)."""
 
 
-class _Platform(NamedTuple):
-    """Where a Claude model runs: what differs there from Anthropic's own API."""
-
-    cloud: bool = False  # smaller images, PDFs counted by number
-    strict: bool = False  # roles alternate, tools are required, the answer counts into the window, old versions
-
-
-_PLATFORMS: Mapping[str, _Platform] = {
-    "bedrock": _Platform(cloud=True, strict=True),
-    "vertex": _Platform(cloud=True),
-    "google": _Platform(cloud=True),
-}
+# Where a Claude model runs: smaller images, PDFs counted by number.
+_CLOUDS = ("bedrock", "vertex", "google")
+# Roles alternate, tools are required, the answer counts into the window, old versions.
+_STRICT = ("bedrock",)
 # Rough size of what is not in the messages, as everywhere before a model is calibrated.
 _CHARS_PER_TOKEN = 4
 
@@ -277,8 +251,7 @@ class RequestFacts(NamedTuple):
     betas: frozenset[str] | None
 
 
-def betas_of(params: Mapping[str, Any]) -> frozenset[str] | None:
-    """Beta headers from `betas` or `extra_headers`; `None` if neither is given."""
+def _betas(params: Mapping[str, Any]) -> frozenset[str] | None:
     listed = params.get("betas")
     headers = params.get("extra_headers")
     sent = headers.get("anthropic-beta") if isinstance(headers, Mapping) else None
@@ -311,31 +284,37 @@ def facts_for(
             the model's thinking is bound to its prefix.
     """
     params, facts = params or {}, dict(facts or {})
-    row, betas = known_model(model), betas_of(params)
-    where = _PLATFORMS.get(platform, _Platform())
-    old = where.strict and row is not None and _before_4_7(row)
+    row, betas = known_model(model), _betas(params)
+    cloud, strict = platform in _CLOUDS, platform in _STRICT
+    # Bedrock refuses what the version of October 2026 refuses for Claude 4.7 and later only.
+    before_4_7 = row is not None and ("enabled" in row.thinking or "adaptive" not in row.thinking)
     core: dict[str, Any] = {
         **(row.facts() if row else {}),
         "manual_thinking": _thinking(params).get("type") == "enabled",
-        "image_mb": 5 if where.cloud else 10,
-        "pdfs_count": where.cloud,
+        "image_mb": 5 if cloud else 10,
+        "pdfs_count": cloud,
         "max_tokens": whole(params.get("max_tokens")),
         "fixed_tokens": (size_of(system) + size_of(tools)) // _CHARS_PER_TOKEN,
         "tools": None if tools is None else tuple(_names(tools)),
-        "tools_required": where.strict,
-        "alternation": where.strict,
+        "tools_required": strict,
+        "alternation": strict,
         "markers": (*_markers(tools), *_markers(system)),
         "auto_cache": _ttl(params.get("cache_control")),
-        "version": _OLD_VERSION if old else _version(params.get("anthropic_version")),
+        "version": _OLD_VERSION if strict and before_4_7 else _version(params),
         "sampling": bool(params) and any(params.get(name) is not None for name in _SAMPLING),
         "resume": resume,
         "tool_changes": betas is not None and not betas.isdisjoint(_TOOL_CHANGE_HEADERS),
         "compact_beta": None if betas is None else COMPACT_HEADER in betas,
-        "compact_edit": any(_kind(edit).startswith("compact_") for edit in _edits(params)),
+        "compact_edit": any(
+            isinstance(edit, Mapping) and str(edit.get("type", "")).startswith("compact_")
+            for edit in _edits(params)
+        ),
     }
-    if where.strict:
+    if strict:
         core["output_in_window"] = True
-    drop = _drop_block(params) and (betas is None or BINDING_HEADER in betas)
+    binding = _thinking(params).get("block_binding")
+    behaviour = binding.get("prefix_mismatch_behavior") if isinstance(binding, Mapping) else None
+    drop = behaviour == "drop_block" and (betas is None or BINDING_HEADER in betas)
     bound = bool(facts.pop("bound_thinking", row is not None and row.bound_thinking))
     return RequestFacts({**core, **facts}, bound, drop, betas)
 
@@ -346,29 +325,15 @@ def known_model(name: str | None) -> Model | None:
     return ModelTable.builtin().find(name) if name else None
 
 
-def _before_4_7(row: Model) -> bool:
-    """Bedrock refuses what the version of October 2026 refuses for Claude 4.7 and later only."""
-    return "enabled" in row.thinking or "adaptive" not in row.thinking
-
-
 def _thinking(params: Mapping[str, Any]) -> Mapping[str, Any]:
     setting = params.get("thinking")
     return setting if isinstance(setting, Mapping) else {}
-
-
-def _drop_block(params: Mapping[str, Any]) -> bool:
-    binding = _thinking(params).get("block_binding")
-    return isinstance(binding, Mapping) and binding.get("prefix_mismatch_behavior") == "drop_block"
 
 
 def _edits(params: Mapping[str, Any]) -> Iterable[Any]:
     management = params.get("context_management")
     edits = management.get("edits") if isinstance(management, Mapping) else None
     return edits if isinstance(edits, list | tuple) else ()
-
-
-def _kind(block: Any) -> str:
-    return str(block.get("type", "")) if isinstance(block, Mapping) else ""
 
 
 def _names(tools: Iterable[Any]) -> Iterable[str]:
@@ -389,8 +354,8 @@ def _ttl(marker: Any) -> str:
     return "1h" if marker.get("ttl") == "1h" else "5m"
 
 
-def _version(value: Any) -> int:
-    digits = str(value or "").replace("-", "")
+def _version(params: Mapping[str, Any]) -> int:
+    digits = str(params.get("anthropic_version") or "").replace("-", "")
     return int(digits) if digits.isascii() and digits.isdigit() else STRICT_VERSION
 
 
@@ -440,18 +405,16 @@ _WIRE_KEYS = {
 
 def check_params(params: Mapping[str, Any], facts: RequestFacts) -> Iterator[Violation]:
     """Checks context edits and the header that `block_binding` needs."""
-    management = params.get("context_management")
-    edits = management.get("edits") if isinstance(management, Mapping) else None
-    if isinstance(edits, list | tuple):
-        for position, edit in enumerate(edits):
-            yield from _edit(position, edit)
+    for position, edit in enumerate(_edits(params)):
+        yield from _edit(position, edit)
     for name in _NO_API:
         if name in params:
-            yield _violation("A32", f"{name} is no public parameter")
-    thinking = params.get("thinking")
-    if isinstance(thinking, Mapping) and "block_binding" in thinking:
+            yield error_at("A32", -1, -1, f"{name} is no public parameter")
+    if "block_binding" in _thinking(params):
         if facts.betas is not None and BINDING_HEADER not in facts.betas:
-            yield _violation("A15", f"thinking.block_binding needs the header {BINDING_HEADER}")
+            yield error_at(
+                "A15", -1, -1, f"thinking.block_binding needs the header {BINDING_HEADER}"
+            )
 
 
 def check_wire(messages: Sequence[Any]) -> Iterator[Violation]:
@@ -460,31 +423,25 @@ def check_wire(messages: Sequence[Any]) -> Iterator[Violation]:
         if isinstance(item, Mapping) and "role" in item:
             keys = _WIRE_KEYS.get(str(item["role"]))
             if keys is not None and not item.keys() <= keys:
-                yield Violation(
-                    "A04", "error", index, -1, "message has keys that the API does not know"
-                )
+                yield error_at("A04", index, -1, "message has keys that the API does not know")
 
 
 def _edit(position: int, edit: Any) -> Iterator[Violation]:
     if not isinstance(edit, Mapping):
-        yield _violation("A26", f"context edit {position} is not an object")
+        yield error_at("A26", -1, -1, f"context edit {position} is not an object")
         return
     kind = str(edit.get("type", ""))
     if kind.startswith("clear_thinking") and position > 0:
-        yield _violation("A26", "clear_thinking is not the first context edit")
+        yield error_at("A26", -1, -1, "clear_thinking is not the first context edit")
     if kind.startswith("compact_") and 0 <= _value(edit.get("trigger")) < MIN_COMPACT_TRIGGER:
-        yield _violation("A26", f"compact trigger is below {MIN_COMPACT_TRIGGER} tokens")
+        yield error_at("A26", -1, -1, f"compact trigger is below {MIN_COMPACT_TRIGGER} tokens")
     if 0 <= _value(edit.get("keep"), default=1) < 1 and kind.startswith("clear_thinking"):
-        yield _violation("A26", "clear_thinking must keep at least 1 turn")
+        yield error_at("A26", -1, -1, "clear_thinking must keep at least 1 turn")
 
 
 def _value(part: Any, default: int = -1) -> int:
     value = part.get("value", default) if isinstance(part, Mapping) else default
     return value if isinstance(value, int) else default
-
-
-def _violation(rule: str, detail: str) -> Violation:
-    return Violation(rule, "error", -1, -1, detail)
 
 
 # Pages of PDF documents (A22): read here, since a digest never decodes data.
@@ -494,20 +451,14 @@ _PAGE = pattern(rb"/Type\s*/Page(?![a-zA-Z])")
 
 
 def check_pages(messages: Sequence[Any], indices: Iterable[int], limit: int) -> Iterator[Violation]:
-    """A22: PDF pages over the whole request.
-
-    Args:
-        messages: The conversation.
-        indices: Which of them hold media.
-        limit: Most pages; 0: no limit is known.
-    """
+    """A22: PDF pages over the whole request; `indices`: which messages hold media, `limit` 0: none is known."""
     total, over = 0, (-1, -1)
     for index, position, document in _documents(messages, indices):
         total += pages_of(document)
         if total > limit and over[0] < 0:
             over = (index, position)
     if limit and total > limit:
-        yield Violation("A22", "error", *over, f"{total} PDF pages, the limit is {limit}")
+        yield error_at("A22", *over, f"{total} PDF pages, the limit is {limit}")
 
 
 def documents_of(messages: Sequence[Any]) -> Iterator[tuple[int, int, Mapping[str, Any]]]:
@@ -532,11 +483,9 @@ def _documents(
 
 def pages_of(document: Mapping[str, Any]) -> int:
     """Pages of a base64 PDF; 0 if it is none, or hides them in compressed streams."""
-    source = document.get("source")
+    source: Any = document.get("source")
     data = source.get("data") if isinstance(source, Mapping) else None
-    if not isinstance(source, Mapping) or not isinstance(data, str):
-        return 0
-    if source.get("media_type") != "application/pdf":
+    if not isinstance(data, str) or source.get("media_type") != "application/pdf":
         return 0
     import base64
     import binascii

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
-from typing import Any, NamedTuple, Unpack
+from typing import Any, Unpack
 
 from ullage.legality.check import Report, RuleRequest, found_in, valid
 from ullage.legality.draft import Repair, Repaired, WorkingCopy
@@ -16,39 +16,32 @@ from ullage.messages import Item, check_list
 MAX_ROUNDS = 8
 
 
-class RepairStep(NamedTuple):
-    """One repair, and the rules whose violation calls for it."""
-
-    rules: frozenset[str]
-    act: Callable[[Any], None]
-
-
-def steps(*rows: tuple[str, Callable[[Any], None]]) -> list[RepairStep]:
-    """Steps in order; the rules of each are words in a string."""
-    return [RepairStep(frozenset(rules.split()), act) for rules, act in rows]
+Plan = Sequence[tuple[str, Callable[[Any], None]]]
+"""Repairs in order: the rules whose violation calls for one, as words in a string, and what it does to the working copy."""
 
 
 def run_steps(
     messages: Sequence[Any],
     *,
     work: WorkingCopy,
-    plan: Sequence[RepairStep],
+    plan: Plan,
     check: Callable[[Sequence[Any]], Report],
     report: Report,
 ) -> Repaired:
     """Runs steps on a working copy of `messages`, of which `report` is, until nothing they are for is left; keeps the best state."""
+    steps = [(frozenset(rules.split()), act) for rules, act in plan]
     best, result, repairs = report, messages, 0
     for _ in range(MAX_ROUNDS):
         done = len(work.repairs)
-        for step in plan:
-            if report.rules & step.rules:
-                step.act(work)
+        for rules, act in steps:
+            if report.rules & rules:
+                act(work)
         items = work.build()
         report = check(items)
         if work.repairs and len(report.errors) <= len(best.errors):
             best, result, repairs = report, items, len(work.repairs)
         idle = len(work.repairs) == done
-        if report.ok or idle or not any(report.rules & step.rules for step in plan):
+        if report.ok or idle or not any(report.rules & rules for rules, _ in steps):
             break
     return Repaired(result, tuple(work.repairs[:repairs]), best.errors)
 

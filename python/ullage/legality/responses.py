@@ -8,11 +8,11 @@ from typing import Any
 
 from ullage._engine.digests import Violation
 from ullage.legality.blocks import INTERRUPTED
-from ullage.legality.check import RuleRequest, check_unicode, error_at
-from ullage.legality.draft import Repaired
+from ullage.legality.check import RuleRequest, check_unicode
+from ullage.legality.draft import Repaired, error_at
 from ullage.legality.internal import AnswerForm, ChatLine, Lines, as_text
 from ullage.legality.pairs import OpenCalls, synthetic_id
-from ullage.legality.repairs import RepairRequest, run_steps, steps
+from ullage.legality.repairs import Plan, RepairRequest, run_steps
 
 # An output is paired with the type of call that it belongs to: the same `call_id` may stand for one of each type.
 CALLS = tuple(
@@ -24,12 +24,7 @@ _OUTPUT = "_output"
 def check(items: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     """Checks input items."""
     params = request.params
-    yield from _pairs(items, chained=bool(params.get("previous_response_id")))
-    yield from _reasoning(items, params)
-    yield from _ids(items)
-    for index, item in enumerate(items):
-        if kind_of(item) == "compaction" and not isinstance(item.get("encrypted_content"), str):
-            yield error_at("R04", index, -1, "compaction item without encrypted_content")
+    yield from _items(items, params)
     if params.get("previous_response_id") and params.get("conversation"):
         yield error_at("R05", -1, -1, "previous_response_id together with conversation")
     if request.original is not None:
@@ -67,9 +62,11 @@ def output_of(kind: str) -> str:
     return base if base != kind and base in CALLS else ""
 
 
-def _pairs(items: Sequence[Any], *, chained: bool) -> Iterator[Violation]:
+def _items(items: Sequence[Any], params: Mapping[str, Any]) -> Iterator[Violation]:
+    """Calls and outputs pair, nothing is there twice, nothing lacks what it needs (R01 to R04, R06)."""
     open_calls: dict[tuple[str, str], int] = {}
     seen: set[tuple[str, str]] = set()
+    ids: set[str] = set()
     for index, item in enumerate(items):
         kind = kind_of(item)
         if not kind:
@@ -82,22 +79,24 @@ def _pairs(items: Sequence[Any], *, chained: bool) -> Iterator[Violation]:
             open_calls[key] = index
         elif output_of(kind):
             key = (output_of(kind), str(item.get("call_id")))
-            if open_calls.pop(key, None) is None and (key in seen or not chained):
+            known = key in seen or not params.get("previous_response_id")
+            if open_calls.pop(key, None) is None and known:
                 yield error_at("R01", index, -1, f"{kind} {key[1]} answers no open call before it")
+        elif kind == "reasoning":
+            if not made_by_model(items[index + 1] if index + 1 < len(items) else None):
+                yield error_at("R02", index, -1, "reasoning without the item that follows it")
+            if params.get("store") is False and not isinstance(item.get("encrypted_content"), str):
+                detail = "reasoning without encrypted_content and nothing stored"
+                yield error_at("R03", index, -1, detail)
+        elif kind == "compaction" and not isinstance(item.get("encrypted_content"), str):
+            yield error_at("R04", index, -1, "compaction item without encrypted_content")
+        name = item.get("id") if isinstance(item, Mapping) else None
+        if isinstance(name, str) and name:
+            if name in ids:
+                yield error_at("R06", index, -1, f"item id {name} is there twice")
+            ids.add(name)
     for (kind, call_id), index in open_calls.items():
         yield error_at("R01", index, -1, f"{kind} {call_id} has no output")
-
-
-def _reasoning(items: Sequence[Any], params: Mapping[str, Any]) -> Iterator[Violation]:
-    for index, item in enumerate(items):
-        if kind_of(item) != "reasoning":
-            continue
-        if not made_by_model(items[index + 1] if index + 1 < len(items) else None):
-            yield error_at("R02", index, -1, "reasoning without the item that follows it")
-        if params.get("store") is False and not isinstance(item.get("encrypted_content"), str):
-            yield error_at(
-                "R03", index, -1, "reasoning without encrypted_content and nothing stored"
-            )
 
 
 def made_by_model(item: Any) -> bool:
@@ -106,16 +105,6 @@ def made_by_model(item: Any) -> bool:
     if kind == "message":
         return bool(item.get("role") == "assistant")
     return kind == "reasoning" or kind.endswith("_call")
-
-
-def _ids(items: Sequence[Any]) -> Iterator[Violation]:
-    seen: set[str] = set()
-    for index, item in enumerate(items):
-        name = item.get("id") if isinstance(item, Mapping) else None
-        if isinstance(name, str) and name:
-            if name in seen:
-                yield error_at("R06", index, -1, f"item id {name} is there twice")
-            seen.add(name)
 
 
 def name_of(item: Any) -> str:
@@ -171,7 +160,7 @@ def repair(items: Sequence[Any], request: RepairRequest) -> Repaired:
         return Repaired(items)
     items_before = request.items_before
     chained = bool(request.params.get("previous_response_id"))
-    plan = steps(
+    plan: Plan = (
         ("R01", _readable),
         ("R04", lambda w: _compaction(w, None if request.original is None else items_before)),
         ("R06", _twice),

@@ -9,6 +9,7 @@ from typing import Any
 from ullage.legality.blocks import RECEIVED, TURN_CLOSED
 from ullage.legality.draft import ASSISTANT, USER, Draft, Slot, text_block
 from ullage.legality.originals import Originals, Place, current_turn, prefixes, thought_key
+from ullage.legality.params import BINDING_HEADER
 from ullage.messages import Item
 
 
@@ -125,10 +126,11 @@ def drop_thinking(draft: Draft) -> None:
         draft.drop_empty("A15", "dropped a message that held only thinking")
 
 
-def binding_params(params: Mapping[str, Any], header: str) -> dict[str, Any]:
+def binding_params(params: Mapping[str, Any]) -> dict[str, Any]:
     """Parameters that ask the server to drop mismatched thinking itself."""
     thinking = params.get("thinking")
     base = dict(thinking) if isinstance(thinking, Mapping) else {}
     base["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
     betas = [*(params.get("betas") or ())]
-    return {"thinking": base, "betas": betas if header in betas else [*betas, header]}
+    missing = [] if BINDING_HEADER in betas else [BINDING_HEADER]
+    return {"thinking": base, "betas": [*betas, *missing]}
