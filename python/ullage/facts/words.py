@@ -916,10 +916,11 @@ def summary_text(item: Any) -> str:
         return text_of(item)
     if role_of(item) != "user" or _is_one_result(item) or is_hidden(item):
         return ""
-    for text in _texts(item):
+    texts = _texts(item)
+    for at, text in enumerate(texts, 1):
         if _is_summary_text(text):
             return text
-        if words_of(text).kind not in (Kind.NONE, Kind.HOST):
+        if at < len(texts) and words_of(text).kind not in (Kind.NONE, Kind.HOST):
             return ""
     return ""
 
