@@ -159,8 +159,7 @@ def _rates(model: Model, prompt_tokens: int) -> _Rates:
     prices = model.prices_at(prompt_tokens)
     if prices is None:
         return _UNPRICED
-    write, read = (int(1000 * price) for price in (prices.cache_write_5m, prices.cache_read))
-    return _Rates(write, read, True)
+    return _Rates(int(1000 * prices.cache_write_5m), int(1000 * prices.cache_read), True)
 
 
 def _first_block(report: StageReport, view: View, first: int) -> int:

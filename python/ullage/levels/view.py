@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ullage._engine import core
@@ -261,7 +262,7 @@ class Results:
                 self.listed[at] = result._replace(replaced=True)
 
     def _first(self, message: int) -> int:
-        return bisect_left(self.listed, message, key=lambda result: result.message)
+        return bisect_left(self.listed, message, key=attrgetter("message"))
 
     def read(
         self, ledger: Any, originals: Sequence[Item], replaced: Mapping[str, Any], start: int = 0
@@ -845,10 +846,11 @@ class View:
 
     def images(self) -> int:
         """Images of the request, those in tool results too; each message is looked at once."""
-        for at in range(self._counted_upto, len(self)):
+        count = len(self.messages)
+        for at in range(self._counted_upto, count):
             if self.ledger.message(at).flags & _HAS_MEDIA:
                 self._images += sum(map(_images_of, self.ledger.blocks(at)))
-        self._counted_upto = len(self)
+        self._counted_upto = count
         return self._images
 
     def images_in(self, result: Result) -> int:
