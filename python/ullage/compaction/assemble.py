@@ -560,9 +560,10 @@ def _assemble(
     texts = [item for _, item in state.facts.standing]
     system = tuple(item for item in texts if role_of(item) == "system")
     front = (*front, *(item for item in texts if role_of(item) != "system"))
-    content = with_media(state, text)
+    content, last = with_media(state, text), state.source.ids[-1]
+    make = BoundaryEntries(state.source.context, last if isinstance(last, str) else "")
     if state.source.entries:
-        return _as_entries(state, content, attached, context, kept_items, (*front, *system))
+        return _as_entries(state, make, content, attached, context, kept_items, (*front, *system))
     summary = (*front, {"role": "user", "content": content})
     files, hooked = _as_messages(attached), _as_messages(context)
     ordered = _with_system(_ordered(state, summary, kept_items, files, hooked), system, summary[-1])
@@ -570,7 +571,7 @@ def _assemble(
     return CompactionResult(
         outcome=Outcome.COMPACTED,
         messages=(*state.source.head, *ordered),
-        boundary=_entries(state).boundary(_info(state), named, (), KeptEntries()),
+        boundary=make.boundary(_info(state), named, (), KeptEntries()),
         summary_messages=summary,
         kept=kept_items,
         attachments=files,
@@ -611,20 +612,15 @@ def _as_messages(attachments: Sequence[Attachment]) -> tuple[Item, ...]:
     return tuple({"role": "user", "content": content} for content in contents if content)
 
 
-def _entries(state: State) -> BoundaryEntries:
-    last = state.source.ids[-1]
-    return BoundaryEntries(state.source.context, last if isinstance(last, str) else "")
-
-
 def _as_entries(
     state: State,
+    make: BoundaryEntries,
     content: str | list[Any],
     attached: Sequence[Attachment],
     context: Sequence[Attachment],
     kept_items: tuple[Item, ...],
     front: tuple[Item, ...],
 ) -> CompactionResult:
-    make = _entries(state)
     summary = make.summary(content)
     carried = make.carried(front, summary)
     if carried:

@@ -15,7 +15,7 @@ from typing import Any, Self
 from ullage._engine.digests import Role
 from ullage._lazy import hashlib, pattern
 from ullage.facts.words import text_of
-from ullage.levels.level import NEVER, NOW, Context, Level, Rest, turn_starts, turn_starts_from
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest, turn_starts
 from ullage.levels.view import StageReport, View, unrecorded
 from ullage.messages import uuid_of
 from ullage.recall.text import NamedSpan, Tool, ToolAnswer
@@ -154,7 +154,7 @@ def _base36(number: int) -> str:
 
 def _append_ids(view: View, state: TurnSnip) -> None:
     """Only to messages that were never sent: an id that came later would change the cached prefix."""
-    for at in turn_starts_from(view.ledger, view.sent):
+    for at in turn_starts(view.ledger, view.sent):
         source = view.sources[at]
         if isinstance(source, int) and source not in state.ids:
             logged = view.uuids.get(source, "")
