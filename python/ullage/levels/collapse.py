@@ -24,7 +24,6 @@ from ullage.levels.level import (
     replies_to,
     share_of,
     usable,
-    whole_cuts,
 )
 from ullage.levels.snip import within
 from ullage.levels.view import Made, StageReport, View, names_of, spans, unrecorded
@@ -547,7 +546,7 @@ def candidates(
 
 def _atoms(view: View, limit: int, closed: set[int]) -> Iterator[tuple[int, int]]:
     """The smallest parts that can go whole; a user input goes with what answers it."""
-    cuts = [cut for cut in whole_cuts(view.ledger) if cut <= limit]
+    cuts = [cut for cut in view.ledger.whole_cuts() if cut <= limit]
     roles = view.ledger.roles()
     begun: int | None = None
     for start, stop in pairwise(cuts):

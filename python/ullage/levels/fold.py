@@ -20,7 +20,7 @@ from ullage.facts.words import (
     own_words,
     summary_text,
 )
-from ullage.levels.level import Context, Level, newest_input, whole_cuts
+from ullage.levels.level import Context, Level, newest_input
 from ullage.levels.view import (
     Made,
     Result,
@@ -286,7 +286,7 @@ def folded(context: Context, limit_tokens: int, *, whole_words: bool = True) -> 
 
 def _starts(view: View, wanted: int, room: int) -> list[int]:
     """Where the newest part can begin: the earliest that is within what is wanted, else the latest that fits at all."""
-    cuts = [cut for cut in whole_cuts(view.ledger) if 0 < cut < len(view)]
+    cuts = [cut for cut in view.ledger.whole_cuts() if 0 < cut < len(view)]
     tokens = view.ledger.tokens
     fitting = [cut for cut in cuts if tokens(cut) <= wanted][:1]
     latest = [cut for cut in cuts if tokens(cut) <= room][-1:]
@@ -321,7 +321,7 @@ def _apart(view: View, head: int, cut: int) -> range:
     newest = newest_input(view)
     if newest is None or not head <= newest < cut:
         return range(cut, cut)
-    cuts = whole_cuts(view.ledger, cut)
+    cuts = view.ledger.whole_cuts(cut)
     start = max((at for at in cuts if at <= newest), default=newest)
     stop = min((at for at in cuts if at > newest), default=cut)
     return range(max(start, head), stop)

@@ -365,22 +365,13 @@ def usable(reply: Any) -> SummaryReply | None:
     return reply
 
 
-# Where a conversation can be cut without tearing anything apart: what turns, collapses and folds begin and end at.
-
-
-def whole_cuts(ledger: Any, stop: int | None = None) -> list[int]:
-    """Positions p, rising, such that neither part of a cut before message p misses anything of the other; `stop`: the last one to look at.
-
-    No answered call is before p with its result at or after p, no response that was stored in pieces is split, and p is
-    not between two assistant messages, which are one turn on the wire. 0 is always one of them, and so is the end.
-    """
-    cuts: list[int] = ledger.whole_cuts(stop)
-    return cuts
+# Where turns begin. A ledger's `whole_cuts` are the positions at which a conversation can be cut with nothing split: no answered call has
+# its result on the other side, no response that was stored in pieces, and no two assistant messages, which are one turn on the wire.
 
 
 def turn_starts(ledger: Any, start: int = 0) -> list[int]:
     """Messages from `start` on that begin a turn and can be cut off before: user inputs that answer no call, with no call open."""
-    cuts = whole_cuts(ledger)
+    cuts: list[int] = ledger.whole_cuts()
     ahead = cuts[bisect_left(cuts, start) :]
     return [at for at in ahead if at < len(ledger) and _is_input(ledger, at)]
 

@@ -819,13 +819,8 @@ class View:
         cleared = (self.ledger.blocks(at)[block].tokens for at, block in places if at >= start)
         return bool((usage + int(self.ledger.tokens(0, start)) + sum(cleared)) * 2 < base)
 
-    def freed(self) -> int:
-        """Estimated tokens that left since the figure of `anchor`, from what it covers; 0 without one."""
-        anchor = self.anchor()
-        return 0 if anchor is None else self.freed_since(anchor)
-
     def freed_since(self, anchor: core.Anchor) -> int:
-        """The same of the figure that `anchor` gave just now."""
+        """Estimated tokens that left since the figure that `anchor` gave just now, from what it covers."""
         covered = self.ledger.tokens(0, anchor.covers)
         return int(self.bases[self.sources[anchor.last]] - covered)
 
@@ -835,9 +830,10 @@ class View:
         The provider's newest figure, corrected by what was freed since, and the estimate of what
         followed; without a figure the estimate of all messages and `overhead` (system prompt and tools).
         """
-        if self.anchor() is None:
+        anchor = self.anchor()
+        if anchor is None:
             return int(self.ledger.tokens()) + overhead
-        return max(0, int(self.ledger.anchored(0, ANY).total) - self.freed())
+        return max(0, int(self.ledger.anchored(0, ANY).total) - self.freed_since(anchor))
 
     def results(self, start: int = 0, stop: int | None = None) -> Iterator[Result]:
         """Tool results of messages [start, stop), oldest first; each is read once. `None`: to the end."""
