@@ -227,7 +227,13 @@ def choose_cut(
     """
     length = len(source.context)
     if direction != "full":
-        place = legal_cut(ledger, _position(source, direction, at))
+        pointed = source.items[at] if isinstance(at, int) and 0 <= at < len(source.items) else None
+        places = (place for place, item in enumerate(source.stored) if item is pointed)
+        place = source.ids.index(at) if at in source.ids else next(places, None)
+        if place is None:
+            limit = f"must name a message of the context for direction {direction!r}"
+            raise InvalidPolicy("at", at, limit)
+        place = legal_cut(ledger, place)
         return Cut(place, length) if direction == "from" else Cut(0, place)
     start = _kept_from(source, ledger, keep)
     if most_kept is not None and ledger.tokens(start, length) > most_kept:
@@ -269,16 +275,6 @@ def whole_turn(
         ledger, start, floor=0, last=end if last is None else min(last, end), most=most
     )
     return start if place is None else place
-
-
-def _position(source: CompactionInput, direction: str, at: int | str | None) -> int:
-    pointed = source.items[at] if isinstance(at, int) and 0 <= at < len(source.items) else None
-    if at in source.ids:
-        return source.ids.index(at)
-    for place, item in enumerate(source.stored):
-        if pointed is not None and item is pointed:
-            return place
-    raise InvalidPolicy("at", at, f"must name a message of the context for direction {direction!r}")
 
 
 def legal_cut(ledger: Any, place: int) -> int:
@@ -824,7 +820,15 @@ def _least_over(state: State, share: int, least: Cut) -> State:
 
     Results count as what they can be shortened to: fewer of them would stay for a larger target otherwise.
     """
-    manual, left = is_manual(state.job.thinking), _least_kept(state)
+    context, ledger = state.source.context, state.ledger
+    # By position: tokens of the messages from there on, with results as short as they get.
+    left, freed = {len(context): 0}, 0
+    for at in range(len(context) - 1, state.cut.stop - 1, -1):
+        if not state.source.entries:  # the lines of a transcript stay as they are
+            results = _results(at, context[at], state.measure)
+            freed += sum(max(one.tokens - LEAST_RESULT_TOKENS, 0) for one in results)
+        left[at] = int(ledger.tokens(at, len(context))) - freed
+    manual = is_manual(state.job.thinking)
     for place in range(state.cut.stop + 1, least.stop):
         if left[place] <= share:
             legal = legal_cut(state.ledger, place)
@@ -834,18 +838,6 @@ def _least_over(state: State, share: int, least: Cut) -> State:
             if left[cut.stop] <= share:
                 return recut(state, cut)
     return recut(state, least)
-
-
-def _least_kept(state: State) -> dict[int, int]:
-    """By position: tokens of the messages from there on, with results as short as they get."""
-    context = state.source.context
-    least, freed = {len(context): 0}, 0
-    for at in range(len(context) - 1, state.cut.stop - 1, -1):
-        if not state.source.entries:  # the lines of a transcript stay as they are
-            results = _results(at, context[at], state.measure)
-            freed += sum(max(one.tokens - LEAST_RESULT_TOKENS, 0) for one in results)
-        least[at] = int(state.ledger.tokens(at, len(context))) - freed
-    return least
 
 
 def _shortened(state: State, share: int) -> State:

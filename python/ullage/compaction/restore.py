@@ -212,13 +212,7 @@ def rebuild(
 ) -> Flow[tuple[list[Attachment], list[str]]]:
     """Ask all providers in parallel, and fit the answers into their budgets.
 
-    Args:
-        providers: Whom to ask.
-        facts: Of what was summarised.
-        visible: Of what is kept.
-        policy: The budgets.
-        measure: Tokens of a text.
-        kept_messages: The messages that are kept: what they announce is not announced again.
+    `facts` are of what was summarised, `visible` of what is kept; what `kept_messages` announce is not announced again.
 
     Returns:
         The attachments in a fixed order, and warnings for providers that failed and for what was cut.

@@ -96,9 +96,12 @@ def cost_of(
     end = view.sent if broken_from is None else min(view.sent, broken_from)
     after_tokens = view.ledger.tokens(first, max(first, end))
     before = view.ledger.tokens(0, first) + overhead_tokens
-    return _cost(
-        (first, _first_block(report, view, first)), before, after_tokens, report.freed, model, cold
-    )
+    # The first replaced result in the message; 0 where whole messages went.
+    names = set() if report.removed_messages else set(report.tool_use_ids)
+    blocks = enumerate(view.ledger.blocks(first) if names else ())
+    replaced = (at for at, b in blocks if b.id and view.ledger.string(b.id) in names)
+    place = (first, next(replaced, 0))
+    return _cost(place, before, after_tokens, report.freed, model, cold)
 
 
 def expected_cost(
@@ -160,19 +163,6 @@ def _rates(model: Model, prompt_tokens: int) -> _Rates:
     if prices is None:
         return _UNPRICED
     return _Rates(int(1000 * prices.cache_write_5m), int(1000 * prices.cache_read), True)
-
-
-def _first_block(report: StageReport, view: View, first: int) -> int:
-    """The first replaced result in the message; 0 where whole messages went."""
-    if report.removed_messages or not report.tool_use_ids:
-        return 0
-    names = set(report.tool_use_ids)
-    matching = (
-        number
-        for number, block in enumerate(view.ledger.blocks(first))
-        if block.id and view.ledger.string(block.id) in names
-    )
-    return next(matching, 0)
 
 
 # How much of a large window the levels work in (COST-1).
