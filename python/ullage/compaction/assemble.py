@@ -180,11 +180,10 @@ def with_media(state: State, text: str) -> str | list[dict[str, Any]]:
     Media of an earlier summary message are carried on while there is no newer user input.
     """
     items, (first, last) = state.source.context, state.kept_range()
-    places = range(len(items) - 1, -1, -1)
-    place = next((at for at in places if is_user_input(items[at])), None)
+    place = state.source.newest_input
     if place is None:  # else the summary message that carries its media
-        summaries = (at for at in places if text_of_summary(items[at]) and _media(items[at]))
-        place = next(summaries, None)
+        newest = reversed(state.source.spoken)
+        place = next((at for at, one in newest if text_of_summary(one) and _media(one)), None)
     if place is None or first <= place < last:
         return text
     media = _media(items[place])

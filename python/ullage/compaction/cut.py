@@ -26,8 +26,8 @@ from ullage.facts.sections import (
 from ullage.facts.words import (
     Standing,
     others_in,
+    standing_in,
     standing_left,
-    standing_texts,
     summary_text,
     text_of,
     without_host_text,
@@ -63,9 +63,27 @@ class CompactionInput:
     originals: Mapping[int, Sequence[Item]] = field(default_factory=dict)
 
     @cached_property
+    def spoken(self) -> list[tuple[int, Item]]:
+        """Messages of the context, by position, without answers and results that stand alone: neither hosts nor summaries are there."""
+        spoken = []
+        for at, item in enumerate(self.context):
+            content = item.get("content")
+            block = content[0] if type(content) is list and len(content) == 1 else None
+            is_result = type(block) is dict and block.get("type") == "tool_result"
+            is_answer = item.get("role") == "assistant"
+            if not (is_result or is_answer) or "isCompactSummary" in item:
+                spoken.append((at, item))
+        return spoken
+
+    @cached_property
+    def newest_input(self) -> int | None:
+        """Where the user wrote last; `None`: nowhere."""
+        return next((at for at, item in reversed(self.spoken) if is_user_input(item)), None)
+
+    @cached_property
     def standing(self) -> list[tuple[int, list[Standing]]]:
         """The texts that hosts put there to stand, by their positions in the context."""
-        return standing_texts(self.context)
+        return [(at, texts) for at, item in self.spoken if (texts := standing_in(item))]
 
     def bare(self, start: int, stop: int, *, plain: bool = False) -> list[dict[str, Any]]:
         """A part of the context as messages of a request; `plain`: without what hosts put in, but with what sub-agents answered."""
@@ -136,15 +154,19 @@ def read_source(sequence: Sequence[Item]) -> CompactionInput:
     if isinstance(sequence, ReadItems):
         return sequence.parts
     items = tuple(listed(sequence))
-    if any(("message" in item and "role" not in item) or is_boundary(item) for item in items):
+    # Most are bare messages, which neither names.
+    special = [item for item in items if "role" not in item or "subtype" in item]
+    if any(("message" in item and "role" not in item) or is_boundary(item) for item in special):
         return _of_entries(items)
     head = 0
     while head < len(items) and role_of(items[head]) == "system":
         head += 1
-    places = tuple(at for at in range(head, len(items)) if message_of(items[at]) is not None)
-    context = tuple(items[at] for at in places)
+    numbered = range(head, len(items))
+    places = [at for at in numbered if "role" in items[at] or message_of(items[at]) is not None]
+    context = tuple([items[at] for at in places])
     newest = newest_item(context)
-    return CompactionInput(items, items[:head], context, context, places, (), False, newest)
+    ids = tuple(places)
+    return CompactionInput(items, items[:head], context, context, ids, (), False, newest)
 
 
 def _uuid(item: Item) -> str:
@@ -309,7 +331,7 @@ def _kept_from(source: CompactionInput, ledger: Any, keep: KeepPolicy) -> int:
         min_text_messages=keep.min_text_messages,
     )
     start = min(int(window.start), must_stay(source, ledger))
-    newest = _newest_input(source)
+    newest = source.newest_input
     # The newest request and all that was done for it, if that is not much more than is kept anyway.
     if newest is not None and newest < start and ledger.tokens(newest, length) <= keep.max_tokens:
         start = legal_cut(ledger, newest)
@@ -321,7 +343,7 @@ def must_stay(source: CompactionInput, ledger: Any) -> int:
     context = source.context
     start = length = len(context)
     # A teammate or another session that has spoken waits for an answer too, though it is not the user.
-    if _newest_input(source) == length - 1 or (
+    if source.newest_input == length - 1 or (
         length and role_of(context[-1]) == "user" and others_in(text_of(context[-1]))
     ):
         start = length - 1
@@ -333,11 +355,6 @@ def must_stay(source: CompactionInput, ledger: Any) -> int:
         ):
             start = min(start, message)
     return legal_cut(ledger, start) if start < length else length
-
-
-def _newest_input(source: CompactionInput) -> int | None:
-    context = source.context
-    return next((at for at in range(len(context) - 1, -1, -1) if is_user_input(context[at])), None)
 
 
 # A size that the new context must not exceed: how the room is split, and what is shortened first.
@@ -610,7 +627,7 @@ class CutFacts:
     def shows_input(self) -> bool:
         """Whether a message of the user is kept."""
         first, last = self._cut.kept_range(len(self._source.context))
-        return any(is_user_input(item) for item in self._source.context[first:last])
+        return any(is_user_input(item) for at, item in self._source.spoken if first <= at < last)
 
     @cached_property
     def still_shown(self) -> Facts:
@@ -722,7 +739,7 @@ def prepare(job: Job) -> State:
         manual_thinking=is_manual(job.thinking),
     )
     cut = after_item(source, ledger, cut)
-    summaries = [text for item in source.context if (text := summary_text(item))]
+    summaries = [text for _, item in source.spoken if (text := summary_text(item))]
     pins = {pin.name: pin for text in summaries for pin in read_pins(text)}
     pins |= {pin.name: pin for pin in job.pins}
     facts = CutFacts(source, cut, job.weights)
@@ -945,9 +962,10 @@ def _as_of_now(facts: Facts, whole: Facts, stop: int) -> Facts:
 def _fed(
     collector: Collector, items: Sequence[Item], first: int, originals: Mapping[int, Sequence[Item]]
 ) -> Flow[None]:
-    numbered = enumerate(items, first)
-    read = ((at, original) for at, item in numbered for original in originals.get(at, (item,)))
-    for count, (index, item) in enumerate(read):
+    numbered = list(enumerate(items, first))
+    if originals:
+        numbered = [(at, one) for at, item in numbered for one in originals.get(at, (item,))]
+    for count, (index, item) in enumerate(numbered):
         collector.feed(index, item)
         if count % ITEMS_AT_ONCE == 0:
             yield LetOthersRun()
