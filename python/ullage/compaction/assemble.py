@@ -15,11 +15,10 @@ from ullage.compaction.cut import (
     LEAST_SUMMARY_TOKENS,
     SMALL_ROOM,
     State,
-    after_item,
     choose_cut,
     frame_tokens,
     item_tokens,
-    least_cut,
+    least_of,
     recut,
     room_after,
     scaled_keep,
@@ -783,9 +782,7 @@ def least_messages(state: State) -> dict[str, int]:
     """
     least = unshortened(state)
     if state.job.direction == "full":
-        manual = is_manual(state.job.thinking)
-        cut = least_cut(state.source, state.ledger, manual_thinking=manual)
-        least = recut(state, after_item(state.source, state.ledger, cut))
+        least = recut(state, least_of(state))
     waiting = int(least.ledger.tokens(*least.kept_range()))
     if not least.source.entries:
         waiting -= shorter_results(least.kept_items(), waiting, least.measure)[1]

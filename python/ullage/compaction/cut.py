@@ -783,23 +783,20 @@ def _within_target(state: State) -> State:
 
 
 def within_share(state: State, share: int) -> State:
-    """The kept part reduced to so many tokens, as far as it can be."""
-    tokens, first = int(state.ledger.tokens(*state.kept_range())), state.kept_range()[0]
-    if not state.source.entries:
-        # The lines of a transcript stay as they are.
-        shorter, freed = shorter_results(state.kept_items(), tokens - share, state.measure)
-        if tokens - freed <= share or state.job.direction != "full":
-            return replace(state, shortened=shorter, freed_tokens=freed)
-    if state.job.direction != "full":
-        return state
+    """The kept part reduced to so many tokens, as far as it can be: its results are cut first, then less is kept."""
+    shorter, (first, last) = _shortened(state, share), state.kept_range()
+    tokens = int(state.ledger.tokens(first, last))
+    if state.job.direction != "full" or tokens - shorter.freed_tokens <= share:
+        return shorter
+    least = least_of(state)
+    return shorter if least.stop <= first else _shortened(_least_over(state, share, least), share)
+
+
+def least_of(state: State) -> Cut:
+    """The cut that keeps what must stay, and no more, after the provider's item where that is legal."""
     manual = is_manual(state.job.thinking)
-    least = least_cut(state.source, state.ledger, manual_thinking=manual)
-    least = after_item(state.source, state.ledger, least)
-    if least.stop <= first:
-        return (
-            state if state.source.entries else replace(state, shortened=shorter, freed_tokens=freed)
-        )
-    return _shortened(_least_over(state, share, least), share)
+    cut = least_cut(state.source, state.ledger, manual_thinking=manual)
+    return after_item(state.source, state.ledger, cut)
 
 
 def with_more_kept(state: State, share: int) -> State | None:
@@ -858,6 +855,7 @@ def _least_over(state: State, share: int, least: Cut) -> State:
 
 
 def _shortened(state: State, share: int) -> State:
+    """With the kept results cut to this share; the lines of a transcript stay as they are."""
     excess = int(state.ledger.tokens(*state.kept_range())) - share
     if excess <= 0 or state.source.entries:
         return state
