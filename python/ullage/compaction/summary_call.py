@@ -48,6 +48,11 @@ from ullage.summarizers.streams import PrefixLost
 PLAIN_SYSTEM = (
     "You write hand-over notes: complete, exact, and only from the conversation you are given."
 )
+MAX_TEMPLATE_BYTES = 100_000  # a longer file was passed by mistake
+# The section ends at the next heading that is not below its own, or with the element around it.
+_OWN_SECTION = re.compile(
+    r"^(#+) Compact Instructions[ \t]*\n((?:(?:\1#|(?!#|</)).*\n?)*)", re.IGNORECASE | re.MULTILINE
+)
 
 
 @cache
@@ -96,12 +101,6 @@ def summary_prompt(
     return "\n\n".join([*parts, texts["no_tools"]])
 
 
-# The section ends at the next heading that is not below its own, or with the element around it.
-_OWN_SECTION = re.compile(
-    r"^(#+) Compact Instructions[ \t]*\n((?:(?:\1#|(?!#|</)).*\n?)*)", re.IGNORECASE | re.MULTILINE
-)
-
-
 def compact_instructions(items: Sequence[Item]) -> str:
     """The newest section “Compact Instructions” of the project's own instructions (CLAUDE.md, AGENTS.md), without its heading; else empty.
 
@@ -113,9 +112,6 @@ def compact_instructions(items: Sequence[Item]) -> str:
         if any(sections):
             return "\n\n".join(sections)
     return ""
-
-
-MAX_TEMPLATE_BYTES = 100_000  # a longer file was passed by mistake
 
 
 def load_template(path: str | os.PathLike[str] | None) -> str:
@@ -813,6 +809,10 @@ _BLANK = re.compile(
 _INLINE = re.compile(r"`[^`\n]+`")
 # Characters of a section that may say nothing; longer ones say nothing only if they hold no letter.
 LONGEST_BLANK = 400
+# Characters up to which an answer may be an error's text; a summary in nine sections is longer.
+LONGEST_ERROR = 600
+# With these a client's own words for an error begin.
+_ERRORS = ("API Error", "Prompt is too long", "prompt is too long")
 
 
 def check_reply(
@@ -849,12 +849,6 @@ def check_reply(
         elif sum(not _blank(body) for body in sections.values()) < 2:
             problems = ["template_only"]
     return text, tuple(problems)
-
-
-# Characters up to which an answer may be an error's text; a summary in nine sections is longer.
-LONGEST_ERROR = 600
-# With these a client's own words for an error begin.
-_ERRORS = ("API Error", "Prompt is too long", "prompt is too long")
 
 
 def error_in(text: str) -> str | None:

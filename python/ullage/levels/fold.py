@@ -51,6 +51,15 @@ _FAILED = pattern(r"\b(?:error|exception|failed|failure|fatal|denied|not found)\
 _TELLING = pattern(r"[^\W_]")
 _BREAK = pattern("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
+# Plain numbers: an enum's own `&` is slow, and every message is asked.
+_SUMMARY, _USER_INPUT = int(MessageFlag.SUMMARY), int(MessageFlag.USER_INPUT)
+
+LEAST_WORDS = 8
+KNOWN_BY = 60  # characters at its beginning by which a user message is recognised
+SAID_BY_USER = "The user wrote:"
+_FRAME_TOKENS = 120  # of head and tail, in the family with the most tokens for the same text
+_NOTE_TOKENS = 16
+
 
 class Line(NamedTuple):
     """One line of the record: the `user`'s words, whole; what a level or a summary `made`; a `call`; or what the assistant `said`."""
@@ -143,14 +152,6 @@ def _words_in(view: View, at: int, text: str, lines: Sequence[Line]) -> list[str
     return [*(word for word in messages if word[:KNOWN_BY] not in beginnings), *typed]
 
 
-# Plain numbers: an enum's own `&` is slow, and every message is asked.
-_SUMMARY, _USER_INPUT = int(MessageFlag.SUMMARY), int(MessageFlag.USER_INPUT)
-
-LEAST_WORDS = 8
-KNOWN_BY = 60  # characters at its beginning by which a user message is recognised
-SAID_BY_USER = "The user wrote:"
-
-
 def _message(
     view: View, at: int, results: Mapping[str, Result], history: Sequence[Mapping[str, Any]]
 ) -> Iterator[Line]:
@@ -241,9 +242,6 @@ def _with_shorter_made(lines: Sequence[Line], room: int, weights: Weights | None
         else line
         for line in lines
     ]
-
-
-_NOTE_TOKENS = 16
 
 
 def _framed(line: Line) -> str:
@@ -339,9 +337,6 @@ def _record(view: View, lines: list[Line], cut: int, budgets: tuple[int, int]) -
             last = max((s for s in view.sources[:cut] if isinstance(s, int)), default=0)
             return Made(f"{STAGE}:{last}", message)
     return None
-
-
-_FRAME_TOKENS = 120  # of head and tail, in the family with the most tokens for the same text
 
 
 LEVEL = Level(STAGE, run, drain=run, rest=Context.within_goal)

@@ -189,6 +189,7 @@ NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
 _SHORTENED = int(BlockFlag.CLEARED | BlockFlag.OFFLOADED)
 # Characters: a longer text that begins like one of our markers is output, not a marker.
 LONGEST_MARKER = 4_000
+_NOTHING: Mapping[str, Any] = {}
 
 
 def is_marker(block: Any) -> bool:
@@ -279,9 +280,6 @@ class Results:
         self._upto = len(ledger)
         # A copy: a level may change the view while it looks.
         return iter(self.listed[self._first(start) :])
-
-
-_NOTHING: Mapping[str, Any] = {}
 
 
 def _path(arguments: Mapping[str, Any]) -> str:
