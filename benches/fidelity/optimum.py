@@ -33,7 +33,7 @@ from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import Window, window_for
 from ullage.exceptions import UllageError
 from ullage.levels.cost import rates_of
-from ullage.levels.microcompact import _is_read, _is_whole_read, _is_write, call_key
+from ullage.levels.microcompact import call_key, use_of
 from ullage.levels.view import Result
 from ullage.policy import Policy
 from ullage.replay import DEFAULT_MODEL, SessionScript, replay_session, script_of
@@ -116,11 +116,14 @@ def _replaced(found: Sequence[Result], request_of: np.ndarray) -> list[int]:
     files, calls, times = dict[str, int](), dict[bytes, int](), list[int]()
     for at in range(len(found) - 1, -1, -1):
         each, key = found[at], call_key(found[at])
-        by = [calls.get(key, NEVER), files.get(each.path, NEVER) if _is_read(each) else NEVER]
+        by = [
+            calls.get(key, NEVER),
+            files.get(each.path, NEVER) if use_of(each) in ("whole", "part") else NEVER,
+        ]
         aged = request_of[found[at + kept].message] if at + kept < len(found) else NEVER
         times.append(max(min(by), int(aged)))
         now = int(request_of[each.message])
-        if each.path and (_is_write(each) or _is_whole_read(each)):
+        if each.path and use_of(each) in ("whole", "written"):
             files[each.path] = now
         if not each.is_error:
             calls[key] = now

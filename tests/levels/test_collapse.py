@@ -25,7 +25,7 @@ from ullage.levels import (
     collapse as spans,
 )
 from ullage.levels.collapse import Candidate, Collapse, Staged, candidates, protected
-from ullage.levels.level import Context, whole_cuts
+from ullage.levels.level import Context
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall import Archive
@@ -119,7 +119,7 @@ def test_spans_hold_whole_rounds_and_nothing_that_is_protected():
     closed = protected(view, ON)
     found = candidates(view, ON, 10_000, Collapse())
     assert len(found) >= 5
-    cuts = set(whole_cuts(view.ledger))
+    cuts = set(view.ledger.whole_cuts())
     for span in found:
         assert {span.start, span.stop} <= cuts
         assert not closed.intersection(range(span.start, span.stop))

@@ -168,7 +168,7 @@ def answered(uses: int, tokens: int = 900, **more: object) -> dict:
 
 
 def test_what_was_cleared_is_taken_in_reported_once_and_left_alone_by_us():
-    view, state = view_of(reads(12)), ProviderClearing(exclude_tools=("Ask",))
+    view, state = view_of(reads(12)), ProviderClearing(exclude_tools=["Ask"])
     provider_clearing.observe(context_of(view, Policy.buffered(), state), answered(4))
     assert state.cleared == ["t1", "t2", "t3", "t4"]
     report = act(provider_clearing.LEVEL, context_of(view, Policy.buffered(), state))

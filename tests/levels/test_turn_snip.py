@@ -13,7 +13,7 @@ from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
 from ullage import ContextManager
 from ullage.levels import StageReport, View, turn_snip
-from ullage.levels.level import turn_starts, turn_starts_from, whole_cuts
+from ullage.levels.level import turn_starts
 from ullage.levels.turn_snip import SNIP_TOOL, TurnSnip, answer, short_id
 from ullage.policy import Policy
 from ullage.recall import Archive
@@ -202,7 +202,7 @@ def test_what_a_later_result_belongs_to_is_not_split():
     items.insert(2, {"role": "user", "content": "wait"})
     view = prepared(items, TurnSnip())
     assert turn_starts(view.ledger) == [0]
-    assert whole_cuts(view.ledger) == [0, 1, 4]
+    assert view.ledger.whole_cuts() == [0, 1, 4]
 
 
 # ---- records
@@ -332,7 +332,7 @@ def test_any_turns_of_any_conversation(seed, data):
     view = prepared(items, state)
     assert [view.sources[at] for at in turn_starts(view.ledger)] == sorted(state.ids)
     for at in range(len(view) + 1):
-        assert turn_starts_from(view.ledger, at) == [
+        assert turn_starts(view.ledger, at) == [
             start for start in turn_starts(view.ledger) if start >= at
         ]
     names = data.draw(st.lists(st.sampled_from(list(state.ids.values())), min_size=1, unique=True))
@@ -346,7 +346,7 @@ def test_any_turns_of_any_conversation(seed, data):
     assert (set(names) - {current} == set()) == (report is None)
     assert set(state.removed) == set(names) - {current}
     assert_legal("anthropic", view.messages, model="claude-opus-4-5")
-    whole = whole_cuts(view.ledger)
+    whole = view.ledger.whole_cuts()
     assert whole[0] == 0
 
 

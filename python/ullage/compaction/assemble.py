@@ -15,11 +15,10 @@ from ullage.compaction.cut import (
     LEAST_SUMMARY_TOKENS,
     SMALL_ROOM,
     State,
-    after_item,
     choose_cut,
     frame_tokens,
     item_tokens,
-    least_cut,
+    least_of,
     recut,
     room_after,
     scaled_keep,
@@ -179,10 +178,14 @@ def with_media(state: State, text: str) -> str | list[dict[str, Any]]:
 
     Media of an earlier summary message are carried on while there is no newer user input.
     """
-    place, (first, last) = _holder(state), state.kept_range()
+    items, (first, last) = state.source.context, state.kept_range()
+    place = state.source.newest_input
+    if place is None:  # else the summary message that carries its media
+        newest = reversed(state.source.spoken)
+        place = next((at for at, one in newest if text_of_summary(one) and _media(one)), None)
     if place is None or first <= place < last:
         return text
-    media = _media(state.source.context[place])
+    media = _media(items[place])
     room, carried = MAX_TOKENS, list[dict[str, Any]]()
     for block in media[:MOST]:
         size = int(core.Ledger(state.job.weights, [{"role": "user", "content": [block]}]).tokens())
@@ -195,21 +198,11 @@ def with_media(state: State, text: str) -> str | list[dict[str, Any]]:
         heading = f"{CARRIED_MEDIA}, as they were sent:"
         parts += [{"type": "text", "text": heading}, *carried]
     if left_out := len(media) - len(carried):
-        holder = uuid_of(state.source.context[place]) or f"message {state.source.ids[place]}"
+        holder = uuid_of(items[place]) or f"message {state.source.ids[place]}"
         file = f" in {state.job.transcript_path}" if state.job.transcript_path else ""
         note = f"{CARRIED_MEDIA} that are too large to repeat: {left_out}; ask for them, or look up {holder}{file}."
         parts.append({"type": "text", "text": note})
     return parts if len(parts) > 1 else text
-
-
-def _holder(state: State) -> int | None:
-    """The position of the newest user input; else of the summary message that carries its media."""
-    items = state.source.context
-    places = range(len(items) - 1, -1, -1)
-    newest = next((at for at in places if is_user_input(items[at])), None)
-    if newest is not None:
-        return newest
-    return next((at for at in places if text_of_summary(items[at]) and _media(items[at])), None)
 
 
 def _media(item: Any) -> list[BlockView]:
@@ -287,13 +280,8 @@ def with_rules(
 ) -> SummaryRepair:
     """The repair with every rule of the user that neither the summary nor the repair holds: none gives way to a target.
 
-    Args:
-        facts: Of what was summarised.
-        summary: Its text.
-        fixed: What code adds to it.
-        tokens: Most of these rules, in UTF-8 bytes / 4, the newest first; `None`: all.
-        by_code: Code wrote the summary, and reads all of it the next time.
-        newest: The user's message that stands after it; empty: none does.
+    `tokens`: most of these rules, in UTF-8 bytes / 4, the newest first, `None`: all. `by_code`: code wrote the summary, and reads all of it
+    the next time. `newest`: the user's message that stands after it; empty: none does.
     """
     lost = _lost_rules(facts, f"{summary}\n{fixed.text}", by_code=by_code, newest=newest)
     rows = [extractive_sections.rule_line(rule) for rule in lost]
@@ -513,14 +501,7 @@ def weighed(
 ) -> CompactionResult:
     """The new context with its report.
 
-    Args:
-        state: The job, looked at.
-        text: Of the summary message.
-        attached: What is put back.
-        hook_context: Name and text of each SessionStart hook that had something to say.
-        accepted: The summary's origin.
-        fixed: What code added to it.
-        warnings: So far.
+    `hook_context`: name and text of each SessionStart hook that had something to say; `fixed`: what code added to the accepted summary.
     """
     result = _assemble(state, text, attached, hook_context, accepted.carried)
     # A redaction can take a pin out.
@@ -560,9 +541,10 @@ def _assemble(
     texts = [item for _, item in state.facts.standing]
     system = tuple(item for item in texts if role_of(item) == "system")
     front = (*front, *(item for item in texts if role_of(item) != "system"))
-    content = with_media(state, text)
+    content, last = with_media(state, text), state.source.ids[-1]
+    make = BoundaryEntries(state.source.context, last if isinstance(last, str) else "")
     if state.source.entries:
-        return _as_entries(state, content, attached, context, kept_items, (*front, *system))
+        return _as_entries(state, make, content, attached, context, kept_items, (*front, *system))
     summary = (*front, {"role": "user", "content": content})
     files, hooked = _as_messages(attached), _as_messages(context)
     ordered = _with_system(_ordered(state, summary, kept_items, files, hooked), system, summary[-1])
@@ -570,7 +552,7 @@ def _assemble(
     return CompactionResult(
         outcome=Outcome.COMPACTED,
         messages=(*state.source.head, *ordered),
-        boundary=_entries(state).boundary(_info(state), named, (), KeptEntries()),
+        boundary=make.boundary(_info(state), named, (), KeptEntries()),
         summary_messages=summary,
         kept=kept_items,
         attachments=files,
@@ -611,20 +593,15 @@ def _as_messages(attachments: Sequence[Attachment]) -> tuple[Item, ...]:
     return tuple({"role": "user", "content": content} for content in contents if content)
 
 
-def _entries(state: State) -> BoundaryEntries:
-    last = state.source.ids[-1]
-    return BoundaryEntries(state.source.context, last if isinstance(last, str) else "")
-
-
 def _as_entries(
     state: State,
+    make: BoundaryEntries,
     content: str | list[Any],
     attached: Sequence[Attachment],
     context: Sequence[Attachment],
     kept_items: tuple[Item, ...],
     front: tuple[Item, ...],
 ) -> CompactionResult:
-    make = _entries(state)
     summary = make.summary(content)
     carried = make.carried(front, summary)
     if carried:
@@ -805,9 +782,7 @@ def least_messages(state: State) -> dict[str, int]:
     """
     least = unshortened(state)
     if state.job.direction == "full":
-        manual = is_manual(state.job.thinking)
-        cut = least_cut(state.source, state.ledger, manual_thinking=manual)
-        least = recut(state, after_item(state.source, state.ledger, cut))
+        least = recut(state, least_of(state))
     waiting = int(least.ledger.tokens(*least.kept_range()))
     if not least.source.entries:
         waiting -= shorter_results(least.kept_items(), waiting, least.measure)[1]
@@ -887,22 +862,16 @@ def advice(state: State, reason: str) -> str:
     }.get(reason)
     if why is None or state.job.trigger != "manual":
         return ""
-    more = _further(state)
-    if not more:
+    # What a compaction with nothing kept could summarise.
+    job = state.job
+    keep = scaled_keep(0, job.policy.keep, job.window_tokens)
+    cut = choose_cut(state.source, state.ledger, keep, direction=job.direction, at=job.at)
+    more = int(state.ledger.tokens(cut.start, cut.stop))
+    no_more = more <= max(state.removed_tokens, LEAST_REMOVED_TOKENS)
+    if no_more or only_summary(recut(state, cut)):
         return f"Nothing was changed: {why}."
     kept_tokens = state.tokens - state.removed_tokens
     return (
         f"Nothing was changed: {why}. {kept_tokens:,} tokens stay verbatim: a smaller keep (--keep) goes further, "
         f"keep=0 would summarise {more:,} tokens."
     )
-
-
-def _further(state: State) -> int:
-    """Tokens that a compaction with nothing kept could summarise; 0 if no more than this one."""
-    job = state.job
-    keep = scaled_keep(0, job.policy.keep, job.window_tokens)
-    cut = choose_cut(state.source, state.ledger, keep, direction=job.direction, at=job.at)
-    removed = int(state.ledger.tokens(cut.start, cut.stop))
-    if removed <= max(state.removed_tokens, LEAST_REMOVED_TOKENS):
-        return 0
-    return 0 if only_summary(recut(state, cut)) else removed

@@ -26,8 +26,8 @@ from ullage.facts.sections import (
 from ullage.facts.words import (
     Standing,
     others_in,
+    standing_in,
     standing_left,
-    standing_texts,
     summary_text,
     text_of,
     without_host_text,
@@ -63,9 +63,27 @@ class CompactionInput:
     originals: Mapping[int, Sequence[Item]] = field(default_factory=dict)
 
     @cached_property
+    def spoken(self) -> list[tuple[int, Item]]:
+        """Messages of the context, by position, without answers and results that stand alone: neither hosts nor summaries are there."""
+        spoken = []
+        for at, item in enumerate(self.context):
+            content = item.get("content")
+            block = content[0] if type(content) is list and len(content) == 1 else None
+            is_result = type(block) is dict and block.get("type") == "tool_result"
+            is_answer = item.get("role") == "assistant"
+            if not (is_result or is_answer) or "isCompactSummary" in item:
+                spoken.append((at, item))
+        return spoken
+
+    @cached_property
+    def newest_input(self) -> int | None:
+        """Where the user wrote last; `None`: nowhere."""
+        return next((at for at, item in reversed(self.spoken) if is_user_input(item)), None)
+
+    @cached_property
     def standing(self) -> list[tuple[int, list[Standing]]]:
         """The texts that hosts put there to stand, by their positions in the context."""
-        return standing_texts(self.context)
+        return [(at, texts) for at, item in self.spoken if (texts := standing_in(item))]
 
     def bare(self, start: int, stop: int, *, plain: bool = False) -> list[dict[str, Any]]:
         """A part of the context as messages of a request; `plain`: without what hosts put in, but with what sub-agents answered."""
@@ -136,15 +154,19 @@ def read_source(sequence: Sequence[Item]) -> CompactionInput:
     if isinstance(sequence, ReadItems):
         return sequence.parts
     items = tuple(listed(sequence))
-    if any(("message" in item and "role" not in item) or is_boundary(item) for item in items):
+    # Most are bare messages, which neither names.
+    special = [item for item in items if "role" not in item or "subtype" in item]
+    if any(("message" in item and "role" not in item) or is_boundary(item) for item in special):
         return _of_entries(items)
     head = 0
     while head < len(items) and role_of(items[head]) == "system":
         head += 1
-    places = tuple(at for at in range(head, len(items)) if message_of(items[at]) is not None)
-    context = tuple(items[at] for at in places)
+    numbered = range(head, len(items))
+    places = [at for at in numbered if "role" in items[at] or message_of(items[at]) is not None]
+    context = tuple([items[at] for at in places])
     newest = newest_item(context)
-    return CompactionInput(items, items[:head], context, context, places, (), False, newest)
+    ids = tuple(places)
+    return CompactionInput(items, items[:head], context, context, ids, (), False, newest)
 
 
 def _uuid(item: Item) -> str:
@@ -227,7 +249,13 @@ def choose_cut(
     """
     length = len(source.context)
     if direction != "full":
-        place = legal_cut(ledger, _position(source, direction, at))
+        pointed = source.items[at] if isinstance(at, int) and 0 <= at < len(source.items) else None
+        places = (place for place, item in enumerate(source.stored) if item is pointed)
+        place = source.ids.index(at) if at in source.ids else next(places, None)
+        if place is None:
+            limit = f"must name a message of the context for direction {direction!r}"
+            raise InvalidPolicy("at", at, limit)
+        place = legal_cut(ledger, place)
         return Cut(place, length) if direction == "from" else Cut(0, place)
     start = _kept_from(source, ledger, keep)
     if most_kept is not None and ledger.tokens(start, length) > most_kept:
@@ -271,16 +299,6 @@ def whole_turn(
     return start if place is None else place
 
 
-def _position(source: CompactionInput, direction: str, at: int | str | None) -> int:
-    pointed = source.items[at] if isinstance(at, int) and 0 <= at < len(source.items) else None
-    if at in source.ids:
-        return source.ids.index(at)
-    for place, item in enumerate(source.stored):
-        if pointed is not None and item is pointed:
-            return place
-    raise InvalidPolicy("at", at, f"must name a message of the context for direction {direction!r}")
-
-
 def legal_cut(ledger: Any, place: int) -> int:
     """The newest position, at or before one, where a cut splits nothing."""
     window = ledger.keep_window(place, floor=0, min_tokens=0, max_tokens=1, min_text_messages=0)
@@ -313,7 +331,7 @@ def _kept_from(source: CompactionInput, ledger: Any, keep: KeepPolicy) -> int:
         min_text_messages=keep.min_text_messages,
     )
     start = min(int(window.start), must_stay(source, ledger))
-    newest = _newest_input(source)
+    newest = source.newest_input
     # The newest request and all that was done for it, if that is not much more than is kept anyway.
     if newest is not None and newest < start and ledger.tokens(newest, length) <= keep.max_tokens:
         start = legal_cut(ledger, newest)
@@ -325,7 +343,7 @@ def must_stay(source: CompactionInput, ledger: Any) -> int:
     context = source.context
     start = length = len(context)
     # A teammate or another session that has spoken waits for an answer too, though it is not the user.
-    if _newest_input(source) == length - 1 or (
+    if source.newest_input == length - 1 or (
         length and role_of(context[-1]) == "user" and others_in(text_of(context[-1]))
     ):
         start = length - 1
@@ -337,11 +355,6 @@ def must_stay(source: CompactionInput, ledger: Any) -> int:
         ):
             start = min(start, message)
     return legal_cut(ledger, start) if start < length else length
-
-
-def _newest_input(source: CompactionInput) -> int | None:
-    context = source.context
-    return next((at for at in range(len(context) - 1, -1, -1) if is_user_input(context[at])), None)
 
 
 # A size that the new context must not exceed: how the room is split, and what is shortened first.
@@ -614,7 +627,7 @@ class CutFacts:
     def shows_input(self) -> bool:
         """Whether a message of the user is kept."""
         first, last = self._cut.kept_range(len(self._source.context))
-        return any(is_user_input(item) for item in self._source.context[first:last])
+        return any(is_user_input(item) for at, item in self._source.spoken if first <= at < last)
 
     @cached_property
     def still_shown(self) -> Facts:
@@ -726,7 +739,7 @@ def prepare(job: Job) -> State:
         manual_thinking=is_manual(job.thinking),
     )
     cut = after_item(source, ledger, cut)
-    summaries = [text for item in source.context if (text := summary_text(item))]
+    summaries = [text for _, item in source.spoken if (text := summary_text(item))]
     pins = {pin.name: pin for text in summaries for pin in read_pins(text)}
     pins |= {pin.name: pin for pin in job.pins}
     facts = CutFacts(source, cut, job.weights)
@@ -770,23 +783,20 @@ def _within_target(state: State) -> State:
 
 
 def within_share(state: State, share: int) -> State:
-    """The kept part reduced to so many tokens, as far as it can be."""
-    tokens, first = int(state.ledger.tokens(*state.kept_range())), state.kept_range()[0]
-    if not state.source.entries:
-        # The lines of a transcript stay as they are.
-        shorter, freed = shorter_results(state.kept_items(), tokens - share, state.measure)
-        if tokens - freed <= share or state.job.direction != "full":
-            return replace(state, shortened=shorter, freed_tokens=freed)
-    if state.job.direction != "full":
-        return state
+    """The kept part reduced to so many tokens, as far as it can be: its results are cut first, then less is kept."""
+    shorter, (first, last) = _shortened(state, share), state.kept_range()
+    tokens = int(state.ledger.tokens(first, last))
+    if state.job.direction != "full" or tokens - shorter.freed_tokens <= share:
+        return shorter
+    least = least_of(state)
+    return shorter if least.stop <= first else _shortened(_least_over(state, share, least), share)
+
+
+def least_of(state: State) -> Cut:
+    """The cut that keeps what must stay, and no more, after the provider's item where that is legal."""
     manual = is_manual(state.job.thinking)
-    least = least_cut(state.source, state.ledger, manual_thinking=manual)
-    least = after_item(state.source, state.ledger, least)
-    if least.stop <= first:
-        return (
-            state if state.source.entries else replace(state, shortened=shorter, freed_tokens=freed)
-        )
-    return _shortened(_least_over(state, share, least), share)
+    cut = least_cut(state.source, state.ledger, manual_thinking=manual)
+    return after_item(state.source, state.ledger, cut)
 
 
 def with_more_kept(state: State, share: int) -> State | None:
@@ -824,7 +834,15 @@ def _least_over(state: State, share: int, least: Cut) -> State:
 
     Results count as what they can be shortened to: fewer of them would stay for a larger target otherwise.
     """
-    manual, left = is_manual(state.job.thinking), _least_kept(state)
+    context, ledger = state.source.context, state.ledger
+    # By position: tokens of the messages from there on, with results as short as they get.
+    left, freed = {len(context): 0}, 0
+    for at in range(len(context) - 1, state.cut.stop - 1, -1):
+        if not state.source.entries:  # the lines of a transcript stay as they are
+            results = _results(at, context[at], state.measure)
+            freed += sum(max(one.tokens - LEAST_RESULT_TOKENS, 0) for one in results)
+        left[at] = int(ledger.tokens(at, len(context))) - freed
+    manual = is_manual(state.job.thinking)
     for place in range(state.cut.stop + 1, least.stop):
         if left[place] <= share:
             legal = legal_cut(state.ledger, place)
@@ -836,19 +854,8 @@ def _least_over(state: State, share: int, least: Cut) -> State:
     return recut(state, least)
 
 
-def _least_kept(state: State) -> dict[int, int]:
-    """By position: tokens of the messages from there on, with results as short as they get."""
-    context = state.source.context
-    least, freed = {len(context): 0}, 0
-    for at in range(len(context) - 1, state.cut.stop - 1, -1):
-        if not state.source.entries:  # the lines of a transcript stay as they are
-            results = _results(at, context[at], state.measure)
-            freed += sum(max(one.tokens - LEAST_RESULT_TOKENS, 0) for one in results)
-        least[at] = int(state.ledger.tokens(at, len(context))) - freed
-    return least
-
-
 def _shortened(state: State, share: int) -> State:
+    """With the kept results cut to this share; the lines of a transcript stay as they are."""
     excess = int(state.ledger.tokens(*state.kept_range())) - share
     if excess <= 0 or state.source.entries:
         return state
@@ -953,9 +960,10 @@ def _as_of_now(facts: Facts, whole: Facts, stop: int) -> Facts:
 def _fed(
     collector: Collector, items: Sequence[Item], first: int, originals: Mapping[int, Sequence[Item]]
 ) -> Flow[None]:
-    numbered = enumerate(items, first)
-    read = ((at, original) for at, item in numbered for original in originals.get(at, (item,)))
-    for count, (index, item) in enumerate(read):
+    numbered = list(enumerate(items, first))
+    if originals:
+        numbered = [(at, one) for at, item in numbered for one in originals.get(at, (item,))]
+    for count, (index, item) in enumerate(numbered):
         collector.feed(index, item)
         if count % ITEMS_AT_ONCE == 0:
             yield LetOthersRun()

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypeAlias, TypedDict, TypeVar
 
 from ullage.effects import (
@@ -133,33 +134,6 @@ class FlowHost(Protocol):
         ...
 
 
-class _Limits:
-    """When to stop waiting for one summary call."""
-
-    def __init__(self, watch: Watch, request: SummaryRequest, cancel: CancelToken | None) -> None:
-        self._watch, self._cancel = watch, cancel
-        self._deadline, self._stall = request.deadline_seconds, request.stall_seconds
-
-    def stop(self) -> None:
-        """Tell the call that nobody waits for it any more."""
-        self._watch.stop()
-
-    def check(self) -> None:
-        """Stop the call if its time is over.
-
-        Raises:
-            Cancelled: The caller cancelled.
-            TimeoutError: Deadline or stall.
-        """
-        if self._watch.stopped or (self._cancel is not None and self._cancel.is_set()):
-            self._watch.stop()
-            raise Cancelled("cancelled")
-        why = self._watch.late(self._deadline, self._stall)
-        if why:
-            self._watch.stop()
-            raise TimeoutError(why)
-
-
 class Performer:
     """Performs effects one by one.
 
@@ -214,11 +188,11 @@ class Performer:
             raise InvalidPolicy("summarizer", effect.summarizer, limit, hint=hint)
         if getattr(effect.summarizer, "local", False) is True:
             return write(effect.request)
-        request, limits = self._watched(effect)
-        return _plain(call_watched(lambda: write(request), limits.check))
+        request, _, check = self._watched(effect)
+        return _plain(call_watched(lambda: write(request), check))
 
-    def _watched(self, effect: Summarize) -> tuple[SummaryRequest, _Limits]:
-        """The request with a watch that tells the listeners, and when to stop waiting."""
+    def _watched(self, effect: Summarize) -> tuple[SummaryRequest, Watch, Callable[[], None]]:
+        """The request with a watch that tells the listeners, and what stops the call when its time is over."""
         from ullage.summarizers.protocol import Watch
 
         request, name = effect.request, str(getattr(effect.summarizer, "name", ""))
@@ -229,7 +203,17 @@ class Performer:
             self._tell(CompactionProgress(summarizer=name, attempt=request.attempt, chars=chars))
 
         watch = Watch(progress)
-        return replace(request, watch=watch), _Limits(watch, request, self._cancel)
+
+        def check() -> None:
+            if watch.stopped or self._is_cancelled():
+                watch.stop()
+                raise Cancelled("cancelled")
+            why = watch.late(request.deadline_seconds, request.stall_seconds)
+            if why:
+                watch.stop()
+                raise TimeoutError(why)
+
+        return replace(request, watch=watch), watch, check
 
     def _is_cancelled(self) -> bool:
         return self._cancel is not None and self._cancel.is_set()
@@ -292,16 +276,15 @@ class AsyncPerformer(Performer):
                 flow = summarizer.in_pieces(effect.request)
                 return await adrive(flow, self, cancel=self._cancel)
             return summarizer.summarize(effect.request)
-        request, limits = self._watched(effect)
+        request, watch, check = self._watched(effect)
         if is_async(summarizer, in_loop=True):
-            return await await_watched(summarizer.asummarize(request), limits.check, limits.stop)
+            return await await_watched(summarizer.asummarize(request), check, watch.stop)
         # In a thread of the thread: the pool's own must come back even where the summarizer does not.
         try:
-            answer = await asyncio.to_thread(
-                call_watched, lambda: summarizer.summarize(request), limits.check
-            )
+            write = partial(summarizer.summarize, request)
+            answer = await asyncio.to_thread(call_watched, write, check)
         except asyncio.CancelledError:
-            limits.stop()
+            watch.stop()
             raise
         return await answer if inspect.isawaitable(answer) else answer
 

@@ -514,7 +514,10 @@ def _by_notes(state: State, memory: Memory) -> Flow[tuple[State, Accepted] | str
     notes = yield from memory.recall_flow(state.source.stored, state.measure)
     if isinstance(notes, str):
         return notes
-    room = _notes_room(state)
+    # So that the next compaction comes late (P-8), within the target; `None`: unknown.
+    most = [] if state.job.trigger_tokens is None else [room_after(state.job, state.overhead)]
+    most += [] if state.target is None else [state.target]
+    room = min(most) - NOTES_FRAME_TOKENS if most else None
     cut = Cut(0, _kept_with_notes(state, notes.start, room))
     state = recut(state, after_item(state.source, state.ledger, cut))
     text = _framed(notes.text(None))
@@ -531,14 +534,6 @@ def _by_notes(state: State, memory: Memory) -> Flow[tuple[State, Accepted] | str
         return "not_smaller"
     facts = None if room is None else left - size
     return state, Accepted(text, SESSION_MEMORY, 0, by_code=False, facts_tokens=facts)
-
-
-def _notes_room(state: State) -> int | None:
-    """Tokens that the new context may have, so that the next compaction comes late (P-8), within the target; `None`: unknown."""
-    job = state.job
-    most = [] if job.trigger_tokens is None else [room_after(job, state.overhead)]
-    most += [] if state.target is None else [state.target]
-    return min(most) - NOTES_FRAME_TOKENS if most else None
 
 
 def _kept_with_notes(state: State, start: int, room: int | None) -> int:

@@ -328,23 +328,9 @@ class Job:
     """What to compact and how.
 
     The options of `ListOptions` mean here what they mean there, but are read: a preset's name is a `Policy`, a line a summarizer.
-
-    Attributes:
-        items: Bare messages or entries, oldest first. Never changed.
-        limit_tokens: `trigger_tokens` in tokens of our estimate, for what may be kept; `None`: no other figure.
-        context_tokens: Size of the context as the host counts it, which triggered; `None`: by the newest usage
-            figure, or by the estimate and `overhead_tokens`.
-        permille: Tokens of the provider for 1000 of our estimate, where the host knows it.
-        bound_thinking: The model refuses thinking that comes after another prefix than the one it was
-            generated after: what is kept after the summary loses its thinking.
-        source: The part of the host that asks the model, for events.
-        turns_since: Responses since the newest compaction, for events; `None`: read from the items if possible.
-        previous_turn_id: Where that was; empty: likewise.
-        microcompacted: The host has shortened old results already (a context manager), or they may not be.
-        disabled: Compaction is turned off (`DISABLE_COMPACT`): the outcome is `blocked`.
     """
 
-    items: Sequence[Item] = field(repr=False)
+    items: Sequence[Item] = field(repr=False)  # oldest first; never changed
     trigger: Literal["manual", "auto"] = "manual"
     instructions: str = ""
     direction: Direction = "full"
@@ -354,12 +340,15 @@ class Job:
     policy: Policy = field(default_factory=Policy, repr=False)
     window_tokens: int = DEFAULT_WINDOW
     trigger_tokens: int | None = None
-    limit_tokens: int | None = None
+    limit_tokens: int | None = None  # `trigger_tokens` by our estimate, for what may be kept
     overhead_tokens: int | None = None
+    # Size of the context as the host counts it, which triggered; `None`: by the newest usage figure, or by the estimate.
     context_tokens: int | None = None
-    permille: int = 1000
+    permille: int = 1000  # tokens of the provider for 1000 of our estimate
     weights: Weights | None = field(default=None, repr=False)
-    bound_thinking: bool = False
+    bound_thinking: bool = (
+        False  # thinking is refused after another prefix than its own: none is kept
+    )
     thinking: Thinking | None = None
     summarizer: Writer = field(default_factory=ExtractiveSummarizer)
     fallback: Writer | None = None
@@ -371,13 +360,15 @@ class Job:
     transcript_path: str = ""
     session_id: str = ""
     cwd: str = ""
+    # For events: the part of the host that asks the model; responses since the newest compaction, and where that was, which are
+    # read from the items if possible where they are not stated.
     source: str = "main"
     turns_since: int | None = None
     previous_turn_id: str = ""
     store: ResultStore | None = field(default=None, repr=False)
     memory: Memory | None = field(default=None, repr=False)
-    microcompacted: bool = False
-    disabled: bool = False
+    microcompacted: bool = False  # the host has shortened old results already, or they may not be
+    disabled: bool = False  # by `DISABLE_COMPACT`: the outcome is `blocked`
 
     def __post_init__(self) -> None:
         read_thinking(self.thinking, provider=None)

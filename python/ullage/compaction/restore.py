@@ -180,6 +180,9 @@ def _strings(value: Any) -> list[str]:
 # A file above this many characters per allowed token is not cut to size: only its name is restored.
 BYTES_PER_TOKEN = 8
 LEAST_TOKENS = 50  # a smaller part of a file or skill is not worth its frame
+ATTACHMENT_FRAME_TOKENS = 10  # tokens of the message around an attachment
+_RANKS = {"plan_file_reference": 1, "invoked_skills": 2, "file": 3, "compact_file_reference": 3}
+_ORDER = ("plan", "skills", "plan_mode", "tasks", "tools", "agents", "mcp")
 
 
 def recent_files(
@@ -212,13 +215,7 @@ def rebuild(
 ) -> Flow[tuple[list[Attachment], list[str]]]:
     """Ask all providers in parallel, and fit the answers into their budgets.
 
-    Args:
-        providers: Whom to ask.
-        facts: Of what was summarised.
-        visible: Of what is kept.
-        policy: The budgets.
-        measure: Tokens of a text.
-        kept_messages: The messages that are kept: what they announce is not announced again.
+    `facts` are of what was summarised, `visible` of what is kept; what `kept_messages` announce is not announced again.
 
     Returns:
         The attachments in a fixed order, and warnings for providers that failed and for what was cut.
@@ -264,11 +261,6 @@ def within(attached: Sequence[Attachment], tokens: int, measure: Measure) -> lis
             tokens -= size
             chosen.add(place)
     return [attachment for place, attachment in enumerate(attached) if place in chosen]
-
-
-ATTACHMENT_FRAME_TOKENS = 10  # tokens of the message around an attachment
-_RANKS = {"plan_file_reference": 1, "invoked_skills": 2, "file": 3, "compact_file_reference": 3}
-_ORDER = ("plan", "skills", "plan_mode", "tasks", "tools", "agents", "mcp")
 
 
 def _files(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -47,6 +47,11 @@ from ullage.summarizers.streams import PrefixLost
 # System prompt of a plain summary call.
 PLAIN_SYSTEM = (
     "You write hand-over notes: complete, exact, and only from the conversation you are given."
+)
+MAX_TEMPLATE_BYTES = 100_000  # a longer file was passed by mistake
+# The section ends at the next heading that is not below its own, or with the element around it.
+_OWN_SECTION = re.compile(
+    r"^(#+) Compact Instructions[ \t]*\n((?:(?:\1#|(?!#|</)).*\n?)*)", re.IGNORECASE | re.MULTILINE
 )
 
 
@@ -96,12 +101,6 @@ def summary_prompt(
     return "\n\n".join([*parts, texts["no_tools"]])
 
 
-# The section ends at the next heading that is not below its own, or with the element around it.
-_OWN_SECTION = re.compile(
-    r"^(#+) Compact Instructions[ \t]*\n((?:(?:\1#|(?!#|</)).*\n?)*)", re.IGNORECASE | re.MULTILINE
-)
-
-
 def compact_instructions(items: Sequence[Item]) -> str:
     """The newest section “Compact Instructions” of the project's own instructions (CLAUDE.md, AGENTS.md), without its heading; else empty.
 
@@ -113,9 +112,6 @@ def compact_instructions(items: Sequence[Item]) -> str:
         if any(sections):
             return "\n\n".join(sections)
     return ""
-
-
-MAX_TEMPLATE_BYTES = 100_000  # a longer file was passed by mistake
 
 
 def load_template(path: str | os.PathLike[str] | None) -> str:
@@ -155,16 +151,9 @@ MARKER = "[Earlier turns were cut here so that the summary request fits.]"
 
 
 class HeadTruncation:
-    """The messages of a summary call, shorter at each `shrink`.
+    """The messages of a summary call, oldest first, shorter at each `shrink`.
 
-    Args:
-        messages: Oldest first.
-        weights: For the estimate; `None`: rough.
-        share_percent: Share of the rounds to drop where the gap is unknown; at least one round is dropped.
-
-    Attributes:
-        dropped: Messages dropped so far.
-        overflows: Calls that were too long so far, in all of the summarizer's call modes.
+    `weights`: for the estimate, `None`: rough. `share_percent`: share of the rounds to drop where the gap is unknown; at least one is.
     """
 
     def __init__(
@@ -175,7 +164,8 @@ class HeadTruncation:
         share_percent: int = 20,
     ) -> None:
         self._messages, self._weights, self._share = list(messages), weights, share_percent
-        self.dropped = self.overflows = 0
+        self.dropped = 0  # messages dropped so far
+        self.overflows = 0  # calls that were too long so far, in all of the summarizer's call modes
 
     @property
     def messages(self) -> list[Mapping[str, Any]]:
@@ -304,14 +294,11 @@ def _plain_messages_block(block: Any) -> Any:
     if kind == "compaction" or family_of(block):
         text = readable(block)
         return {"type": "text", "text": text} if text else None
-    return {"type": "text", "text": f"[{kind}: {_as_json(block)[:LONGEST_NOTE]}]"}
-
-
-def _as_json(block: Any) -> str:
     try:
-        return orjson.dumps(block, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+        note = orjson.dumps(block, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
     except TypeError:  # what strict JSON cannot hold: lone surrogates, large integers, depth
-        return repr(block).encode(errors="replace").decode()
+        note = repr(block).encode(errors="replace").decode()
+    return {"type": "text", "text": f"[{kind}: {note[:LONGEST_NOTE]}]"}
 
 
 # Seconds before the second, third, … try, if the provider names no time.
@@ -643,7 +630,13 @@ class _Call:
         return tuple(messages if redact is None else (_map_text(m, redact) for m in messages))
 
     def _request(self) -> SummaryRequest:
-        state, policy = self._state, self._policy
+        state, policy, most = self._state, self._policy, self.output_tokens()
+        # Whether the newest message stands after the summary: always after a model's, whose list may not have it whole.
+        newest = state.newest_input
+        apart = bool(newest)
+        if newest and self._local:
+            in_target = self._least == LEAST_SUMMARY_TOKENS
+            apart = cost(newest) * 2 > most if state.target is None else in_target
         mode: Mode = "plain"
         if self._mode == "native":  # the provider compacts by itself
             mode = "native"
@@ -654,25 +647,16 @@ class _Call:
             prompt=self.prompt(),
             mode=mode,
             system=PLAIN_SYSTEM if mode == "plain" else None,
-            max_output_tokens=self.output_tokens(),
+            max_output_tokens=most,
             facts=state.facts.removed,
             instructions=self._instructions,
             user_messages_tokens=policy.user_messages_max_tokens,
-            newest_apart=self._newest_apart(),
+            newest_apart=apart,
             excerpts=state.excerpts,
             deadline_seconds=policy.deadline_seconds,
             stall_seconds=policy.stall_seconds,
             attempt=self._attempt,
         )
-
-    def _newest_apart(self) -> bool:
-        """Whether the newest message stands after the summary: always after a model's, whose list may not have it whole."""
-        newest = self._state.newest_input
-        if not newest or not self._local:
-            return bool(newest)
-        if self._state.target is not None:
-            return self._least == LEAST_SUMMARY_TOKENS
-        return cost(newest) * 2 > self.output_tokens()
 
     def _failed(self, exc: Exception) -> Flow[None]:
         failure = classify(exc)
@@ -825,6 +809,10 @@ _BLANK = re.compile(
 _INLINE = re.compile(r"`[^`\n]+`")
 # Characters of a section that may say nothing; longer ones say nothing only if they hold no letter.
 LONGEST_BLANK = 400
+# Characters up to which an answer may be an error's text; a summary in nine sections is longer.
+LONGEST_ERROR = 600
+# With these a client's own words for an error begin.
+_ERRORS = ("API Error", "Prompt is too long", "prompt is too long")
 
 
 def check_reply(
@@ -861,12 +849,6 @@ def check_reply(
         elif sum(not _blank(body) for body in sections.values()) < 2:
             problems = ["template_only"]
     return text, tuple(problems)
-
-
-# Characters up to which an answer may be an error's text; a summary in nine sections is longer.
-LONGEST_ERROR = 600
-# With these a client's own words for an error begin.
-_ERRORS = ("API Error", "Prompt is too long", "prompt is too long")
 
 
 def error_in(text: str) -> str | None:
@@ -986,26 +968,23 @@ def _invented(summary: str, facts: Facts) -> list[str]:
     asked = [match[0].strip()[:LONGEST_REQUEST] for match in _REQUEST.finditer(summary)]
     if not asked:
         return []
-    words = _WORD.findall("\n".join(_words_of_both(facts)).lower())
-    source_stems = {word[:STEM_CHARS] for word in words}
-    invented = [text for text in asked if _is_foreign(text, source_stems)]
+    texts = [text for entry in facts.inputs for text in (entry.text, entry.question)]
+    texts += [rule.text for rule in facts.standing]
+    texts += [statement.text for statement in facts.statements]
+    texts += [f"{decision.question} {decision.answer}" for decision in facts.decisions]
+    texts += [facts.plan, facts.previous.text if facts.previous else ""]
+    source_stems = _stems("\n".join(texts))
+    invented = []
+    for text in asked:
+        match = _REQUEST.search(f"{text}\n")
+        stems = _stems(match[1], _IN_ANY_REQUEST) if match else set()
+        if len(stems) > 1 and 2 * len(stems & source_stems) < len(stems):
+            invented.append(text)
     return invented if len(invented) * 2 <= len(asked) or len(asked) == 1 else []
 
 
-def _words_of_both(facts: Facts) -> Iterator[str]:
-    yield from (entry.text for entry in facts.inputs)
-    yield from (entry.question for entry in facts.inputs)
-    yield from (rule.text for rule in facts.standing)
-    yield from (statement.text for statement in facts.statements)
-    yield from (f"{decision.question} {decision.answer}" for decision in facts.decisions)
-    yield from (facts.plan, facts.previous.text if facts.previous else "")
-
-
-def _is_foreign(request: str, source_stems: set[str]) -> bool:
-    match = _REQUEST.search(f"{request}\n")
-    words = _WORD.findall(match[1].lower()) if match else []
-    stems = {word[:STEM_CHARS] for word in words if word not in _IN_ANY_REQUEST}
-    return len(stems) > 1 and 2 * len(stems & source_stems) < len(stems)
+def _stems(text: str, without: Collection[str] = ()) -> set[str]:
+    return {word[:STEM_CHARS] for word in _WORD.findall(text.lower()) if word not in without}
 
 
 _CODES = {

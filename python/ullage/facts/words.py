@@ -859,10 +859,11 @@ def summary_text(item: Any) -> str:
     message = message_of(item) or {}
     if message.get("role") != "user" or _is_one_result(message) or is_hidden(item):
         return ""
-    for text in _texts(message):
+    texts = _texts(message)
+    for at, text in enumerate(texts, 1):
         if _is_summary_text(text):
             return text
-        if words_of(text).kind not in (Kind.NONE, Kind.HOST):
+        if at < len(texts) and words_of(text).kind not in (Kind.NONE, Kind.HOST):
             return ""
     return ""
 

@@ -24,7 +24,6 @@ from ullage.levels.level import (
     replies_to,
     share_of,
     usable,
-    whole_cuts,
 )
 from ullage.levels.snip import within
 from ullage.levels.view import Made, StageReport, View, names_of, spans, unrecorded
@@ -286,24 +285,32 @@ def stage(context: Context, state: Collapse) -> Flow[int]:
     chosen = _wanted(context, state, now)
     if not chosen:
         return 0
-    spans = [(view.sources[span.start], view.sources[span.stop - 1]) for span in chosen]
-    names = [(view.uuid_at(span.start), view.uuid_at(span.stop - 1)) for span in chosen]
-    items = [(view.originals[span.start], view.originals[span.stop - 1]) for span in chosen]
+    # As the view is now: it may change before the answers come.
+    drafts: list[Staged] = []
+    for span in chosen:
+        start, last = span.start, span.stop - 1
+        first_at, last_at = view.sources[start], view.sources[last]
+        ends = uuid_of(view.originals[start]) or first_at, uuid_of(view.originals[last]) or last_at
+        draft = Staged(
+            first=int(first_at),
+            last=int(last_at),
+            summary="",
+            risk=1000 - span.worth,
+            staged_ms=context.now_ms or 0,
+            first_uuid=view.uuid_at(start),
+            last_uuid=view.uuid_at(last),
+            count=span.stop - start,
+            ends=f"{ends[0]}|{ends[1]}",
+        )
+        drafts.append(draft)
     state.running += 1
     try:
         texts = yield from summaries(view, context.policy, context.summarizer, chosen)
     finally:
         state.running -= 1
     before = len(state.staged)
-    for span, ends, held, named, text in zip(chosen, spans, items, names, texts, strict=True):
-        if text:
-            own = (uuid_of(held[0]) or ends[0], uuid_of(held[1]) or ends[1])
-            state.staged.append(
-                Staged(
-                    int(ends[0]), int(ends[1]), text, 1000 - span.worth, context.now_ms or 0,
-                    *named, span.stop - span.start, "|".join(map(str, own)),
-                )
-            )  # fmt: skip
+    pairs = zip(drafts, texts, strict=True)
+    state.staged += [replace(draft, summary=text) for draft, text in pairs if text]
     _forget_torn(view, state)
     state.last_run_tokens = view.tokens(context.overhead_tokens)
     count = max(0, len(state.staged) - before)
@@ -547,7 +554,7 @@ def candidates(
 
 def _atoms(view: View, limit: int, closed: set[int]) -> Iterator[tuple[int, int]]:
     """The smallest parts that can go whole; a user input goes with what answers it."""
-    cuts = [cut for cut in whole_cuts(view.ledger) if cut <= limit]
+    cuts = [cut for cut in view.ledger.whole_cuts() if cut <= limit]
     roles = view.ledger.roles()
     begun: int | None = None
     for start, stop in pairwise(cuts):

@@ -214,12 +214,13 @@ def _clear(view: View, edit: ClearToolUses, chosen: Sequence[Result]) -> int | N
 def _old_thinking(view: View, keep_turns: int) -> list[list[int]]:
     """Messages with thinking of each turn but the newest so many; the newest turn always stays, since it may be open."""
     turns: list[list[int]] = [[]]
+    thinking = set(view.ledger.with_kinds(*_THINKING))
     for at in range(len(view)):
         message = view.ledger.message(at)
         if message.flags & MessageFlag.USER_INPUT:
             turns.append([])
-        thinks = any(block.kind in _THINKING for block in view.ledger.blocks(at))
-        if message.role == Role.ASSISTANT and thinks and view.sources[at] not in view.unthought:
+        shown = at in thinking and view.sources[at] not in view.unthought
+        if shown and message.role == Role.ASSISTANT:
             turns[-1].append(at)
     thinking_turns = [turn for turn in turns if turn]
     return thinking_turns[: max(0, len(thinking_turns) - keep_turns)]

@@ -21,21 +21,14 @@ MIN_COMPACT_TOKENS = 50_000  # the API refuses a compaction trigger below this
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearToolUses:
-    """Old tool results become a placeholder; the defaults are the API's.
+    """Old tool results become a placeholder; the defaults are the API's."""
 
-    Attributes:
-        trigger: From this size on: input tokens, or tool uses where `by_uses`.
-        keep: Newest tool uses that stay.
-        at_least: Nothing is cleared if fewer tokens would go; 0: any gain is enough.
-        exclude_tools: Names of tools whose uses stay.
-        inputs: Clear the inputs of the calls too: all, none, or those of the named tools.
-    """
-
-    trigger: int = 100_000
+    trigger: int = 100_000  # from this size on: input tokens, or tool uses where `by_uses`
     by_uses: bool = False
-    keep: int = 3
-    at_least: int = 0
-    exclude_tools: tuple[str, ...] = ()
+    keep: int = 3  # newest tool uses that stay
+    at_least: int = 0  # nothing is cleared if fewer tokens would go; 0: any gain is enough
+    exclude_tools: tuple[str, ...] = ()  # names of tools whose uses stay
+    # Clear the inputs of the calls too: all, none, or those of the named tools.
     inputs: bool | tuple[str, ...] = False
 
     def to_json(self) -> dict[str, Any]:
@@ -108,9 +101,8 @@ class Compact:
 
     def __post_init__(self) -> None:
         if self.trigger < MIN_COMPACT_TOKENS:
-            raise InvalidPolicy(
-                f"{COMPACT}.trigger.value", self.trigger, f"must be at least {MIN_COMPACT_TOKENS:,}"
-            )
+            limit = f"must be at least {MIN_COMPACT_TOKENS:,}"
+            raise InvalidPolicy(f"{COMPACT}.trigger.value", self.trigger, limit)
 
     def to_json(self) -> dict[str, Any]:
         """As the API takes it."""
@@ -138,7 +130,7 @@ class Compact:
 
 Edit: TypeAlias = ClearToolUses | ClearThinking | Compact
 
-_KINDS: dict[str, type[ClearToolUses] | type[ClearThinking] | type[Compact]] = {
+_KINDS: dict[str, type[Edit]] = {
     CLEAR_TOOL_USES: ClearToolUses,
     CLEAR_THINKING: ClearThinking,
     COMPACT: Compact,
@@ -162,9 +154,8 @@ class ContextManagement:
         if len(set(kinds)) < len(kinds):
             raise InvalidPolicy("context_management.edits", len(kinds), "must not repeat a type")
         if ClearThinking in kinds[1:]:
-            raise InvalidPolicy(
-                "context_management.edits", CLEAR_THINKING, "must be the first of the edits"
-            )
+            limit = "must be the first of the edits"
+            raise InvalidPolicy("context_management.edits", CLEAR_THINKING, limit)
 
     @classmethod
     def read(cls, value: Any) -> Self:
@@ -175,11 +166,18 @@ class ContextManagement:
         """
         edits = value.get("edits") if isinstance(value, Mapping) else None
         if not isinstance(edits, Sequence) or isinstance(edits, str):
-            raise InvalidPolicy(
-                "context_management", value, "must be an object with a list `edits`"
-            )
+            limit = "must be an object with a list `edits`"
+            raise InvalidPolicy("context_management", value, limit)
         _only(value, "context_management", "edits")
-        return cls(tuple(_edit(edit, at) for at, edit in enumerate(edits)))
+        read_edits: list[Edit] = []
+        for at, edit in enumerate(edits):
+            place = f"context_management.edits[{at}]"
+            kind = edit.get("type") if isinstance(edit, Mapping) else None
+            if kind not in _KINDS:
+                limit = f"must be one of {', '.join(_KINDS)}"
+                raise InvalidPolicy(f"{place}.type", kind, limit)
+            read_edits.append(_KINDS[kind].read(edit, place))
+        return cls(tuple(read_edits))
 
     def to_json(self) -> dict[str, Any]:
         """As the API takes it."""
@@ -190,14 +188,6 @@ class ContextManagement:
         clears = any(not isinstance(edit, Compact) for edit in self.edits)
         compacts = any(isinstance(edit, Compact) for edit in self.edits)
         return (EDITING_HEADER,) * clears + (COMPACT_HEADER,) * compacts
-
-
-def _edit(value: Any, at: int) -> Edit:
-    place = f"context_management.edits[{at}]"
-    kind = value.get("type") if isinstance(value, Mapping) else None
-    if kind not in _KINDS:
-        raise InvalidPolicy(f"{place}.type", kind, f"must be one of {', '.join(_KINDS)}")
-    return _KINDS[kind].read(value, place)
 
 
 def _only(value: Mapping[str, Any], place: str, names: str) -> None:
@@ -217,8 +207,7 @@ def _typed(pair: Any, place: str, default: int) -> tuple[str, int]:
 
 
 def _names(value: Any, place: str) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise InvalidPolicy(place, value, "must be a list of names")
-    if not all(isinstance(name, str) for name in value):
+    listed = isinstance(value, Sequence) and not isinstance(value, str)
+    if not listed or not all(isinstance(name, str) for name in value):
         raise InvalidPolicy(place, value, "must be a list of names")
     return tuple(value)

@@ -59,17 +59,6 @@ class Cost:
         return cls(**stored)
 
 
-class _Rates(NamedTuple):
-    """Nanodollars per token."""
-
-    write: int
-    read: int
-    priced: bool
-
-
-_UNPRICED = _Rates(1_250, 100, False)
-
-
 def cost_of(
     report: StageReport,
     view: View,
@@ -96,9 +85,12 @@ def cost_of(
     end = view.sent if broken_from is None else min(view.sent, broken_from)
     after_tokens = view.ledger.tokens(first, max(first, end))
     before = view.ledger.tokens(0, first) + overhead_tokens
-    return _cost(
-        (first, _first_block(report, view, first)), before, after_tokens, report.freed, model, cold
-    )
+    # The first replaced result in the message; 0 where whole messages went.
+    names = set() if report.removed_messages else set(report.tool_use_ids)
+    blocks = enumerate(view.ledger.blocks(first) if names else ())
+    replaced = (at for at, b in blocks if b.id and view.ledger.string(b.id) in names)
+    place = (first, next(replaced, 0))
+    return _cost(place, before, after_tokens, report.freed, model, cold)
 
 
 def expected_cost(
@@ -129,12 +121,12 @@ def _cost(
     place: tuple[int, int], before: int, after_tokens: int, freed: int, model: Model, cold: bool
 ) -> Cost:
     whole = before + after_tokens
-    rates, dearer = _rates(model, whole), _rates(model, whole + freed)
+    (write, read), (_, read_before) = rates_of(model, whole), rates_of(model, whole + freed)
     warm = not cold and before + after_tokens >= model.cache.min_tokens
     again = after_tokens if warm else 0
-    rewrite = again * max(0, rates.write - rates.read)
+    rewrite = again * max(0, write - read)
     # More than what was freed where a long prompt costs more a token, and this one is long no more.
-    saving = (whole + freed) * dearer.read - whole * rates.read
+    saving = (whole + freed) * read_before - whole * read
     return Cost(
         first_changed=place[0],
         first_block=place[1],
@@ -145,35 +137,16 @@ def _cost(
         saving_nanousd=saving,
         # The request for which it is made is the first that saves.
         break_even_turns=0 if not rewrite else -(-rewrite // saving) if saving > 0 else None,
-        priced=rates.priced,
+        priced=model.prices_at(whole) is not None,
     )
 
 
 def rates_of(model: Model, prompt_tokens: int) -> tuple[int, int]:
-    """Nanodollars for a token written to the cache, and for one read from it."""
-    rates = _rates(model, prompt_tokens)
-    return rates.write, rates.read
-
-
-def _rates(model: Model, prompt_tokens: int) -> _Rates:
+    """Nanodollars for a token written to the cache, and for one read from it; without prices the usual ratio holds."""
     prices = model.prices_at(prompt_tokens)
     if prices is None:
-        return _UNPRICED
-    write, read = (int(1000 * price) for price in (prices.cache_write_5m, prices.cache_read))
-    return _Rates(write, read, True)
-
-
-def _first_block(report: StageReport, view: View, first: int) -> int:
-    """The first replaced result in the message; 0 where whole messages went."""
-    if report.removed_messages or not report.tool_use_ids:
-        return 0
-    names = set(report.tool_use_ids)
-    matching = (
-        number
-        for number, block in enumerate(view.ledger.blocks(first))
-        if block.id and view.ledger.string(block.id) in names
-    )
-    return next(matching, 0)
+        return 1_250, 100
+    return int(1000 * prices.cache_write_5m), int(1000 * prices.cache_read)
 
 
 # How much of a large window the levels work in (COST-1).
@@ -202,9 +175,9 @@ def working_size(model: Model, policy: Policy, *, overhead_tokens: int = 0) -> W
     ratio of writing and reading holds; `overhead_tokens`: system prompt and tools.
     """
     whole, wanted = model.context_window, policy.cost
-    rates = _rates(model, min(whole, FLOOR_TOKENS))
+    write, read = rates_of(model, min(whole, FLOOR_TOKENS))
     base = overhead_tokens + policy.keep.min_tokens + policy.summary.max_output_tokens
-    ratio = rates.write / max(rates.read, 1)
+    ratio = write / max(read, 1)
     span = isqrt(int(2 * ratio * base * GROWTH_TOKENS))
     cheapest = base + span + SUMMARY_RESERVE_TOKENS + AUTOCOMPACT_BUFFER_TOKENS
     if wanted.work_tokens:

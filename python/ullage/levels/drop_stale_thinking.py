@@ -44,7 +44,7 @@ def rest(context: Context) -> Rest:
 
 def unbind(view: View, first_changed: int) -> int:
     """Leave out the thinking of messages from the first that a level just changed; returns how many messages lost it."""
-    lost = [at for at in range(first_changed, len(view)) if _thinks(view, at)]
+    lost = [at for at in view.ledger.with_kinds(*_THINKING) if at >= first_changed]
     if not lost:
         return 0
     # The open turn begins after the newest user message that answers no call.
@@ -58,7 +58,7 @@ def unbind(view: View, first_changed: int) -> int:
     view.strip((), lost)
     # What a level made is rebuilt; a message that held only thinking is removed.
     written_by_levels = {at for at in lost if not isinstance(view.sources[at], int)}
-    thinking = {at for at in lost if at not in written_by_levels and _thinks(view, at)}
+    thinking = set(view.ledger.with_kinds(*_THINKING)).intersection(lost) - written_by_levels
     if written_by_levels or thinking:
         order = (at for at in range(len(view)) if at not in thinking)
         view.rearrange([_bare(view, at) if at in written_by_levels else at for at in order])
@@ -74,10 +74,6 @@ def end_broken_turn(view: View) -> None:
     """
     if len(view) and not view.ledger.open_calls() and is_torn(view.ledger):
         view.rearrange([*range(len(view)), *_closing(view)])
-
-
-def _thinks(view: View, at: int) -> bool:
-    return any(block.kind in _THINKING for block in view.ledger.blocks(at))
 
 
 def _bare(view: View, at: int) -> Made:

@@ -20,7 +20,7 @@ from ullage.facts.words import (
     own_words,
     summary_text,
 )
-from ullage.levels.level import Context, Level, newest_input, whole_cuts
+from ullage.levels.level import Context, Level, newest_input
 from ullage.levels.view import (
     Made,
     Result,
@@ -50,6 +50,15 @@ _FAILED = pattern(r"\b(?:error|exception|failed|failure|fatal|denied|not found)\
 # As `str.isalnum` and `str.splitlines` have it.
 _TELLING = pattern(r"[^\W_]")
 _BREAK = pattern("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+
+# Plain numbers: an enum's own `&` is slow, and every message is asked.
+_SUMMARY, _USER_INPUT = int(MessageFlag.SUMMARY), int(MessageFlag.USER_INPUT)
+
+LEAST_WORDS = 8
+KNOWN_BY = 60  # characters at its beginning by which a user message is recognised
+SAID_BY_USER = "The user wrote:"
+_FRAME_TOKENS = 120  # of head and tail, in the family with the most tokens for the same text
+_NOTE_TOKENS = 16
 
 
 class Line(NamedTuple):
@@ -141,14 +150,6 @@ def _words_in(view: View, at: int, text: str, lines: Sequence[Line]) -> list[str
     messages = [*read_user_messages(previous.section(6)), *previous.kept_inputs]
     beginnings = {word[:KNOWN_BY] for word in typed}
     return [*(word for word in messages if word[:KNOWN_BY] not in beginnings), *typed]
-
-
-# Plain numbers: an enum's own `&` is slow, and every message is asked.
-_SUMMARY, _USER_INPUT = int(MessageFlag.SUMMARY), int(MessageFlag.USER_INPUT)
-
-LEAST_WORDS = 8
-KNOWN_BY = 60  # characters at its beginning by which a user message is recognised
-SAID_BY_USER = "The user wrote:"
 
 
 def _message(
@@ -243,9 +244,6 @@ def _with_shorter_made(lines: Sequence[Line], room: int, weights: Weights | None
     ]
 
 
-_NOTE_TOKENS = 16
-
-
 def _framed(line: Line) -> str:
     return f"\n{SAID_BY_USER}\n{line.text}\n" if line.kind == "user" else line.text
 
@@ -286,7 +284,7 @@ def folded(context: Context, limit_tokens: int, *, whole_words: bool = True) -> 
 
 def _starts(view: View, wanted: int, room: int) -> list[int]:
     """Where the newest part can begin: the earliest that is within what is wanted, else the latest that fits at all."""
-    cuts = [cut for cut in whole_cuts(view.ledger) if 0 < cut < len(view)]
+    cuts = [cut for cut in view.ledger.whole_cuts() if 0 < cut < len(view)]
     tokens = view.ledger.tokens
     fitting = [cut for cut in cuts if tokens(cut) <= wanted][:1]
     latest = [cut for cut in cuts if tokens(cut) <= room][-1:]
@@ -321,7 +319,7 @@ def _apart(view: View, head: int, cut: int) -> range:
     newest = newest_input(view)
     if newest is None or not head <= newest < cut:
         return range(cut, cut)
-    cuts = whole_cuts(view.ledger, cut)
+    cuts = view.ledger.whole_cuts(cut)
     start = max((at for at in cuts if at <= newest), default=newest)
     stop = min((at for at in cuts if at > newest), default=cut)
     return range(max(start, head), stop)
@@ -339,9 +337,6 @@ def _record(view: View, lines: list[Line], cut: int, budgets: tuple[int, int]) -
             last = max((s for s in view.sources[:cut] if isinstance(s, int)), default=0)
             return Made(f"{STAGE}:{last}", message)
     return None
-
-
-_FRAME_TOKENS = 120  # of head and tail, in the family with the most tokens for the same text
 
 
 LEVEL = Level(STAGE, run, drain=run, rest=Context.within_goal)

@@ -19,11 +19,12 @@ every request again.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self, TypeVar
 
-from ullage._engine.digests import BlockKind, MessageFlag, Role
+from ullage._engine.digests import BlockKind, MessageFlag
 from ullage.counting.models import Model
 from ullage.effects import Effect, Flow, Summarize, Together
 from ullage.facts.words import is_host_only
@@ -364,55 +365,15 @@ def usable(reply: Any) -> SummaryReply | None:
     return reply
 
 
-# Where a conversation can be cut without tearing anything apart: what turns, collapses and folds begin and end at.
+# Where turns begin. A ledger's `whole_cuts` are the positions at which a conversation can be cut with nothing split: no answered call has
+# its result on the other side, no response that was stored in pieces, and no two assistant messages, which are one turn on the wire.
 
 
-_ASSISTANT = int(Role.ASSISTANT)
-_RESULTS = (BlockKind.TOOL_RESULT, BlockKind.SERVER_TOOL_RESULT)
-
-
-def whole_cuts(ledger: Any, stop: int | None = None) -> list[int]:
-    """Positions p, rising, such that neither part of a cut before message p misses anything of the other; `stop`: the last one to look at.
-
-    No answered call is before p with its result at or after p, no response that was stored in pieces is split, and p is
-    not between two assistant messages, which are one turn on the wire. 0 is always one of them, and so is the end.
-    """
-    cuts: list[int] = ledger.whole_cuts(stop)
-    return cuts
-
-
-def turn_starts(ledger: Any) -> list[int]:
-    """Messages that begin a turn and can be cut off before: user inputs that answer no call, with no call open."""
-    whole = set(whole_cuts(ledger))
-    return [at for at in range(len(ledger)) if at in whole and _is_input(ledger, at)]
-
-
-def turn_starts_from(ledger: Any, start: int) -> list[int]:
-    """Those of `turn_starts` at or after a message; earlier messages are not visited."""
-    end, starts = len(ledger), []
-    called = _called_after(ledger, start)
-    last_piece = {ledger.message(at).response_id: at for at in range(start, end)}
-    newest = ledger.roles().rfind(_ASSISTANT, 0, start)
-    response = 0 if newest < 0 else ledger.message(newest).response_id
-    for at in range(start, end):
-        is_split = response and last_piece.get(response, -1) >= at
-        if not is_split and called[at - start] >= at and _is_input(ledger, at):
-            starts.append(at)
-        if ledger.message(at).role == Role.ASSISTANT:
-            response = ledger.message(at).response_id
-    return starts
-
-
-def _called_after(ledger: Any, start: int) -> list[int]:
-    """For each message from there on: the position of the first call that it, or a later one, answers."""
-    first, called = len(ledger), []
-    for at in range(len(ledger) - 1, start - 1, -1):
-        for block in ledger.blocks(at):
-            if block.kind in _RESULTS and block.id:
-                call = ledger.find_call(ledger.string(block.id))
-                first = first if call is None else min(first, call[0])
-        called.append(first)
-    return called[::-1]
+def turn_starts(ledger: Any, start: int = 0) -> list[int]:
+    """Messages from `start` on that begin a turn and can be cut off before: user inputs that answer no call, with no call open."""
+    cuts: list[int] = ledger.whole_cuts()
+    ahead = cuts[bisect_left(cuts, start) :]
+    return [at for at in ahead if at < len(ledger) and _is_input(ledger, at)]
 
 
 def _is_input(ledger: Any, at: int) -> bool:

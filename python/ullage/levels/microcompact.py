@@ -7,7 +7,7 @@ a bare placeholder after a pause, when the provider's cache is cold anyway. Call
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -107,9 +107,9 @@ def fingerprint(result: Result) -> str:
 STAGE = "microcompact"
 
 # What an input names that asks for a part of a file.
-_PARTIAL = (
-    "offset", "limit", "start_line", "end_line", "view_range", "line_range", "start", "end", "lines", "head", "tail",
-)  # fmt: skip
+_PARTIAL = frozenset(
+    "offset limit start_line end_line view_range line_range start end lines head tail".split()
+)
 
 # Failed results stay until this many times more newer results follow them than others need.
 ERRORS_LONGER = 4
@@ -172,11 +172,11 @@ def _due(context: Context, state: Micro) -> Flow[StageReport | None]:
         else:
             state.edits.clear()
     if report is None and _edits_due(context):
-        eligible = list(_eligible(context, results, micro.keep_recent * caution))
+        eligible = _eligible(context, results, micro.keep_recent * caution)
         report = _named(context, eligible, state)
     elif report is None:
         kept_results = max(micro.keep_recent, context.policy.protect.tool_results) * caution
-        eligible = list(_eligible(context, results, kept_results))
+        eligible = _eligible(context, results, kept_results)
         if _new_epoch(context, eligible, state):
             report = yield from _older(context, results, eligible, kept_results, state)
     context.extras.cache_edits += state.edits
@@ -236,10 +236,10 @@ def _new_epoch(context: Context, eligible: Sequence[Result], state: Micro) -> bo
 
 def _eligible(
     context: Context, results: Sequence[Result], kept_results: int, longer: int = ERRORS_LONGER
-) -> Iterator[Result]:
+) -> list[Result]:
     """Results of the tools that may be cleared, without the newest and without what is cleared already."""
-    view, micro = context.view, context.policy.micro
-    fresh = fresh_from(view.ledger)
+    micro, fresh = context.policy.micro, fresh_from(context.view.ledger)
+    short, eligible = _cleared(context.view), list[Result]()
     tools = {
         tool
         for tool in {result.tool for result in results}
@@ -250,15 +250,15 @@ def _eligible(
         least = kept_results * longer if result.is_error else kept_results
         if len(by_tool) - older < least or result.message >= fresh:
             continue
-        if not result.has_media and not _is_short(view, result):
-            yield result
+        if not result.has_media and result.id not in short:
+            eligible.append(result)
+    return eligible
 
 
-def _is_short(view: View, result: Result) -> bool:
-    if result.id in view.cleared_elsewhere:
-        return True
-    decision = view.decisions.get(result.id)
-    return decision is not None and decision.stage == STAGE
+def _cleared(view: View) -> set[str]:
+    """Tool uses whose results are short already, here or at the provider."""
+    short = {name for name, decision in view.decisions.items() if decision.stage == STAGE}
+    return short | view.cleared_elsewhere
 
 
 def _superseded(
@@ -269,49 +269,49 @@ def _superseded(
     calls: dict[bytes, int] = {}
     # Calls of a tool with as many arguments for the same file may be equal; only these are compared.
     alike = Counter([(result.tool, result.path, len(result.given)) for result in results])
-    keys: list[bytes | None] = []
+    looked: list[tuple[Result, bytes | None, str]] = []
     for result in results:
         is_alone = alike[result.tool, result.path, len(result.given)] == 1
         key = None if is_alone else call_key(result)
-        keys.append(key)
-        if result.path and (_is_write(result) or _is_whole_read(result)):
+        use = use_of(result) if result.path else ""
+        looked.append((result, key, use))
+        if use in ("whole", "written"):
             files[result.path] = result.message
         if key is not None and not result.is_error:
             calls[key] = result.message
     able = {result.id for result in eligible}
     # A failure that was put right needs no longer protection than other results.
-    fresh = fresh_from(view.ledger)
-    older = [r for r in results[: max(0, len(results) - kept_results)] if r.message < fresh]
-    able.update(r.id for r in older if r.is_error and not r.has_media and not _is_short(view, r))
+    fresh, short = fresh_from(view.ledger), _cleared(view)
+    for result in results[: max(0, len(results) - kept_results)]:
+        is_old_failure = result.is_error and result.message < fresh
+        if is_old_failure and not result.has_media and result.id not in short:
+            able.add(result.id)
     return [
         result
-        for result, key in zip(results, keys, strict=True)
+        for result, key, use in looked
         if result.id in able
         and (
-            (files.get(result.path, -1) > result.message and _is_read(result))
+            (use in ("whole", "part") and files.get(result.path, -1) > result.message)
             or (key is not None and calls.get(key, -1) > result.message)
         )
     ]
 
 
-def _is_read(result: Result) -> bool:
+def use_of(result: Result) -> str:
+    """Whether a call read the `whole` or a `part` of its file, or had it `written`; empty: none of them."""
     family = family_of(result.tool)
-    return family == "read" or (family == "edit" and result.given.get("command") == "view")
-
-
-def _is_write(result: Result) -> bool:
-    return family_of(result.tool) in ("write", "edit") and not _is_read(result)
-
-
-def _is_whole_read(result: Result) -> bool:
-    return _is_read(result) and not any(result.given.get(key) is not None for key in _PARTIAL)
+    if family == "read" or (family == "edit" and result.given.get("command") == "view"):
+        named = _PARTIAL.intersection(result.given)
+        is_part = bool(named) and any(result.given[name] is not None for name in named)
+        return "part" if is_part else "whole"
+    return "written" if family in ("write", "edit") else ""
 
 
 def _share(
     chosen: Iterable[Result], eligible: Iterable[Result], micro: MicrocompactPolicy
 ) -> list[Result]:
     """The oldest of the chosen, up to a share of all eligible tokens."""
-    room = sum(result.tokens for result in eligible) * micro.supersede_max_percent // 100
+    room = sum([result.tokens for result in eligible]) * micro.supersede_max_percent // 100
     shared = []
     for result in chosen:
         room -= result.tokens
@@ -340,7 +340,7 @@ def _older(
         yield LetOthersRun()
     lined = _to_line(context, fill, eligible, superseded)
     chosen = sorted([*superseded, *lined], key=lambda old: old.message)
-    if not _enough(context, chosen, sum(old.tokens for old in chosen)):
+    if not _enough(context, chosen, sum([old.tokens for old in chosen])):
         return None  # before a model is asked for lines that would not be used
     texts = yield from lines_for(view, context.policy, context.line_summarizer, lined)
     yield LetOthersRun()
@@ -357,7 +357,7 @@ def _to_line(
     view, policy, micro = context.view, context.policy, context.policy.micro
     now = view.tokens(context.overhead_tokens)
     window = context.window_tokens or now
-    now -= sum(result.tokens for result in cleared)
+    now -= sum([result.tokens for result in cleared])
     mark = window * micro.line_start_percent // 100
     due = micro.by_line and fill >= micro.line_start_percent
     if not due or (cleared and now < mark):
@@ -366,7 +366,12 @@ def _to_line(
     out, half = {result.id for result in cleared}, len(view) // 2
     older = [result for result in eligible if result.message < half and result.id not in out]
     large = policy.protect.large_read_chars
-    older.sort(key=lambda old: (not (_is_read(old) and old.chars > large), old.message))
+    older.sort(
+        key=lambda old: (
+            not (old.chars > large and use_of(old) in ("whole", "part")),
+            old.message,
+        )
+    )
     for result in older:
         if spare <= 0:
             break
@@ -397,10 +402,8 @@ def _pass(
         if len(text := f'{plain[:-1]}; recall handle "{result.id}"]' if offered else plain)
         < result.chars
     ]
-    gain = sum(
-        result.tokens - result.tokens * len(decision.text) // result.chars
-        for result, decision in decided
-    )
+    kept_tokens = [result.tokens * len(new.text) // result.chars for result, new in decided]
+    gain = sum([result.tokens for result, _ in decided]) - sum(kept_tokens)
     if not _enough(context, [result for result, _ in decided], gain):
         return None
     report = view.report(STAGE, why, decided)
@@ -411,7 +414,7 @@ def _pass(
 def _named(context: Context, eligible: Sequence[Result], state: Micro) -> StageReport | None:
     """MIC-2: results that a host may drop from a cached prefix; the messages stay as they are."""
     view = context.view
-    tokens = sum(result.tokens for result in eligible)
+    tokens = sum([result.tokens for result in eligible])
     if not eligible or tokens < context.policy.micro.min_freed_tokens:
         return None
     state.edits += [result.id for result in eligible]
@@ -429,11 +432,11 @@ def _named(context: Context, eligible: Sequence[Result], state: Micro) -> StageR
 
 def _visible(view: View) -> tuple[str, ...]:
     """Files whose result still stands in the request as it was, oldest first."""
-    visible = (
+    visible = [
         result.path
         for result in view.results()
         if result.path and not result.replaced and result.id not in view.cleared_elsewhere
-    )
+    ]
     return tuple(dict.fromkeys(visible))
 
 

@@ -10,7 +10,7 @@ from ullage._lazy import pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import CLOSING, PINS_HEADING, quoted
 from ullage.facts.words import blocks_of, clean, text_of
-from ullage.levels.level import NEVER, NOW, Context, Level, Rest, whole_cuts
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest
 from ullage.levels.view import Made, StageReport, View
 
 _NAME = pattern(r"[^\s`~:][^`~\n]{0,79}")
@@ -124,7 +124,7 @@ def run(context: Context) -> StageReport | None:
     message = Made(f"{STAGE}:{context.request}", entry)
     # The first position, not before what was changed, where nothing is split.
     least = view.sent if view.changed_from is None else view.changed_from
-    cuts = whole_cuts(view.ledger)
+    cuts = view.ledger.whole_cuts()
     at = next((cut for cut in cuts if cut > least), cuts[-1])
     parts = [*range(at), message, *range(at, len(view))]
     names = [*(pin.name for pin in lost), *(["the user's newest message"] if newest else [])]

@@ -94,7 +94,7 @@ def run(
 def resting(levels: tuple[Level, ...], context: Context) -> Rest:
     """Until when no level that states marks has anything to do."""
     marks = [level.rest(context) for level in levels if level.rest is not None]
-    return NEVER.both(*(mark for mark in marks if mark is not NEVER))
+    return NEVER.both(*[mark for mark in marks if mark is not NEVER])
 
 
 def take(outcome: Outcome, context: Context, note: Note) -> Flow[None]:

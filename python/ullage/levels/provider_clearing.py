@@ -7,14 +7,14 @@ thinking that is bound to its prefix, so on such models it comes before our own 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from ullage.counting.models import Model
 from ullage.facts.calls import matches
 from ullage.facts.words import blocks_of
-from ullage.levels.level import NEVER, NOW, Context, Level, Rest
+from ullage.levels.level import NEVER, NOW, Context, Level, PlainState, Rest
 from ullage.levels.view import StageReport, View, names_of
 from ullage.policy import Policy
 from ullage.providers.registry import AnyProvider, provider_of
@@ -28,24 +28,16 @@ NEVER_CLEARED = ("memory", "recall", "Snip")
 
 
 @dataclass(slots=True)
-class ProviderClearing:
+class ProviderClearing(PlainState):
     """What the provider clears by itself."""
 
-    exclude_tools: tuple[str, ...] = ()  # that the newest request asked it to leave alone
+    # That the newest request asked it to leave alone.
+    exclude_tools: list[str] = field(default_factory=list)
     # Ids of the tool uses that it left out of what the newest answer was given for, oldest first.
     cleared: list[str] = field(default_factory=list)
     tokens: int = 0  # how many input tokens that were, by its own count
     thinking_turns: int = 0  # turns whose thinking it left out
     reported: int = 0  # how many of `cleared` a report has named
-
-    def dump(self) -> dict[str, Any]:
-        """As plain JSON."""
-        return {**asdict(self), "exclude_tools": list(self.exclude_tools)}
-
-    @classmethod
-    def load(cls, stored: Any) -> Self:
-        """What `dump` gave."""
-        return cls(**{**stored, "exclude_tools": tuple(stored["exclude_tools"])})
 
 
 def run(context: Context) -> StageReport | None:
@@ -130,9 +122,8 @@ def _parameters(
         return {}, ()
     from ullage.levels.context_management import ClearToolUses
 
-    state.exclude_tools = next(
-        (edit.exclude_tools for edit in parameters.edits if isinstance(edit, ClearToolUses)), ()
-    )
+    clearing = (edit for edit in parameters.edits if isinstance(edit, ClearToolUses))
+    state.exclude_tools = [name for edit in clearing for name in edit.exclude_tools]
     return {"context_management": parameters.to_json()}, parameters.headers()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ullage.levels.level import Context, Level, newest_input, whole_cuts
+from ullage.levels.level import Context, Level, newest_input
 from ullage.levels.snip import snipped
 from ullage.levels.view import Decision, Result, StageReport, View
 
@@ -25,7 +25,7 @@ def run(context: Context) -> StageReport | None:
     view = context.view
     margin_tokens = context.policy.truncate.margin_tokens
     room_tokens = context.limit_tokens() - context.overhead_tokens - margin_tokens
-    start = max((cut for cut in whole_cuts(view.ledger) if cut < len(view)), default=0)
+    start = max((cut for cut in view.ledger.whole_cuts() if cut < len(view)), default=0)
     newest = newest_input(view)
     excess = view.ledger.tokens(start) - room_tokens
     if newest is not None and newest < start:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ullage.exceptions import ContextTooLarge
 from ullage.levels import fold
-from ullage.levels.level import Context, Level, newest_input, whole_cuts
+from ullage.levels.level import Context, Level, newest_input
 from ullage.levels.view import Made, StageReport, item_tokens, standing_tokens
 
 STAGE = "truncate"
@@ -59,7 +59,7 @@ def truncated(context: Context, limit_tokens: int) -> StageReport | None:
         return None
     newest = newest_input(view) or 0
     # Words that came with a result keep its call.
-    newest = max((at for at in whole_cuts(ledger) if at <= newest), default=0)
+    newest = max((at for at in ledger.whole_cuts() if at <= newest), default=0)
     starts = [start for start in ledger.rounds() if 0 < start <= newest] + [newest]
     sizes = [(start, ledger.tokens(start) + item_tokens(view, 0, start)) for start in starts]
     host = standing_tokens(view, range(newest))

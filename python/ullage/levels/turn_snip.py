@@ -15,7 +15,7 @@ from typing import Any, Self
 from ullage._engine.digests import Role
 from ullage._lazy import hashlib, pattern
 from ullage.facts.words import text_of
-from ullage.levels.level import NEVER, NOW, Context, Level, Rest, turn_starts, turn_starts_from
+from ullage.levels.level import NEVER, NOW, Context, Level, Rest, turn_starts
 from ullage.levels.view import StageReport, View, unrecorded
 from ullage.messages import uuid_of
 from ullage.recall.text import NamedSpan, Tool, ToolAnswer
@@ -98,7 +98,14 @@ def run(context: Context) -> StageReport | None:
         return None
     view, state = context.view, context.state(TurnSnip)
     report = _remove(view, state) if state.asked else None
-    _append_ids(view, state)
+    # Only after messages that were never sent: an id that came later would change the cached prefix.
+    for at in turn_starts(view.ledger, view.sent):
+        source = view.sources[at]
+        if isinstance(source, int) and source not in state.ids:
+            logged = view.uuids.get(source, "")
+            name = short_id(view.originals[at], source, state.ids.values(), logged=logged)
+            state.ids[source] = name
+            view.append_text(at, f"[id:{name}]")
     _remind(context, state, snipped=report is not None)
     return report
 
@@ -150,17 +157,6 @@ def _base36(number: int) -> str:
         number, quotient = divmod(number, 36)
         digits = _DIGITS[quotient] + digits
     return digits or "0"
-
-
-def _append_ids(view: View, state: TurnSnip) -> None:
-    """Only to messages that were never sent: an id that came later would change the cached prefix."""
-    for at in turn_starts_from(view.ledger, view.sent):
-        source = view.sources[at]
-        if isinstance(source, int) and source not in state.ids:
-            logged = view.uuids.get(source, "")
-            name = short_id(view.originals[at], source, state.ids.values(), logged=logged)
-            state.ids[source] = name
-            view.append_text(at, f"[id:{name}]")
 
 
 # ---- removing --------------------------------------------------------------------------------

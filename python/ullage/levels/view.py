@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ullage._engine import core
@@ -188,6 +189,7 @@ NESTED_MEDIA = int(BlockFlag.NESTED_MEDIA)
 _SHORTENED = int(BlockFlag.CLEARED | BlockFlag.OFFLOADED)
 # Characters: a longer text that begins like one of our markers is output, not a marker.
 LONGEST_MARKER = 4_000
+_NOTHING: Mapping[str, Any] = {}
 
 
 def is_marker(block: Any) -> bool:
@@ -261,7 +263,7 @@ class Results:
                 self.listed[at] = result._replace(replaced=True)
 
     def _first(self, message: int) -> int:
-        return bisect_left(self.listed, message, key=lambda result: result.message)
+        return bisect_left(self.listed, message, key=attrgetter("message"))
 
     def read(
         self, ledger: Any, originals: Sequence[Item], replaced: Mapping[str, Any], start: int = 0
@@ -278,9 +280,6 @@ class Results:
         self._upto = len(ledger)
         # A copy: a level may change the view while it looks.
         return iter(self.listed[self._first(start) :])
-
-
-_NOTHING: Mapping[str, Any] = {}
 
 
 def _path(arguments: Mapping[str, Any]) -> str:
@@ -818,13 +817,8 @@ class View:
         cleared = (self.ledger.blocks(at)[block].tokens for at, block in places if at >= start)
         return bool((usage + int(self.ledger.tokens(0, start)) + sum(cleared)) * 2 < base)
 
-    def freed(self) -> int:
-        """Estimated tokens that left since the figure of `anchor`, from what it covers; 0 without one."""
-        anchor = self.anchor()
-        return 0 if anchor is None else self.freed_since(anchor)
-
     def freed_since(self, anchor: core.Anchor) -> int:
-        """The same of the figure that `anchor` gave just now."""
+        """Estimated tokens that left since the figure that `anchor` gave just now, from what it covers."""
         covered = self.ledger.tokens(0, anchor.covers)
         return int(self.bases[self.sources[anchor.last]] - covered)
 
@@ -834,9 +828,10 @@ class View:
         The provider's newest figure, corrected by what was freed since, and the estimate of what
         followed; without a figure the estimate of all messages and `overhead` (system prompt and tools).
         """
-        if self.anchor() is None:
+        anchor = self.anchor()
+        if anchor is None:
             return int(self.ledger.tokens()) + overhead
-        return max(0, int(self.ledger.anchored(0, ANY).total) - self.freed())
+        return max(0, int(self.ledger.anchored(0, ANY).total) - self.freed_since(anchor))
 
     def results(self, start: int = 0, stop: int | None = None) -> Iterator[Result]:
         """Tool results of messages [start, stop), oldest first; each is read once. `None`: to the end."""
@@ -845,10 +840,11 @@ class View:
 
     def images(self) -> int:
         """Images of the request, those in tool results too; each message is looked at once."""
-        for at in range(self._counted_upto, len(self)):
+        count = len(self.messages)
+        for at in range(self._counted_upto, count):
             if self.ledger.message(at).flags & _HAS_MEDIA:
                 self._images += sum(map(_images_of, self.ledger.blocks(at)))
-        self._counted_upto = len(self)
+        self._counted_upto = count
         return self._images
 
     def images_in(self, result: Result) -> int:
