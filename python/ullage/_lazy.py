@@ -84,7 +84,6 @@ def installed(package: str) -> str:
 @cache
 def _oldest(extra: str) -> tuple[tuple[str, str], ...]:
     """The packages of an extra and the oldest release of each, by our own metadata: a checkout that is not installed has none."""
-    import re
     from importlib import metadata
 
     try:
@@ -99,8 +98,6 @@ def _oldest(extra: str) -> tuple[tuple[str, str], ...]:
 
 def _numbers(release: str) -> tuple[int, ...]:
     """For comparisons: a release before the first (`2.0.0rc1`) passes as the release."""
-    import re
-
     return tuple(int(number) for number in re.findall(r"\d+", release.partition("+")[0])[:3])
 
 

@@ -16,32 +16,26 @@ NAME: str
 """Which engine runs: `rust` or `python`."""
 
 
-def _rust() -> Any:
-    module = importlib.import_module("ullage._core")
-    if module.__version__ != VERSION:
-        raise EngineError(
-            f"extension {module.__version__} does not belong to ullage {VERSION}",
-            hint="rebuild it: pip install --force-reinstall .",
-        )
-    return module
-
-
 def _choose() -> tuple[str, Any]:
     wanted = _env.text(_env.ENGINE)
     if wanted not in ("", "rust", "python"):
         raise InvalidPolicy(_env.ENGINE, wanted, "must be rust or python")
-    if wanted != "python":
-        try:
-            return "rust", _rust()
-        except ModuleNotFoundError as exc:
-            # Only a missing extension is a reason to fall back; a broken one stays loud.
-            if exc.name != "ullage._core":
-                raise
-            if wanted == "rust":
-                raise EngineError(
-                    "ULLAGE_ENGINE=rust, but the extension is not installed", hint="pip install ."
-                ) from exc
-    return "python", importlib.import_module("ullage._reference")
+    if wanted == "python":
+        return "python", importlib.import_module("ullage._reference")
+    try:
+        module = importlib.import_module("ullage._core")
+    except ModuleNotFoundError as exc:
+        # Only a missing extension is a reason to fall back; a broken one stays loud.
+        if exc.name != "ullage._core":
+            raise
+        if wanted == "rust":
+            reason = "ULLAGE_ENGINE=rust, but the extension is not installed"
+            raise EngineError(reason, hint="pip install .") from exc
+        return "python", importlib.import_module("ullage._reference")
+    if module.__version__ != VERSION:
+        reason = f"extension {module.__version__} does not belong to ullage {VERSION}"
+        raise EngineError(reason, hint="rebuild it: pip install --force-reinstall .")
+    return "rust", module
 
 
 if TYPE_CHECKING:

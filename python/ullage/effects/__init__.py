@@ -122,30 +122,33 @@ def drive(
         What the flow returns.
     """
     stop = _Stop(cancel)
-    step: Callable[[], Effect] = lambda: next(flow)  # noqa: E731 - rebound in the loop
+    step: Callable[[Any], Effect] = flow.send
+    value: Any = None
     while True:
         try:
-            effect = step()
+            effect = step(value)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        step = _outcome(flow, effect, perform, stop)
+        try:
+            stop.check(due=not isinstance(effect, Emit))
+            step, value = flow.send, _perform(effect, perform)
+            stop.check(due=isinstance(effect, Emit) and not stop.thrown)
+        except Exception as exc:
+            step, value = flow.throw, exc
+        except BaseException:  # the program's end
+            _end(flow, perform)
+            raise
 
 
 class _Stop:
     """Cancels a flow: before any effect except `Emit`, and once after the first `Emit` delivered after the cancel."""
 
     def __init__(self, token: CancelToken | None) -> None:
-        self._token, self._thrown = token, False
+        self._token, self.thrown = token, False
 
-    def before(self, effect: Effect) -> None:
-        self._check(due=not isinstance(effect, Emit))
-
-    def after(self, effect: Effect) -> None:
-        self._check(due=isinstance(effect, Emit) and not self._thrown)
-
-    def _check(self, *, due: bool) -> None:
+    def check(self, *, due: bool) -> None:
         if due and self._token is not None and self._token.is_set():
-            self._thrown = True
+            self.thrown = True
             raise Cancelled("cancelled")
 
 
@@ -162,37 +165,17 @@ def _end(flow: Flow[Any], perform: Callable[[Effect], Any]) -> None:
 def _perform(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
     if isinstance(effect, LetOthersRun):
         return None  # there is no event loop
-    if isinstance(effect, Together):
-        return [_caught(part, perform) for part in effect.effects]
-    return perform(effect)
-
-
-def _caught(effect: Effect, perform: Callable[[Effect], Any]) -> Any:
-    try:
+    if not isinstance(effect, Together):
         return perform(effect)
-    except Cancelled:
-        raise
-    except Exception as exc:
-        return exc
-
-
-def _outcome(
-    flow: Flow[Any],
-    effect: Effect,
-    perform: Callable[[Effect], Any],
-    stop: _Stop,
-) -> Callable[[], Effect]:
-    try:
-        stop.before(effect)
-        result = _perform(effect, perform)
-        stop.after(effect)
-    except Exception as exc:
-        failure = exc
-        return lambda: flow.throw(failure)
-    except BaseException:  # the program's end
-        _end(flow, perform)
-        raise
-    return lambda: flow.send(result)
+    results: list[Any] = []
+    for part in effect.effects:
+        try:
+            results.append(perform(part))
+        except Cancelled:
+            raise
+        except Exception as exc:
+            results.append(exc)
+    return results
 
 
 async def adrive(
@@ -209,32 +192,22 @@ async def adrive(
         What the flow returns.
     """
     stop = _Stop(cancel)
-    step: Callable[[], Effect] = lambda: next(flow)  # noqa: E731 - rebound in the loop
+    step: Callable[[Any], Effect] = flow.send
+    value: Any = None
     while True:
         try:
-            effect = step()
+            effect = step(value)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
-        step = await _aoutcome(flow, effect, perform, stop)
-
-
-async def _aoutcome(
-    flow: Flow[Any],
-    effect: Effect,
-    perform: Callable[[Effect], Any],
-    stop: _Stop,
-) -> Callable[[], Effect]:
-    try:
-        stop.before(effect)
-        result = await _aperform(effect, perform)
-        stop.after(effect)
-    except Exception as exc:
-        failure = exc
-        return lambda: flow.throw(failure)
-    except BaseException:  # cancellation of the task, or the program's end
-        _end(flow, perform)
-        raise
-    return lambda: flow.send(result)
+        try:
+            stop.check(due=not isinstance(effect, Emit))
+            step, value = flow.send, await _aperform(effect, perform)
+            stop.check(due=isinstance(effect, Emit) and not stop.thrown)
+        except Exception as exc:
+            step, value = flow.throw, exc
+        except BaseException:  # cancellation of the task, or the program's end
+            _end(flow, perform)
+            raise
 
 
 async def _aperform(effect: Effect, perform: Callable[[Effect], Any]) -> Any:

@@ -70,15 +70,7 @@ def _start_thread(function: Callable[[], None], name: str) -> None:
 
 
 def call_with_deadline(function: Callable[[], T], seconds: float | None) -> T:
-    """What a function returns or raises, if that happens in time.
-
-    Args:
-        function: Called on a thread of its own.
-        seconds: The deadline; `None`: none, and no thread.
-
-    Raises:
-        Late: It took too long.
-    """
+    """What a function returns or raises, if that happens in time, on a thread of its own; else `Late`. `None` seconds: no deadline, and no thread."""
     if seconds is None:
         return function()
     call = _ThreadCall(function, "ullage-deadline")
@@ -88,12 +80,7 @@ def call_with_deadline(function: Callable[[], T], seconds: float | None) -> T:
 
 
 def call_watched(function: Callable[[], T], check: Callable[[], None]) -> T:
-    """What a function returns or raises, from a thread of its own.
-
-    Args:
-        function: Called once.
-        check: Called every `LOOK_SECONDS`; what it raises ends the wait.
-    """
+    """What a function returns or raises, from a thread of its own; what `check` raises, every `LOOK_SECONDS`, ends the wait."""
     call = _ThreadCall(function, "ullage-summarizer")
     while not call.ended.wait(LOOK_SECONDS):
         check()
@@ -103,13 +90,7 @@ def call_watched(function: Callable[[], T], check: Callable[[], None]) -> T:
 async def await_watched(
     pending: Awaitable[T], check: Callable[[], None], stop: Callable[[], None]
 ) -> T:
-    """What an awaitable gives; if it is given up, it is cancelled and waited for, at most `LAST_SECONDS`.
-
-    Args:
-        pending: Awaited as a task.
-        check: See `call_watched`.
-        stop: Called before the task is cancelled.
-    """
+    """As `call_watched`, of an awaitable; if it is given up, `stop` is called, and it is cancelled and waited for, at most `LAST_SECONDS`."""
     import asyncio
 
     task = asyncio.ensure_future(pending)
@@ -130,11 +111,7 @@ async def await_watched(
 
 
 class Slots:
-    """How many pieces of work may run at once over all sessions that share this object.
-
-    Args:
-        limit: At least 1.
-    """
+    """How many pieces of work may run at once over all sessions that share this object."""
 
     def __init__(self, limit: int = 4) -> None:
         self._limit, self._process = limit, os.getpid()

@@ -93,17 +93,9 @@ def _changed_keys(
 
 
 def patch(before: Any, change: Mapping[str, Any], *, in_place: bool = False) -> Any:
-    """The value that `diff` got as `now`.
+    """The value that `diff` got as `now`; `in_place`: made of `before` at the cost of the change alone, which after an error is neither.
 
-    Args:
-        before: As given to `diff`.
-        change: What it returned.
-        in_place: `before` becomes that value where it can, at the cost of the change alone. After an error it is neither.
-
-    Raises:
-        KeyError: The change belongs to another state; so do the other two.
-        TypeError: As above.
-        ValueError: As above.
+    Raises `KeyError`, `TypeError` or `ValueError` where the change belongs to another state.
     """
     if not change:
         return before
@@ -160,13 +152,7 @@ def dump_view(view: View) -> dict[str, Any]:
 
 
 def view_change(view: View, before: Mapping[str, Any], mark: ViewMark | None) -> dict[str, Any]:
-    """How `dump_view` now comes of what it was, in the form of `diff`, at the cost of what is new.
-
-    Args:
-        view: Not changed.
-        before: What it gave when the mark was made.
-        mark: `None`: there is none, all is compared.
-    """
+    """How `dump_view` now comes of `before`, what it gave at the mark, as `diff` says it, at the cost of what is new; without a mark all is compared."""
     if mark is None or mark.view is not view or view.stable < mark.messages:
         return diff(before, dump_view(view))
     keys: dict[str, Any] = {}
@@ -222,12 +208,7 @@ def _rows(view: View, last: Sequence[Any], start: int) -> dict[str, list[Any]]:
 
 
 def load_view(stored: Mapping[str, Any], history: Sequence[Item], weights: Weights | None) -> View:
-    """The view that `dump_view` was given.
-
-    Args:
-        stored: What it gave.
-        history: The messages that had been added, in order.
-        weights: For the calibrated estimate.
+    """The view that `dump_view` was given, of the messages that had been added.
 
     Raises:
         InvalidPolicy: It is no such form, or names a message that the history does not have.
@@ -271,19 +252,16 @@ FORMAT = 1
 
 
 def dump(machine: Machine, *, history: bool) -> dict[str, Any]:
-    """The state as plain JSON.
-
-    Args:
-        machine: Not changed.
-        history: Put the messages in; without them the host gives them back on restoring.
-    """
+    """The state as plain JSON; without `history` the host gives the messages back on restoring."""
+    prints = machine.prints  # each is taken once
+    prints += [_print(item) for item in machine.history[len(prints) :]]
     state = {
         **state_of(machine),
         "fingerprint": _fingerprint(machine.history),
         **told_since(machine, 0, 0),
         "let_go": list(machine.let_go),
         "uuids": [[at, name] for at, name in sorted(machine.view.uuids.items())],
-        "prints": "".join(_prints(machine)),
+        "prints": "".join(prints),
     }
     return {**state, "history": list(machine.history)} if history else state
 
@@ -299,11 +277,7 @@ def told_since(machine: Machine, reports: int, records: int) -> dict[str, Any]:
 
 
 def load_account(machine: Machine, stored: Mapping[str, Any]) -> None:
-    """Restore what `told_since` returned.
-
-    Raises:
-        InvalidPolicy: It is no such account.
-    """
+    """Restore what `told_since` returned; an `InvalidPolicy` if it is no such account."""
     try:
         machine.reports = [_load_report(row) for row in stored["reports"]]
         machine.records = [RequestRecord(*row) for row in stored["records"]]
@@ -327,12 +301,16 @@ def state_of(machine: Machine) -> dict[str, Any]:
 
 def _settings_of(machine: Machine) -> dict[str, Any]:
     """What only a host's call or a provider's error changes."""
+    changes = {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in machine.stated_changes.items()
+    }
     return {
         "model": machine.model.name,
         "source": machine.source,
         "provider": machine.provider.name,
         "thinking": None if machine.thinking is None else dict(machine.thinking),
-        "policy": _changes(machine),
+        "policy": {"preset": machine.stated_policy.preset, "changes": changes},
         "stated_window": dict(machine.stated_window),
         "overhead": dict(machine.overhead),
         "tools": sorted(machine.tools),
@@ -379,10 +357,10 @@ def _states_of(machine: Machine) -> dict[str, Any]:
 
 
 def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | None) -> None:
-    """Put a stored state into a fresh machine.
+    """Put a stored state into a fresh machine of the stored model, policy and source.
 
     Args:
-        machine: Made with the stored model, policy and source.
+        machine: Changed in place.
         stored: What `dump` gave.
         history: The messages that had been added; more may follow, and count as added since. `None`: those stored.
 
@@ -404,11 +382,7 @@ def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | 
 
 
 def set_state(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item]) -> None:
-    """Put what `state_of` gave into a machine, with the messages that it speaks of.
-
-    Raises:
-        InvalidPolicy: It is no such state; names the field.
-    """
+    """Put what `state_of` gave into a machine, with the messages that it speaks of; an `InvalidPolicy` names the field that cannot be read."""
     machine.settle()
     machine.touch()
     if not machine.overhead_tokens:
@@ -475,13 +449,6 @@ _PRINT = 12
 """Hex digits of a message's fingerprint."""
 
 
-def _prints(machine: Machine) -> list[str]:
-    """Of all messages; each is taken once."""
-    prints_so_far = machine.prints
-    prints_so_far += [_print(item) for item in machine.history[len(prints_so_far) :]]
-    return prints_so_far
-
-
 def _print(item: Item, digits: int = _PRINT) -> str:
     try:
         body = orjson.dumps(item, default=repr, option=orjson.OPT_NON_STR_KEYS)
@@ -498,15 +465,8 @@ def _fingerprint(history: Sequence[Item]) -> str:
 # ---- policy ----------------------------------------------------------------------------------
 
 
-def _changes(machine: Machine) -> dict[str, Any]:
-    """The stated policy as its preset and what differs from it."""
-    changes = machine.stated_changes.items()
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in changes}
-    return {"preset": machine.stated_policy.preset, "changes": plain}
-
-
 def arguments_of(saved: Mapping[str, Any], policy: Policy | str | None) -> dict[str, Any]:
-    """Arguments of a manager that goes on from a state; `policy`: in place of the saved one, if it is not `None`.
+    """Arguments of a manager that goes on from a state, with a policy in place of the saved one if it is given.
 
     Raises:
         InvalidPolicy: It is not a saved state.
@@ -563,18 +523,15 @@ Line = dict[str, Any]
 
 
 class Journal:
-    """Records one conversation in its log.
+    """Records one conversation in its log, to which this manager alone appends.
 
     Args:
-        log: Open; this manager alone appends to it.
         owned: Whether closing the manager closes the log.
-        ids: Where uuids come from.
         record: Whether each request is recorded, for `ullage-check`.
         model: What writes summaries, for the records; empty: code does.
 
     Attributes:
-        state: The state according to the log, all decisions so far applied in their order; changed in place by the next one,
-            unless a call holds it.
+        state: According to the log; changed in place by the next decision, unless a call holds it.
         holds: Calls that may go back to the state as it was when they began.
         messages: How many messages of the history are in the log.
         offsets: Where the line of each begins, in bytes; negative: it has none of its own.
@@ -621,9 +578,7 @@ class Journal:
     def added(self, machine: Machine, *, answer: bool = False) -> bool:
         """Write a message that was just added; False where that takes a line of the state too.
 
-        Args:
-            machine: As it is now.
-            answer: It was observed: whoever reads the line counts it as an answer again, by `Machine.answered`.
+        `answer`: it was observed. Whoever reads the line counts it as an answer again, by `Machine.answered`.
 
         Raises:
             InvalidMessage: JSON cannot hold it; nothing was written.
@@ -650,7 +605,7 @@ class Journal:
         more: Sequence[Line] = (),
         request: Request | None = None,
     ) -> None:
-        """Write all that has changed since the last line, if anything has.
+        """Write all that has changed since the last line, if anything has; errors are those of `added`.
 
         Args:
             machine: As it is now.
@@ -658,11 +613,6 @@ class Journal:
             what: Which call it was.
             more: Lines that go before the state.
             request: What was made, to be recorded; `None`: nothing was.
-
-        Raises:
-            InvalidMessage: See `added`.
-            LogConflict: See `added`.
-            StoreError: See `added`.
         """
         with self.log.one_writer:
             lines, parent = list[Line](), self.log.leaf
@@ -787,13 +737,7 @@ class Journal:
         return _changed_keys(state, now, keys)
 
     def begin(self, machine: Machine, others: Mapping[str, Any], *, base: bool = False) -> None:
-        """Write the whole state, with which a manager begins.
-
-        Args:
-            machine: As it is now.
-            others: See `commit`.
-            base: Its history is what a resume of the log shows up to here.
-        """
+        """Write the whole state, with which a manager begins; `base`: its history is what a resume of the log shows up to here."""
         self.messages = len(machine.history) if base else 0
         self._base = base
         self.offsets = array("q", [-1] * self.messages)
@@ -992,7 +936,6 @@ def read_journal(log: TranscriptLog) -> ReadJournal:
 
     Raises:
         InvalidTranscript: A line of a manager's state cannot be read, or is of a newer form; names the line.
-        StoreError: The file cannot be read.
     """
     read = ReadJournal()
     waiting: dict[int, Added] = {}
@@ -1013,8 +956,12 @@ def read_journal(log: TranscriptLog) -> ReadJournal:
                     f"the manager's state cannot be read: {why}", path=log.name, line=number,
                     hint="resume the transcript without it: ullage.resume",
                 ) from exc  # fmt: skip
-        elif isinstance(entry.get(MARK), dict) and "at" in entry[MARK]:
-            _take_message(read, waiting, entry, start)
+        elif isinstance(mark := entry.get(MARK), dict) and "at" in mark:
+            added = _added(entry, start)
+            if mark.get("waits"):
+                waiting[mark["at"]] = added
+            elif mark["at"] == len(read.history) + len(read.later):
+                read.later.append(added)
     read.unfinished = [added.uuid for added in waiting.values()]
     return read
 
@@ -1056,12 +1003,7 @@ def _take_state(
 
 
 def read_message(log: TranscriptLog, offset: int) -> Added:
-    """The message in the line at an offset, in bytes.
-
-    Raises:
-        InvalidTranscript: There is none.
-        StoreError: The log cannot be read.
-    """
+    """The message in the line at an offset, in bytes; an `InvalidTranscript` if there is none."""
     entry = _parsed(log.line_at(offset))
     if not isinstance(entry.get(MARK), dict):
         raise InvalidTranscript(
@@ -1082,16 +1024,6 @@ def _added(entry: Mapping[str, Any], offset: int) -> Added:
         item = {key: entry[key] for key in keys if key in entry}
     stamp = stamp if isinstance(stamp, str) else ""
     return Added(item, uuid, stamp, offset, mark.get("answer") is True)
-
-
-def _take_message(
-    read: ReadJournal, waiting: dict[int, Added], entry: Mapping[str, Any], start: int
-) -> None:
-    mark, added = entry[MARK], _added(entry, start)
-    if mark.get("waits"):
-        waiting[mark["at"]] = added
-    elif mark["at"] == len(read.history) + len(read.later):
-        read.later.append(added)
 
 
 def _lines(log: TranscriptLog) -> Iterator[tuple[int, bytes]]:

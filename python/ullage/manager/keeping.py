@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class ExclusiveGuard:
-    """Around each call that prepares a request or recovers from a refusal, `with guard(name)`; never waits.
+    """Around each call that prepares a request or recovers from a refusal, `with guard(name)`; a second one is refused by name, never waits.
 
     A call that is suspended at an `await` is still at work: another one in between would mix the reports of both, and
     number requests in another order than the host sees them.
@@ -50,11 +50,7 @@ class ExclusiveGuard:
         self._running = ""
 
     def __call__(self, name: str) -> Self:
-        """A call of this name begins.
-
-        Raises:
-            ManagerBusy: Another one is at work; nothing has changed.
-        """
+        """A call of this name begins; `ManagerBusy` if another one is at work."""
         if not self._lock.acquire(False):
             raise ManagerBusy(name, self._running)
         self._running = name
@@ -72,14 +68,10 @@ class ExclusiveGuard:
 
 
 def rewind(machine: Machine, count: int) -> None:
-    """Go back to the first `count` messages.
+    """Go back to the first `count` messages; corrections, learned limits and counters stay.
 
     What levels made of messages before stays where it stands before one that stays; where it may stand for
     messages that go, the messages that stay come back whole.
-
-    Args:
-        machine: Changed in place; corrections, learned limits and counters stay.
-        count: Messages that stay.
 
     Raises:
         InvalidPolicy: There are not so many.
@@ -111,7 +103,10 @@ def rewind(machine: Machine, count: int) -> None:
     del history[count:], machine.prints[count:]
     machine.renumber()
     _forget(machine.view, count, removed)
-    machine.rewind_levels(count)
+    context = machine.own_context()
+    for level in machine.levels:
+        if level.rewind is not None:
+            level.rewind(context, count)
     machine.figure = None
 
 
@@ -153,12 +148,7 @@ def _forget(view: View, count: int, removed: set[str]) -> None:
 
 
 class History(MutableSequence[Item]):
-    """All that was added, in order; equal to a list of it.
-
-    Args:
-        items: What was added so far.
-        read: Gives the message at a position, equal to what was added; `None`: it is nowhere else.
-    """
+    """All that was added, in order; equal to a list of it. `read` gives a message that was let go, as it was added; `None`: it is nowhere."""
 
     def __init__(self, items: Iterable[Item], read: Callable[[int], Item | None]) -> None:
         self._items: list[Item | None] = list(items)
@@ -210,25 +200,6 @@ class History(MutableSequence[Item]):
         return f"History({len(self)} messages, {held} in memory)"
 
 
-def as_entries(
-    history: Sequence[Item], view: View, start: int, ids: Callable[[], str]
-) -> list[dict[str, Any]]:
-    """Messages from a position on as entries; one without a uuid is given one, and keeps it."""
-    from ullage.transcript.log import iso_of
-
-    entries = []
-    for at in range(len(history))[start:]:
-        item = history[at]
-        if message_of(item) is None:
-            continue
-        own = item.get("uuid")
-        name = own if isinstance(own, str) else view.uuids.setdefault(at, ids())
-        came = {"timestamp": iso_of(view.times[at])} if at in view.times else {}
-        envelope = item if "message" in item else {"type": item["role"], "message": item}
-        entries.append({"uuid": name, **came, **envelope})
-    return entries
-
-
 # What a conversation need not hold in memory any more; it goes on as it would have.
 
 
@@ -239,11 +210,6 @@ _FEW = 64
 """Messages that may have left the view before it is worth a walk, which costs the length of the view."""
 
 
-def too_many_told(machine: Machine) -> bool:
-    """Whether the oldest records of requests are to go."""
-    return machine.account.held >= 2 * MOST_TOLD
-
-
 def trim_account(machine: Machine) -> None:
     """Let the oldest reports and records of requests go, if they are many."""
     more = len(machine.reports) - MOST_TOLD
@@ -251,7 +217,7 @@ def trim_account(machine: Machine) -> None:
         newest = max(report.request for report in machine.reports[:more])
         machine.let_go = machine.let_go[0] + more, max(newest, machine.let_go[1])
         del machine.reports[:more]
-    if too_many_told(machine):
+    if machine.account.held >= 2 * MOST_TOLD:
         machine.account.trim(MOST_TOLD)
 
 
@@ -260,14 +226,6 @@ def trim_account(machine: Machine) -> None:
 
 class Keeper:
     """Keeps one conversation: all of its state as one value, its log if it has one, and the way back where a call fails.
-
-    Args:
-        machine: The conversation.
-        host: Its notes are part of the state; it learns of the log.
-        writer: What it knows of thinking is part of the state.
-        followed: What is known of a framework's list, likewise.
-        clock: The host's.
-        record: Write a record of each request into the log.
 
     Attributes:
         sent: The newest request; `None`: there was none, or another process made it.
@@ -308,11 +266,7 @@ class Keeper:
         return {**dump(self._machine, history=history), **self._others()}
 
     def load(self, saved: Mapping[str, Any], history: Sequence[Item] | None) -> None:
-        """Go on from a state that was saved; what it does not speak of stays as it is.
-
-        Raises:
-            InvalidPolicy: It is no saved state, or of another history; names the field.
-        """
+        """Go on from a state that was saved, which may be an `InvalidPolicy`; what it does not speak of stays as it is."""
         from ullage.manager.journal import load
 
         load(self._machine, saved, history)
@@ -348,11 +302,7 @@ class Keeper:
         return None if self._journal is None else self._journal.log
 
     def begin(self, log: Log) -> None:
-        """Begin a log with this conversation.
-
-        Raises:
-            LogConflict: The log holds a conversation already.
-        """
+        """Begin a log with this conversation; a `LogConflict` if it holds one already."""
         from ullage.manager.journal import read_journal
 
         owned = isinstance(log, str | PathLike)
@@ -420,9 +370,22 @@ class Keeper:
 
     def entries(self, start: int) -> list[dict[str, Any]]:
         """See `ContextManager.entries`."""
-        history = self._machine.history
-        self.name(range(len(history))[start:])
-        return as_entries(history, self._machine.view, start, self._ids)
+        from ullage.transcript.log import iso_of
+
+        history, view, entries = self._machine.history, self._machine.view, []
+        places = range(len(history))[start:]
+        self.name(places)
+        for at in places:
+            item = history[at]
+            if message_of(item) is None:
+                continue
+            uuid = item.get("uuid")
+            if not isinstance(uuid, str):
+                uuid = view.uuids.setdefault(at, self._ids())
+            came = {"timestamp": iso_of(view.times[at])} if at in view.times else {}
+            envelope = item if "message" in item else {"type": item["role"], "message": item}
+            entries.append({"uuid": uuid, **came, **envelope})
+        return entries
 
     # ---- what need not be in memory ----------------------------------------------------------
 
@@ -477,11 +440,7 @@ class Keeper:
     # ---- all or nothing ----------------------------------------------------------------------
 
     def added(self, *, answer: bool = False) -> bool:
-        """Write the message that was just added, if there is a log; false where that takes a `commit`.
-
-        Raises:
-            InvalidMessage, LogConflict, StoreError: See `Journal.added`; nothing was written.
-        """
+        """Write the message that was just added, if there is a log; false where that takes a `commit`. Raises as `Journal.added`."""
         return self._journal is None or self._journal.added(self._machine, answer=answer)
 
     def commit(self, what: str, more: Sequence[dict[str, Any]] = ()) -> None:
@@ -539,10 +498,7 @@ class Keeper:
     ) -> None:
         """Restore an earlier state; of what was added since, the messages up to a number stay.
 
-        Args:
-            state: What `state` gave then.
-            messages: So many of the history stay.
-            counts: Reports and records of requests that stay; `None`: those that are in the log.
+        `counts`: reports and records of requests that stay; `None`: those that are in the log.
         """
         machine, journal = self._machine, self._journal
         history, view = machine.history[:messages], machine.view

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from os import PathLike
+from types import UnionType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from ullage._engine import core
@@ -64,14 +65,12 @@ _OBJECT: Final = "give a mapping; observe takes an SDK's response object too"
 
 
 def read_arguments(**stated: Any) -> dict[str, Any]:
-    """All arguments of a manager by name: those that are left out with their defaults, none of the wrong type.
-
-    Raises:
-        InvalidPolicy: Names the argument, and in its hint what makes one.
-    """
+    """All arguments of a manager by name, those that are left out with their defaults; an `InvalidPolicy` says what makes one of the wrong type."""
     for name, argument in _ARGUMENTS.items():
-        value = stated.get(name)
-        if value is not None and argument.fits is not None and not argument.fits(value):
+        value, fits = stated.get(name), argument.fits
+        if value is None or fits is None:
+            continue
+        if not (isinstance(value, fits) if isinstance(fits, type | UnionType) else fits(value)):
             got = value if isinstance(value, str | int | float) else type(value).__name__
             raise InvalidPolicy(name, got, argument.limit, hint=argument.hint)
     if not isinstance(stated["model"], str):
@@ -93,10 +92,6 @@ def known_arguments(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **stated)
 
     return checked
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _is_prompt(value: object) -> bool:
@@ -124,14 +119,14 @@ def _hooked(value: object) -> bool:
 class _Argument(NamedTuple):
     """How an argument is checked, and what it is if it is left out."""
 
-    fits: Callable[[Any], bool] | None = None  # `None`: what is made of it checks it
+    fits: Any = None  # a type, or a function that says so; `None`: what is made of it checks it
     limit: str = ""
     hint: str = ""
     default: Any = None
 
 
 _ANY: Final = _Argument()
-_TEXT: Final = _Argument(_is_text, "must be a string", default="")
+_TEXT: Final = _Argument(str, "must be a string", default="")
 _CALLABLE: Final = _Argument(callable, "must be a function")
 _ARGUMENTS: Final[Mapping[str, _Argument]] = {
     "model": _ANY,
@@ -148,19 +143,17 @@ _ARGUMENTS: Final[Mapping[str, _Argument]] = {
         "FileStore(folder) keeps results in files, MemoryStore() in memory",
     ),
     "settings": _Argument(
-        lambda value: isinstance(value, WindowSettings),
+        WindowSettings,
         "must be a WindowSettings",
         "WindowSettings.from_env() reads the environment",
     ),
     "table": _Argument(
-        lambda value: isinstance(value, ModelTable),
+        ModelTable,
         "must be a ModelTable",
         "ModelTable.load(path) reads a file",
     ),
     "source": _TEXT._replace(default="main"),
-    "cache": _Argument(
-        lambda value: isinstance(value, bool), "must be True or False", default=True
-    ),
+    "cache": _Argument(bool, "must be True or False", default=True),
     "template": _TEXT,
     "session_id": _TEXT,
     "transcript_path": _TEXT,
@@ -170,11 +163,11 @@ _ARGUMENTS: Final[Mapping[str, _Argument]] = {
     "listeners": _Argument(_are_callable, "must be a list of functions", default=()),
     "hooks": _Argument(_hooked, "must be Hooks, or its fields as a mapping"),
     "keep": _Argument(
-        lambda value: isinstance(value, int | KeepPolicy),
+        int | KeepPolicy,
         "must be a number of tokens, or a KeepPolicy",
     ),
     "levels": _Argument(
-        lambda value: isinstance(value, Iterable),
+        Iterable,
         "must be a sequence of levels",
         "ullage.levels.ORDER has the built-in ones",
         pipeline.ORDER,
@@ -185,7 +178,7 @@ _ARGUMENTS: Final[Mapping[str, _Argument]] = {
         "SessionMemory(folder) keeps them",
     ),
     "providers": _Argument(
-        lambda value: isinstance(value, Providers),
+        Providers,
         "must be Providers: sources of context after a compaction",
         "the form of messages is provider=",
     ),
@@ -196,7 +189,7 @@ _ARGUMENTS: Final[Mapping[str, _Argument]] = {
     "record": _Argument(default=False),
     "thinking": _ANY,
     "context_management": _Argument(
-        lambda value: isinstance(value, Mapping),
+        Mapping,
         "must be a mapping, as Anthropic's parameter of that name",
     ),
     "context_window": _ANY,
@@ -209,10 +202,7 @@ _ARGUMENTS: Final[Mapping[str, _Argument]] = {
 
 
 def first_form(arguments: Mapping[str, Any], row: Model) -> str:
-    """The form of a manager that is given none: the tools', else the one in which the model is most often asked.
-
-    `thinking` and `context_management` are Anthropic's parameters.
-    """
+    """The form of a manager that is given none: the tools', else the one in which the model is most often asked."""
     if not form_is_open(arguments):
         return tools_show(arguments["tools"]) or "anthropic"
     return form_by_name(arguments["model"], row.provider if row.known else "")
@@ -237,11 +227,7 @@ def shown_form(items: Iterable[Any], current: Provider) -> Provider | None:
 
 
 def check_item(item: Any, provider: Provider) -> None:
-    """Refuse what is no message, entry or item of the provider's form.
-
-    Raises:
-        InvalidMessage: Says what it looks like, and in its hint what to give.
-    """
+    """Refuse what is no message, entry or item of the provider's form: an `InvalidMessage` says what it looks like, and in its hint what to give."""
     if type(item) is not dict and not isinstance(item, Mapping):  # dicts are recognised at once
         raise InvalidMessage("must be a mapping", got=type(item).__name__, hint=_OBJECT)
     _check_form(item, provider)
@@ -285,15 +271,7 @@ def _check_content(item: Item) -> None:
 
 
 def check_answer(item: Any, provider: Provider) -> None:
-    """Refuse what is no answer of a model, nor a part of one.
-
-    Args:
-        item: The response as a mapping, or the message or item in it.
-        provider: Whose form it is of.
-
-    Raises:
-        InvalidMessage: As `check_item`.
-    """
+    """Refuse what is no answer of a model, nor a part of one, as `check_item` does: a response as a mapping, or the message or item in it."""
     check_item(item, provider)
     inner = item.get("message")
     role = item.get("role") or (inner.get("role") if isinstance(inner, Mapping) else None)
@@ -388,12 +366,9 @@ class BackgroundFlow:
         return bool(self._answers)
 
     def start(self, flow: Flow[Any], host: Any, *, in_loop: bool = False) -> None:
-        """Take its first step, or begin it as a task; nothing where one is running.
+        """Take the first step of a fresh flow; nothing where one is running.
 
-        Args:
-            flow: A fresh generator.
-            host: Whose summarizer and listeners its effects use.
-            in_loop: As a task of the running event loop; else its effects are performed on a thread.
+        `in_loop`: all of it is a task of the running event loop; else its effects are performed on a thread.
         """
         if self.running:
             return
@@ -473,9 +448,7 @@ def _one(effect: Effect) -> Flow[Any]:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Host:
-    """What is used from outside and is not saved: summarizer, stores, hooks, listeners.
-
-    It is changed once at most, when a log is begun or resumed (`is_logged`).
+    """What is used from outside and is not saved; changed once at most, when a log is begun or resumed (`is_logged`).
 
     Attributes:
         summarizer: For compactions; `None`: extractive.
@@ -483,10 +456,7 @@ class Host:
         fallback: Writes the summary if that fails; `None`: the extractive one, for automatic compactions.
         offload: For large tool results; `None`: they stay, and are snipped.
         memory: Notes of the session, tried before a summary is written (AUTO-2); see `ullage.manager`. `None`: none.
-        hooks: Hooks of compactions.
-        providers: Sources of context restored after a compaction, and the file reader.
         options: Further fields of `compaction.job.Job`.
-        listeners: Called with every event.
         ahead: Writes summaries in advance; `None`: none are.
         background: Has summaries of spans written that a context collapse will need.
         logged: The conversation is in a log that holds what the history holds.

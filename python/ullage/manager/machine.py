@@ -40,7 +40,6 @@ from ullage.providers.registry import Provider
 from ullage.providers.sdk_objects import given_as_json, read_response, without_null_fields
 
 if TYPE_CHECKING:
-    from ullage.levels.cost import Cost
     from ullage.policy.whole import AutocompactPolicy
     from ullage.transcript.log import TranscriptLog
 
@@ -113,11 +112,6 @@ def decided(machine: Machine) -> Decided:
     return Decided(True, f"{tokens:,} tokens reach {limit:,}", "due", tokens, limit)
 
 
-def is_due(machine: Machine, tokens: int) -> bool:
-    """As `decided`, of a count that is at hand, without a reason."""
-    return tokens >= machine.trigger() and not _obstacle(machine)[0]
-
-
 def can_compact(machine: Machine) -> bool:
     """Whether nothing speaks against an automatic compaction, whatever the size."""
     return not _obstacle(machine)[0]
@@ -162,8 +156,6 @@ def _obstacle(machine: Machine, *, last_resort: bool = False) -> tuple[str, str]
 LONGEST = 40
 """Characters of an id that every API takes."""
 
-_ID = {"tool_use": "id", "tool_result": "tool_use_id"}
-
 
 class CallIds:
     """Which call ids a conversation has used. Rebuilt from its history, it is the same.
@@ -173,9 +165,6 @@ class CallIds:
         answered: Ids that a result names.
         waiting: Ids of calls that no later result names, in order.
         came_as: By the id of its own that a call got here, the one it came with.
-
-    Args:
-        came_as: Of messages that were renamed before, as the attribute; `None`: there are none.
     """
 
     def __init__(self, came_as: Mapping[str, str] | None = None) -> None:
@@ -231,10 +220,11 @@ class CallIds:
             self._open = {}
         if role != "system":
             self._spoken = role == "assistant"
-        for kind, name in _ids(message):
-            if kind == "tool_use":
+        content = message.get("content")
+        for key, name in map(_id_in, content if isinstance(content, list) else ()):
+            if key == "id":
                 self._called((name,), message.get("id"))
-            else:
+            elif key:
                 self._answered((name,))
 
     def _called(self, names: Iterable[str], response: Any) -> None:
@@ -257,15 +247,13 @@ class CallIds:
                 waiting.remove(name)
 
     def _block(self, block: Any, response: Any, names_here: list[str]) -> Any:
-        kind = block.get("type") if isinstance(block, Mapping) else None
-        key = _ID.get(kind) if isinstance(kind, str) else None
-        came = block.get(key) if key is not None else None
-        if not isinstance(came, str):
+        key, came = _id_in(block)
+        if not key:
             return block
         name = (
-            self._of_result(came, names_here)
-            if kind == "tool_result"
-            else self._of_call(came, response, names_here)
+            self._of_call(came, response, names_here)
+            if key == "id"
+            else self._of_result(came, names_here)
         )
         names_here.append(name)
         return block if name == came else {**block, key: name}
@@ -302,36 +290,26 @@ def _others(name: str) -> Iterator[str]:
         number += 1
 
 
-def _ids(message: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    content = message.get("content")
-    for block in content if isinstance(content, list) else ():
-        kind = block.get("type") if isinstance(block, Mapping) else None
-        key = _ID.get(kind) if isinstance(kind, str) else None
-        if key is not None and isinstance(kind, str) and isinstance(block.get(key), str):
-            yield kind, block[key]
+def _id_in(block: Any) -> tuple[str, str]:
+    """The key under which a block holds a call's id, and the id; empty: it is neither call nor result."""
+    kind = block.get("type") if isinstance(block, Mapping) else None
+    key = "id" if kind == "tool_use" else "tool_use_id" if kind == "tool_result" else ""
+    name = block.get(key) if key else None
+    return (key, name) if isinstance(name, str) else ("", "")
 
 
 def as_given(message: Item, came_as: Mapping[str, str]) -> Item:
-    """The message with the ids that its calls and results came with; the same object where they are there.
-
-    Args:
-        message: Of the internal view, bare.
-        came_as: See `CallIds`.
-    """
+    """A bare message with the ids that its calls and results came with (`CallIds.came_as`); the same object where they are there."""
     content = message.get("content")
     if not came_as or not isinstance(content, list):
         return message
-    blocks = [_block_as_given(block, came_as) for block in content]
-    if all(new is old for new, old in zip(blocks, content, strict=True)):
-        return message
-    return {**message, "content": blocks}
-
-
-def _block_as_given(block: Any, came_as: Mapping[str, str]) -> Any:
-    kind = block.get("type") if isinstance(block, Mapping) else None
-    key = _ID.get(kind) if isinstance(kind, str) else None
-    came = came_as.get(block.get(key)) if key is not None else None
-    return block if came is None else {**block, key: came}
+    blocks, changed = [], False
+    for block in content:
+        key, name = _id_in(block)
+        came = came_as.get(name)
+        changed = changed or came is not None
+        blocks.append(block if came is None else {**block, key: came})
+    return {**message, "content": blocks} if changed else message
 
 
 # What the window is spent on, by category, kept up to date as the view grows (BEY-3).
@@ -385,11 +363,7 @@ Row = tuple[tuple[int, int], ...]
 
 
 class Tally:
-    """Estimated tokens of a view by category; looking again costs what changed since.
-
-    Args:
-        overhead: Tokens of `system` and `tools`.
-    """
+    """Estimated tokens of a view by category; looking again costs what changed since. `overhead`: tokens of `system` and `tools`."""
 
     def __init__(self, overhead: Mapping[str, int]) -> None:
         self._overhead = overhead
@@ -516,17 +490,12 @@ class Machine:
     """State and pure transitions; everything with effects is in the flows.
 
     Args:
-        model: The model in use.
-        policy: Every threshold, as the host gave it.
-        settings: Settings of the window.
+        policy: As the host gave it.
         overhead: Estimated tokens of `system` and `tools`; changed in place.
-        source: The part of the host that uses it.
-        provider: The form of requests.
         tools: Names that the host offers.
         thinking: The request's parameter.
-        levels: In order.
         stated_window: What the host stated of the model.
-        context_management: The parameter, if the host gave it.
+        context_management: The parameter; `None`: the host gave none.
     """
 
     def __init__(
@@ -678,10 +647,10 @@ class Machine:
         at_ms: int | None = None,
         answers: bool = False,
     ) -> list[Item]:
-        """Append an item in the provider's format; returns the messages that it became.
+        """Append an item in the provider's format, or an SDK's object; returns the messages that it became.
 
         Args:
-            item: A message, or an item of Responses; an SDK's object of either.
+            item: A message, or an item of Responses.
             about: `id` and `usage` of the response that it is of.
             at_ms: When it came, in milliseconds since the epoch; `None`: unknown.
             answers: It has to be the model's.
@@ -721,15 +690,9 @@ class Machine:
         return [(name, ledger.string(block.name)) for name, block in shown]
 
     def add(self, message: Item, *, at_ms: int | None = None, uuid: str = "") -> None:
-        """Append a message of the internal view.
+        """Append a message of the internal view, bare or an entry, which may be an `InvalidMessage`: then nothing has changed.
 
-        Args:
-            message: Bare, or an entry.
-            at_ms: When it came, in milliseconds since the epoch, where it does not say so itself; `None`: unknown.
-            uuid: What a log calls it, where it has no uuid of its own.
-
-        Raises:
-            InvalidMessage: The message is malformed; state is unchanged.
+        `at_ms` and `uuid`: when it came (milliseconds since the epoch) and what a log calls it, where it does not say so itself.
         """
         if uuid or not self._take_plain(message, at_ms):
             self._add(message, at_ms, uuid)
@@ -746,8 +709,7 @@ class Machine:
     def _take_plain(self, message: Any, at_ms: int | None) -> bool:
         """Append a message that needs no second look, which the engine reads, checks and takes in at once.
 
-        Returns:
-            False: it is not plain, or a decision is laid over one of its ids; nothing has changed.
+        False: it is not plain, or a decision is laid over one of its ids; nothing has changed.
         """
         view, history, call_ids = self.view, self.history, self.call_ids
         provider = self.provider
@@ -793,7 +755,7 @@ class Machine:
         newest = added[-1] if added else {}
         # First what the provider left out: its figure is judged without that.
         if self.watched or "context_management" in (message_of(body) or body):
-            context, seen = self._own_context(), given_as_json(body, self.provider)
+            context, seen = self.own_context(), given_as_json(body, self.provider)
             for level in self.levels:
                 if level.observe is not None:
                     level.observe(context, seen)
@@ -801,44 +763,12 @@ class Machine:
         return newest
 
     def answered(self, newest: Item, before: int) -> None:
-        """The model has answered, with this newest message; `before`: estimate of the messages without the answer."""
+        """The model has answered, with this newest message; `before`: estimate of the messages without the answer.
+
+        The estimates are corrected by its figures (TOK-2b).
+        """
         self.tracking.turns += 1
-        self._correct(newest, before)
-
-    @property
-    def standing(self) -> tuple[int, Figure | None, Correction]:
-        """What an answer changes besides the messages."""
-        return self.tracking.turns, self.figure, self.correction
-
-    @standing.setter
-    def standing(self, standing: tuple[int, Figure | None, Correction]) -> None:
-        self.tracking.turns, self.figure, self.correction = standing
-
-    def take_back(self, count: int) -> None:
-        """Take back the messages that came in after the first `count`: an item is there whole, or not at all."""
-        if len(self.history) > count or len(self.view.ledger) > len(self.view):
-            self.forget(count)
-
-    def forget(self, count: int) -> None:
-        """Drop the newest messages that no request has shown, down to `count`, as if they had never been added."""
-        view = self.view
-        index = len(view)
-        while index and isinstance(source := view.sources[index - 1], int) and source >= count:
-            index -= 1
-        view.cut(index)
-        for place in range(count, len(self.history)):
-            view.uuids.pop(place, None)
-        del self.history[count:], self.prints[count:]
-        self.renumber()
-
-    def renumber(self) -> None:
-        """After messages were dropped, recompute the used call ids from those that are left."""
-        self.call_ids = CallIds(self.call_ids.came_as)
-        self.call_ids.of_all(self.history)
-
-    def _correct(self, response: Item, before: int) -> None:
-        """Correct the estimates by a provider's figure (TOK-2b)."""
-        message = message_of(response) or {}
+        message = message_of(newest) or {}
         usage = message.get("usage")
         if not usage:
             return
@@ -847,7 +777,7 @@ class Machine:
             return
         view, last = self.view, self.figure
         after = int(view.ledger.tokens())
-        self.figure = Figure(prompt + answer, after, len(view), view.rewrites)
+        self.figure = Figure(prompt + answer, after, len(view.messages), view.rewrites)
         if last is None or last.rewrites != view.rewrites:
             self.correction = self.correction.rewritten(view.rewrites)
             return
@@ -862,16 +792,37 @@ class Machine:
     def _set_aside(self, usage: Any, stated: int) -> bool:
         """Whether the newest answer states a usage that cannot be true; the host is warned once (TOK-4)."""
         view = self.view
-        newest = view.anchor()
-        if newest is not None and newest.last == len(view) - 1:
-            return False
-        if not states_usage(usage) or len(view) == 0:
+        newest, count = view.anchor(), len(view.messages)
+        if (
+            (newest is not None and newest.last == count - 1)
+            or not count
+            or not states_usage(usage)
+        ):
             return False
         estimated = int(view.ledger.tokens())
         if not self.told_of_usage and estimated >= LEAST_TOKENS:
             self.told_of_usage = True
             warn_of_usage(stated, estimated, self.model.name)
         return True
+
+    def take_back(self, count: int) -> None:
+        """Drop the messages that came in after the first `count`, as if they had never been added; no request has shown them."""
+        view = self.view
+        if len(self.history) <= count and len(view.ledger) <= len(view):
+            return
+        index = len(view)
+        while index and isinstance(source := view.sources[index - 1], int) and source >= count:
+            index -= 1
+        view.cut(index)
+        for place in range(count, len(self.history)):
+            view.uuids.pop(place, None)
+        del self.history[count:], self.prints[count:]
+        self.renumber()
+
+    def renumber(self) -> None:
+        """After messages were dropped, recompute the used call ids from those that are left."""
+        self.call_ids = CallIds(self.call_ids.came_as)
+        self.call_ids.of_all(self.history)
 
     # ---- counts ------------------------------------------------------------------------------
 
@@ -909,7 +860,7 @@ class Machine:
         count = view.ledger.anchored(0, ANY)
         anchor = view.held(count.anchor)
         if anchor is None:
-            return 0, int(view.ledger.tokens()) + self.overhead_tokens
+            return 0, int(view.ledger.tokens()) + sum(self.overhead.values())
         return anchor.usage, count.estimated - view.freed_since(anchor)
 
     def usage(self) -> Usage:
@@ -937,14 +888,16 @@ class Machine:
 
     # ---- costs -------------------------------------------------------------------------------
 
-    def cost_of(self, report: StageReport) -> Cost | None:
-        """What a rewrite for the next request costs; levels that acted before it have broken the prefix already (BEY-2)."""
+    def noted(self, report: StageReport) -> Flow[StageReport]:
+        """A report, numbered and priced, in the account and passed to the listeners."""
         from ullage.levels.cost import cost_of, is_cold
+        from ullage.observe.events import LevelActed
 
         number = self.requests + 1
+        # Levels that acted before it for the next request have broken the prefix already (BEY-2).
         newest = takewhile(lambda latest: latest.request == number, reversed(self.reports))
         earlier = [latest.first_changed for latest in newest if latest.first_changed is not None]
-        return cost_of(
+        cost = cost_of(
             report,
             self.view,
             self.model,
@@ -952,12 +905,7 @@ class Machine:
             broken_from=min(earlier, default=None),
             cold=is_cold(self.view, self.model, self.now_ms),
         )
-
-    def noted(self, report: StageReport) -> Flow[StageReport]:
-        """A report, numbered and priced, in the account and passed to the listeners."""
-        from ullage.observe.events import LevelActed
-
-        report = replace(report, request=self.requests + 1, cost=self.cost_of(report))
+        report = replace(report, request=number, cost=cost)
         self.reports.append(report)
         yield Emit(LevelActed(report=report))
         return report
@@ -1040,27 +988,13 @@ class Machine:
 
     def state(self, kind: type[S]) -> S:
         """The state of a level, by its class."""
-        return self._own_context().state(kind)
+        return self.own_context().state(kind)
 
-    def _own_context(self) -> Context:
+    def own_context(self) -> Context:
         """For what levels do between requests, without the host."""
         self.settle()
         self.touch()
         return Context(view=self.view, policy=self.policy, states=self.states, history=self.history)
-
-    def reset_levels(self) -> None:
-        """A compaction was installed."""
-        context = self._own_context()
-        for level in self.levels:
-            if level.reset is not None:
-                level.reset(context)
-
-    def rewind_levels(self, count: int) -> None:
-        """Keep only the first messages of the history."""
-        context = self._own_context()
-        for level in self.levels:
-            if level.rewind is not None:
-                level.rewind(context, count)
 
 
 # Times and names that a conversation's log is written with.

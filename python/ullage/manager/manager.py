@@ -15,8 +15,8 @@ from ullage.levels import context_edits, pipeline
 from ullage.levels.fold import tokens_of
 from ullage.levels.pins import Pin, pin_of, unpin
 from ullage.levels.view import StageReport
-from ullage.manager import prepare
-from ullage.manager.keeping import ExclusiveGuard, Keeper, too_many_told
+from ullage.manager import keeping, prepare
+from ullage.manager.keeping import ExclusiveGuard, Keeper
 from ullage.manager.known import (
     Host,
     first_form,
@@ -42,15 +42,12 @@ from ullage.providers.registry import provider_of
 if TYPE_CHECKING:
     from ullage.compaction import CompactionResult
     from ullage.compaction.job import Direction
-    from ullage.compaction.prefetch import Ahead
     from ullage.levels.cost import SessionCosts
     from ullage.manager.options import Log, ManagerOptions, Outside
     from ullage.manager.questions import Explanation
     from ullage.manager.written_back import ListView
-    from ullage.observe.events import Listener
     from ullage.recall import Recall
     from ullage.recall.text import ToolAnswer
-    from ullage.summarizers.protocol import Writer, WriterLike
     from ullage.summarizers.streams import StreamingSummarizer
     from ullage.transcript.log import TranscriptLog
 
@@ -141,9 +138,17 @@ class ContextManager:
         )
         warn_without_trigger(self.machine.window, self.machine.overhead_tokens)
         listeners = tuple(arguments["listeners"])
-        writers: Any = {
-            name: _writer(arguments[name]) for name in _WRITERS if arguments[name] is not None
-        }
+        writers: dict[str, Any] = {}
+        ahead: Ahead | None = None
+        for name in _WRITERS:
+            if arguments[name] is not None:
+                from ullage.summarizers.lines import writer_of
+
+                writers[name] = writer_of(arguments[name])
+        if "summarizer" in writers:
+            from ullage.compaction.prefetch import Ahead
+
+            ahead = Ahead(listeners)
         if hasattr(writers.get("summarizer"), "following"):
             writers["summarizer"] = self._followed_by(writers["summarizer"])
         self.host = Host(
@@ -154,17 +159,13 @@ class ContextManager:
             providers=arguments["providers"] or Providers(),
             listeners=listeners,
             options={name: arguments[name] for name in _OF_JOBS},
-            ahead=_ahead(listeners) if "summarizer" in writers else None,
+            ahead=ahead,
         )
         if memory is not None and hasattr(memory, "listen"):
             memory.listen(listeners)
         self._arguments, self._clock = arguments, arguments["clock"] or now_in_ms
-        self._exclusive, self._marks, followed = (
-            ExclusiveGuard(),
-            Marks(self.machine.levels),
-            Followed(),
-        )
-        parts = self._conversation
+        self._exclusive, self._marks = ExclusiveGuard(), Marks(self.machine.levels)
+        parts, followed = self._conversation, Followed()
         self._keeper = Keeper(*parts, followed, clock=self._clock, record=arguments["record"])
         self._lists = WholeLists(*parts, self._marks, self._keeper, followed, self._clock)
         if log is not None:
@@ -212,7 +213,8 @@ class ContextManager:
             self._look_at_form([response])
         machine, keeper = self.machine, self._keeper
         with keeper.lock:
-            count, seen, standing = len(machine.history), machine.looks, machine.standing
+            count, seen, turns = len(machine.history), machine.looks, machine.tracking.turns
+            figure, correction = machine.figure, machine.correction
             try:
                 newest = machine.observe(response, at_ms=self._clock())
                 self._writer.note_answer(machine)
@@ -223,7 +225,8 @@ class ContextManager:
                 if not (says_all and keeper.added(answer=True)):
                     keeper.commit("observe")
             except BaseException:
-                machine.standing = standing
+                machine.tracking.turns, machine.figure = turns, figure
+                machine.correction = correction
                 machine.take_back(count)
                 raise
 
@@ -271,7 +274,7 @@ class ContextManager:
                 # Only a token ends a call halfway that never waits: without one a copy of the state would be made for nothing.
                 with self._keeper.whole("prepare", careful=cancel is not None):
                     self._keeper.sent = request = self._run(self._prepare(now_ms), cancel)
-            self._marks.begin(self.machine)
+            self._marks.edits = self.machine.view.edits
             # What a model that summarises repeats, to read the provider's cache.
             self._keeper.sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=False)
@@ -286,7 +289,7 @@ class ContextManager:
             if request is None:
                 with self._keeper.whole("prepare"):
                     self._keeper.sent = request = await self._arun(self._prepare(now_ms), cancel)
-            self._marks.begin(self.machine)
+            self._marks.edits = self.machine.view.edits
             self._keeper.sent = request
             prepare.write_ahead(self.machine, self.host, asynchronous=True)
         return request
@@ -319,9 +322,11 @@ class ContextManager:
             InvalidPolicy: An argument is out of range; names it.
             StoreError: It could not be written to the log; state is unchanged.
         """
-        asked = prepare.Asked(instructions, keep, direction, at, target_tokens)
+        flow = prepare.compact(
+            *self._conversation, instructions, keep, direction, at, target_tokens
+        )
         with self._keeper.whole("compact"):
-            return self._run(prepare.compact(*self._conversation, asked), cancel)
+            return self._run(flow, cancel)
 
     async def acompact(
         self,
@@ -334,9 +339,11 @@ class ContextManager:
         cancel: CancelToken | None = None,
     ) -> CompactionResult:
         """`compact`, without blocking the event loop."""
-        asked = prepare.Asked(instructions, keep, direction, at, target_tokens)
+        flow = prepare.compact(
+            *self._conversation, instructions, keep, direction, at, target_tokens
+        )
         with self._keeper.whole("compact"):
-            return await self._arun(prepare.compact(*self._conversation, asked), cancel)
+            return await self._arun(flow, cancel)
 
     def idle_at(self) -> int | None:
         """From when on a compaction pays if nobody works on the conversation, in milliseconds since the epoch.
@@ -509,7 +516,6 @@ class ContextManager:
 
         owned, clock = isinstance(path, str | PathLike), outside.get("clock") or now_in_ms
         log = opened_log(path, clock, create=False) if isinstance(path, str | PathLike) else path
-        make: Any = cls
         manager: Self
         try:
             read = read_journal(log)
@@ -518,13 +524,9 @@ class ContextManager:
                 manager._keeper.resume(log, read, owned=owned)
                 return manager
             if "model" not in outside:
-                raise InvalidPolicy(
-                    "model",
-                    None,
-                    "is needed: no manager has written to this log",
-                    hint="resume(path, model=...)",
-                )
-            manager = make(policy=policy, **outside)
+                limit = "is needed: no manager has written to this log"
+                raise InvalidPolicy("model", None, limit, hint="resume(path, model=...)")
+            manager = cls(policy=policy, **outside)
             manager._keeper.adopt(log, owned=owned)
         except BaseException:
             if owned:  # an open log is its owner's to close
@@ -538,9 +540,7 @@ class ContextManager:
     ) -> Self:
         from ullage.manager.journal import arguments_of
 
-        make: Any = cls
-        manager: Self = make(**{**arguments_of(saved, policy), **outside})
-        return manager
+        return cls(**{**arguments_of(saved, policy), **outside})
 
     def fork(
         self,
@@ -610,18 +610,13 @@ class ContextManager:
         return self.fork()
 
     def __copy__(self) -> NoReturn:
-        raise InvalidPolicy(
-            "copy",
-            type(self).__name__,
-            "two managers cannot share one conversation",
-            hint="manager.fork()",
-        )
+        limit = "two managers cannot share one conversation"
+        raise InvalidPolicy("copy", type(self).__name__, limit, hint="manager.fork()")
 
     def __reduce__(self) -> NoReturn:
-        raise InvalidPolicy(
-            "pickle", type(self).__name__, "holds what is outside of it: clients, files, callables",
-            hint="save() returns the state as JSON, ContextManager.restore reads it",
-        )  # fmt: skip
+        limit = "holds what is outside of it: clients, files, callables"
+        hint = "save() returns the state as JSON, ContextManager.restore reads it"
+        raise InvalidPolicy("pickle", type(self).__name__, limit, hint=hint)
 
     # ---- a list that a framework keeps -------------------------------------------------------
 
@@ -842,14 +837,9 @@ class ContextManager:
         def last() -> Mapping[str, Any] | None:
             sent, model = self._keeper.sent, self.machine.model.name
             # Parameters and headers other than thinking need an endpoint that only the host knows.
-            if (
-                sent is None
-                or writer.model != model
-                or sent.headers
-                or sent.params.keys() - _REPEATED
-            ):
+            if sent is None or writer.model != model or sent.headers:
                 return None
-            return {"model": model, **sent.body}
+            return None if sent.params.keys() - _REPEATED else {"model": model, **sent.body}
 
         return writer.following(self.machine.provider.name, last)
 
@@ -905,7 +895,7 @@ class ContextManager:
             return None
         if not self.host.logged:  # nothing that could fail halfway
             request = prepare.at_rest(machine, self._writer, self._marks.tokens, now)
-            if too_many_told(machine):
+            if machine.account.held >= 2 * keeping.MOST_TOLD:
                 keeper.lighten()
             return request
         with keeper.whole("prepare", levels=False):
@@ -930,15 +920,3 @@ class ContextManager:
         machine = self.machine
         size = f"{len(machine.view)} of {len(machine.history)} messages"
         return f"ContextManager({machine.model.name!r}, {size}, ≈{machine.tokens:_} tokens)"
-
-
-def _writer(summarizer: WriterLike) -> Writer:
-    from ullage.summarizers.lines import writer_of
-
-    return writer_of(summarizer)
-
-
-def _ahead(listeners: tuple[Listener, ...]) -> Ahead:
-    from ullage.compaction.prefetch import Ahead
-
-    return Ahead(listeners)

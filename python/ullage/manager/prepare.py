@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ullage.counting.window import FULL_WINDOW_TOKENS
 from ullage.effects import Call, Flow, LetOthersRun
@@ -21,9 +21,9 @@ from ullage.levels.collapse import Collapse, Committed, asks_outside
 from ullage.levels.cost import idle_pays, life_ms
 from ullage.levels.drop_stale_thinking import after
 from ullage.levels.level import NEVER, Goal, Level, Rest
-from ullage.levels.view import NESTED_MEDIA, Made, StageReport, is_replaced
+from ullage.levels.view import NESTED_MEDIA, Made, StageReport, View, is_replaced
 from ullage.manager.known import Host
-from ullage.manager.machine import Machine, can_compact, decided, due_at_last, is_due
+from ullage.manager.machine import Machine, can_compact, decided, due_at_last
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Recovery, Request
 from ullage.policy import KeepPolicy
@@ -86,12 +86,9 @@ def stage_ahead(machine: Machine, host: Host) -> Flow[int]:
 def write_ahead(machine: Machine, host: Host, *, asynchronous: bool) -> None:
     """Have written in the background what will be needed soon: a summary of the whole, or of spans if a model writes these."""
     if host.ahead is not None:
-        look_ahead(machine, host, job_for, asynchronous=asynchronous)
+        look_ahead(machine, host, asynchronous=asynchronous)
     if not machine.policy.collapse.enabled:
         return
-    # Writers of summaries load where a collapse may ask one.
-    from ullage.levels.collapse import asks_outside
-
     if asks_outside(host.summarizer) and not machine.state(Collapse).running:
         host.background.start(stage_ahead(machine, host), host, in_loop=asynchronous)
 
@@ -119,10 +116,7 @@ OUTPUT = "output"
 
 
 def recover(machine: Machine, host: Host, writer: RequestWriter, error: Any) -> Flow[Recovery]:
-    """Make room after a refusal.
-
-    Returns:
-        False (as a truth value) where the error is another one.
+    """Make room after a refusal; the result is false where the error is another one.
 
     Raises:
         ContextTooLarge: Every step was tried and what must stay is still too much.
@@ -192,52 +186,38 @@ def _goal(machine: Machine, classified: Classified) -> int:
 class Marks:
     """Marks hold from one request to the next, while messages are only added.
 
-    Args:
-        levels: In order.
-
     Attributes:
-        suffice: All of them state marks; else the others are asked for every request.
+        suffice: All levels state marks; else those that do not are asked for every request.
         tokens: Size of the next request, as `hold` has just found it.
+        edits: Of the view when a request was just made, by whichever way; -1: ask every level for the next one.
     """
 
     def __init__(self, levels: Sequence[Level]) -> None:
         self.suffice = all(level.rest is not None for level in levels)
         self._rules: tuple[Any, ...] = ()
-        self._edits, self.tokens = -1, 0
-
-    def begin(self, machine: Machine) -> None:
-        """A request was just made, by whichever way."""
-        self._edits = machine.view.edits
+        self.edits, self.tokens = -1, 0
 
     def forget(self) -> None:
         """Ask every level for the next request."""
-        self._edits = -1
+        self.edits = -1
 
     def hold(self, machine: Machine, host: Host, now_ms: int | None) -> bool:
         """Whether no level that has stated marks has anything to do. Then they count as asked; see `Machine.settle`."""
-        view = machine.view
-        if self._edits != view.edits or not machine.requests:
+        view, until = machine.view, machine.resting_until
+        if self.edits != view.edits or not machine.requests:
             return False
-        until = self._until(machine, host)
-        fill, self.tokens = machine.sizes()
-        if not until.least_fill <= fill < until.fill or self.tokens >= until.tokens:
-            return False
-        if until.pause_ms < NEVER.pause_ms and self._paused(machine, until.pause_ms, now_ms):
-            return False
-        return _results_pass(machine, until)
-
-    def _until(self, machine: Machine, host: Host) -> Rest:
         rules = machine.policy, machine.window, machine.model, machine.tools, machine.thinking, host
-        until = machine.resting_until
         # They are mostly the same objects, of which none is looked into.
         if until is None or rules != self._rules:
             until = machine.resting_until = _resting(machine, host)
             self._rules = rules
-        return until
-
-    @staticmethod
-    def _paused(machine: Machine, pause_ms: int, now_ms: int | None) -> bool:
-        return now_ms is not None and 0 < machine.view.answered_ms() <= now_ms - pause_ms
+        fill, self.tokens = machine.sizes()
+        if not until.least_fill <= fill < until.fill or self.tokens >= until.tokens:
+            return False
+        if until.pause_ms < NEVER.pause_ms and now_ms is not None:
+            if 0 < view.answered_ms() <= now_ms - until.pause_ms:
+                return False
+        return _results_pass(machine, until)
 
 
 def _resting(machine: Machine, host: Host) -> Rest:
@@ -282,9 +262,7 @@ SLICE_SECONDS = 0.2
 """Of the wait for a summary that is being written: between two, a cancel is seen."""
 
 
-def look_ahead(
-    machine: Machine, host: Any, job_for: Callable[..., Job], *, asynchronous: bool
-) -> None:
+def look_ahead(machine: Machine, host: Host, *, asynchronous: bool) -> None:
     """Starts a summary where the context has reached the soft threshold, and none is there.
 
     Nothing is written ahead for a summarizer without a model (it takes milliseconds), where session
@@ -335,11 +313,7 @@ def take_prewritten(machine: Machine, host: Any) -> Flow[Prewritten | None]:
 
 
 class Autocompaction:
-    """What the level `autocompact` uses to summarise.
-
-    Attributes:
-        result: Result of the newest try; `None`: there was none, or it failed.
-    """
+    """What the level `autocompact` uses to summarise; `result` is that of the newest try, `None` if it failed or there was none."""
 
     def __init__(self, machine: Machine, host: Host) -> None:
         self._machine, self._host = machine, host
@@ -360,7 +334,8 @@ class Autocompaction:
     def due(self, tokens: int) -> bool:
         """Whether an automatic compaction is due at this size (WIN-5, AUTO-1), or pays since the cache has run out (COST-3)."""
         machine = self._machine
-        return is_due(machine, tokens) or is_due_idle(machine, self._host, tokens)
+        full = tokens >= machine.trigger() and can_compact(machine)
+        return full or is_due_idle(machine, self._host, tokens)
 
     def due_at_last(self, tokens: int) -> bool:
         """Whether context collapse could not make enough room, or there is none left while compactions rest (AUTO-7)."""
@@ -477,24 +452,19 @@ def compact_idle(machine: Machine, host: Host, now_ms: int | None) -> Flow[Stage
     return report
 
 
-class Asked(NamedTuple):
-    """What a user or host requests of a compaction; see `ContextManager.compact`."""
-
-    instructions: str = ""
-    keep: KeepPolicy | int | None = None
-    direction: Direction = "full"
-    at: int | str | None = None
-    target_tokens: int | None = None
-
-
 def compact(
-    machine: Machine, host: Host, writer: RequestWriter, asked: Asked
+    machine: Machine,
+    host: Host,
+    writer: RequestWriter,
+    instructions: str,
+    keep: KeepPolicy | int | None,
+    direction: Direction,
+    at: int | str | None,
+    target_tokens: int | None,
 ) -> Flow[CompactionResult]:
-    """A compaction that a user or host requested; microcompact runs before it.
+    """A compaction that a user or host requested; microcompact runs before it. See `ContextManager.compact`.
 
     Raises:
-        CompactionError: It failed; nothing has changed.
-        ContextTooLarge: What must stay is more than the target; names the smallest that can be met; nothing has changed.
         LogConflict: Something else rewrote the conversation meanwhile; nothing has changed.
     """
     from ullage.compaction.assemble import check_target
@@ -504,17 +474,24 @@ def compact(
     if machine.window.compaction:
         writer.note_imported(machine)
         yield LetOthersRun()
+    stated: dict[str, Any] = {"keep": keep, "target_tokens": target_tokens}
+    asked = {name: value for name, value in stated.items() if value is not None}
+    asked |= {"instructions": instructions, "direction": direction}
+    if at is not None:
+        asked["at"] = _place_of(machine.view, at)
     # Before anything is changed: what is asked for may be wrong, or a target too small.
-    job = job_for(machine, host, _base(machine), "manual", **_asked(machine, asked))
-    if asked.target_tokens is not None and machine.window.compaction and machine.view.messages:
+    job = job_for(machine, host, _base(machine), "manual", **asked)
+    if target_tokens is not None and machine.window.compaction and machine.view.messages:
         check_target(prepare(job))
     if machine.window.compaction:
         yield LetOthersRun()
-        yield from _shortened(machine, host)
+        # Old results that can be fetched again are shortened, however full the window is, so that the summary covers what matters.
+        context = machine.context(host, machine.now_ms)
+        whatever = replace(context, window_tokens=0, source="main", tools=frozenset())
+        yield from pipeline.take(microcompact.LEVEL.run(whatever), whatever, machine.noted)
         yield LetOthersRun()
     base = _base(machine)
-    job = job_for(machine, host, base, "manual", **_asked(machine, asked))
-    result = yield from compaction_flow(job)
+    result = yield from compaction_flow(job_for(machine, host, base, "manual", **asked))
     if result.compacted:
         report = _installed(machine, result, base, "compact", "asked for", automatic=False)
         if report is None:
@@ -524,35 +501,15 @@ def compact(
     return result
 
 
-def _asked(machine: Machine, asked: Asked) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"instructions": asked.instructions, "direction": asked.direction}
-    if asked.keep is not None:
-        arguments["keep"] = asked.keep
-    if asked.target_tokens is not None:
-        arguments["target_tokens"] = asked.target_tokens
-    if asked.at is not None:
-        arguments["at"] = _place_of(machine, asked.at)
-    return arguments
-
-
-def _place_of(machine: Machine, at: int | str) -> int | str:
+def _place_of(view: View, at: int | str) -> int:
     """A position in the view; the view's messages have no uuids of their own."""
-    view = machine.view
-    if isinstance(at, str):
-        place_found = next((place for place in range(len(view)) if view.uuid_at(place) == at), None)
-        if place_found is None:
-            raise InvalidPolicy(
-                "at", at, "must be the uuid of a message in the context, or its position"
-            )
-        return place_found
-    return at + len(view) if at < 0 else at
-
-
-def _shortened(machine: Machine, host: Host) -> Flow[None]:
-    """Shorten old results that can be fetched again, however full the window is, so that the summary covers what matters."""
-    context = machine.context(host, machine.now_ms)
-    whatever = replace(context, window_tokens=0, source="main", tools=frozenset())
-    yield from pipeline.take(microcompact.LEVEL.run(whatever), whatever, machine.noted)
+    if not isinstance(at, str):
+        return at + len(view) if at < 0 else at
+    for place in range(len(view)):
+        if view.uuid_at(place) == at:
+            return place
+    limit = "must be the uuid of a message in the context, or its position"
+    raise InvalidPolicy("at", at, limit)
 
 
 def _resized(machine: Machine, host: Host) -> None:
@@ -606,6 +563,7 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
     """The job of compacting these messages, from the state machine and the host's settings."""
     from ullage.compaction.api import job_of
 
+    turn = machine.tracking.compacted_turn
     options = {
         "window_tokens": machine.window.context,
         "trigger_tokens": machine.trigger(),
@@ -622,7 +580,7 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
         "thinking": machine.thinking if machine.manual_thinking else None,
         "source": machine.source,
         "turns_since": machine.tracking.turns_since,
-        "previous_turn_id": _shown_turn(machine.tracking.compacted_turn),
+        "previous_turn_id": "" if turn is None else str(turn),
         **{name: value for name, value in host.options.items() if value is not None},
         **more,
     }
@@ -637,10 +595,6 @@ def job_for(machine: Machine, host: Host, base: Sequence[Any], trigger: Any, **m
         policy=machine.policy,
         **options,
     )
-
-
-def _shown_turn(turn: int | None) -> str:
-    return "" if turn is None else str(turn)
 
 
 def _trigger_estimated(machine: Machine) -> int:
@@ -671,11 +625,7 @@ def _installed(
     *,
     automatic: bool,
 ) -> StageReport | None:
-    """Install a compaction; messages that were added meanwhile follow it.
-
-    Returns:
-        The report; `None`: the view does not begin with `base` any more, nothing has changed.
-    """
+    """Install a compaction; messages that were added meanwhile follow it. `None`: the view does not begin with `base` any more, nothing has changed."""
     view = machine.view
     now = view.messages
     if len(now) < len(base) or any(a is not b for a, b in zip(base, now, strict=False)):
@@ -684,7 +634,10 @@ def _installed(
     parts = _parts(result, base, f"{stage}:{machine.tracking.compactions + 1}")
     report = view.rearranged(stage, why, [*parts, *range(len(base), len(now))])
     view.forget_usage()
-    machine.reset_levels()
+    context = machine.own_context()
+    for level in machine.levels:
+        if level.reset is not None:
+            level.reset(context)
     refill_turns = machine.policy.auto.refill_turns
     machine.tracking.compacted(refill_turns=refill_turns, automatic=automatic)
     return after(report, view, machine.model)

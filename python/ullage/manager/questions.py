@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -67,15 +67,7 @@ def _span(span: Sequence[int]) -> str:
 
 
 def explain(machine: Machine, number: int | None) -> Explanation:
-    """The account of a request; see `ContextManager.explain`.
-
-    Args:
-        machine: The conversation.
-        number: Which one, from 1; `None`: the next.
-
-    Raises:
-        InvalidPolicy: There was no such request, or it is remembered no more.
-    """
+    """The account of a request; see `ContextManager.explain`."""
     by_number = {record.number: record for record in machine.records}
     earlier, newest_of_these = machine.let_go
     if number is None:
@@ -127,7 +119,13 @@ def _audited(machine: Machine) -> Iterator[AuditedRequest]:
     before: Mapping[str, object] = {}
     cached, last = 0, None
     for record in machine.records:
-        answer = _answer_after(machine, record.history)
+        # The answer came when so many messages had been added.
+        answered = (
+            message_of(machine.history[record.history])
+            if record.history < len(machine.history)
+            else None
+        )
+        answer = answered if answered and answered.get("role") == "assistant" else {}
         usage = answer.get("usage")
         if not isinstance(usage, Mapping) or not usage.keys() & _REPORTS_CACHE:
             continue
@@ -148,14 +146,6 @@ def _audited(machine: Machine) -> Iterator[AuditedRequest]:
 
 
 _REPORTS_CACHE = {"cache_read_input_tokens", "cache_creation_input_tokens"}
-
-
-def _answer_after(machine: Machine, history: int) -> Mapping[str, Any]:
-    """The answer to the request that was made when so many messages had been added; empty: there is none."""
-    if history >= len(machine.history):
-        return {}
-    message = message_of(machine.history[history]) or {}
-    return message if message.get("role") == "assistant" else {}
 
 
 def _other(
@@ -188,43 +178,18 @@ def recall_of(machine: Machine, host: Host) -> Recall:
 
 
 def answer(machine: Machine, host: Host, name: str, arguments: Any) -> ToolAnswer:
-    """The answer to a call of one of the library's tools.
-
-    Raises:
-        InvalidPolicy: There is no such tool here.
-    """
-    act = _TOOLS.get(name)
-    if act is None:
-        raise InvalidPolicy("tool", name, f"must be one of {', '.join(_TOOLS)}")
-    return act(machine, host, arguments)
-
-
-def _recall(machine: Machine, host: Host, arguments: Any) -> ToolAnswer:
-    return recall_of(machine, host).call(arguments)
-
-
-def _snip(machine: Machine, host: Host, arguments: Any) -> ToolAnswer:
-    del host
-    return turn_snip.answer(arguments, machine.view, machine.state(TurnSnip))
-
-
-def _compact(machine: Machine, host: Host, arguments: Any) -> ToolAnswer:
-    del host
-    state, possible = machine.state(Offers), machine.window.compaction
-    return offers.ask(arguments, machine.view, machine.policy, state, possible=possible)
-
-
-def _usage(machine: Machine, host: Host, arguments: Any) -> ToolAnswer:
-    del host, arguments
-    usage = machine.usage()
-    lines = [f"{usage.tokens:,} of {usage.window_tokens:,} tokens ({usage.percent} %)."]
-    lines += [f"{name}: {tokens:,}" for name, tokens in usage.by_category.items()]
-    return ToolAnswer("\n".join(lines))
-
-
-_TOOLS: dict[str, Callable[[Machine, Host, Any], ToolAnswer]] = {
-    RECALL_TOOL.name: _recall,
-    SNIP_TOOL.name: _snip,
-    COMPACT_TOOL.name: _compact,
-    CONTEXT_TOOL.name: _usage,
-}
+    """The answer to a call of one of the library's tools; an `InvalidPolicy` if there is no such tool here."""
+    if name == RECALL_TOOL.name:
+        return recall_of(machine, host).call(arguments)
+    if name == SNIP_TOOL.name:
+        return turn_snip.answer(arguments, machine.view, machine.state(TurnSnip))
+    if name == COMPACT_TOOL.name:
+        state, possible = machine.state(Offers), machine.window.compaction
+        return offers.ask(arguments, machine.view, machine.policy, state, possible=possible)
+    if name == CONTEXT_TOOL.name:
+        usage = machine.usage()
+        lines = [f"{usage.tokens:,} of {usage.window_tokens:,} tokens ({usage.percent} %)."]
+        lines += [f"{name}: {tokens:,}" for name, tokens in usage.by_category.items()]
+        return ToolAnswer("\n".join(lines))
+    names = (tool.name for tool in (RECALL_TOOL, SNIP_TOOL, COMPACT_TOOL, CONTEXT_TOOL))
+    raise InvalidPolicy("tool", name, f"must be one of {', '.join(names)}")

@@ -25,12 +25,6 @@ if TYPE_CHECKING:
     from ullage.requests.to_request import Outgoing
 
 
-def _written_form(provider: Provider, model: str, system: Any) -> WrittenForm:
-    from ullage.manager.written_form import WrittenForm  # with the rules, for other forms alone
-
-    return WrittenForm(provider, model, system)
-
-
 _NO_EXTRAS: Final = Extras()
 
 
@@ -60,18 +54,10 @@ class _Written(NamedTuple):
 class RequestWriter:
     """Makes requests of a view, legal for their provider; a legal view costs what is new in it.
 
-    Other providers' formats are written, and repaired, as a whole each time.
-
     Args:
-        model: Name of the model.
-        provider: Whose form; a name of `ullage.providers.SHAPES`, or a row.
-        system: The system prompt; not changed.
-        tools: Tool definitions, in any form that `read_tools` takes; not changed.
+        tools: Tool definitions, in any form that `read_tools` takes; one that cannot be sent to this provider is an `InvalidPolicy`.
         thinking: The request's parameter of that name; `None`: not in use.
         cache: Whether bodies carry cache marks (COST-2).
-
-    Raises:
-        InvalidPolicy: A tool cannot be sent to this provider.
     """
 
     def __init__(
@@ -112,7 +98,13 @@ class RequestWriter:
         self._own_list = True  # what is repaired is the view's own list
         self._previous: Sequence[Any] = ()
         self._count = 0
-        self._form = None if own else _written_form(self._provider, model, system)
+        self._form: WrittenForm | None = None
+        if not own:
+            from ullage.manager.written_form import (
+                WrittenForm,  # with the rules, for other forms alone
+            )
+
+            self._form = WrittenForm(self._provider, model, system)
 
     @property
     def system(self) -> SystemPrompt | None:
@@ -166,16 +158,20 @@ class RequestWriter:
             parts = self._parts(tools) if extras.tools else self._head
             written = _Written(done.messages, parts, done.repairs, losses, done.params)
         else:
-            written = self._translated(self._form, machine.view, tools)
-        count = count if written.messages is items else len(written.messages)
+            form = self._form
+            form.write(items, machine.view.ledger, tools)
+            # Asked for by few: only then is said what was repaired and lost.
+            whole = (lambda: form.whole(items[:count], tools)) if form.noted else None
+            written = _Written(form.items, form.parts, (), (), {}, whole)
+        shown = count if written.messages is items else len(written.messages)
         before = self._count
-        changed = self._changed(machine.view.mark_sent(), written.messages, count)
+        changed = self._changed(machine.view.mark_sent(), written.messages, shown)
         same = before if changed is None else changed
         tokens = machine.tokens if tokens is None else tokens
         return Request(
             written.messages,
-            count,
-            number=machine.request_made(count, tokens, now_ms),
+            shown,
+            number=machine.request_made(shown, tokens, now_ms),
             tokens=tokens,
             reports=reports,
             compaction=compaction,
@@ -232,7 +228,7 @@ class RequestWriter:
     def _repaired(self, machine: Machine) -> tuple[Repaired, list[Loss]]:
         """The view in Anthropic's form, legal; the view's own list if nothing had to change."""
         view = machine.view
-        sent, losses = self._shown(view)
+        sent, losses = self._writer.write(view.messages, view.ledger, view.sources, view.plain)
         # Another list than the view's has digests of its own.
         self._own_list = sent is view.messages
         if self._own_list and self._repairer.passes(sent, view.ledger):
@@ -244,12 +240,6 @@ class RequestWriter:
         """The view as Anthropic's API takes it, and what was left out."""
         return self._writer.write(view.messages, view.ledger, view.sources, view.plain)
 
-    def _translated(self, form: WrittenForm, view: View, tools: Sequence[Any]) -> _Written:
-        items, count = view.snapshot()
-        form.write(items, view.ledger, tools)
-        whole = (lambda: form.whole(items[:count], tools)) if form.noted else None
-        return _Written(form.items, form.parts, (), (), {}, whole)
-
     def note_answer(self, machine: Machine) -> None:
         """If the newest message answers the newest request, its thinking is bound to that request."""
         view, messages = machine.view, machine.view.messages
@@ -260,11 +250,7 @@ class RequestWriter:
             if messages[at].get("role") != "assistant":
                 return
         if view.sent < len(messages):
-            self.answered(messages[-1])
-
-    def answered(self, message: Item) -> None:
-        """The model has answered the newest request with this."""
-        self._repairer.observe(message)
+            self._repairer.observe(messages[-1])
 
     def note_imported(self, machine: Machine) -> None:
         """Before levels change anything: responses to requests that were not prepared here are bound to the current list."""
@@ -442,13 +428,7 @@ class CacheMarks(NamedTuple):
 
 
 def marks_for(provider: Provider, model: Model, head: Any) -> CacheMarks | None:
-    """The marks that requests of this form to this model can carry; `None`: none.
-
-    Args:
-        provider: The form.
-        model: Who is asked.
-        head: System prompt, tools and first message: OpenAI's key is a digest of them.
-    """
+    """The marks that requests of this form to this model can carry; `None`: none. `head`: system prompt, tools and first message, for OpenAI's key."""
     name, points = provider.name, model.cache.breakpoints
     if name == "anthropic" and points:
         return CacheMarks(name)

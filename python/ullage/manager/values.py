@@ -123,35 +123,8 @@ class Request:
     headers: dict[str, str]
     tools: list[Mapping[str, Any]]
     applied_edits: list[Mapping[str, Any]]
-    reports: tuple[StageReport, ...]
     repairs: tuple[Repair, ...]
     losses: tuple[Loss, ...]
-    cache_edits: tuple[str, ...]
-    compaction: CompactionResult | None
-    rewritten_from: int | None
-
-    __slots__ = (
-        "_count",
-        "_items",
-        "_list",
-        "_list_key",
-        "_marks",
-        "_whole",
-        "applied_edits",
-        "cache_edits",
-        "compaction",
-        "headers",
-        "losses",
-        "number",
-        "params",
-        "parts",
-        "provider",
-        "repairs",
-        "reports",
-        "rewritten_from",
-        "tokens",
-        "tools",
-    )
 
     def __init__(
         self,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ullage._lazy import hashlib, orjson
 from ullage.effects import Flow
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ullage.manager.keeping import Keeper
     from ullage.manager.known import Host
     from ullage.manager.machine import Machine
+    from ullage.manager.manager import ContextManager
     from ullage.manager.request_writer import RequestWriter
     from ullage.manager.written_back import ListView
 
@@ -90,12 +91,9 @@ class Followed:
             self.asked = -1
 
     def become(self, prints: Sequence[str], origin: Sequence[int | None], end: int) -> None:
-        """From now on the list is what was made of it.
+        """From now on the list is what was made of it: prints of its messages, and for each the message of the old list that it is made of.
 
-        Args:
-            prints: Of its messages.
-            origin: For each the message of the old list that it is made of; `None`: it stands for all before the next that has one.
-            end: The length of the history.
+        `None` in `origin`: it stands for all before the next that has one. `end`: the length of the history.
         """
         ends: list[int] = []
         for at in range(len(prints)):
@@ -143,11 +141,7 @@ class Followed:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Followed:
-        """What `dump` gave; points are not in it.
-
-        Raises:
-            InvalidPolicy: Not such a form, or of a newer version; names the field.
-        """
+        """What `dump` gave, without points; an `InvalidPolicy` names the field if it is of another form or a newer version."""
         if not stored:
             return cls()
         if stored.get("format") != FORMAT:
@@ -175,28 +169,8 @@ OFTEN = 64
 """Requests after which a point to go back to is noted even if no level has acted: as many are made again at most."""
 
 
-class Turns(Protocol):
-    """Who takes the messages of a list, one by one: the manager."""
-
-    def add(self, message: Item, /) -> None:
-        """Append what is not the model's, or a part of an answer."""
-
-    def observe(self, response: Item, /) -> None:
-        """Append an answer, or the last part of one."""
-
-
 class WholeLists:
-    """Follows a list that somebody else keeps; see `ContextManager.view`.
-
-    Args:
-        machine: The conversation.
-        host: Whether it is logged, and whether a model writes summaries.
-        writer: Writes no requests while a list is followed.
-        marks: Those of the manager.
-        keeper: Goes back to earlier states.
-        followed: What is known of the list.
-        clock: The host's.
-    """
+    """Follows a list that somebody else keeps; see `ContextManager.view`."""
 
     def __init__(
         self,
@@ -211,13 +185,13 @@ class WholeLists:
         self._machine, self._host, self._writer, self._marks = machine, host, writer, marks
         self._keeper, self._followed, self._clock = keeper, followed, clock
 
-    def follow(self, items: Sequence[Item], turns: Turns) -> Flow[ListView]:
+    def follow(self, items: Sequence[Item], turns: ContextManager) -> Flow[ListView]:
         """Take what is new, and write the list."""
         reports, request = yield from self._take(items, turns)
         return self._written(items, reports, request)
 
     def follow_changed(
-        self, items: Sequence[Item], turns: Turns, unchanged: int
+        self, items: Sequence[Item], turns: ContextManager, unchanged: int
     ) -> Flow[ListView | None]:
         """Take what is new, and write the list if it is another one; `unchanged`: see `ContextManager.changed_view`."""
         reports, request = yield from self._take(items, turns, unchanged)
@@ -268,7 +242,7 @@ class WholeLists:
     # ---- inside ------------------------------------------------------------------------------
 
     def _take(
-        self, items: Sequence[Item], turns: Turns, unchanged: int = 0
+        self, items: Sequence[Item], turns: ContextManager, unchanged: int = 0
     ) -> Flow[tuple[list[StageReport], Request | None]]:
         """Take what is new, with a request before each response that had none, and one for the whole."""
         known_prints = self._followed.prints[:unchanged]
@@ -279,54 +253,37 @@ class WholeLists:
         for at in range(len(followed.prints), len(items)):
             answers = _speaks(items[at])
             if answers and at and not _speaks(items[at - 1]) and self._followed.asked != at:
-                reports += yield from self._past_request()
+                # It was answered, so it was not too large for the model then in use.
+                with suppress(ContextTooLarge):
+                    reports += (yield from self._request()).reports
             # Parts of one answer, as the Responses API has them: the last says that the answer is whole.
             last = answers and (at + 1 == len(items) or not _speaks(items[at + 1]))
             (turns.observe if last else turns.add)(items[at])
-            self._note_taken(prints[at])
+            followed.prints.append(prints[at])
+            followed.ends.append(len(self._machine.history))
         if self._followed.asked != len(items) or self._followed.mark != self._mark():
             request = yield from self._request()
             reports += request.reports
         return reports, request
 
-    def _past_request(self) -> Flow[tuple[StageReport, ...]]:
-        """Have the levels do what they would have done before a response that is in the list already."""
-        try:
-            request = yield from self._request()
-        except (
-            ContextTooLarge
-        ):  # it was answered, so it was not too large for the model then in use
-            return ()
-        return request.reports
-
     def _request(self) -> Flow[Request]:
-        with self._light():
+        # Requests are not translated: the list that is sent is written at the end, of the framework's own objects.
+        self._writer.light = self._machine.provider.name != "anthropic"
+        try:
             request = yield from prepare.prepare(
                 self._machine, self._host, self._writer, self._marks, self._clock()
             )
+        finally:
+            self._writer.light = False
         self._marks.forget()  # what it worked out was for another request
         self._followed.asked, self._followed.mark = len(self._followed.prints), self._mark()
         if request.reports or request.number % OFTEN == 0:
             self._note_point()
         return request
 
-    @contextmanager
-    def _light(self) -> Iterator[None]:
-        """Meanwhile requests are not translated: the list that is sent is written at the end, of the framework's own objects."""
-        form = self._machine.provider
-        self._writer.light = not form.internal or form.name != "anthropic"
-        try:
-            yield
-        finally:
-            self._writer.light = False
-
     def _note_point(self) -> None:
         if not self._host.logged:
             self._followed.note(self._keeper.state())
-
-    def _note_taken(self, fingerprint: str) -> None:
-        self._followed.prints.append(fingerprint)
-        self._followed.ends.append(len(self._machine.history))
 
     def _mark(self) -> list[int]:
         """What changes when anything is done to the conversation between two views."""

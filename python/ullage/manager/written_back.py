@@ -75,15 +75,7 @@ def written_back(
     form: Provider,
     names: Mapping[str, str],
 ) -> list[Written]:
-    """The messages to send, in the form of the given list; not yet checked.
-
-    Args:
-        view: Of the conversation.
-        items: The list.
-        followed: What is known of it.
-        form: Of its messages.
-        names: Ids of calls that came with another one; see `CallIds.given`.
-    """
+    """The messages to send, in the form of the given list; not yet checked. `names`: see `CallIds.came_as`."""
     owners = [
         followed.owner(source) if isinstance(source, int) else None for source in view.sources
     ]

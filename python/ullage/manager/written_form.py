@@ -40,11 +40,6 @@ class _Part(NamedTuple):
 class WrittenForm:
     """The view in a provider's form; a request costs what is new in it, or has changed.
 
-    Args:
-        provider: Whose form.
-        model: Name of the model.
-        system: The system prompt.
-
     Attributes:
         items: Of the newest request. A list that was handed out only grows.
         parts: Of its body, besides the items.
@@ -71,13 +66,7 @@ class WrittenForm:
         return self._lossy > 0 or None in self._keys
 
     def write(self, messages: Sequence[Item], ledger: Any, tools: Sequence[Any]) -> None:
-        """Write what is new, or is not as it was.
-
-        Args:
-            messages: All of the view.
-            ledger: A ledger of exactly this list; it tells what has changed since the last call.
-            tools: Definitions in the internal view.
-        """
+        """Write what is new, or is not as it was; the ledger, which is of exactly this list, tells what has changed since the last call."""
         grown = ledger is self._ledger and tools == self._tools and None not in self._keys
         start = int(ledger.changed_since(self._version)) if grown else 0
         self._ledger, self._version, self._tools = ledger, ledger.version, tools
@@ -241,12 +230,10 @@ def _at(parts: Any, way: Iterable[str]) -> Sequence[Any]:
 
 
 def rounds(messages: Sequence[Item], provider: Provider) -> list[str] | None:
-    """Ids of the calls, if these are whole rounds of plain messages: each call is answered in its turn.
+    """Ids of the calls, if these are whole rounds of plain messages, the first an answer: each call is answered in its turn.
 
-    Args:
-        messages: The first is an answer.
-        provider: Whose form: in that of Responses each piece of an answer is an item of its own, where blocks have no type an answer's
-            results are one message, which may end in other blocks.
+    In the form of Responses each piece of an answer is an item of its own; where blocks have no type an answer's results are one
+    message, which may end in other blocks.
     """
     calls: list[str] = []  # of all, the first `done` of them are answered
     done, spoken, joined = 0, "user", provider.untyped  # who spoke last

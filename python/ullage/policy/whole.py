@@ -36,13 +36,8 @@ def number(
     default: float | None, unit: str, why: str, *, low: float = 0, high: float | None = None
 ) -> Any:
     """A numeric field; `None` as default means that the field may be `None` (off)."""
-    limit = {
-        "low": low,
-        "high": high,
-        "optional": default is None,
-        "integer": isinstance(default, int),
-    }
-    return dataclasses.field(default=default, metadata={"unit": unit, "why": why, "number": limit})
+    limits = {"low": low, "high": high, "integer": isinstance(default, int)}
+    return dataclasses.field(default=default, metadata={"unit": unit, "why": why, **limits})
 
 
 def choice(default: Any, why: str, *choices: Any) -> Any:
@@ -57,39 +52,30 @@ def switch(default: bool, why: str) -> Any:
 
 def names(default: tuple[str, ...], why: str) -> Any:
     """A field of names or patterns."""
-    return dataclasses.field(default=default, metadata={"why": why, "names": True})
+    return dataclasses.field(default=default, metadata={"why": why})
 
 
-def _checknumber(name: str, value: Any, limit: Mapping[str, Any]) -> None:
-    if value is None and limit["optional"]:
-        return
-    wanted = int if limit["integer"] else (int, float)
-    if isinstance(value, bool) or not isinstance(value, wanted):
-        raise InvalidPolicy(
-            name, value, "must be a whole number" if limit["integer"] else "must be a number"
-        )
-    if value < limit["low"] or (limit["high"] is not None and value > limit["high"]):
-        upper = "" if limit["high"] is None else f" and at most {limit['high']:,}"
-        raise InvalidPolicy(name, value, f"must be at least {limit['low']:,}{upper}")
-
-
-def _checknames(name: str, value: Any) -> None:
-    if not isinstance(value, tuple) or not all(isinstance(item, str) and item for item in value):
-        raise InvalidPolicy(name, value, "must be a tuple of names")
-
-
-def _check(name: str, value: Any, metadata: Mapping[str, Any]) -> None:
-    if "number" in metadata:
-        _checknumber(name, value, metadata["number"])
-    elif "names" in metadata:
-        _checknames(name, value)
-    elif not any(
-        value is choice or (value == choice and type(value) is type(choice))
-        for choice in metadata["choices"]
-    ):
-        raise InvalidPolicy(
-            name, value, f"must be one of {', '.join(map(repr, metadata['choices']))}"
-        )
+def _check(name: str, value: Any, item: dataclasses.Field[Any]) -> None:
+    """Refuse a value of a group that its field does not take."""
+    rules = item.metadata
+    if "choices" in rules:
+        # Not `in`: True equals 1.
+        if not any(value == choice and type(value) is type(choice) for choice in rules["choices"]):
+            limit = f"must be one of {', '.join(map(repr, rules['choices']))}"
+            raise InvalidPolicy(name, value, limit)
+    elif "integer" not in rules:
+        if not isinstance(value, tuple) or not all(
+            isinstance(part, str) and part for part in value
+        ):
+            raise InvalidPolicy(name, value, "must be a tuple of names")
+    elif value is not None or item.default is not None:
+        low, high, kind = rules["low"], rules["high"], int if rules["integer"] else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kind):
+            limit = "must be a whole number" if rules["integer"] else "must be a number"
+            raise InvalidPolicy(name, value, limit)
+        if value < low or (high is not None and value > high):
+            upper = "" if high is None else f" and at most {high:,}"
+            raise InvalidPolicy(name, value, f"must be at least {low:,}{upper}")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -97,38 +83,62 @@ def group(name: str) -> Callable[[type[T]], type[T]]:
     """Turn a class into a group of settings: frozen, keyword-only, with a name for dotted names and files."""
 
     def as_group(cls: type[T]) -> type[T]:
-        # The rest is `Group`'s: it would be compiled for each of them at import.
-        record = dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)(cls)
+        # What `Group` has is not compiled for each of them at import, which takes as long as all else of this module.
+        record = dataclass(init=False, kw_only=True, eq=False, repr=False)(cls)
         record.GROUP = name  # type: ignore[attr-defined]
         return record
 
     return as_group
 
 
+class _Signature:
+    """A group's arguments, for `help` and editors."""
+
+    def __get__(self, instance: object, owner: type[Group]) -> object:
+        import inspect
+
+        shown = [
+            inspect.Parameter(
+                item.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=item.default,
+                annotation=item.type,
+            )
+            for item in dataclasses.fields(owner)
+        ]
+        return inspect.Signature(shown, return_annotation=None)
+
+
 class Group:
     """Settings of one level; `GROUP` is its name in dotted names and files. Each subclass is a dataclass by `group`."""
 
-    __slots__ = ()
     GROUP: ClassVar[str] = ""
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+    __signature__ = _Signature()
 
-    def __post_init__(self) -> None:
-        for item in dataclasses.fields(self):
+    def __init__(self, **settings: Any) -> None:
+        for name, item in self.__dataclass_fields__.items():
+            self.__dict__[name] = value = settings.pop(name, item.default)
             if item.metadata:
-                _check(f"{self.GROUP}.{item.name}", getattr(self, item.name), item.metadata)
+                _check(f"{self.GROUP}.{name}", value, item)
+        for name in settings:
+            where = f"{type(self).__name__}.__init__()"
+            raise TypeError(f"{where} got an unexpected keyword argument {name!r}")
 
-    def _values(self) -> tuple[object, ...]:
-        return tuple(getattr(self, item.name) for item in dataclasses.fields(self))
+    def __setattr__(self, name: str, value: object) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self._values() == other._values()
+        return type(other) is type(self) and self.__dict__ == other.__dict__
 
     def __hash__(self) -> int:
-        return hash(self._values())
+        return hash((*self.__dict__.values(),))
 
     def __repr__(self) -> str:
-        names = (item.name for item in dataclasses.fields(self))
-        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
         return f"{type(self).__qualname__}({shown})"
 
 
@@ -142,16 +152,7 @@ def nearest(name: object, names: Iterable[str]) -> str:
 
 
 def refuse_unknown(offered: Iterable[str], accepted: Iterable[str], where: str = "") -> None:
-    """Refuse unknown names.
-
-    Args:
-        offered: Names, or a mapping by name.
-        accepted: Those that there are.
-        where: Prefix of the name in the error.
-
-    Raises:
-        InvalidPolicy: Names the first unknown one, and the nearest known one.
-    """
+    """Refuse names that are not accepted: an `InvalidPolicy` names the first, after the prefix `where`, and the nearest accepted one."""
     names = list(accepted)
     for name in offered:
         if name not in names:
@@ -200,10 +201,7 @@ def fitted_values(
 ) -> dict[str, int]:
     """The values that differ in a small window; empty from 100 000 tokens on.
 
-    Args:
-        values: Values of a policy, by dotted name.
-        defaults: Values of its preset; a field that differs from it was set explicitly and stays.
-        window_tokens: The context window.
+    A value that differs from its preset's (`defaults`) was set explicitly and stays.
     """
     if window_tokens >= FULL_WINDOW_TOKENS:
         return {}
@@ -567,6 +565,16 @@ _PRESETS: Final = ("buffered", "ladder")
 """Class methods of `Policy`: a preset is a name in a file, in a saved state and as an argument, so that each says what it differs from."""
 
 
+_ORDERED: Final = (
+    ("keep.min_tokens", "keep.max_tokens"),
+    ("restore.file_max_tokens", "restore.files_max_tokens"),
+    ("collapse.target_percent", "collapse.commit_percent"),
+    ("collapse.commit_percent", "collapse.block_percent"),
+    ("tool_budget.max_result_chars", "tool_budget.max_message_chars"),
+)
+"""The first of each two settings must not be above the second."""
+
+
 def _dotted(changes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """`{"snip": {"max_chars": 1}}` and `{"snip.max_chars": 1}` both give `("snip.max_chars", 1)`."""
     for key, value in changes.items():
@@ -611,32 +619,10 @@ class Policy:
         for name, kind in self._groups().items():
             if not isinstance(getattr(self, name), kind):
                 raise InvalidPolicy(name, getattr(self, name), f"must be a {kind.__name__}")
-        _ordered("keep.min_tokens", self.keep.min_tokens, "keep.max_tokens", self.keep.max_tokens)
-        _ordered(
-            "restore.file_max_tokens",
-            self.restore.file_max_tokens,
-            "restore.files_max_tokens",
-            self.restore.files_max_tokens,
-        )
-        collapse = self.collapse
-        _ordered(
-            "collapse.target_percent",
-            collapse.target_percent,
-            "collapse.commit_percent",
-            collapse.commit_percent,
-        )
-        _ordered(
-            "collapse.commit_percent",
-            collapse.commit_percent,
-            "collapse.block_percent",
-            collapse.block_percent,
-        )
-        _ordered(
-            "tool_budget.max_result_chars",
-            self.tool_budget.max_result_chars,
-            "tool_budget.max_message_chars",
-            self.tool_budget.max_message_chars,
-        )
+        for low_name, high_name in _ORDERED:
+            low, high = self._value(low_name), self._value(high_name)
+            if low > high:
+                raise InvalidPolicy(low_name, low, f"must not be above {high_name} ({high:,})")
 
     @classmethod
     def buffered(cls) -> Self:
@@ -707,9 +693,8 @@ class Policy:
     def _of(cls, document: dict[str, Any]) -> Self:
         preset = document.pop("preset", "buffered")
         if preset not in _PRESETS:
-            raise InvalidPolicy(
-                "preset", preset, f"must be one of {', '.join(map(repr, _PRESETS))}"
-            )
+            limit = f"must be one of {', '.join(map(repr, _PRESETS))}"
+            raise InvalidPolicy("preset", preset, limit)
         base: Self = getattr(cls, preset)()
         return base.change(document)
 
@@ -730,6 +715,10 @@ class Policy:
             for name, fields in grouped.items()
         }
         return dataclasses.replace(self, **changed)
+
+    def _value(self, dotted: str) -> Any:
+        group, _, name = dotted.partition(".")
+        return getattr(getattr(self, group), name)
 
     def effective(self) -> list[EffectiveValue]:
         """The current value of every setting, with unit and reason, in the order of the groups."""
@@ -791,11 +780,6 @@ class Policy:
         return f"Policy.{self.preset}({', '.join(changed)})"
 
 
-def _ordered(low_name: str, low: int, high_name: str, high: int) -> None:
-    if low > high:
-        raise InvalidPolicy(low_name, low, f"must not be above {high_name} ({high:,})")
-
-
 # A policy argument: a `Policy`, or the name of a preset.
 
 
@@ -811,9 +795,8 @@ def policy_given(policy: Policy | str | None, usual: Policy | None = None) -> Po
         return policy
     limit = "must be a Policy, or the name of a preset: buffered, ladder"
     if not isinstance(policy, str):
-        raise InvalidPolicy(
-            "policy", type(policy).__name__, limit, hint="Policy.load(path) reads a file"
-        )
+        hint = "Policy.load(path) reads a file"
+        raise InvalidPolicy("policy", type(policy).__name__, limit, hint=hint)
     if policy not in _PRESETS:
         raise InvalidPolicy("policy", policy, limit, hint=nearest(policy, _PRESETS))
     preset: Policy = getattr(Policy, policy)()
