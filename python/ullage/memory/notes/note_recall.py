@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.effects import Cancelled, Effect, Flow, Summarize
 from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
+from ullage.memory import wording
 from ullage.memory.notes.folder import MemoryFolder, Note, heads_text
 from ullage.summarizers.lines import model_writer_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Writer, WriterLike
@@ -338,17 +339,6 @@ _WARNING = re.compile(
 )
 _NAMES = re.compile(r"\[[^\[\]]*\]")
 
-PROMPT: Final = """Here are the heads of notes from earlier sessions, one a line: file, type, name, description.
-
-{heads}
-
-Pick the notes that will clearly help with this question, at most {most}; none is a good answer:
-<question>
-{question}
-</question>
-Leave out notes on how to use these tools, which are in use right now; keep warnings about them: {tools}.
-Answer with a JSON list of file names and nothing else."""
-
 
 class Embedder(Protocol):
     """Turns texts into vectors of one length; similar texts lie close."""
@@ -487,14 +477,14 @@ class NoteRecall:
         self, question: str, heads: Sequence[Note], tools: Collection[str], most: int
     ) -> Generator[Effect, Any, list[str]]:
         newest = heads[:NEWEST]
-        prompt = PROMPT.format(
+        asked = wording("recall").format(
             heads=heads_text(newest),
             question=question[:4_000].replace("</question>", ""),
             tools=", ".join(sorted(tools)) or "none",
             most=most,
         )
         request = SummaryRequest(
-            messages=(), prompt=prompt, max_output_tokens=500, source="memory_recall"
+            messages=(), prompt=asked, max_output_tokens=500, source="memory_recall"
         )
         try:
             reply = yield Summarize(request, self._writer)
