@@ -205,12 +205,7 @@ class Spending:
 
 
 def spending_of(session: Session, table: ModelTable | None = None) -> Spending:
-    """What all requests of a session took, those before a compaction and those of sub-agents in its file included.
-
-    Args:
-        session: From `open_session`.
-        table: Prices; `None`: the built-in table.
-    """
+    """What all requests of a session took, those before a compaction and those of sub-agents in its file included."""
     table = table or ModelTable.builtin()
     totals = [0, 0, 0, 0]
     dollars: Decimal | None = None
@@ -510,12 +505,7 @@ def age(modified: float) -> str:
 
 
 def listed(session: FoundSession, table: ModelTable | None = None) -> ListedSession:
-    """What a list says of a session; a file that cannot be read becomes a row that says why.
-
-    Args:
-        session: From `found_sessions`.
-        table: Windows and prices; `None`: the built-in table.
-    """
+    """What a list says of a session; a file that cannot be read becomes a row that says why."""
     table = table or ModelTable.builtin()
     try:
         opened = open_session(opened_path(session))

@@ -610,16 +610,9 @@ def handoff(
 ) -> HandedOver:
     """Hands a session over to another tool; the old one stays as it is.
 
-    Calls and results keep their ids and the user's messages their words.
-
-    Args:
-        session: From `open_session`.
-        to: Whose form.
-        model: The model that goes on; empty: the session's own where it is of the tool's vendor.
-        window_tokens: Its window; `None`: the model's, or the tool's usual one.
-        target_tokens: Most tokens of the new context's messages; `None`: it is compacted only where it would not fit.
-        cwd: The folder in which the new session runs; empty: the old one's.
-        write: Whether the file is written.
+    Calls and results keep their ids and the user's messages their words. `model` goes on; empty: the session's own where it
+    is of the tool's vendor. The session is compacted to `target_tokens`; `None`: only where it would not fit `window_tokens`,
+    which are by default the model's, or the tool's usual ones. `cwd` empty: the old folder.
 
     Raises:
         InvalidPolicy: An unknown tool, or a number out of range.

@@ -7,6 +7,7 @@ import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, unquote
@@ -143,10 +144,7 @@ class StoredLog:
 
     def lines(self) -> Iterator[bytes]:
         """Lines from the first to the last, line ends included."""
-        start = 0
-        while line := self.line_at(start):
-            yield line
-            start += len(line)
+        yield from BytesIO(self._data)
 
     def lines_backwards(self) -> Iterator[tuple[int, bytes, bool]]:
         """Lines from the last to the first: offset, bytes, and whether a line end follows."""
