@@ -15,8 +15,7 @@ import orjson
 
 from ullage.observe.events import CacheBroken, CacheReset, Event, LevelActed, Listener
 
-LEAST_LOST_TOKENS = 2_000
-"""Providers round and drop a few tokens; a smaller loss is ignored."""
+LEAST_LOST_TOKENS = 2_000  # providers round and drop a few tokens; a smaller loss is ignored
 
 LEAST_LOST_PERCENT = 5
 

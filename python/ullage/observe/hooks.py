@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     import subprocess
 
 
-DEFAULT_TIMEOUT_SECONDS = 60.0
-"""Claude Code's default."""
+DEFAULT_TIMEOUT_SECONDS = 60.0  # Claude Code's default
 
 MAX_OUTPUT_CHARS = 10_000
 """Limit for a hook's text, so that printing a log does not fill the room just made."""

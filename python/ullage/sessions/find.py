@@ -39,8 +39,7 @@ from ullage.transcript.conversation import open_regular
 from ullage.transcript.records import as_string
 from ullage.transcript.render import rendered
 
-_TAIL_BYTES = 1 << 16
-"""In so much of a file's end nearly every session names its model."""
+_TAIL_BYTES = 1 << 16  # in so much of a file's end nearly every session names its model
 
 
 @dataclass(frozen=True, slots=True)

@@ -485,8 +485,7 @@ def _document(store: sqlite3.Connection, session: str) -> dict[str, Any]:
 FRESH_SECONDS = 600
 """A client installs a summary within seconds; an older one is of an earlier compaction."""
 
-MOST_SUMMARIES = 20
-"""Summaries of so many sessions stay."""
+MOST_SUMMARIES = 20  # summaries of so many sessions stay
 
 
 def hand_over(session: str, text: str) -> None:

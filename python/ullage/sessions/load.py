@@ -220,8 +220,7 @@ def begun_by_manager(path: Path) -> tuple[str, int]:
     return as_string(values.get("model")), whole_count(tokens)
 
 
-_FIRST_BYTES = 1 << 20
-"""Of a file: its first line has all settings of the manager that began it."""
+_FIRST_BYTES = 1 << 20  # of a file: its first line has all settings of the manager that began it
 
 
 def _claude_code(path: Path) -> Session:

@@ -176,8 +176,7 @@ def _added(draft: Path, size: int) -> bytes:
 # place from which on its lines stay. Whether the file, read again, shows the model what was compacted is for the caller to check:
 # pi's line has no words for everything.
 
-APPENDED = ("codex", "pi")
-"""Formats with a line of their own for a compaction."""
+APPENDED = ("codex", "pi")  # formats with a line of their own for a compaction
 
 Line = dict[str, Any]
 

@@ -12,8 +12,7 @@ from typing import Protocol, TypeVar
 import ullage.stores
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 
-LONGEST_NAME = 200
-"""Bytes of a name in UTF-8: escaped, it still fits an object key and a file name."""
+LONGEST_NAME = 200  # bytes of a name in UTF-8: escaped, it still fits an object key and a file name
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,7 @@ from ullage.summarizers.lines import writer_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 from ullage.transcript.log import line_of
 
-DELIVERY = "ullage-delivery"
-"""Type of the lines that record a message's delivery key."""
+DELIVERY = "ullage-delivery"  # type of the lines that record a message's delivery key
 
 _DELIVERY_BYTES = f'"{DELIVERY}"'.encode()
 

@@ -33,8 +33,7 @@ RunCommand: TypeAlias = Callable[[Sequence[str]], str]
 MOST_READS: Final = 10
 # Notes that outlive a session are few: more at once are a copy of it.
 MOST_WRITES: Final = 8
-MAX_OUTPUT_CHARS: Final = 8_000
-"""Of one command or file that the model is shown."""
+MAX_OUTPUT_CHARS: Final = 8_000  # of one command or file that the model is shown
 
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
@@ -283,8 +282,7 @@ def writes_notes(items: Sequence[Item], folder: MemoryFolder) -> bool:
 
 # A keeper lives as long as its process: what nobody read of older runs goes.
 MOST_REPORTS = 50
-MOST_DOUBLINGS = 5
-"""After failures the turns that are waited for double, up to 32 times."""
+MOST_DOUBLINGS = 5  # after failures the turns that are waited for double, up to 32 times
 
 _NO_ANSWER = "the model gave no answer"
 

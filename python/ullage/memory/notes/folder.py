@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 # One note: Markdown with a front matter that says its name, what it is about and of which type it is (MEM-1).
 
-MAX_DESCRIPTION: Final = 300
-"""Characters: a description is read in lists of many."""
+MAX_DESCRIPTION: Final = 300  # characters: a description is read in lists of many
 
 MAX_NAME: Final = 120
 
@@ -160,8 +159,7 @@ def slug(name: str) -> str:
 # paths, separators of any kind, control characters, reserved names, a second spelling of a file that exists, letters that
 # only look like the ones they stand for.
 
-MAX_FILE_BYTES: Final = 1_000_000
-"""Bytes of one file; a note is a page, not a database."""
+MAX_FILE_BYTES: Final = 1_000_000  # bytes of one file; a note is a page, not a database
 
 MAX_NAME_BYTES: Final = 200
 """Below the 255 of common file systems, so that a temporary name fits too."""
@@ -486,8 +484,7 @@ INDEX: Final = "MEMORY.md"
 TEAM: Final = "team"
 
 MAX_INDEX_LINES: Final = 200
-MAX_INDEX_BYTES: Final = 25_000
-"""Of the index in the system prompt: it is paid for at every turn."""
+MAX_INDEX_BYTES: Final = 25_000  # of the index in the system prompt: it is paid for at every turn
 MAX_LINE_BYTES: Final = 2_000
 """Of one line there, where the whole is too long: an entry is a line about one note."""
 

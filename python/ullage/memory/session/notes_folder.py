@@ -24,8 +24,7 @@ PREVIOUS = "previous.md"
 STATE = "state.json"
 CONFIG = "config"
 
-MAX_BYTES = 1 << 20
-"""Notes above this are not read: some twenty times what the limits allow."""
+MAX_BYTES = 1 << 20  # notes above this are not read: some twenty times what the limits allow
 
 
 class Notes(NamedTuple):

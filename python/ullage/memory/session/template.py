@@ -42,8 +42,7 @@ _FORM = (
     ("Worklog", "Step by step, in one short line each: what was tried and what was done"),
 )
 
-TITLES = tuple(title for title, _ in _FORM)
-"""The ten sections, in their order."""
+TITLES = tuple(title for title, _ in _FORM)  # the ten sections, in their order
 
 DEFAULT_TEMPLATE = "\n\n".join(f"# {title}\n_{about}_" for title, about in _FORM) + "\n"
 """The notes before anything is known."""
@@ -137,8 +136,7 @@ def _fenced(line: str, fence: str) -> tuple[str, bool]:
 
 Measure = Callable[[str], int]
 
-FIRST = ("Current State", "Errors & Corrections")
-"""Sections that are shortened last."""
+FIRST = ("Current State", "Errors & Corrections")  # sections that are shortened last
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,11 +248,8 @@ def _closed(lines: list[str]) -> list[str]:
 # The path in an edit is only compared, never opened: what is written always goes to the notes' own file, whatever a
 # model says.
 
-MAX_EDITS = 64
-"""Edits in one response; ten sections need no more."""
-
-MAX_TOLD = 200
-"""Characters of what was tried that a refusal repeats."""
+MAX_EDITS = 64  # edits in one response; ten sections need no more
+MAX_TOLD = 200  # characters of what was tried that a refusal repeats
 
 _OPEN = re.compile(
     r"\s*<edit(?:\s+(?:file|path|file_path)\s*=\s*(\"[^\"\n]*\"|'[^'\n]*'))?\s*>\s*$"

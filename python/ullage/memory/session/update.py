@@ -358,22 +358,16 @@ class FactsFeed:
 # It uses the summarizer protocol, in text, so that every summarizer can do it, and the prefix that it shares with the
 # main loop needs no additional tool.
 
-SOURCE = "session_memory"
-"""Who asks, in requests."""
-
-MAX_TURNS = 4
-"""Responses of one update: the edits, and corrections of failed ones."""
-
-OUTPUT_TOKENS = 16_000
-"""Tokens for a response: it may rewrite all notes."""
+SOURCE = "session_memory"  # who asks, in requests
+MAX_TURNS = 4  # responses of one update: the edits, and corrections of failed ones
+OUTPUT_TOKENS = 16_000  # tokens for a response: it may rewrite all notes
 
 PLAIN_SYSTEM = (
     "You keep the notes of a working session: exact, dense, only what the conversation says."
 )
 """System prompt where the main loop's is not shared."""
 
-MAX_CHARS = MAX_BYTES // 4
-"""Of the notes after an edit: a character has up to four bytes."""
+MAX_CHARS = MAX_BYTES // 4  # of the notes after an edit: a character has up to four bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,11 +559,8 @@ class UpdateReport:
         )
 
 
-COPIES = "copies"
-"""Name of the updater that needs no model."""
-
-MERGES = 5
-"""Tries to merge an update with the changes of a user who saves at the same time."""
+COPIES = "copies"  # name of the updater that needs no model
+MERGES = 5  # tries to merge an update with the changes of a user who saves at the same time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -814,8 +805,7 @@ def _by_model(part: _Part, lock: Lock) -> Flow[UpdateReport]:
 LEAST_KEPT = 4
 """An update that leaves less than 1/4 of notes that are not too long is a mistake, or was induced by injected text."""
 
-SHORT = 2_000
-"""Characters below which notes may be replaced as a whole."""
+SHORT = 2_000  # characters below which notes may be replaced as a whole
 
 
 def _replayed(text: str, *, draft: NotesDraft) -> tuple[str, int]:
