@@ -173,19 +173,17 @@ def _looked(work: _Work, reading: Mapping[str, Any]) -> Generator[Effect, Any, s
             work.refused.append(Refused(str(path)[:200], str(exc)))
     for command in _list(reading, "run", MOST_READS, work):
         words = read_only(command, work.folder.sandbox) if isinstance(command, str) else None
-        if words is None or work.run is None:
-            reason = (
-                "is no command that only reads in the notes' folder"
-                if words is None
-                else "no commands can be run here"
-            )
+        if words is None:
+            reason = "is no command that only reads in the notes' folder"
             work.refused.append(Refused(str(command)[:200], reason))
-            continue
-        try:
-            output = yield Call(work.run, (words,))
-        except Exception as exc:
-            output = f"failed: {exc}"
-        parts.append(f"## $ {command}\n{str(output)[:MAX_OUTPUT_CHARS]}")
+        elif work.run is None:
+            work.refused.append(Refused(str(command)[:200], "no commands can be run here"))
+        else:
+            try:
+                output = yield Call(work.run, (words,))
+            except Exception as exc:
+                output = f"failed: {exc}"
+            parts.append(f"## $ {command}\n{str(output)[:MAX_OUTPUT_CHARS]}")
     return "\n\n".join(parts)
 
 
@@ -284,16 +282,6 @@ def writes_notes(items: Sequence[Item], folder: MemoryFolder) -> bool:
 MOST_REPORTS = 50
 MOST_DOUBLINGS = 5  # after failures the turns that are waited for double, up to 32 times
 
-_NO_ANSWER = "the model gave no answer"
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What one extraction came to, and the last message that it read; `extraction` is `None` if it failed."""
-
-    extraction: Extraction | None
-    last: str
-
 
 class NoteKeeper:
     """Writes lasting notes from the conversation, in the background, from what was said since the last time.
@@ -388,7 +376,10 @@ class NoteKeeper:
             self._turns = 0
         return True
 
-    def _flow(self, items: Sequence[Item], cancel: CancelToken) -> Flow[_Read | None]:
+    def _flow(
+        self, items: Sequence[Item], cancel: CancelToken
+    ) -> Flow[tuple[Extraction | None, str] | None]:
+        """What one extraction came to, `None` if it failed, and the last message that it read; `None`: there was nothing new."""
         source = read_source(items)
         first, end = self._first(source), safe_end(source.context)
         if end <= first:
@@ -400,8 +391,8 @@ class NoteKeeper:
             run_command=self._run_command,
         )
         outcome = yield from _watched(flow, cancel)
-        failed = outcome.skipped.startswith(_NO_ANSWER)
-        return _Read(None if failed else outcome, item_key(source.stored[end - 1]))
+        failed = outcome.skipped.startswith("the model gave no answer")
+        return None if failed else outcome, item_key(source.stored[end - 1])
 
     def _first(self, source: CompactionInput) -> int:
         """The position of the first unread message; after a compaction that removed it, the one after its summary."""
@@ -417,13 +408,13 @@ class NoteKeeper:
         """Only what was read well moves the place where the next begins."""
         if result is None or isinstance(result, Cancelled):
             return
-        read = result if isinstance(result, _Read) else _Read(None, "")
+        extraction, last = result if isinstance(result, tuple) else (None, "")
         with self._guard:
-            if read.extraction is None:
+            if extraction is None:
                 self._failures += 1
                 return
-            self._failures, self._last = 0, read.last
-            self.reports.append(read.extraction)
+            self._failures, self._last = 0, last
+            self.reports.append(extraction)
 
     def busy_seconds(self) -> float | None:
         """For how long an extraction has been at work; `None`: none is."""
