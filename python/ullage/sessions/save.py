@@ -312,8 +312,8 @@ def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
     place: int | None = len(lines)
     if preserved:
         # The line of an entry ends the id that the reader gave it.
-        kept = str(preserved[0]).rpartition("-")[2]
-        place = next((at for at, (line, _) in enumerate(lines) if str(line) == kept), None)
+        number = str(preserved[0]).rpartition("-")[2]
+        place = next((at for at, (line, _) in enumerate(lines) if str(line) == number), None)
     if place is None:
         return []
     last = lines[-1][1]
