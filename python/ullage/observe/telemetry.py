@@ -351,10 +351,25 @@ class TurnTelemetry:
         if not turn.error:
             recorder.forecast.learn(turn.usage)
         if self._spans:
-            self._span(turn, _tokens_of(tokens, expected, use))
+            self._span(turn, tokens, expected, use)
 
-    def _span(self, turn: _Turn, attributes: dict[str, Any]) -> None:
+    def _span(
+        self, turn: _Turn, tokens: int, expected: tuple[int, int], use: CacheUse | None
+    ) -> None:
         about = turn.recorder._labels.about
+        attributes: dict[str, Any] = {
+            **about,
+            "ullage.cache.predicted.read_tokens": expected[0],
+            "ullage.cache.predicted.written_tokens": expected[1],
+            "ullage.request.tokens": tokens,
+        }
+        if use is not None:
+            attributes |= {
+                "gen_ai.usage.input_tokens": use.prompt,
+                "gen_ai.usage.output_tokens": use.output,
+                "gen_ai.usage.cache_read.input_tokens": use.read,
+                "gen_ai.usage.cache_creation.input_tokens": use.written,
+            }
         if turn.recorder.conversation:
             attributes["gen_ai.conversation.id"] = turn.recorder.conversation
         if turn.request.compaction is not None:
@@ -365,7 +380,7 @@ class TurnTelemetry:
             f"chat {about['gen_ai.request.model']}",
             context=turn.context,
             kind=self._trace.SpanKind.CLIENT,
-            attributes={**about, **attributes},
+            attributes=attributes,
             start_time=turn.began_ns,
         )
         if turn.error:
@@ -443,23 +458,6 @@ class TurnRecorder:
 
 def _nothing() -> None:
     """Without spans, the caller's span is not needed."""
-
-
-def _tokens_of(tokens: int, expected: tuple[int, int], use: CacheUse | None) -> dict[str, Any]:
-    """A span's attributes."""
-    counts = {
-        "ullage.cache.predicted.read_tokens": expected[0],
-        "ullage.cache.predicted.written_tokens": expected[1],
-        "ullage.request.tokens": tokens,
-    }
-    if use is not None:
-        counts |= {
-            "gen_ai.usage.input_tokens": use.prompt,
-            "gen_ai.usage.output_tokens": use.output,
-            "gen_ai.usage.cache_read.input_tokens": use.read,
-            "gen_ai.usage.cache_creation.input_tokens": use.written,
-        }
-    return counts
 
 
 def _histogram(meter: Any, name: str, unit: str, edges: Sequence[float]) -> Any:

@@ -469,8 +469,8 @@ class AgentSessions:
         sessions: list[dict[str, object]] = []
         for name in self._under(prefix):
             session = name.removeprefix(prefix)
-            changed = self._store.load(name, _CHANGED)
             if "/" not in session:
+                changed = self._store.load(name, _CHANGED)
                 at = int(changed.data) if changed else 0
                 sessions.append({"session_id": unquote(session), "mtime": at})
         return sessions
