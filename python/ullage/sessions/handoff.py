@@ -77,29 +77,15 @@ _OPENCODE_VERSION = "1.18.0"
 _NO_TOKENS = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
 
 
-def opencode_id(now: datetime) -> str:
-    """A new session's id."""
-    return _ascending("ses", int(now.timestamp() * 1_000), 0)
-
-
 def _ascending(prefix: str, milliseconds: int, count: int) -> str:
     """OpenCode's ids grow with time: 48 bits of it, then random characters."""
     moment = (milliseconds * 4_096 + count) & 0xFFFFFFFFFFFF
     return f"{prefix}_{moment:012x}{secrets.token_hex(7)}"
 
 
-def opencode_path(job: Handoff) -> Path:
-    """The file to import: OpenCode itself keeps sessions in a database."""
-    return state_folder() / "handoff" / f"{job.name}.json"
-
-
-def opencode_resume(job: Handoff, path: Path) -> str:
-    """The commands that import it and go on."""
-    return f"opencode import {shlex.quote(str(path))} && opencode --session {job.name}"
-
-
-def opencode_lines(job: Handoff) -> bytes:
-    """What `opencode export` would write."""
+def _opencode(job: Handoff) -> tuple[Path, bytes]:
+    """What `opencode export` would write, to be imported: OpenCode itself keeps sessions in a database."""
+    path = state_folder() / "handoff" / f"{job.name}.json"
     time = {"created": job.milliseconds, "updated": job.milliseconds}
     info: dict[str, Any] = {
         "id": job.name,
@@ -110,9 +96,9 @@ def opencode_lines(job: Handoff) -> bytes:
     info |= {"title": job.title or "Handed over", "version": _OPENCODE_VERSION, "time": time}
     document = {"info": info, "messages": _OpenCodeMessages(job).messages}
     try:
-        return orjson.dumps(document)
+        return path, orjson.dumps(document)
     except orjson.JSONEncodeError:  # lone surrogates, large numbers
-        return json.dumps(document).encode()
+        return path, json.dumps(document).encode()
 
 
 class _OpenCodeMessages:
@@ -202,24 +188,6 @@ def _inline_image(block: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return source if source.get("type") == "base64" else None
 
 
-CODEX_NOTE = "internal_chat_message_metadata_passthrough"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolForm:
-    """One tool's."""
-
-    provider: str  # whose rules its context follows
-    new_id: Callable[[datetime], str]
-    path: Callable[[Handoff], Path]  # where the session's file lies
-    lines: Callable[[Handoff], bytes]
-    resume: Callable[[Handoff, Path], str] = lambda job, path: ""  # empty: the tool's usual command
-
-
-def _uuid(now: datetime) -> str:
-    return str(uuid.uuid4())
-
-
 def _joined(lines: Sequence[Mapping[str, Any]]) -> bytes:
     return b"".join(line_of(line, at) for at, line in enumerate(lines))
 
@@ -231,11 +199,8 @@ def _flags(item: Item) -> dict[str, bool]:
 # ---- Claude Code -----------------------------------------------------------------------------
 
 
-def _claude_path(job: Handoff) -> Path:
-    return claude_folder() / "projects" / claude_project_folder(job.cwd) / f"{job.name}.jsonl"
-
-
-def _claude_lines(job: Handoff) -> bytes:
+def _claude(job: Handoff) -> tuple[Path, bytes]:
+    folder = claude_folder() / "projects" / claude_project_folder(job.cwd)
     head = {"isSidechain": False, "userType": "external", "cwd": job.cwd, "sessionId": job.name}
     lines: list[dict[str, Any]] = []
     parent: str | None = None
@@ -252,18 +217,17 @@ def _claude_lines(job: Handoff) -> bytes:
         parent = name
     if job.title:
         lines.append({"type": "custom-title", "customTitle": job.title, "sessionId": job.name})
-    return _joined(lines)
+    return folder / f"{job.name}.jsonl", _joined(lines)
 
 
 # ---- Codex -----------------------------------------------------------------------------------
 
+CODEX_NOTE = "internal_chat_message_metadata_passthrough"
 
-def _codex_path(job: Handoff) -> Path:
+
+def _codex(job: Handoff) -> tuple[Path, bytes]:
     folder = codex_folder() / "sessions" / f"{job.now:%Y}" / f"{job.now:%m}" / f"{job.now:%d}"
-    return folder / f"rollout-{job.now:%Y-%m-%dT%H-%M-%S}-{job.name}.jsonl"
-
-
-def _codex_lines(job: Handoff) -> bytes:
+    path = folder / f"rollout-{job.now:%Y-%m-%dT%H-%M-%S}-{job.name}.jsonl"
     meta = {
         "id": job.name,
         "timestamp": job.stamp(),
@@ -281,7 +245,7 @@ def _codex_lines(job: Handoff) -> bytes:
         lines.append({"timestamp": stamp, "type": "response_item", "payload": noted})
         if event := _codex_event(item, payload):
             lines.append({"timestamp": stamp, "type": "event_msg", "payload": event})
-    return _joined(lines)
+    return path, _joined(lines)
 
 
 def _codex_note(item: Item, payload: Mapping[str, Any]) -> dict[str, bool]:
@@ -328,13 +292,9 @@ def whole_responses(items: Sequence[Item]) -> list[Item]:
     return joined
 
 
-def _pi_path(job: Handoff) -> Path:
+def _pi(job: Handoff) -> tuple[Path, bytes]:
     folder = job.cwd.lstrip("/\\").translate(str.maketrans("/\\:", "---"))
-    stamp = f"{job.now:%Y-%m-%dT%H-%M-%S}-{job.now.microsecond // 1_000:03}Z"
-    return pi_folder() / "sessions" / f"--{folder}--" / f"{stamp}_{job.name}.jsonl"
-
-
-def _pi_lines(job: Handoff) -> bytes:
+    file = f"{job.now:%Y-%m-%dT%H-%M-%S}-{job.now.microsecond // 1_000:03}Z_{job.name}.jsonl"
     lines: list[dict[str, Any]] = [
         {"type": "session", "version": 3, "id": job.name, "timestamp": job.stamp(), "cwd": job.cwd}
     ]
@@ -352,7 +312,7 @@ def _pi_lines(job: Handoff) -> bytes:
             stamped = {**message, "timestamp": job.milliseconds}
             lines.append({**line, "message": stamped, **_flags(item)})
             parent = name
-    return _joined(lines)
+    return pi_folder() / "sessions" / f"--{folder}--" / file, _joined(lines)
 
 
 def _pi_messages(job: Handoff, item: Item, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -409,13 +369,13 @@ def _pi_block(block: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-FORMS: Mapping[str, ToolForm] = {
-    "claude-code": ToolForm("anthropic", _uuid, _claude_path, _claude_lines),
-    "codex": ToolForm("openai_responses", _uuid, _codex_path, _codex_lines),
-    "pi": ToolForm("anthropic", _uuid, _pi_path, _pi_lines),
-    "opencode": ToolForm("anthropic", opencode_id, opencode_path, opencode_lines, opencode_resume),
+FORMS: Mapping[str, tuple[str, Callable[[Handoff], tuple[Path, bytes]]]] = {
+    "claude-code": ("anthropic", _claude),
+    "codex": ("openai_responses", _codex),
+    "pi": ("anthropic", _pi),
+    "opencode": ("anthropic", _opencode),
 }
-"""By the name of `ullage handoff --to`."""
+"""By the name of `ullage handoff --to`: whose rules the context follows, and what makes the session's file and its bytes."""
 
 
 # OpenCode's database: which sessions it holds, and one of them as the JSON that `opencode export` writes.
@@ -626,48 +586,49 @@ def handoff(
     items, compacted = list(session.items), False
     if target_tokens is not None or before > limit:
         items, compacted = _smaller(session, target_tokens, limit, model)
-    form = FORMS[to]
+    provider, write_as = FORMS[to]
     items = tidied(items)
     if to in ("pi", "opencode"):
         items = whole_responses(items)
     clean, losses = clean_entries(items) if to != "codex" else (items, ())
     view = replace(session, items=clean, messages=resume(clean).messages, boundaries=())
-    sent = view.request(provider=form.provider, model=model or None)
+    sent = view.request(provider=provider, model=model or None)
     if sent.left:
         limit_text = f"cannot be made legal for {to}: {sent.left[0].detail}"
         raise InvalidPolicy("FILE", str(session.path), limit_text)
     now = datetime.now(UTC)
+    is_opencode = to == "opencode"
     job = Handoff(
-        name=form.new_id(now),
+        name=_ascending("ses", int(now.timestamp() * 1_000), 0)
+        if is_opencode
+        else str(uuid.uuid4()),
         cwd=cwd or session.cwd or str(Path.cwd()),
         title=title_of(session),
         model=model or session.model,
         now=now,
         items=clean,
     )
-    if view.request(provider=form.provider).repairs:
+    if view.request(provider=provider).repairs:
         # The repaired messages go, without the entries' flags.
         messages = view.request().messages
         items = [{"type": m["role"], "uuid": str(uuid.uuid4()), "message": m} for m in messages]
         job = replace(job, items=items)
-    path = form.path(job)
-    lost = Counter(loss.what for loss in (*losses, *sent.losses))
-    written = form.lines(job)
+    path, data = write_as(job)
     if write:
         private_folder(path.parent)
-        write_private(path, written, new=True)
+        write_private(path, data, new=True)
         _check(path, len(job.items))
-    after = context_tokens(replace(view, items=job.items)) if compacted else before
+    line = resume_line(to, job.name, path)
     return HandedOver(
-        to,
-        job.name,
-        path,
-        form.resume(job, path) or resume_line(to, job.name, path),
-        compacted,
-        before,
-        after,
-        len(view.messages),
-        lost,
+        tool=to,
+        id=job.name,
+        path=path,
+        resume_line=f"opencode import {shlex.quote(str(path))} && {line}" if is_opencode else line,
+        compacted=compacted,
+        tokens_before=before,
+        tokens_after=context_tokens(replace(view, items=job.items)) if compacted else before,
+        messages=len(view.messages),
+        losses=Counter(loss.what for loss in (*losses, *sent.losses)),
     )
 
 
