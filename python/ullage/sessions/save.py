@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import Any, Unpack
@@ -799,13 +800,13 @@ def newest_change(session: Session) -> PiChange:
 
 
 def without_change(session: Session, *, write: bool) -> Session:
-    """The session with its newest change taken back, and with what was said since; see `appended` and `newest_change`."""
+    """The session with its newest change taken back, and with what was said since; see `_appended` and `newest_change`."""
     change = newest_change(session)
     before = _edited_tip(change.entry) or change.entry.get("parentId")
     lines = copied_below(before, change.since)
     if not lines:
         lines = [record(_UNDO, before, undoes=change.entry.get("id"))]
-    return appended(session, lines, write=write)
+    return _appended(session, partial(_add_to_pi, session, lines), write=write)
 
 
 def copied_below(parent: Any, entries: Sequence[PiEntry]) -> list[Line]:
@@ -825,26 +826,30 @@ def record(kind: str, parent: Any, **data: Any) -> Line:
     return entry | {"parentId": parent, "timestamp": stamp, "data": data}
 
 
-def appended(
-    session: Session,
-    lines: Sequence[Line],
-    *,
-    write: bool,
-    check: Callable[[Session], None] | None = None,
-) -> Session:
-    """The session with lines appended, or without `write` what it would become; tried on a copy first.
-
-    `check` raises what keeps the file from being changed, after a look at that. `StoreError`: it cannot be written;
-    `LogConflict`: it changed since it was opened.
-    """
+def _add_to_pi(session: Session, lines: Sequence[Line], draft: Path) -> None:
     whole = continued(session.format, OpenedFile(session.path), lines, str(session.path))
-    added = b"".join(line_of(line, at) for at, line in enumerate(whole))
+    _append(draft, b"".join(line_of(line, at) for at, line in enumerate(whole)), None)
+
+
+def _appended(
+    session: Session,
+    add: Callable[[Path], None],
+    *,
+    write: bool = True,
+    check: Callable[[Session], bool] = lambda tried: True,
+) -> Session:
+    """The session with what `add` appends to a file, or without `write` what it would become; tried on a copy first.
+
+    `StoreError`: it cannot be written, or `check` finds that it reads back differently; `LogConflict`: it changed since it
+    was opened. Nothing was written then.
+    """
     with draft_of(session.path) as draft:
         copy_of(session.path, draft, session.pin)
-        _append(draft, added, None)
-        tried = open_session(draft)
-    if check is not None:
-        check(tried)
+        size = draft.stat().st_size
+        add(draft)
+        tried, added = open_session(draft), _added(draft, size)
+    if not check(tried):
+        raise StoreError("reads back differently from what was chosen", path=str(session.path))
     if not write:
         return tried
     _append(session.path, added, session.pin)
@@ -874,13 +879,12 @@ def branch_with(session: Session, items: Sequence[Item], wanted: Sequence[Item])
     parent = path[first - 1]["id"] if first else None
     copies = _copied(session, path, chosen, first, parent)
     end = copies[-1]["id"] if copies else parent
-
-    def check(tried: Session) -> None:
-        if _comparable(tried.messages) != _comparable(wanted):
-            raise StoreError("reads back differently from what was chosen", path=str(session.path))
-
     lines = [*copies, record(EDIT, end, tip=path[-1]["id"])]
-    return appended(session, lines, write=True, check=check)
+
+    def check(tried: Session) -> bool:
+        return _comparable(tried.messages) == _comparable(wanted)
+
+    return _appended(session, partial(_add_to_pi, session, lines), check=check)
 
 
 def _comparable(messages: Sequence[Item]) -> list[Any]:
@@ -1014,22 +1018,17 @@ def append_view(session: Session, items: Sequence[Item], **about: str) -> Sessio
     """Appends a view of these entries of the session, in the order of the context, and opens the file again.
 
     The lines are tried on a copy first: unless that reads back as these items, nothing is written. What `about` says,
-    such as `undoes`, is recorded with the boundary. Raises as `check_rewritable` and `appended` do.
+    such as `undoes`, is recorded with the boundary. Raises as `check_rewritable` and `_appended` do.
     """
     check_rewritable(session)
     wanted = resume(_bare(items)).messages
     if session.format == "pi":
         return branch_with(session, items, wanted)
-    with draft_of(session.path) as draft:
-        copy_of(session.path, draft, session.pin)
-        size = draft.stat().st_size
-        _write(session, draft, items, about)
-        read = open_session(draft).messages
-        if shown(session.format, read) != shown(session.format, wanted):
-            raise StoreError("reads back differently from what was chosen", path=str(session.path))
-        added = _added(draft, size)
-    _append(session.path, added, session.pin)
-    return open_session(session.path)
+
+    def check(tried: Session) -> bool:
+        return shown(session.format, tried.messages) == shown(session.format, wanted)
+
+    return _appended(session, partial(_write, session, items, about), check=check)
 
 
 def _bare(items: Sequence[Item]) -> list[Item]:
@@ -1038,7 +1037,7 @@ def _bare(items: Sequence[Item]) -> list[Item]:
     return [{key: item[key] for key in keys if key in item} for item in items]
 
 
-def _write(session: Session, draft: Path, items: Sequence[Item], about: Mapping[str, str]) -> None:
+def _write(session: Session, items: Sequence[Item], about: Mapping[str, str], draft: Path) -> None:
     if session.format == CLAUDE_CODE:
         with TranscriptLog.open(draft, create=False, durability="none") as log:
             lines = _copies(log, _append_view_whole(session, items), about)
