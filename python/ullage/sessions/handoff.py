@@ -73,7 +73,6 @@ class Handoff:
 
 # ---- OpenCode --------------------------------------------------------------------------------
 
-_OPENCODE_VERSION = "1.18.0"
 _NO_TOKENS = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
 
 
@@ -93,7 +92,7 @@ def _opencode(job: Handoff) -> tuple[Path, bytes]:
         "projectID": "global",
         "directory": job.cwd,
     }
-    info |= {"title": job.title or "Handed over", "version": _OPENCODE_VERSION, "time": time}
+    info |= {"title": job.title or "Handed over", "version": "1.18.0", "time": time}
     document = {"info": info, "messages": _OpenCodeMessages(job).messages}
     try:
         return path, orjson.dumps(document)

@@ -758,8 +758,6 @@ PiEntry = Mapping[str, Any]
 EDIT = "ullage-edit"
 """The type of a record after an edit's copies; its data names the tip before them."""
 
-_UNDO = "ullage-undo"
-
 
 @dataclass(frozen=True, slots=True)
 class PiChange:
@@ -805,7 +803,7 @@ def without_change(session: Session, *, write: bool) -> Session:
     before = _edited_tip(change.entry) or change.entry.get("parentId")
     lines = copied_below(before, change.since)
     if not lines:
-        lines = [record(_UNDO, before, undoes=change.entry.get("id"))]
+        lines = [record("ullage-undo", before, undoes=change.entry.get("id"))]
     return _appended(session, partial(_add_to_pi, session, lines), write=write)
 
 

@@ -769,9 +769,7 @@ DEFINITION: Final[Mapping[str, str]] = {"type": "memory_20250818", "name": "memo
 """For the request's `tools`; with context editing put `memory` among the excluded tools."""
 
 ROOT: Final = "/memories"
-# As Anthropic's tool shows files: models are trained on this layout.
-NUMBER_WIDTH: Final = 6
-# Likewise: a folder's listing names what is two levels below it.
+# As Anthropic's tool does, on whose layout models are trained: a folder's listing names what is two levels below it.
 LEVELS: Final = 2
 
 
@@ -961,8 +959,9 @@ def _shown(path: str) -> str:
 
 
 def _numbered(lines: list[str], first: int, last: int) -> str:
+    """As Anthropic's tool shows files."""
     chosen = enumerate(lines[first - 1 : last], first)
-    return "\n".join(f"{number:>{NUMBER_WIDTH}}\t{line}" for number, line in chosen)
+    return "\n".join(f"{number:>6}\t{line}" for number, line in chosen)
 
 
 def _listing(path: str, files: list[FileInfo]) -> str:

@@ -358,7 +358,6 @@ class FactsFeed:
 # It uses the summarizer protocol, in text, so that every summarizer can do it, and the prefix that it shares with the
 # main loop needs no additional tool.
 
-SOURCE = "session_memory"  # who asks, in requests
 MAX_TURNS = 4  # responses of one update: the edits, and corrections of failed ones
 OUTPUT_TOKENS = 16_000  # tokens for a response: it may rewrite all notes
 
@@ -429,7 +428,7 @@ def _attempt(part: _Part, prompt: str, mode: str, end: int) -> Flow[tuple[NotesD
             max_output_tokens=OUTPUT_TOKENS,
             deadline_seconds=part.job.policy.stale_seconds,
             attempt=calls,
-            source=SOURCE,
+            source="session_memory",
         )
         draft = replace(draft, calls=calls)
         try:
@@ -559,7 +558,6 @@ class UpdateReport:
         )
 
 
-COPIES = "copies"  # name of the updater that needs no model
 MERGES = 5  # tries to merge an update with the changes of a user who saves at the same time
 
 
@@ -772,7 +770,7 @@ def _by_copies(part: _Part, lock: Lock) -> Flow[UpdateReport]:
     changes = {"generated": extra.generated, "removed": extra.removed}
     yield from _save(part, lock, part.record(digest, covered=part.covered, **changes))
     outcome = UpdateOutcome.UPDATED if text != part.loaded.notes.text else UpdateOutcome.UNCHANGED
-    return part.report(text, outcome=outcome, covered=part.covered, updater=COPIES)
+    return part.report(text, outcome=outcome, covered=part.covered, updater="copies")
 
 
 def _by_model(part: _Part, lock: Lock) -> Flow[UpdateReport]:
