@@ -277,9 +277,7 @@ class Expected(NamedTuple):
 def cache_use(usage: Mapping[str, Any], *, steps: bool = False) -> CacheUse:
     """Reads the usage of Anthropic's, OpenAI's or a compatible API; figures that it lacks are 0.
 
-    Args:
-        usage: Usage of a response, or as a conversation stores it.
-        steps: Whether it is stored in Anthropic's form while its provider caches in steps by itself.
+    `steps`: it is stored in Anthropic's form while its provider caches in steps by itself.
     """
     if "prompt_tokens" in usage or "input_tokens_details" in usage:
         prompt = _count(usage, "prompt_tokens") or _count(usage, "input_tokens")
@@ -320,13 +318,7 @@ class CacheForecast:
     def expect(
         self, tokens: int, *, same_tokens: int | None = None, idle_seconds: float = 0
     ) -> Expected:
-        """Forecast the next request.
-
-        Args:
-            tokens: Its size, as `Request.tokens`.
-            same_tokens: Tokens at its beginning equal to the last request; `None`: all that was cached.
-            idle_seconds: Since the last request.
-        """
+        """Forecast the next request, of a size as `Request.tokens`; `same_tokens` at its beginning equal the last one's, `None`: all."""
         marked = self._marked(tokens)
         cached = self._cached if idle_seconds <= self.ttl_seconds else 0
         read = min(cached, marked, tokens if same_tokens is None else same_tokens)

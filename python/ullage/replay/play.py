@@ -352,12 +352,7 @@ def sum_of_costs(sessions: Iterable[Sequence[SizeCost]]) -> tuple[SizeCost, ...]
 
 
 def frontier_plot(costs: Sequence[SizeCost], unmanaged_nanousd: int) -> str:
-    """The dollars of each size, and the share of the names that it holds, as one SVG drawing.
-
-    Args:
-        costs: At least one.
-        unmanaged_nanousd: What the session costs without management: the right end of the axis.
-    """
+    """The dollars of each size (at least one), up to those without management, and the share of the names that it holds, as SVG."""
     most = max(unmanaged_nanousd, *(cost.nanousd for cost in costs)) or 1
     low = min(0.9, min(cost.share for cost in costs) // 0.1 / 10)
     at = [

@@ -659,13 +659,7 @@ class FreshSession:
 
 
 def resume_line(tool: str, name: str, path: Path) -> str:
-    """The command with which a tool goes on from a session.
-
-    Args:
-        tool: `claude-code`, `codex`, `pi`, `gemini`, `copilot` or `opencode`.
-        name: The session's id.
-        path: Its file.
-    """
+    """The command with which a tool goes on from a session of this id in this file."""
     starts = {
         "claude-code": "claude --resume",
         "codex": "codex resume",

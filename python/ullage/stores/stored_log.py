@@ -46,15 +46,7 @@ _DELIVERY_BYTES = f'"{DELIVERY}"'.encode()
 class StoredLog:
     """A conversation's log, read once and held in memory (a `LogBytes`).
 
-    Args:
-        store: Where appends go; `None`: they stay in memory.
-        conversation: Its name.
-        data: Its bytes in the store.
-        lease: The worker's right to write; `None`: only the position in the log protects it.
-
-    Attributes:
-        keys: Delivery keys of its messages.
-        pending: What is only in memory, and the position where it goes.
+    Without a store, appends stay in memory; without a lease, only the position in the log protects it.
     """
 
     path = ""
@@ -67,6 +59,7 @@ class StoredLog:
         self._closed, self._back = False, store is None
         self._key = ""
         self._stored = len(data)
+        # Delivery keys of its messages.
         self.keys = {key for line in self.lines() if (key := _key(line))}
 
     @property
