@@ -135,8 +135,8 @@ class CacheMonitor:
             source: The part of the host that sent the request.
         """
         prefix, figures = self._of(source), usage or {}
-        cached_tokens = _count(_details(figures), "cached_tokens")
-        read = _count(figures, "cache_read_input_tokens") or cached_tokens
+        read = _count(figures, "cache_read_input_tokens")
+        read = read or _count(_details(figures), "cached_tokens")
         written = _count(figures, "cache_creation_input_tokens") or _written_openai(figures)
         expected = prefix.cached or 0
         kind, reason = self._judged(prefix, expected, read)

@@ -41,7 +41,7 @@ from ullage.sessions.find import (
     title_of,
 )
 from ullage.sessions.load import Session, open_session, private_folder, write_private
-from ullage.sessions.save import CompactedSession, codex_items, compact_session, resume_line
+from ullage.sessions.save import codex_items, compact_session, resume_line
 from ullage.transcript import resume
 from ullage.transcript.log import iso_of, line_of
 
@@ -641,7 +641,17 @@ def _limit(to: TargetTool, model: str, window_tokens: int | None) -> int:
 def _smaller(
     session: Session, target: int | None, limit: int, model: str
 ) -> tuple[list[Item], bool]:
-    done = _compacted_session(session, target, limit, model)
+    """Down to the target; without one to half of the limit, so that the next compaction is far off, or to the limit."""
+    wanted = max(limit // 2, 1) if target is None else min(target, limit)
+    try:
+        done = compact_session(session, target_tokens=wanted, model=model or None)
+    except ContextTooLarge as exc:
+        if target is not None:
+            raise
+        if exc.floor_tokens > limit:
+            hint = "state a larger window"
+            raise ContextTooLarge(exc.floor_tokens, limit, parts=exc.parts, hint=hint) from exc
+        done = compact_session(session, target_tokens=limit, model=model or None)
     items = list(session.items)
     if done.result.compacted:
         items = list(resume([*items, *done.result.new_entries]).entries)
@@ -649,21 +659,6 @@ def _smaller(
     if size > limit:
         raise ContextTooLarge(size, limit, hint="state a larger window, or a smaller target")
     return items, done.result.compacted
-
-
-def _compacted_session(
-    session: Session, target: int | None, limit: int, model: str
-) -> CompactedSession:
-    """Down to the target; without one to half of the limit, so that the next compaction is far off, or to the limit."""
-    if target is not None:
-        return compact_session(session, target_tokens=min(target, limit), model=model or None)
-    try:
-        return compact_session(session, target_tokens=max(limit // 2, 1), model=model or None)
-    except ContextTooLarge as exc:
-        if exc.floor_tokens > limit:
-            hint = "state a larger window"
-            raise ContextTooLarge(exc.floor_tokens, limit, parts=exc.parts, hint=hint) from exc
-        return compact_session(session, target_tokens=limit, model=model or None)
 
 
 def _check(path: Path, entries: int) -> None:
