@@ -327,13 +327,27 @@ class Sandbox:
             with _named_errors(path):
                 os.unlink(name, dir_fd=old)
 
-    def files(self, folder: str = "", *, suffix: str = "") -> Iterator[FileInfo]:
-        """Regular files below a folder, by path; links, hidden files and names that are refused are passed over."""
-        parts = checked_parts(folder)
-        base = self.root.joinpath(*parts)
-        if any(self.root.joinpath(*parts[: n + 1]).is_symlink() for n in range(len(parts))):
-            return
-        yield from sorted(self._walk(base, "/".join(parts), suffix, MAX_DEPTH - len(parts)))
+    def files(self, *, suffix: str = "") -> list[FileInfo]:
+        """Regular files, by path; links, hidden files and names that are refused are passed over."""
+        infos: list[FileInfo] = []
+        folders = [(str(self.root), "", MAX_DEPTH)]
+        while folders:
+            base, lead, depth = folders.pop()
+            try:
+                entries = list(os.scandir(base))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            for entry in entries:
+                if _reason(entry.name):
+                    continue
+                path = lead + entry.name
+                if entry.is_dir(follow_symlinks=False) and depth > 1:
+                    folders.append((entry.path, f"{path}/", depth - 1))
+                elif entry.is_file(follow_symlinks=False) and path.endswith(suffix):
+                    with suppress(OSError):  # removed since
+                        info = entry.stat(follow_symlinks=False)
+                        infos.append(FileInfo(path, info.st_size, info.st_mtime_ns))
+        return sorted(infos)
 
     def stamp(self) -> list[tuple[str, int, int]]:
         """What tells whether any file changed: one look, in the order of the file system, nothing checked or sorted."""
@@ -353,25 +367,6 @@ class Sandbox:
                         info = entry.stat(follow_symlinks=False)
                         stamps.append((entry.path, info.st_size, info.st_mtime_ns))
         return stamps
-
-    def _walk(self, base: Path, prefix: str, suffix: str, depth: int) -> Iterator[FileInfo]:
-        try:
-            entries = list(os.scandir(base))
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        lead = f"{prefix}/" if prefix else ""
-        for entry in entries:
-            name = entry.name
-            if _reason(name):
-                continue
-            if entry.is_file(follow_symlinks=False):
-                if not name.endswith(suffix):
-                    continue
-                with suppress(OSError):  # removed since
-                    info = entry.stat(follow_symlinks=False)
-                    yield FileInfo(lead + name, info.st_size, info.st_mtime_ns)
-            elif depth > 1 and entry.is_dir(follow_symlinks=False):
-                yield from self._walk(Path(entry.path), lead + name, suffix, depth - 1)
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
@@ -840,7 +835,7 @@ class MemoryTool:
 
     def _view(self, command: Mapping[str, Any]) -> str:
         path = _path(command, "path")
-        files = list(self.folder.sandbox.files())
+        files = self.folder.sandbox.files()
         if not path or any(info.path.startswith(f"{path}/") for info in files):
             return _listing(path, files)
         lines = self._text(path).split("\n")
