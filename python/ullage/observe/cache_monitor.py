@@ -22,8 +22,7 @@ LEAST_LOST_PERCENT = 5
 OPENAI_LEAST_TOKENS, _STEP = 1_024, 128
 """OpenAI does not cache a shorter prompt, and caches whole steps of 128 tokens."""
 
-TTL_SECONDS = 300.0
-"""How long an entry lives after its last use, unless the host requested one hour."""
+TTL_SECONDS = 300.0  # how long an entry lives after its last use, unless one hour was requested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

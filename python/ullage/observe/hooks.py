@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 
 DEFAULT_TIMEOUT_SECONDS = 60.0  # Claude Code's default
-
-MAX_OUTPUT_CHARS = 10_000
-"""Limit for a hook's text, so that printing a log does not fill the room just made."""
+MAX_OUTPUT_CHARS = 10_000  # limit for a hook's text: a log must not fill the room just made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

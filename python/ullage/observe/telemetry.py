@@ -26,8 +26,7 @@ from ullage.observe.events import (
     LevelActed,
 )
 
-COMPACTED = "gen_ai.conversation.compacted"
-"""True on the first inference after a compaction; never false."""
+COMPACTED = "gen_ai.conversation.compacted"  # true on the first inference after a compaction
 
 SCOPE = "ullage"
 
@@ -173,8 +172,7 @@ def otel_module(name: str) -> Any:
 #
 # The host's thread only notes what happens; another thread turns it into spans and metrics. No content is recorded.
 
-_BUCKETS = [4**power for power in range(14)]
-"""Histogram bounds for tokens, as the conventions advise."""
+_BUCKETS = [4**power for power in range(14)]  # bounds for tokens, as the conventions advise
 
 # The bounds that the conventions of OpenTelemetry advise for `gen_ai.client.operation.duration`: 10 ms to 82 s.
 _SECONDS = [0.01 * 2**power for power in range(14)]

@@ -441,9 +441,7 @@ def _document(store: sqlite3.Connection, session: str) -> dict[str, Any]:
 
 # Summaries that the gateway gave to a client, for the hook that runs next: what stands in one need not be restored.
 
-FRESH_SECONDS = 600
-"""A client installs a summary within seconds; an older one is of an earlier compaction."""
-
+FRESH_SECONDS = 600  # a client installs a summary within seconds: an older one is stale
 MOST_SUMMARIES = 20  # summaries of so many sessions stay
 
 

@@ -749,8 +749,7 @@ def _head(session: Session, line: dict[str, Any], name: str) -> dict[str, Any]:
 
 PiEntry = Mapping[str, Any]
 
-EDIT = "ullage-edit"
-"""The type of a record after an edit's copies; its data names the tip before them."""
+EDIT = "ullage-edit"  # type of a record after an edit's copies; its data names the tip before them
 
 
 @dataclass(frozen=True, slots=True)
@@ -994,8 +993,7 @@ def _kept_from(session: Session, path: Sequence[PiEntry]) -> dict[int, int]:
 # In a Claude Code file it is a boundary, followed by copies on one chain of parents, so that a reader that walks the parents and
 # one that takes what follows the boundary find the same. In a Codex file it is a line with a replaced history, in a pi file a branch.
 
-REWRITTEN = (CLAUDE_CODE, "codex", "pi")
-"""Formats whose files can be given another view by appended lines."""
+REWRITTEN = (CLAUDE_CODE, "codex", "pi")  # formats that can be given another view by appended lines
 
 
 def check_rewritable(session: Session) -> None:

@@ -160,9 +160,7 @@ def slug(name: str) -> str:
 # only look like the ones they stand for.
 
 MAX_FILE_BYTES: Final = 1_000_000  # bytes of one file; a note is a page, not a database
-
-MAX_NAME_BYTES: Final = 200
-"""Below the 255 of common file systems, so that a temporary name fits too."""
+MAX_NAME_BYTES: Final = 200  # below the 255 of common file systems: a temporary name fits too
 
 MAX_DEPTH: Final = 8
 

@@ -136,9 +136,7 @@ def keys_of(words: Sequence[str]) -> list[str]:
 # Ranks notes by the words of a question and by related words, in memory, kept up to date by what changed.
 
 WEIGHTS: Final = (3.0, 2.0, 1.0)  # of name, description and body: a title was chosen to be found
-
-FURTHER: Final = 0.3
-"""What a further match of the same word of the question counts for, after its best one."""
+FURTHER: Final = 0.3  # what a further match of the same word counts for, after its best one
 
 ALIKE: Final = 0.55
 """Share of common letter groups from which another spelling may stand for a word that no note has."""
@@ -146,9 +144,7 @@ ALIKE: Final = 0.55
 SPELLING: Final = 0.5  # what such a word counts for, times its share
 OF_TYPE: Final = 1.15  # for notes of the type that the question asks for
 FLOOR: Final = 0.15  # share of the best note's score below which another is no match
-
-MOST_KEYS: Final = 64
-"""Of a question: what is longer is no question, and the rest of it changes little."""
+MOST_KEYS: Final = 64  # of a question: the rest of a longer one changes little
 
 _WORD = re.compile(r"\w+")
 _PARTS = re.compile(r"[a-z0-9]+|[A-Z]+(?![a-z])|[A-Z][a-z0-9]*")

@@ -42,8 +42,7 @@ from ullage.summarizers.protocol import WriterLike
 
 # Decides when the notes are updated (SM-2), from the growth of the conversation, without side effects.
 
-MOST_DOUBLINGS = 5
-"""After failures the required growth doubles, up to 32 times: there is always a next try."""
+MOST_DOUBLINGS = 5  # after failures the required growth doubles, up to 32 times
 
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 
