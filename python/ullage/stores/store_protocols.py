@@ -43,13 +43,7 @@ class LogStore(Protocol):
         """Bytes of a log."""
 
     def append(
-        self,
-        conversation: str,
-        data: bytes,
-        *,
-        at: int,
-        write_id: str,
-        lease: Lease | None = None,
+        self, conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
     ) -> int:
         """Append whole lines, all or none; they are durable when it returns, as far as the store guarantees.
 
@@ -154,13 +148,7 @@ class AsyncLogStore(Protocol):
         """See `LogStore.end`."""
 
     def append(
-        self,
-        conversation: str,
-        data: bytes,
-        *,
-        at: int,
-        write_id: str,
-        lease: Lease | None = None,
+        self, conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
     ) -> Awaitable[int]:
         """See `LogStore.append`."""
 

@@ -89,7 +89,7 @@ def extract(
         InvalidPolicy: `model` is none of these, or can't be called from here.
         MissingExtra: Its package is not installed.
     """
-    return run_flow(extract_flow(folder, items, model=model, run_command=run_command))
+    return run_flow(extract_flow(folder, items, model, run_command))
 
 
 async def aextract(
@@ -100,15 +100,11 @@ async def aextract(
     run_command: RunCommand | None = None,
 ) -> Extraction:
     """`extract`, without blocking the event loop."""
-    return await arun_flow(extract_flow(folder, items, model=model, run_command=run_command))
+    return await arun_flow(extract_flow(folder, items, model, run_command))
 
 
 def extract_flow(
-    folder: MemoryFolder,
-    items: Sequence[Item],
-    *,
-    model: WriterLike | None = None,
-    run_command: RunCommand | None = None,
+    folder: MemoryFolder, items: Sequence[Item], model: WriterLike | None, run: RunCommand | None
 ) -> Flow[Extraction]:
     """`extract`, as a generator of effects: one call that reads, one that writes."""
     writer = model_writer_of(model)
@@ -118,7 +114,7 @@ def extract_flow(
         return _copied(folder, items)
     bare = [item if "role" in item else item["message"] for item in strip_media(list(items))]
     messages = [{"role": message["role"], "content": message["content"]} for message in bare]
-    work = _Work(folder, writer, run_command, messages)
+    work = _Work(folder, writer, run, messages)
     heads = heads_text(folder.notes()[:200]) or "(none)"
     reading = yield from _asked(
         work, wording("extract_read").format(heads=heads, commands=", ".join(PROGRAMS))
@@ -384,12 +380,8 @@ class NoteKeeper:
         first, end = self._first(source), safe_end(source.context)
         if end <= first:
             return None
-        flow = extract_flow(
-            self.folder,
-            source.bare(first, end, plain=True),
-            model=self._model,
-            run_command=self._run_command,
-        )
+        messages = source.bare(first, end, plain=True)
+        flow = extract_flow(self.folder, messages, self._model, self._run_command)
         outcome = yield from _watched(flow, cancel)
         failed = outcome.skipped.startswith("the model gave no answer")
         return None if failed else outcome, item_key(source.stored[end - 1])
