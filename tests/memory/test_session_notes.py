@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from ullage.compaction.summary_call import filled
 from ullage.facts import collect
+from ullage.memory import wording
 from ullage.memory.session import SessionMemory
 from ullage.memory.session.template import (
     DEFAULT_TEMPLATE,
@@ -22,7 +23,7 @@ from ullage.memory.session.template import (
     read_answer,
     skeleton,
 )
-from ullage.memory.session.update import DEFAULT_PROMPT, merged, update_prompt
+from ullage.memory.session.update import merged, update_prompt
 from ullage.summarizers.protocol import SummaryReply
 
 PATH = "/work/session-memory/summary.md"
@@ -175,7 +176,7 @@ def test_variables_are_filled_in_once_and_unknown_ones_stay():
     )
 
 
-def prompt_for(notes: str, template: str = DEFAULT_PROMPT) -> str:
+def prompt_for(notes: str, template: str = wording("update_notes")) -> str:
     over = excess(notes, section_tokens=2000, total_tokens=12_000, measure=chars)
     return update_prompt(template=template, notes=notes, path=PATH, over=over, section_tokens=2000)
 

@@ -15,16 +15,14 @@ import orjson
 
 from ullage.observe.events import CacheBroken, CacheReset, Event, LevelActed, Listener
 
-LEAST_LOST_TOKENS = 2_000
-"""Providers round and drop a few tokens; a smaller loss is ignored."""
+LEAST_LOST_TOKENS = 2_000  # providers round and drop a few tokens; a smaller loss is ignored
 
 LEAST_LOST_PERCENT = 5
 
 OPENAI_LEAST_TOKENS, _STEP = 1_024, 128
 """OpenAI does not cache a shorter prompt, and caches whole steps of 128 tokens."""
 
-TTL_SECONDS = 300.0
-"""How long an entry lives after its last use, unless the host requested one hour."""
+TTL_SECONDS = 300.0  # how long an entry lives after its last use, unless one hour was requested
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +134,8 @@ class CacheMonitor:
             source: The part of the host that sent the request.
         """
         prefix, figures = self._of(source), usage or {}
-        cached_tokens = _count(_details(figures), "cached_tokens")
-        read = _count(figures, "cache_read_input_tokens") or cached_tokens
+        read = _count(figures, "cache_read_input_tokens")
+        read = read or _count(_details(figures), "cached_tokens")
         written = _count(figures, "cache_creation_input_tokens") or _written_openai(figures)
         expected = prefix.cached or 0
         kind, reason = self._judged(prefix, expected, read)
@@ -278,9 +276,7 @@ class Expected(NamedTuple):
 def cache_use(usage: Mapping[str, Any], *, steps: bool = False) -> CacheUse:
     """Reads the usage of Anthropic's, OpenAI's or a compatible API; figures that it lacks are 0.
 
-    Args:
-        usage: Usage of a response, or as a conversation stores it.
-        steps: Whether it is stored in Anthropic's form while its provider caches in steps by itself.
+    `steps`: it is stored in Anthropic's form while its provider caches in steps by itself.
     """
     if "prompt_tokens" in usage or "input_tokens_details" in usage:
         prompt = _count(usage, "prompt_tokens") or _count(usage, "input_tokens")
@@ -321,13 +317,7 @@ class CacheForecast:
     def expect(
         self, tokens: int, *, same_tokens: int | None = None, idle_seconds: float = 0
     ) -> Expected:
-        """Forecast the next request.
-
-        Args:
-            tokens: Its size, as `Request.tokens`.
-            same_tokens: Tokens at its beginning equal to the last request; `None`: all that was cached.
-            idle_seconds: Since the last request.
-        """
+        """Forecast the next request, of a size as `Request.tokens`; `same_tokens` at its beginning equal the last one's, `None`: all."""
         marked = self._marked(tokens)
         cached = self._cached if idle_seconds <= self.ttl_seconds else 0
         read = min(cached, marked, tokens if same_tokens is None else same_tokens)

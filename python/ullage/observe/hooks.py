@@ -23,14 +23,8 @@ if TYPE_CHECKING:
     import subprocess
 
 
-DEFAULT_TIMEOUT_SECONDS = 60.0
-"""Claude Code's default."""
-
-MAX_OUTPUT_CHARS = 10_000
-"""Limit for a hook's text, so that printing a log does not fill the room just made."""
-
-# The exit code with which a Claude Code hook refuses; any other is a failure of the hook itself.
-BLOCKING_EXIT = 2
+DEFAULT_TIMEOUT_SECONDS = 60.0  # Claude Code's default
+MAX_OUTPUT_CHARS = 10_000  # limit for a hook's text: a log must not fill the room just made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,7 +226,8 @@ def _shell(hook: ShellHook, payload: Mapping[str, Any]) -> HookReply:
         _kill(process)
         raise
     out, err = (raw[: 4 * MAX_OUTPUT_CHARS].decode("utf-8", "replace").strip() for raw in outputs)
-    if process.returncode == BLOCKING_EXIT:
+    # With this exit code a Claude Code hook refuses; any other is a failure of the hook itself.
+    if process.returncode == 2:
         return HookReply(status="blocked", reason=(err or out)[:MAX_OUTPUT_CHARS])
     if process.returncode != 0:
         reason = f"exit code {process.returncode}" + (f": {err}" if err else "")

@@ -26,8 +26,7 @@ from ullage.observe.events import (
     LevelActed,
 )
 
-COMPACTED = "gen_ai.conversation.compacted"
-"""True on the first inference after a compaction; never false."""
+COMPACTED = "gen_ai.conversation.compacted"  # true on the first inference after a compaction
 
 SCOPE = "ullage"
 
@@ -173,8 +172,7 @@ def otel_module(name: str) -> Any:
 #
 # The host's thread only notes what happens; another thread turns it into spans and metrics. No content is recorded.
 
-_BUCKETS = [4**power for power in range(14)]
-"""Histogram bounds for tokens, as the conventions advise."""
+_BUCKETS = [4**power for power in range(14)]  # bounds for tokens, as the conventions advise
 
 # The bounds that the conventions of OpenTelemetry advise for `gen_ai.client.operation.duration`: 10 ms to 82 s.
 _SECONDS = [0.01 * 2**power for power in range(14)]
@@ -351,10 +349,25 @@ class TurnTelemetry:
         if not turn.error:
             recorder.forecast.learn(turn.usage)
         if self._spans:
-            self._span(turn, _tokens_of(tokens, expected, use))
+            self._span(turn, tokens, expected, use)
 
-    def _span(self, turn: _Turn, attributes: dict[str, Any]) -> None:
+    def _span(
+        self, turn: _Turn, tokens: int, expected: tuple[int, int], use: CacheUse | None
+    ) -> None:
         about = turn.recorder._labels.about
+        attributes: dict[str, Any] = {
+            **about,
+            "ullage.cache.predicted.read_tokens": expected[0],
+            "ullage.cache.predicted.written_tokens": expected[1],
+            "ullage.request.tokens": tokens,
+        }
+        if use is not None:
+            attributes |= {
+                "gen_ai.usage.input_tokens": use.prompt,
+                "gen_ai.usage.output_tokens": use.output,
+                "gen_ai.usage.cache_read.input_tokens": use.read,
+                "gen_ai.usage.cache_creation.input_tokens": use.written,
+            }
         if turn.recorder.conversation:
             attributes["gen_ai.conversation.id"] = turn.recorder.conversation
         if turn.request.compaction is not None:
@@ -365,7 +378,7 @@ class TurnTelemetry:
             f"chat {about['gen_ai.request.model']}",
             context=turn.context,
             kind=self._trace.SpanKind.CLIENT,
-            attributes={**about, **attributes},
+            attributes=attributes,
             start_time=turn.began_ns,
         )
         if turn.error:
@@ -443,23 +456,6 @@ class TurnRecorder:
 
 def _nothing() -> None:
     """Without spans, the caller's span is not needed."""
-
-
-def _tokens_of(tokens: int, expected: tuple[int, int], use: CacheUse | None) -> dict[str, Any]:
-    """A span's attributes."""
-    counts = {
-        "ullage.cache.predicted.read_tokens": expected[0],
-        "ullage.cache.predicted.written_tokens": expected[1],
-        "ullage.request.tokens": tokens,
-    }
-    if use is not None:
-        counts |= {
-            "gen_ai.usage.input_tokens": use.prompt,
-            "gen_ai.usage.output_tokens": use.output,
-            "gen_ai.usage.cache_read.input_tokens": use.read,
-            "gen_ai.usage.cache_creation.input_tokens": use.written,
-        }
-    return counts
 
 
 def _histogram(meter: Any, name: str, unit: str, edges: Sequence[float]) -> Any:

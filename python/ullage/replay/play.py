@@ -352,12 +352,7 @@ def sum_of_costs(sessions: Iterable[Sequence[SizeCost]]) -> tuple[SizeCost, ...]
 
 
 def frontier_plot(costs: Sequence[SizeCost], unmanaged_nanousd: int) -> str:
-    """The dollars of each size, and the share of the names that it holds, as one SVG drawing.
-
-    Args:
-        costs: At least one.
-        unmanaged_nanousd: What the session costs without management: the right end of the axis.
-    """
+    """The dollars of each size (at least one), up to those without management, and the share of the names that it holds, as SVG."""
     most = max(unmanaged_nanousd, *(cost.nanousd for cost in costs)) or 1
     low = min(0.9, min(cost.share for cost in costs) // 0.1 / 10)
     at = [
@@ -383,13 +378,11 @@ def frontier_plot(costs: Sequence[SizeCost], unmanaged_nanousd: int) -> str:
 
 # The names that the next calls use: what a context is worth to the work that follows.
 
-NEXT_CALLS: Final = 20
-"""Calls after a request whose names count."""
+NEXT_CALLS: Final = 20  # calls after a request whose names count
 
 # Of a session, evenly apart: each look searches all of a context.
 _LOOKS: Final = 12
-_LEAST_NAMES: Final = 5
-"""Fewer names at a request say nothing."""
+_LEAST_NAMES: Final = 5  # fewer names at a request say nothing
 
 _WORD = re.compile(r"[A-Za-z0-9_@~.#/:-]{3,200}")
 _TELLING = re.compile(
@@ -467,8 +460,7 @@ def _shown(block: BlockView) -> str:
     return result_text(block) if kind == "tool_result" else clean(block.get("text"))
 
 
-DEFAULT_MODEL = "claude-opus-4-5"
-"""For a session that names no model."""
+DEFAULT_MODEL = "claude-opus-4-5"  # for a session that names no model
 
 
 def _unmanaged(script: SessionScript, row: Model) -> Iterator[ReplayedTurn]:

@@ -39,8 +39,7 @@ from ullage.transcript.conversation import open_regular
 from ullage.transcript.records import as_string
 from ullage.transcript.render import rendered
 
-_TAIL_BYTES = 1 << 16
-"""In so much of a file's end nearly every session names its model."""
+_TAIL_BYTES = 1 << 16  # in so much of a file's end nearly every session names its model
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +204,7 @@ class Spending:
 
 
 def spending_of(session: Session, table: ModelTable | None = None) -> Spending:
-    """What all requests of a session took, those before a compaction and those of sub-agents in its file included.
-
-    Args:
-        session: From `open_session`.
-        table: Prices; `None`: the built-in table.
-    """
+    """What all requests of a session took, those before a compaction and those of sub-agents in its file included."""
     table = table or ModelTable.builtin()
     totals = [0, 0, 0, 0]
     dollars: Decimal | None = None
@@ -510,12 +504,7 @@ def age(modified: float) -> str:
 
 
 def listed(session: FoundSession, table: ModelTable | None = None) -> ListedSession:
-    """What a list says of a session; a file that cannot be read becomes a row that says why.
-
-    Args:
-        session: From `found_sessions`.
-        table: Windows and prices; `None`: the built-in table.
-    """
+    """What a list says of a session; a file that cannot be read becomes a row that says why."""
     table = table or ModelTable.builtin()
     try:
         opened = open_session(opened_path(session))

@@ -41,7 +41,7 @@ from ullage.sessions.find import (
     title_of,
 )
 from ullage.sessions.load import Session, open_session, private_folder, write_private
-from ullage.sessions.save import CompactedSession, codex_items, compact_session, resume_line
+from ullage.sessions.save import codex_items, compact_session, resume_line
 from ullage.transcript import resume
 from ullage.transcript.log import iso_of, line_of
 
@@ -73,13 +73,7 @@ class Handoff:
 
 # ---- OpenCode --------------------------------------------------------------------------------
 
-_OPENCODE_VERSION = "1.18.0"
 _NO_TOKENS = {"input": 0, "output": 0, "reasoning": 0, "cache": {"read": 0, "write": 0}}
-
-
-def opencode_id(now: datetime) -> str:
-    """A new session's id."""
-    return _ascending("ses", int(now.timestamp() * 1_000), 0)
 
 
 def _ascending(prefix: str, milliseconds: int, count: int) -> str:
@@ -88,18 +82,9 @@ def _ascending(prefix: str, milliseconds: int, count: int) -> str:
     return f"{prefix}_{moment:012x}{secrets.token_hex(7)}"
 
 
-def opencode_path(job: Handoff) -> Path:
-    """The file to import: OpenCode itself keeps sessions in a database."""
-    return state_folder() / "handoff" / f"{job.name}.json"
-
-
-def opencode_resume(job: Handoff, path: Path) -> str:
-    """The commands that import it and go on."""
-    return f"opencode import {shlex.quote(str(path))} && opencode --session {job.name}"
-
-
-def opencode_lines(job: Handoff) -> bytes:
-    """What `opencode export` would write."""
+def _opencode(job: Handoff) -> tuple[Path, bytes]:
+    """What `opencode export` would write, to be imported: OpenCode itself keeps sessions in a database."""
+    path = state_folder() / "handoff" / f"{job.name}.json"
     time = {"created": job.milliseconds, "updated": job.milliseconds}
     info: dict[str, Any] = {
         "id": job.name,
@@ -107,12 +92,12 @@ def opencode_lines(job: Handoff) -> bytes:
         "projectID": "global",
         "directory": job.cwd,
     }
-    info |= {"title": job.title or "Handed over", "version": _OPENCODE_VERSION, "time": time}
+    info |= {"title": job.title or "Handed over", "version": "1.18.0", "time": time}
     document = {"info": info, "messages": _OpenCodeMessages(job).messages}
     try:
-        return orjson.dumps(document)
+        return path, orjson.dumps(document)
     except orjson.JSONEncodeError:  # lone surrogates, large numbers
-        return json.dumps(document).encode()
+        return path, json.dumps(document).encode()
 
 
 class _OpenCodeMessages:
@@ -202,24 +187,6 @@ def _inline_image(block: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return source if source.get("type") == "base64" else None
 
 
-CODEX_NOTE = "internal_chat_message_metadata_passthrough"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolForm:
-    """One tool's."""
-
-    provider: str  # whose rules its context follows
-    new_id: Callable[[datetime], str]
-    path: Callable[[Handoff], Path]  # where the session's file lies
-    lines: Callable[[Handoff], bytes]
-    resume: Callable[[Handoff, Path], str] = lambda job, path: ""  # empty: the tool's usual command
-
-
-def _uuid(now: datetime) -> str:
-    return str(uuid.uuid4())
-
-
 def _joined(lines: Sequence[Mapping[str, Any]]) -> bytes:
     return b"".join(line_of(line, at) for at, line in enumerate(lines))
 
@@ -231,11 +198,8 @@ def _flags(item: Item) -> dict[str, bool]:
 # ---- Claude Code -----------------------------------------------------------------------------
 
 
-def _claude_path(job: Handoff) -> Path:
-    return claude_folder() / "projects" / claude_project_folder(job.cwd) / f"{job.name}.jsonl"
-
-
-def _claude_lines(job: Handoff) -> bytes:
+def _claude(job: Handoff) -> tuple[Path, bytes]:
+    folder = claude_folder() / "projects" / claude_project_folder(job.cwd)
     head = {"isSidechain": False, "userType": "external", "cwd": job.cwd, "sessionId": job.name}
     lines: list[dict[str, Any]] = []
     parent: str | None = None
@@ -252,18 +216,17 @@ def _claude_lines(job: Handoff) -> bytes:
         parent = name
     if job.title:
         lines.append({"type": "custom-title", "customTitle": job.title, "sessionId": job.name})
-    return _joined(lines)
+    return folder / f"{job.name}.jsonl", _joined(lines)
 
 
 # ---- Codex -----------------------------------------------------------------------------------
 
+CODEX_NOTE = "internal_chat_message_metadata_passthrough"
 
-def _codex_path(job: Handoff) -> Path:
+
+def _codex(job: Handoff) -> tuple[Path, bytes]:
     folder = codex_folder() / "sessions" / f"{job.now:%Y}" / f"{job.now:%m}" / f"{job.now:%d}"
-    return folder / f"rollout-{job.now:%Y-%m-%dT%H-%M-%S}-{job.name}.jsonl"
-
-
-def _codex_lines(job: Handoff) -> bytes:
+    path = folder / f"rollout-{job.now:%Y-%m-%dT%H-%M-%S}-{job.name}.jsonl"
     meta = {
         "id": job.name,
         "timestamp": job.stamp(),
@@ -281,7 +244,7 @@ def _codex_lines(job: Handoff) -> bytes:
         lines.append({"timestamp": stamp, "type": "response_item", "payload": noted})
         if event := _codex_event(item, payload):
             lines.append({"timestamp": stamp, "type": "event_msg", "payload": event})
-    return _joined(lines)
+    return path, _joined(lines)
 
 
 def _codex_note(item: Item, payload: Mapping[str, Any]) -> dict[str, bool]:
@@ -328,13 +291,9 @@ def whole_responses(items: Sequence[Item]) -> list[Item]:
     return joined
 
 
-def _pi_path(job: Handoff) -> Path:
+def _pi(job: Handoff) -> tuple[Path, bytes]:
     folder = job.cwd.lstrip("/\\").translate(str.maketrans("/\\:", "---"))
-    stamp = f"{job.now:%Y-%m-%dT%H-%M-%S}-{job.now.microsecond // 1_000:03}Z"
-    return pi_folder() / "sessions" / f"--{folder}--" / f"{stamp}_{job.name}.jsonl"
-
-
-def _pi_lines(job: Handoff) -> bytes:
+    file = f"{job.now:%Y-%m-%dT%H-%M-%S}-{job.now.microsecond // 1_000:03}Z_{job.name}.jsonl"
     lines: list[dict[str, Any]] = [
         {"type": "session", "version": 3, "id": job.name, "timestamp": job.stamp(), "cwd": job.cwd}
     ]
@@ -352,7 +311,7 @@ def _pi_lines(job: Handoff) -> bytes:
             stamped = {**message, "timestamp": job.milliseconds}
             lines.append({**line, "message": stamped, **_flags(item)})
             parent = name
-    return _joined(lines)
+    return pi_folder() / "sessions" / f"--{folder}--" / file, _joined(lines)
 
 
 def _pi_messages(job: Handoff, item: Item, names: Mapping[str, str]) -> Iterator[dict[str, Any]]:
@@ -409,13 +368,13 @@ def _pi_block(block: Mapping[str, Any]) -> dict[str, Any] | None:
     return None
 
 
-FORMS: Mapping[str, ToolForm] = {
-    "claude-code": ToolForm("anthropic", _uuid, _claude_path, _claude_lines),
-    "codex": ToolForm("openai_responses", _uuid, _codex_path, _codex_lines),
-    "pi": ToolForm("anthropic", _uuid, _pi_path, _pi_lines),
-    "opencode": ToolForm("anthropic", opencode_id, opencode_path, opencode_lines, opencode_resume),
+FORMS: Mapping[str, tuple[str, Callable[[Handoff], tuple[Path, bytes]]]] = {
+    "claude-code": ("anthropic", _claude),
+    "codex": ("openai_responses", _codex),
+    "pi": ("anthropic", _pi),
+    "opencode": ("anthropic", _opencode),
 }
-"""By the name of `ullage handoff --to`."""
+"""By the name of `ullage handoff --to`: whose rules the context follows, and what makes the session's file and its bytes."""
 
 
 # OpenCode's database: which sessions it holds, and one of them as the JSON that `opencode export` writes.
@@ -482,11 +441,8 @@ def _document(store: sqlite3.Connection, session: str) -> dict[str, Any]:
 
 # Summaries that the gateway gave to a client, for the hook that runs next: what stands in one need not be restored.
 
-FRESH_SECONDS = 600
-"""A client installs a summary within seconds; an older one is of an earlier compaction."""
-
-MOST_SUMMARIES = 20
-"""Summaries of so many sessions stay."""
+FRESH_SECONDS = 600  # a client installs a summary within seconds: an older one is stale
+MOST_SUMMARIES = 20  # summaries of so many sessions stay
 
 
 def hand_over(session: str, text: str) -> None:
@@ -610,16 +566,9 @@ def handoff(
 ) -> HandedOver:
     """Hands a session over to another tool; the old one stays as it is.
 
-    Calls and results keep their ids and the user's messages their words.
-
-    Args:
-        session: From `open_session`.
-        to: Whose form.
-        model: The model that goes on; empty: the session's own where it is of the tool's vendor.
-        window_tokens: Its window; `None`: the model's, or the tool's usual one.
-        target_tokens: Most tokens of the new context's messages; `None`: it is compacted only where it would not fit.
-        cwd: The folder in which the new session runs; empty: the old one's.
-        write: Whether the file is written.
+    Calls and results keep their ids and the user's messages their words. `model` goes on; empty: the session's own where it
+    is of the tool's vendor. The session is compacted to `target_tokens`; `None`: only where it would not fit `window_tokens`,
+    which are by default the model's, or the tool's usual ones. `cwd` empty: the old folder.
 
     Raises:
         InvalidPolicy: An unknown tool, or a number out of range.
@@ -634,48 +583,49 @@ def handoff(
     items, compacted = list(session.items), False
     if target_tokens is not None or before > limit:
         items, compacted = _smaller(session, target_tokens, limit, model)
-    form = FORMS[to]
+    provider, write_as = FORMS[to]
     items = tidied(items)
     if to in ("pi", "opencode"):
         items = whole_responses(items)
     clean, losses = clean_entries(items) if to != "codex" else (items, ())
     view = replace(session, items=clean, messages=resume(clean).messages, boundaries=())
-    sent = view.request(provider=form.provider, model=model or None)
+    sent = view.request(provider=provider, model=model or None)
     if sent.left:
         limit_text = f"cannot be made legal for {to}: {sent.left[0].detail}"
         raise InvalidPolicy("FILE", str(session.path), limit_text)
     now = datetime.now(UTC)
+    is_opencode = to == "opencode"
     job = Handoff(
-        name=form.new_id(now),
+        name=_ascending("ses", int(now.timestamp() * 1_000), 0)
+        if is_opencode
+        else str(uuid.uuid4()),
         cwd=cwd or session.cwd or str(Path.cwd()),
         title=title_of(session),
         model=model or session.model,
         now=now,
         items=clean,
     )
-    if view.request(provider=form.provider).repairs:
+    if view.request(provider=provider).repairs:
         # The repaired messages go, without the entries' flags.
         messages = view.request().messages
         items = [{"type": m["role"], "uuid": str(uuid.uuid4()), "message": m} for m in messages]
         job = replace(job, items=items)
-    path = form.path(job)
-    lost = Counter(loss.what for loss in (*losses, *sent.losses))
-    written = form.lines(job)
+    path, data = write_as(job)
     if write:
         private_folder(path.parent)
-        write_private(path, written, new=True)
+        write_private(path, data, new=True)
         _check(path, len(job.items))
-    after = context_tokens(replace(view, items=job.items)) if compacted else before
+    line = resume_line(to, job.name, path)
     return HandedOver(
-        to,
-        job.name,
-        path,
-        form.resume(job, path) or resume_line(to, job.name, path),
-        compacted,
-        before,
-        after,
-        len(view.messages),
-        lost,
+        tool=to,
+        id=job.name,
+        path=path,
+        resume_line=f"opencode import {shlex.quote(str(path))} && {line}" if is_opencode else line,
+        compacted=compacted,
+        tokens_before=before,
+        tokens_after=context_tokens(replace(view, items=job.items)) if compacted else before,
+        messages=len(view.messages),
+        losses=Counter(loss.what for loss in (*losses, *sent.losses)),
     )
 
 
@@ -689,7 +639,17 @@ def _limit(to: TargetTool, model: str, window_tokens: int | None) -> int:
 def _smaller(
     session: Session, target: int | None, limit: int, model: str
 ) -> tuple[list[Item], bool]:
-    done = _compacted_session(session, target, limit, model)
+    """Down to the target; without one to half of the limit, so that the next compaction is far off, or to the limit."""
+    wanted = max(limit // 2, 1) if target is None else min(target, limit)
+    try:
+        done = compact_session(session, target_tokens=wanted, model=model or None)
+    except ContextTooLarge as exc:
+        if target is not None:
+            raise
+        if exc.floor_tokens > limit:
+            hint = "state a larger window"
+            raise ContextTooLarge(exc.floor_tokens, limit, parts=exc.parts, hint=hint) from exc
+        done = compact_session(session, target_tokens=limit, model=model or None)
     items = list(session.items)
     if done.result.compacted:
         items = list(resume([*items, *done.result.new_entries]).entries)
@@ -697,21 +657,6 @@ def _smaller(
     if size > limit:
         raise ContextTooLarge(size, limit, hint="state a larger window, or a smaller target")
     return items, done.result.compacted
-
-
-def _compacted_session(
-    session: Session, target: int | None, limit: int, model: str
-) -> CompactedSession:
-    """Down to the target; without one to half of the limit, so that the next compaction is far off, or to the limit."""
-    if target is not None:
-        return compact_session(session, target_tokens=min(target, limit), model=model or None)
-    try:
-        return compact_session(session, target_tokens=max(limit // 2, 1), model=model or None)
-    except ContextTooLarge as exc:
-        if exc.floor_tokens > limit:
-            hint = "state a larger window"
-            raise ContextTooLarge(exc.floor_tokens, limit, parts=exc.parts, hint=hint) from exc
-        return compact_session(session, target_tokens=limit, model=model or None)
 
 
 def _check(path: Path, entries: int) -> None:

@@ -220,8 +220,7 @@ def begun_by_manager(path: Path) -> tuple[str, int]:
     return as_string(values.get("model")), whole_count(tokens)
 
 
-_FIRST_BYTES = 1 << 20
-"""Of a file: its first line has all settings of the manager that began it."""
+_FIRST_BYTES = 1 << 20  # of a file: its first line has all settings of the manager that began it
 
 
 def _claude_code(path: Path) -> Session:
@@ -232,7 +231,16 @@ def _claude_code(path: Path) -> Session:
         line, reason = next(iter(report.bad), (None, ""))
         words = "holds no message" + (f"; this line is {reason}" if reason else "")
         raise InvalidTranscript(words, path=str(path), line=line)
-    strange = Counter(_role(item) for item in conversation.entries if not _has_known_role(item))
+    strange: Counter[str] = Counter()
+    for item in conversation.entries:
+        message = item.get("message")
+        # What nearly all entries are.
+        if type(message) is dict and "role" not in item and message.get("role") in _ROLES:
+            continue
+        role = (message_of(item) or item).get("role")
+        if role not in _ROLES:
+            strange[role if isinstance(role, str) else repr(role)[:40]] += 1
+    cwds = (as_string(entry.get("cwd")) for entry in conversation.entries)
     return Session(
         path=path,
         format=CLAUDE_CODE,
@@ -250,9 +258,7 @@ def _claude_code(path: Path) -> Session:
         transcript=transcript,
         conversation=conversation,
         id=transcript.session_id,
-        cwd=next(
-            (cwd for entry in conversation.entries if (cwd := as_string(entry.get("cwd")))), ""
-        ),
+        cwd=next(filter(None, cwds), ""),
     )
 
 
@@ -274,25 +280,12 @@ def index_warnings(
     return tuple(warnings)
 
 
-def _has_known_role(item: Item) -> bool:
-    """A look at what nearly all entries are, so that `_role` is asked of few."""
-    message = item.get("message")
-    is_message = type(message) is dict and "role" not in item and message.get("role") in _ROLES
-    return is_message or _role(item) in _ROLES
-
-
-def _role(item: Item) -> str:
-    role = (message_of(item) or item).get("role")
-    return role if isinstance(role, str) else repr(role)[:40]
-
-
 def _other(path: Path, source: OpenedFile, kind: str, number: int) -> Session:
     recognised = read_recognised(source, kind)
     count = len(recognised.sessions)
     if not 0 <= number < count:
-        raise InvalidPolicy(
-            "conversation", number, f"must be between 0 and {count - 1}: the file holds {count}"
-        )
+        limit = f"must be between 0 and {count - 1}: the file holds {count}"
+        raise InvalidPolicy("conversation", number, limit)
     session = recognised.sessions[number]
     conversation = resume(session.entries)
     return Session(

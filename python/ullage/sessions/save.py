@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import Any, Unpack
@@ -176,8 +177,7 @@ def _added(draft: Path, size: int) -> bytes:
 # place from which on its lines stay. Whether the file, read again, shows the model what was compacted is for the caller to check:
 # pi's line has no words for everything.
 
-APPENDED = ("codex", "pi")
-"""Formats with a line of their own for a compaction."""
+APPENDED = ("codex", "pi")  # formats with a line of their own for a compaction
 
 Line = dict[str, Any]
 
@@ -313,8 +313,8 @@ def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
     place: int | None = len(lines)
     if preserved:
         # The line of an entry ends the id that the reader gave it.
-        kept = str(preserved[0]).rpartition("-")[2]
-        place = next((at for at, (line, _) in enumerate(lines) if str(line) == kept), None)
+        number = str(preserved[0]).rpartition("-")[2]
+        place = next((at for at, (line, _) in enumerate(lines) if str(line) == number), None)
     if place is None:
         return []
     last = lines[-1][1]
@@ -659,13 +659,7 @@ class FreshSession:
 
 
 def resume_line(tool: str, name: str, path: Path) -> str:
-    """The command with which a tool goes on from a session.
-
-    Args:
-        tool: `claude-code`, `codex`, `pi`, `gemini`, `copilot` or `opencode`.
-        name: The session's id.
-        path: Its file.
-    """
+    """The command with which a tool goes on from a session of this id in this file."""
     starts = {
         "claude-code": "claude --resume",
         "codex": "codex resume",
@@ -755,10 +749,7 @@ def _head(session: Session, line: dict[str, Any], name: str) -> dict[str, Any]:
 
 PiEntry = Mapping[str, Any]
 
-EDIT = "ullage-edit"
-"""The type of a record after an edit's copies; its data names the tip before them."""
-
-_UNDO = "ullage-undo"
+EDIT = "ullage-edit"  # type of a record after an edit's copies; its data names the tip before them
 
 
 @dataclass(frozen=True, slots=True)
@@ -800,13 +791,13 @@ def newest_change(session: Session) -> PiChange:
 
 
 def without_change(session: Session, *, write: bool) -> Session:
-    """The session with its newest change taken back, and with what was said since; see `appended` and `newest_change`."""
+    """The session with its newest change taken back, and with what was said since; see `_appended` and `newest_change`."""
     change = newest_change(session)
     before = _edited_tip(change.entry) or change.entry.get("parentId")
     lines = copied_below(before, change.since)
     if not lines:
-        lines = [record(_UNDO, before, undoes=change.entry.get("id"))]
-    return appended(session, lines, write=write)
+        lines = [record("ullage-undo", before, undoes=change.entry.get("id"))]
+    return _appended(session, partial(_add_to_pi, session, lines), write=write)
 
 
 def copied_below(parent: Any, entries: Sequence[PiEntry]) -> list[Line]:
@@ -826,26 +817,30 @@ def record(kind: str, parent: Any, **data: Any) -> Line:
     return entry | {"parentId": parent, "timestamp": stamp, "data": data}
 
 
-def appended(
-    session: Session,
-    lines: Sequence[Line],
-    *,
-    write: bool,
-    check: Callable[[Session], None] | None = None,
-) -> Session:
-    """The session with lines appended, or without `write` what it would become; tried on a copy first.
-
-    `check` raises what keeps the file from being changed, after a look at that. `StoreError`: it cannot be written;
-    `LogConflict`: it changed since it was opened.
-    """
+def _add_to_pi(session: Session, lines: Sequence[Line], draft: Path) -> None:
     whole = continued(session.format, OpenedFile(session.path), lines, str(session.path))
-    added = b"".join(line_of(line, at) for at, line in enumerate(whole))
+    _append(draft, b"".join(line_of(line, at) for at, line in enumerate(whole)), None)
+
+
+def _appended(
+    session: Session,
+    add: Callable[[Path], None],
+    *,
+    write: bool = True,
+    check: Callable[[Session], bool] = lambda tried: True,
+) -> Session:
+    """The session with what `add` appends to a file, or without `write` what it would become; tried on a copy first.
+
+    `StoreError`: it cannot be written, or `check` finds that it reads back differently; `LogConflict`: it changed since it
+    was opened. Nothing was written then.
+    """
     with draft_of(session.path) as draft:
         copy_of(session.path, draft, session.pin)
-        _append(draft, added, None)
-        tried = open_session(draft)
-    if check is not None:
-        check(tried)
+        size = draft.stat().st_size
+        add(draft)
+        tried, added = open_session(draft), _added(draft, size)
+    if not check(tried):
+        raise StoreError("reads back differently from what was chosen", path=str(session.path))
     if not write:
         return tried
     _append(session.path, added, session.pin)
@@ -875,13 +870,12 @@ def branch_with(session: Session, items: Sequence[Item], wanted: Sequence[Item])
     parent = path[first - 1]["id"] if first else None
     copies = _copied(session, path, chosen, first, parent)
     end = copies[-1]["id"] if copies else parent
-
-    def check(tried: Session) -> None:
-        if _comparable(tried.messages) != _comparable(wanted):
-            raise StoreError("reads back differently from what was chosen", path=str(session.path))
-
     lines = [*copies, record(EDIT, end, tip=path[-1]["id"])]
-    return appended(session, lines, write=True, check=check)
+
+    def check(tried: Session) -> bool:
+        return _comparable(tried.messages) == _comparable(wanted)
+
+    return _appended(session, partial(_add_to_pi, session, lines), check=check)
 
 
 def _comparable(messages: Sequence[Item]) -> list[Any]:
@@ -999,8 +993,7 @@ def _kept_from(session: Session, path: Sequence[PiEntry]) -> dict[int, int]:
 # In a Claude Code file it is a boundary, followed by copies on one chain of parents, so that a reader that walks the parents and
 # one that takes what follows the boundary find the same. In a Codex file it is a line with a replaced history, in a pi file a branch.
 
-REWRITTEN = (CLAUDE_CODE, "codex", "pi")
-"""Formats whose files can be given another view by appended lines."""
+REWRITTEN = (CLAUDE_CODE, "codex", "pi")  # formats that can be given another view by appended lines
 
 
 def check_rewritable(session: Session) -> None:
@@ -1015,22 +1008,17 @@ def append_view(session: Session, items: Sequence[Item], **about: str) -> Sessio
     """Appends a view of these entries of the session, in the order of the context, and opens the file again.
 
     The lines are tried on a copy first: unless that reads back as these items, nothing is written. What `about` says,
-    such as `undoes`, is recorded with the boundary. Raises as `check_rewritable` and `appended` do.
+    such as `undoes`, is recorded with the boundary. Raises as `check_rewritable` and `_appended` do.
     """
     check_rewritable(session)
     wanted = resume(_bare(items)).messages
     if session.format == "pi":
         return branch_with(session, items, wanted)
-    with draft_of(session.path) as draft:
-        copy_of(session.path, draft, session.pin)
-        size = draft.stat().st_size
-        _write(session, draft, items, about)
-        read = open_session(draft).messages
-        if shown(session.format, read) != shown(session.format, wanted):
-            raise StoreError("reads back differently from what was chosen", path=str(session.path))
-        added = _added(draft, size)
-    _append(session.path, added, session.pin)
-    return open_session(session.path)
+
+    def check(tried: Session) -> bool:
+        return shown(session.format, tried.messages) == shown(session.format, wanted)
+
+    return _appended(session, partial(_write, session, items, about), check=check)
 
 
 def _bare(items: Sequence[Item]) -> list[Item]:
@@ -1039,7 +1027,7 @@ def _bare(items: Sequence[Item]) -> list[Item]:
     return [{key: item[key] for key in keys if key in item} for item in items]
 
 
-def _write(session: Session, draft: Path, items: Sequence[Item], about: Mapping[str, str]) -> None:
+def _write(session: Session, items: Sequence[Item], about: Mapping[str, str], draft: Path) -> None:
     if session.format == CLAUDE_CODE:
         with TranscriptLog.open(draft, create=False, durability="none") as log:
             lines = _copies(log, _append_view_whole(session, items), about)

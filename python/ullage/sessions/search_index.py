@@ -101,17 +101,10 @@ class SearchIndex:
         *,
         step: Callable[[int], object] = lambda done: None,
     ) -> dict[str, str]:
-        """Reads what is new since the last time; sessions whose files are missing leave the index.
+        """Reads what is new since the last time of all sessions, by default those of this machine.
 
-        Args:
-            sessions: All there are; `None`: those of this machine.
-            step: Called with 1 after each session that was read.
-
-        Returns:
-            For each file that cannot be read the reason; its old text stays.
-
-        Raises:
-            StoreError: The index cannot be written.
+        Those whose files are missing leave the index. `step` is called with 1 after each session that was read. The result
+        has the reason for each file that cannot be read: its old text stays. `StoreError`: the index cannot be written.
         """
         current = found_sessions() if sessions is None else sessions
         problems: dict[str, str] = {}

@@ -32,8 +32,7 @@ _MOST_KNOWN = 10_000
 _OLDER_VERSIONS_STAY = timedelta(minutes=10)
 """How long an older version of a document stays; longer than a request with its retries."""
 
-_WRITE = 33
-"""Bytes of a write's id, hexadecimal, and the line end after it."""
+_WRITE = 33  # bytes of a write's id, hexadecimal, and the line end after it
 
 
 class BucketStore:

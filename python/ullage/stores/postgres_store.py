@@ -60,12 +60,7 @@ class PostgresStore(SqlStore):
     """
 
     def __init__(
-        self,
-        address: str,
-        *,
-        create: bool = True,
-        connections: int = 4,
-        retry_seconds: float = 30,
+        self, address: str, *, create: bool = True, connections: int = 4, retry_seconds: float = 30
     ) -> None:
         self._psycopg: Any = psycopg_module("psycopg")
         self.place, self._retry = without_password(address), retry_seconds
@@ -148,12 +143,7 @@ class AsyncPostgresStore:
 
     @classmethod
     async def open(
-        cls,
-        address: str,
-        *,
-        create: bool = True,
-        connections: int = 4,
-        retry_seconds: float = 30,
+        cls, address: str, *, create: bool = True, connections: int = 4, retry_seconds: float = 30
     ) -> Self:
         """Open a store, with the arguments and errors of `PostgresStore`.
 

@@ -24,8 +24,7 @@ from ullage.stores.store_protocols import (
 
 T = TypeVar("T")
 
-_AT_ONCE = 256
-"""Parts of a log read by one call."""
+_AT_ONCE = 256  # parts of a log read by one call
 
 
 class RedisStore:

@@ -12,8 +12,7 @@ from typing import Protocol, TypeVar
 import ullage.stores
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError
 
-LONGEST_NAME = 200
-"""Bytes of a name in UTF-8: escaped, it still fits an object key and a file name."""
+LONGEST_NAME = 200  # bytes of a name in UTF-8: escaped, it still fits an object key and a file name
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +43,7 @@ class LogStore(Protocol):
         """Bytes of a log."""
 
     def append(
-        self,
-        conversation: str,
-        data: bytes,
-        *,
-        at: int,
-        write_id: str,
-        lease: Lease | None = None,
+        self, conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
     ) -> int:
         """Append whole lines, all or none; they are durable when it returns, as far as the store guarantees.
 
@@ -155,13 +148,7 @@ class AsyncLogStore(Protocol):
         """See `LogStore.end`."""
 
     def append(
-        self,
-        conversation: str,
-        data: bytes,
-        *,
-        at: int,
-        write_id: str,
-        lease: Lease | None = None,
+        self, conversation: str, data: bytes, *, at: int, write_id: str, lease: Lease | None = None
     ) -> Awaitable[int]:
         """See `LogStore.append`."""
 

@@ -7,6 +7,7 @@ import hashlib
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, unquote
@@ -37,8 +38,7 @@ from ullage.summarizers.lines import writer_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
 from ullage.transcript.log import line_of
 
-DELIVERY = "ullage-delivery"
-"""Type of the lines that record a message's delivery key."""
+DELIVERY = "ullage-delivery"  # type of the lines that record a message's delivery key
 
 _DELIVERY_BYTES = f'"{DELIVERY}"'.encode()
 
@@ -46,15 +46,7 @@ _DELIVERY_BYTES = f'"{DELIVERY}"'.encode()
 class StoredLog:
     """A conversation's log, read once and held in memory (a `LogBytes`).
 
-    Args:
-        store: Where appends go; `None`: they stay in memory.
-        conversation: Its name.
-        data: Its bytes in the store.
-        lease: The worker's right to write; `None`: only the position in the log protects it.
-
-    Attributes:
-        keys: Delivery keys of its messages.
-        pending: What is only in memory, and the position where it goes.
+    Without a store, appends stay in memory; without a lease, only the position in the log protects it.
     """
 
     path = ""
@@ -67,6 +59,7 @@ class StoredLog:
         self._closed, self._back = False, store is None
         self._key = ""
         self._stored = len(data)
+        # Delivery keys of its messages.
         self.keys = {key for line in self.lines() if (key := _key(line))}
 
     @property
@@ -143,10 +136,7 @@ class StoredLog:
 
     def lines(self) -> Iterator[bytes]:
         """Lines from the first to the last, line ends included."""
-        start = 0
-        while line := self.line_at(start):
-            yield line
-            start += len(line)
+        yield from BytesIO(self._data)
 
     def lines_backwards(self) -> Iterator[tuple[int, bytes, bool]]:
         """Lines from the last to the first: offset, bytes, and whether a line end follows."""
@@ -472,8 +462,8 @@ class AgentSessions:
         sessions: list[dict[str, object]] = []
         for name in self._under(prefix):
             session = name.removeprefix(prefix)
-            changed = self._store.load(name, _CHANGED)
             if "/" not in session:
+                changed = self._store.load(name, _CHANGED)
                 at = int(changed.data) if changed else 0
                 sessions.append({"session_id": unquote(session), "mtime": at})
         return sessions

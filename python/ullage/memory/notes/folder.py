@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 # One note: Markdown with a front matter that says its name, what it is about and of which type it is (MEM-1).
 
-MAX_DESCRIPTION: Final = 300
-"""Characters: a description is read in lists of many."""
+MAX_DESCRIPTION: Final = 300  # characters: a description is read in lists of many
 
 MAX_NAME: Final = 120
 
@@ -160,11 +159,8 @@ def slug(name: str) -> str:
 # paths, separators of any kind, control characters, reserved names, a second spelling of a file that exists, letters that
 # only look like the ones they stand for.
 
-MAX_FILE_BYTES: Final = 1_000_000
-"""Bytes of one file; a note is a page, not a database."""
-
-MAX_NAME_BYTES: Final = 200
-"""Below the 255 of common file systems, so that a temporary name fits too."""
+MAX_FILE_BYTES: Final = 1_000_000  # bytes of one file; a note is a page, not a database
+MAX_NAME_BYTES: Final = 200  # below the 255 of common file systems: a temporary name fits too
 
 MAX_DEPTH: Final = 8
 
@@ -329,13 +325,27 @@ class Sandbox:
             with _named_errors(path):
                 os.unlink(name, dir_fd=old)
 
-    def files(self, folder: str = "", *, suffix: str = "") -> Iterator[FileInfo]:
-        """Regular files below a folder, by path; links, hidden files and names that are refused are passed over."""
-        parts = checked_parts(folder)
-        base = self.root.joinpath(*parts)
-        if any(self.root.joinpath(*parts[: n + 1]).is_symlink() for n in range(len(parts))):
-            return
-        yield from sorted(self._walk(base, "/".join(parts), suffix, MAX_DEPTH - len(parts)))
+    def files(self, *, suffix: str = "") -> list[FileInfo]:
+        """Regular files, by path; links, hidden files and names that are refused are passed over."""
+        infos: list[FileInfo] = []
+        folders = [(str(self.root), "", MAX_DEPTH)]
+        while folders:
+            base, lead, depth = folders.pop()
+            try:
+                entries = list(os.scandir(base))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            for entry in entries:
+                if _reason(entry.name):
+                    continue
+                path = lead + entry.name
+                if entry.is_dir(follow_symlinks=False) and depth > 1:
+                    folders.append((entry.path, f"{path}/", depth - 1))
+                elif entry.is_file(follow_symlinks=False) and path.endswith(suffix):
+                    with suppress(OSError):  # removed since
+                        info = entry.stat(follow_symlinks=False)
+                        infos.append(FileInfo(path, info.st_size, info.st_mtime_ns))
+        return sorted(infos)
 
     def stamp(self) -> list[tuple[str, int, int]]:
         """What tells whether any file changed: one look, in the order of the file system, nothing checked or sorted."""
@@ -355,25 +365,6 @@ class Sandbox:
                         info = entry.stat(follow_symlinks=False)
                         stamps.append((entry.path, info.st_size, info.st_mtime_ns))
         return stamps
-
-    def _walk(self, base: Path, prefix: str, suffix: str, depth: int) -> Iterator[FileInfo]:
-        try:
-            entries = list(os.scandir(base))
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        lead = f"{prefix}/" if prefix else ""
-        for entry in entries:
-            name = entry.name
-            if _reason(name):
-                continue
-            if entry.is_file(follow_symlinks=False):
-                if not name.endswith(suffix):
-                    continue
-                with suppress(OSError):  # removed since
-                    info = entry.stat(follow_symlinks=False)
-                    yield FileInfo(lead + name, info.st_size, info.st_mtime_ns)
-            elif depth > 1 and entry.is_dir(follow_symlinks=False):
-                yield from self._walk(Path(entry.path), lead + name, suffix, depth - 1)
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
@@ -486,8 +477,7 @@ INDEX: Final = "MEMORY.md"
 TEAM: Final = "team"
 
 MAX_INDEX_LINES: Final = 200
-MAX_INDEX_BYTES: Final = 25_000
-"""Of the index in the system prompt: it is paid for at every turn."""
+MAX_INDEX_BYTES: Final = 25_000  # of the index in the system prompt: it is paid for at every turn
 MAX_LINE_BYTES: Final = 2_000
 """Of one line there, where the whole is too long: an entry is a line about one note."""
 
@@ -772,9 +762,7 @@ DEFINITION: Final[Mapping[str, str]] = {"type": "memory_20250818", "name": "memo
 """For the request's `tools`; with context editing put `memory` among the excluded tools."""
 
 ROOT: Final = "/memories"
-# As Anthropic's tool shows files: models are trained on this layout.
-NUMBER_WIDTH: Final = 6
-# Likewise: a folder's listing names what is two levels below it.
+# As Anthropic's tool does, on whose layout models are trained: a folder's listing names what is two levels below it.
 LEVELS: Final = 2
 
 
@@ -845,7 +833,7 @@ class MemoryTool:
 
     def _view(self, command: Mapping[str, Any]) -> str:
         path = _path(command, "path")
-        files = list(self.folder.sandbox.files())
+        files = self.folder.sandbox.files()
         if not path or any(info.path.startswith(f"{path}/") for info in files):
             return _listing(path, files)
         lines = self._text(path).split("\n")
@@ -964,8 +952,9 @@ def _shown(path: str) -> str:
 
 
 def _numbered(lines: list[str], first: int, last: int) -> str:
+    """As Anthropic's tool shows files."""
     chosen = enumerate(lines[first - 1 : last], first)
-    return "\n".join(f"{number:>{NUMBER_WIDTH}}\t{line}" for number, line in chosen)
+    return "\n".join(f"{number:>6}\t{line}" for number, line in chosen)
 
 
 def _listing(path: str, files: list[FileInfo]) -> str:

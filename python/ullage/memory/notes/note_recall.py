@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from ullage.compaction.effects_runner import arun_flow, run_flow
 from ullage.effects import Cancelled, Effect, Flow, Summarize
 from ullage.exceptions import InvalidPolicy, MissingExtra, StoreError
+from ullage.memory import wording
 from ullage.memory.notes.folder import MemoryFolder, Note, heads_text
 from ullage.summarizers.lines import model_writer_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Writer, WriterLike
@@ -35,8 +36,7 @@ _ENDINGS: Final = (
 )  # fmt: skip
 """An ending, what it becomes, and how many letters must stand before it: the longest that fits goes, then once more."""
 
-_NOT_PLURAL: Final = ("ss", "us", "is", "ous")
-"""Ends in s that are no plural."""
+_NOT_PLURAL: Final = ("ss", "us", "is", "ous")  # ends in s that are no plural
 
 
 def stem(word: str) -> str:
@@ -80,14 +80,9 @@ def alike(one: frozenset[str], other: frozenset[str]) -> float:
 
 # Words that mean nearly the same, from `related_words.txt`: so that a question finds a note that says it otherwise.
 
-NEAR: Final = 0.55
-"""What a word of the same group counts for, against the word itself."""
-
-TOPIC: Final = 0.3
-"""The same for a word of the same topic."""
-
-MOST_WORDS: Final = 3
-"""Of a phrase."""
+NEAR: Final = 0.55  # what a word of the same group counts for, against the word itself
+TOPIC: Final = 0.3  # the same for a word of the same topic
+MOST_WORDS: Final = 3  # of a phrase
 
 
 @cache
@@ -140,26 +135,16 @@ def keys_of(words: Sequence[str]) -> list[str]:
 
 # Ranks notes by the words of a question and by related words, in memory, kept up to date by what changed.
 
-WEIGHTS: Final = (3.0, 2.0, 1.0)
-"""Of name, description and body: a title was chosen to be found."""
-
-FURTHER: Final = 0.3
-"""What a further match of the same word of the question counts for, after its best one."""
+WEIGHTS: Final = (3.0, 2.0, 1.0)  # of name, description and body: a title was chosen to be found
+FURTHER: Final = 0.3  # what a further match of the same word counts for, after its best one
 
 ALIKE: Final = 0.55
 """Share of common letter groups from which another spelling may stand for a word that no note has."""
 
-SPELLING: Final = 0.5
-"""What such a word counts for, times its share."""
-
-OF_TYPE: Final = 1.15
-"""For notes of the type that the question asks for."""
-
-FLOOR: Final = 0.15
-"""Share of the best note's score below which another is no match."""
-
-MOST_KEYS: Final = 64
-"""Of a question: what is longer is no question, and the rest of it changes little."""
+SPELLING: Final = 0.5  # what such a word counts for, times its share
+OF_TYPE: Final = 1.15  # for notes of the type that the question asks for
+FLOOR: Final = 0.15  # share of the best note's score below which another is no match
+MOST_KEYS: Final = 64  # of a question: the rest of a longer one changes little
 
 _WORD = re.compile(r"\w+")
 _PARTS = re.compile(r"[a-z0-9]+|[A-Z]+(?![a-z])|[A-Z][a-z0-9]*")
@@ -311,14 +296,9 @@ class WordIndex:
         return weights
 
 
-MOST: Final = 5
-"""Notes for one question; more would bury the one that matters."""
-
-NEWEST: Final = 200
-"""Heads that a model is shown."""
-
-MAX_NOTE_CHARS: Final = 8_000
-"""Of one note in the answer; the rest can be read in the file."""
+MOST: Final = 5  # notes for one question; more would bury the one that matters
+NEWEST: Final = 200  # heads that a model is shown
+MAX_NOTE_CHARS: Final = 8_000  # of one note in the answer; the rest can be read in the file
 
 EMBEDDED_CHARS: Final = 600
 """Characters of a note's text in addition to its front matter: sentence models read about 250 words."""
@@ -337,17 +317,6 @@ _WARNING = re.compile(
     re.I,
 )
 _NAMES = re.compile(r"\[[^\[\]]*\]")
-
-PROMPT: Final = """Here are the heads of notes from earlier sessions, one a line: file, type, name, description.
-
-{heads}
-
-Pick the notes that will clearly help with this question, at most {most}; none is a good answer:
-<question>
-{question}
-</question>
-Leave out notes on how to use these tools, which are in use right now; keep warnings about them: {tools}.
-Answer with a JSON list of file names and nothing else."""
 
 
 class Embedder(Protocol):
@@ -487,14 +456,14 @@ class NoteRecall:
         self, question: str, heads: Sequence[Note], tools: Collection[str], most: int
     ) -> Generator[Effect, Any, list[str]]:
         newest = heads[:NEWEST]
-        prompt = PROMPT.format(
+        asked = wording("recall").format(
             heads=heads_text(newest),
             question=question[:4_000].replace("</question>", ""),
             tools=", ".join(sorted(tools)) or "none",
             most=most,
         )
         request = SummaryRequest(
-            messages=(), prompt=prompt, max_output_tokens=500, source="memory_recall"
+            messages=(), prompt=asked, max_output_tokens=500, source="memory_recall"
         )
         try:
             reply = yield Summarize(request, self._writer)
@@ -533,8 +502,7 @@ def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
 
 # Sentence vectors from an ONNX model on disk; nothing is fetched.
 
-MAX_TOKENS: Final = 256
-"""Of one text, as all-MiniLM-L6-v2 was trained; the rest is cut."""
+MAX_TOKENS: Final = 256  # of one text, as all-MiniLM-L6-v2 was trained; the rest is cut
 
 BATCH: Final = 32
 

@@ -24,8 +24,7 @@ PREVIOUS = "previous.md"
 STATE = "state.json"
 CONFIG = "config"
 
-MAX_BYTES = 1 << 20
-"""Notes above this are not read: some twenty times what the limits allow."""
+MAX_BYTES = 1 << 20  # notes above this are not read: some twenty times what the limits allow
 
 
 class Notes(NamedTuple):
@@ -254,10 +253,14 @@ class _Folder:
             os.close(self._fd)
 
     def _open(self, name: str, flags: int) -> int:
-        if self._fd is not None:
-            return os.open(name, flags | _COMMON, 0o600, dir_fd=self._fd)
-        _refuse_link(self.path / name)
-        return os.open(self.path / name, flags | _COMMON, 0o600)
+        if self._fd is None:
+            _refuse_link(self.path / name)
+            name = self._named(name)
+        return os.open(name, flags | _COMMON, 0o600, dir_fd=self._fd)
+
+    def _named(self, name: str) -> str:
+        """Relative to the open folder, where there are such handles."""
+        return str(self.path / name) if self._fd is None else name
 
     def read(self, name: str) -> bytes | None:
         try:
@@ -290,21 +293,14 @@ class _Folder:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            if self._fd is None:
-                (self.path / draft).replace(self.path / name)
-            else:
-                os.replace(draft, name, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+            old, new = self._named(draft), self._named(name)
+            os.replace(old, new, src_dir_fd=self._fd, dst_dir_fd=self._fd)
+            if self._fd is not None:
                 os.fsync(self._fd)
         except BaseException:
             with suppress(OSError):
-                self._unlink(draft)
+                os.unlink(self._named(draft), dir_fd=self._fd)
             raise
-
-    def _unlink(self, name: str) -> None:
-        if self._fd is None:
-            (self.path / name).unlink()
-        else:
-            os.unlink(name, dir_fd=self._fd)
 
     def sweep(self) -> None:
         """Remove drafts that a killed process left; only the holder of the lock may."""
@@ -312,7 +308,7 @@ class _Folder:
         for name in names:
             if name.startswith(".") and name.endswith(_PART):
                 with suppress(OSError):
-                    self._unlink(name)
+                    os.unlink(self._named(name), dir_fd=self._fd)
 
     def locked(self) -> int:
         fd = self._open(_LOCK, os.O_RDWR | os.O_CREAT)

@@ -42,8 +42,7 @@ from ullage.summarizers.protocol import WriterLike
 
 # Decides when the notes are updated (SM-2), from the growth of the conversation, without side effects.
 
-MOST_DOUBLINGS = 5
-"""After failures the required growth doubles, up to 32 times: there is always a next try."""
+MOST_DOUBLINGS = 5  # after failures the required growth doubles, up to 32 times
 
 _CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 
@@ -281,16 +280,18 @@ class SessionMemory:
         Returns:
             Whether an update is due, and why or why not.
         """
-        if self._closed or not self.policy.enabled:
+        policy = self._set.policy
+        if self._closed or not policy.enabled:
             return Due(False, "closed" if self._closed else "off")
         with self._guard:
             if source == "main":
                 self._progress = self._progress.answered(response)
-            due = update_due(self.policy, self._progress, tokens, source=source)
-        started = SessionMemoryStarted(reason=due.why, tokens=tokens)
-        if due.update and self._begin(tuple(items), history, started) != "no_slot":
-            with self._guard:
-                self._progress = self._progress.updating(tokens)
+            due = update_due(policy, self._progress, tokens, source=source)
+        if due.update:
+            started = SessionMemoryStarted(reason=due.why, tokens=tokens)
+            if self._begin(tuple(items), history, started) != "no_slot":
+                with self._guard:
+                    self._progress = self._progress.updating(tokens)
         return due
 
     def compacted(self, tokens: int) -> None:

@@ -42,8 +42,7 @@ _FORM = (
     ("Worklog", "Step by step, in one short line each: what was tried and what was done"),
 )
 
-TITLES = tuple(title for title, _ in _FORM)
-"""The ten sections, in their order."""
+TITLES = tuple(title for title, _ in _FORM)  # the ten sections, in their order
 
 DEFAULT_TEMPLATE = "\n\n".join(f"# {title}\n_{about}_" for title, about in _FORM) + "\n"
 """The notes before anything is known."""
@@ -137,8 +136,7 @@ def _fenced(line: str, fence: str) -> tuple[str, bool]:
 
 Measure = Callable[[str], int]
 
-FIRST = ("Current State", "Errors & Corrections")
-"""Sections that are shortened last."""
+FIRST = ("Current State", "Errors & Corrections")  # sections that are shortened last
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,13 +206,18 @@ def _rooms(sections: list[Section], wanted: list[int], total: int) -> list[int]:
 
 def _shorter(section: Section, tokens: int, measure: Measure, where: str) -> str:
     """As many lines as fit; of a single line too long for that, its beginning."""
+    at = f"; the whole section is in {where}" if where else ""
+
+    def cut(lines: list[str]) -> str:
+        return section.text(
+            "\n".join([*_closed(lines), f"[… the rest of this section was cut{at} …]"])
+        )
+
     lines = section.body.split("\n")
-    keep = _most(len(lines), lambda n: measure(_with_note(section, lines, n, where)) <= tokens)
-    if keep:
-        return _with_note(section, lines, keep, where)
-    line = lines[0]
-    chars = _most(len(line), lambda n: measure(_with_note(section, [line[:n]], 1, where)) <= tokens)
-    return _with_note(section, [begin(line, chars), *lines], 1 if chars else 0, where)
+    if keep := _most(len(lines), lambda n: measure(cut(lines[:n])) <= tokens):
+        return cut(lines[:keep])
+    chars = _most(len(lines[0]), lambda n: measure(cut([lines[0][:n]])) <= tokens)
+    return cut([begin(lines[0], chars)] if chars else [])
 
 
 def _most(high: int, fits: Callable[[int], bool]) -> int:
@@ -224,13 +227,6 @@ def _most(high: int, fits: Callable[[int], bool]) -> int:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if fits(middle) else (low, middle - 1)
     return low
-
-
-def _with_note(section: Section, lines: list[str], keep: int, where: str) -> str:
-    at = f"; the whole section is in {where}" if where else ""
-    note = f"[… the rest of this section was cut{at} …]"
-    body = _closed(lines[:keep])
-    return section.text("\n".join([*body, note]))
 
 
 def _closed(lines: list[str]) -> list[str]:
@@ -250,11 +246,8 @@ def _closed(lines: list[str]) -> list[str]:
 # The path in an edit is only compared, never opened: what is written always goes to the notes' own file, whatever a
 # model says.
 
-MAX_EDITS = 64
-"""Edits in one response; ten sections need no more."""
-
-MAX_TOLD = 200
-"""Characters of what was tried that a refusal repeats."""
+MAX_EDITS = 64  # edits in one response; ten sections need no more
+MAX_TOLD = 200  # characters of what was tried that a refusal repeats
 
 _OPEN = re.compile(
     r"\s*<edit(?:\s+(?:file|path|file_path)\s*=\s*(\"[^\"\n]*\"|'[^'\n]*'))?\s*>\s*$"
