@@ -287,6 +287,17 @@ def is_anthropic_only(kind: Any) -> bool:
     return kind in ANTHROPIC_ONLY or server_result
 
 
+def function_in(function: Any, tool: Mapping[str, Any], shape: str) -> dict[str, Any]:
+    """A function's definition as OpenAI's forms have it; a tool that is anything else is carried whole."""
+    fields: Any = function if isinstance(function, Mapping) else {}
+    expected = {"name", "description", "parameters", "strict"}
+    if tool.get("type") != "function" or not {"name", "parameters"} <= set(fields) <= expected:
+        name = (fields if function is fields else tool).get("name") or str(tool.get("type"))
+        return {"name": name, FOREIGN: {shape: {"whole": dict(tool)}}}
+    renamed = {"parameters": "input_schema"}
+    return {renamed.get(str(key), str(key)): value for key, value in fields.items()}
+
+
 def definable(
     tools: Iterable[Mapping[str, Any]], shape: str, keys: frozenset[str], losses: Losses
 ) -> Iterator[tuple[Mapping[str, Any] | None, Mapping[str, Any]]]:

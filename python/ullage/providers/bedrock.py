@@ -40,6 +40,7 @@ from ullage.providers._common import (
     dumps,
     foreign,
     in_turns,
+    is_json,
     is_text,
     later_system,
     loads_object,
@@ -461,7 +462,6 @@ _MESSAGE: Final = {"role", "content"}
 _CALL: Final = {"toolUseId", "name", "input"}
 _RESULT_IN: Final = {"toolUseId", "content", "status"}
 _REASONING: Final = {"text", "signature"}
-_IMAGE: Final = {"format", "source"}
 _THOUGHT: Final = {"type", "thinking", "signature"}
 _RESULT: Final = {"type", "tool_use_id", "content", "is_error"}
 
@@ -514,7 +514,8 @@ def _shown_in(part: dict[str, Any]) -> Block | None:
     if "toolResult" in part:
         return _result_in(part["toolResult"])
     if "image" in part:
-        return _image_in(part["image"])
+        image = part["image"]
+        return _media("image", image) if type(image) is dict and is_json(image) else None
     text = part.get("text")
     fine = type(text) is str and text and text != USER_FILLER
     return {"type": "text", "text": text} if fine else None
@@ -544,17 +545,6 @@ def _result_in(result: Any) -> Block | None:
         block["is_error"] = status == "error"
         return block if type(status) is str else None
     return block
-
-
-def _image_in(image: Any) -> Block | None:
-    if type(image) is not dict or image.keys() != _IMAGE or type(image["format"]) is not str:
-        return None
-    source = image["source"]
-    if type(source) is not dict or source.keys() != {"bytes"} or type(source["bytes"]) is not str:
-        return None
-    kind = f"image/{image['format']}"
-    held = {"type": "base64", "media_type": kind, "data": source["bytes"]}
-    return {"type": "image", "source": held}
 
 
 def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:

@@ -40,6 +40,7 @@ from ullage.providers._common import (
     from_url,
     id_by_place,
     in_turns,
+    is_json,
     is_text,
     later_system,
     note_foreign,
@@ -510,7 +511,6 @@ def from_provider(
 
 _CONTENT: Final = {"role", "parts"}
 _RESPONSE: Final = {"id", "name", "response"}
-_MEDIA: Final = {"mimeType", "data"}
 _THOUGHT: Final = {"type", "thinking", FOREIGN}
 _EXACT: Final = ({"output"}, {"error"})
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -636,15 +636,10 @@ def _result_in(answer: dict[str, Any], one: str) -> Block | None:
 
 def _shown_in(part: dict[str, Any]) -> Block | None:
     """A text or an image of the user's."""
-    text, data = part.get("text"), part.get("inlineData")
+    text = part.get("text")
     if type(text) is str and text and text != USER_FILLER:
         return {"type": "text", "text": text}
-    if type(data) is not dict or data.keys() != _MEDIA:
-        return None
-    kind, held = data["mimeType"], data["data"]
-    if type(kind) is not str or type(held) is not str or not kind.startswith("image/"):
-        return None
-    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": held}}
+    return _media(part) if "inlineData" in part and is_json(part) else None
 
 
 def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:

@@ -39,6 +39,7 @@ from ullage.providers._common import (
     definable,
     foreign,
     from_url,
+    function_in,
     input_parts,
     is_json,
     is_text,
@@ -344,20 +345,8 @@ def _block_in(part: Any) -> Block:
 
 
 def _tool_in(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A function's definition; anything else is carried whole."""
-    function = tool.get("function")
-    expected = {"name", "description", "parameters", "strict"}
-    held: Any = function if isinstance(function, Mapping) else tool
-    if (
-        tool.get("type") != "function"
-        or held is tool
-        or not {"name", "parameters"} <= set(held) <= expected
-    ):
-        whole = {FOREIGN: {SHAPE: {"whole": dict(tool)}}}
-        return {"name": held.get("name") or str(tool.get("type")), **whole}
-    renamed = {"parameters": "input_schema"}
-    read = {renamed.get(str(key), str(key)): value for key, value in held.items()}
-    return carrying_rest(read, SHAPE, "tool", tool, "type", "function")
+    read = function_in(tool.get("function"), tool, SHAPE)
+    return read if FOREIGN in read else carrying_rest(read, SHAPE, "tool", tool, "type", "function")
 
 
 # Writes Chat Completions messages from the internal view.

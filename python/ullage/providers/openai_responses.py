@@ -37,6 +37,7 @@ from ullage.providers._common import (
     dumps,
     foreign,
     from_url,
+    function_in,
     input_parts,
     is_anthropic_only,
     is_json,
@@ -229,13 +230,7 @@ def _joined(blocks: list[Block]) -> Any:
 
 
 def _tool_in(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A function's definition; anything else is carried whole."""
-    expected = {"type", "name", "description", "parameters", "strict"}
-    if tool.get("type") != "function" or not {"name", "parameters"} <= set(tool) <= expected:
-        name = tool.get("name") or str(tool.get("type"))
-        return {"name": name, FOREIGN: {SHAPE: {"whole": dict(tool)}}}
-    renamed = {"parameters": "input_schema"}
-    return {renamed.get(key, key): value for key, value in tool.items() if key != "type"}
+    return function_in({key: tool[key] for key in tool if key != "type"}, tool, SHAPE)
 
 
 # Writes items of the Responses API from the internal view.

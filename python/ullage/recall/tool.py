@@ -144,8 +144,11 @@ class Recall:
     def _search(self, asked: _Asked) -> str:
         handles = [asked.handle] if asked.handle else [part.handle for part in self._listing()]
         hits = [hit for handle in handles for hit in self._hits(handle, asked.query)]
+        if not handles:
+            return NOTHING_REMOVED
         if not hits:
-            return _nothing_found(asked.query, len(handles))
+            items = f"{len(handles):,} removed {'item' if len(handles) == 1 else 'items'}"
+            return f"No line of {items} contains {asked.query[:80]!r}."
         page = hits[asked.skip : asked.skip + self._limits.max_hits]
         return self._paged(page, asked.skip, len(hits), "lines")
 
@@ -234,9 +237,3 @@ def _lines(text: str, first: int, last: int | None) -> tuple[int, int]:
         raise InvalidPolicy("last_line", last, f"must not be before line {first}")
     stop = starts[last] if last is not None and last < len(starts) else len(text)
     return starts[first - 1], stop
-
-
-def _nothing_found(query: str, places: int) -> str:
-    if not places:
-        return NOTHING_REMOVED
-    return f"No line of {places:,} removed {'item' if places == 1 else 'items'} contains {query[:80]!r}."
