@@ -28,14 +28,15 @@ def dumps(value: Any) -> str:
 
 
 def plain_json(value: Any) -> str | None:
-    """As `dumps`, of a value that is JSON for sure; `None`: it may be something else."""
+    """As `dumps`, of a value that this text surely gives back; `None`: of another."""
     try:
         if _is_read_alike(value):
             text: str = orjson.dumps(value).decode()
             return text
     except (TypeError, RecursionError):  # lone surrogates, keys that are no strings, too deep
         pass
-    return dumps(value) if is_json(value) else None
+    exact = is_json(value) and loads_object(text := dumps(value)) == value
+    return text if exact else None
 
 
 def loads_object(text: str) -> dict[str, Any] | None:
@@ -78,7 +79,7 @@ def arguments_in(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 _LARGE: Final = 10**17
-"""From here on, and with fractions, orjson may read or write a number in another way than `json`."""
+"""From here on orjson may read or write a whole number in another way than `json`; for fractions see `_is_read_alike`."""
 
 
 def _is_read_alike(value: Any) -> bool:
@@ -87,6 +88,8 @@ def _is_read_alike(value: Any) -> bool:
     if kind is not dict and kind is not list:
         if kind is int:
             return bool(-_LARGE < value < _LARGE)
+        if kind is float:  # others are written with an exponent, in two ways
+            return bool(1e-3 < abs(value) < 1e15) or value == 0
         return kind is str or kind is bool or value is None
     for item in value.values() if kind is dict else value:
         if type(item) is not str and not _is_read_alike(item):

@@ -531,14 +531,14 @@ def _result_in(result: Any) -> Block | None:
     for part in listed:
         if type(part) is not dict or len(part) != 1:
             return None
-        text, own = part.get("text"), dict[str, Any]()
-        if type(text) is not str:
-            held = part.get("json")
-            text = plain_json(held) if type(held) is dict else None
-            own = {FOREIGN: {SHAPE: {"json": held}}}
-            if text is None:
-                return None
-        content.append({"type": "text", "text": text, **own})
+        inner: Block = {"type": "text", "text": part.get("text")}
+        if "json" in part:
+            held = part["json"]
+            inner["text"] = plain_json(held) if type(held) is dict else None
+            inner[FOREIGN] = {SHAPE: {"json": held}}
+        if type(inner["text"]) is not str:
+            return None
+        content.append(inner)
     block: Block = {"type": "tool_result", "tool_use_id": one, "content": content}
     if "status" in result:
         status = result["status"]
@@ -617,10 +617,7 @@ def _inner_out(block: Any) -> dict[str, Any] | None:
         return {"text": text}
     own = own_data(block, SHAPE, {"json"}) if len(block) == 3 else None
     held = None if own is None else own["json"]
-    if type(held) is not dict or plain_json(held) != text:
-        return None
-    # What JSON has no word for comes back as something else.
-    return {"json": held} if loads_object(text) == held else None
+    return {"json": held} if type(held) is dict and plain_json(held) == text else None
 
 
 def _image_out(block: Block) -> dict[str, Any] | None:

@@ -662,10 +662,13 @@ def _image_out(url: str) -> dict[str, Any]:
 
 def shared(items: Sequence[Item]) -> list[str]:
     """As the rules' own, of what was written here: ids of items, and of the calls that are items of their own."""
-    names = [item["id"] for item in items if "id" in item]
-    ids = [f"id {name}" for name in names if name and type(name) is str]
-    calls = [item for item in items if "type" in item and item["type"] == "function_call"]
-    return ids + [f"function_call {call['call_id']}" for call in calls]
+    keys: list[str] = []
+    for item in items:
+        if "id" in item and item["id"] and type(item["id"]) is str:
+            keys.append(f"id {item['id']}")
+        if "type" in item and item["type"] == "function_call":
+            keys.append(f"function_call {item['call_id']}")
+    return keys
 
 
 def _said_out(block: Block) -> Item | None:
