@@ -58,6 +58,7 @@ from ullage.providers._common import (
 from ullage.providers.registry import ChatRules, Provider
 
 SHAPE: Final = "openai_chat"
+_WORDS: Final = {"role", "content"}
 
 # How servers that speak Chat Completions differ from OpenAI, and what each difference does.
 
@@ -220,97 +221,84 @@ def _system_data(message: Mapping[str, Any]) -> dict[str, Any]:
     return {**({"message": extra} if extra else {}), **role}
 
 
-class _ChatItemReader:
-    """Builds internal messages; tool messages in a row become one user message."""
-
-    def __init__(self, ids: Mapping[str, str]) -> None:
-        self.messages: list[dict[str, Any]] = []
-        self.losses = Losses()
-        self._ids = ids
-        self._in_results = False
-
-    def take(self, message: Mapping[str, Any]) -> None:
-        role = message.get("role")
-        if role == "tool":
-            return self._result(message)
-        after_results, self._in_results = self._in_results, False
-        if role == "user":
-            return self._user(message, after_results)
+def _messages_in(chat: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Internal messages; tool messages in a row become one user message."""
+    messages: list[dict[str, Any]] = []
+    open_results: list[Block] | None = None
+    for message in chat:
+        role, results = message.get("role"), open_results
+        open_results = None
         if role == "assistant":
-            self.messages.append(self._assistant(message))
+            read = _assistant_in(message, ids)
         elif role in ("system", "developer"):
             read = {"role": "system", "content": _content_in(message.get("content"))}
-            self.messages.append(carrying(read, SHAPE, _system_data(message)))
-        else:
-            # `function` messages of 2023 and roles to come: carried whole.
-            whole = carrier(SHAPE, "whole", dict(message))
-            self.messages.append({"role": "user", "content": [whole]})
-        return None
+            read = carrying(read, SHAPE, _system_data(message))
+        elif role == "tool":
+            result = _result_in(message, ids)
+            if results is not None:
+                results.append(result)
+                open_results = results
+                continue
+            open_results = [result]
+            read = {"role": "user", "content": open_results}
+        elif role == "user":
+            content = _content_in(message.get("content"))
+            if results is not None and isinstance(content, list) and message.keys() <= _WORDS:
+                # A list of parts after results belongs to the same message, a string does not.
+                results.extend(_put_back(content, results, ids))
+                continue
+            read = {"role": "user", "content": content}
+            read = carrying_rest(read, SHAPE, "message", message, *_WORDS)
+        else:  # `function` messages of 2023 and roles to come: carried whole
+            read = {"role": "user", "content": [carrier(SHAPE, "whole", dict(message))]}
+        messages.append(read)
+    return messages
 
-    def _result(self, message: Mapping[str, Any]) -> None:
-        call_id = message.get("tool_call_id")
-        block: Block = {
-            "type": "tool_result",
-            "tool_use_id": self._ids.get(str(call_id), call_id),
-            "content": _content_in(message.get("content")),
-        }
-        block = carrying_rest(block, SHAPE, "message", message, "role", "tool_call_id", "content")
-        if self._in_results:
-            self.messages[-1]["content"].append(block)
-        else:
-            self.messages.append({"role": "user", "content": [block]})
-        self._in_results = True
 
-    def _user(self, message: Mapping[str, Any], after_results: bool) -> None:
-        """A list of parts after results belongs to the same internal message, a string does not."""
-        content = _content_in(message.get("content"))
-        extra = {key: value for key, value in message.items() if key not in ("role", "content")}
-        if after_results and isinstance(content, list) and not extra:
-            results = self.messages[-1]["content"]
-            results.extend(_put_back(content, results, self._ids))
-            return
-        read = {"role": "user", "content": content}
-        self.messages.append(carrying_rest(read, SHAPE, "message", message, "role", "content"))
+def _result_in(message: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
+    call_id, content = message.get("tool_call_id"), _content_in(message.get("content"))
+    our_id = ids.get(str(call_id), call_id)
+    block: Block = {"type": "tool_result", "tool_use_id": our_id, "content": content}
+    return carrying_rest(block, SHAPE, "message", message, "role", "tool_call_id", "content")
 
-    def _assistant(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        if message.get("function_call") is not None:
-            return {"role": "assistant", "content": [carrier(SHAPE, "whole", dict(message))]}
-        calls = message.get("tool_calls") or []
-        field = next((one for one in _REASONING_FIELDS if isinstance(message.get(one), str)), "")
-        blocks: Any = _content_in(message.get("content"))
-        if calls or field or not isinstance(blocks, str):
-            # Empty reasoning is kept: some servers demand the field itself.
-            thought = {"type": "thinking", "thinking": message.get(field)}
-            blocks = [
-                *([carrying(thought, SHAPE, {"field": field})] if field else ()),
-                *blocks_of(blocks),
-                *(self._call(call) for call in calls),
-            ]
-        read = {"role": "assistant", "content": blocks}
-        expected = ("role", "content", "tool_calls", field)
-        return carrying_rest(read, SHAPE, "message", message, *expected)
 
-    def _call(self, call: Mapping[str, Any]) -> Block:
-        kind = call.get("type") or "function"
-        body = call.get(kind)
-        body = body if isinstance(body, Mapping) else {}
-        inner = ("name", "arguments", "input")
-        extras = {
-            "call": {key: call[key] for key in call if key not in ("id", "type", kind)},
-            "function": {key: body[key] for key in body if key not in inner},
-            "type": "" if kind == "function" else kind,
-        }
-        data = {key: value for key, value in extras.items() if value}
-        if kind == "custom":
-            value: dict[str, Any] = {"input": body.get("input", "")}
-        else:
-            value, original = arguments_in(body.get("arguments"))
-            data.update(original)
-        call_id, name = call.get("id"), body.get("name", "")
-        our_id = self._ids.get(str(call_id), call_id)
-        return carrying(
-            {"type": "tool_use", "id": our_id, "name": name, "input": value}, SHAPE, data
-        )
+def _assistant_in(message: Mapping[str, Any], ids: Mapping[str, str]) -> dict[str, Any]:
+    if message.get("function_call") is not None:
+        return {"role": "assistant", "content": [carrier(SHAPE, "whole", dict(message))]}
+    calls = message.get("tool_calls") or []
+    field = next((one for one in _REASONING_FIELDS if isinstance(message.get(one), str)), "")
+    blocks: Any = _content_in(message.get("content"))
+    if calls or field or not isinstance(blocks, str):
+        # Empty reasoning is kept: some servers demand the field itself.
+        thought = {"type": "thinking", "thinking": message.get(field)}
+        blocks = [
+            *([carrying(thought, SHAPE, {"field": field})] if field else ()),
+            *blocks_of(blocks),
+            *(_tool_use_in(call, ids) for call in calls),
+        ]
+    read = {"role": "assistant", "content": blocks}
+    return carrying_rest(read, SHAPE, "message", message, "role", "content", "tool_calls", field)
+
+
+def _tool_use_in(call: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
+    kind = call.get("type") or "function"
+    body = call.get(kind)
+    body = body if isinstance(body, Mapping) else {}
+    inner = ("name", "arguments", "input")
+    extras = {
+        "call": {key: call[key] for key in call if key not in ("id", "type", kind)},
+        "function": {key: body[key] for key in body if key not in inner},
+        "type": "" if kind == "function" else kind,
+    }
+    data = {key: value for key, value in extras.items() if value}
+    if kind == "custom":
+        value: dict[str, Any] = {"input": body.get("input", "")}
+    else:
+        value, original = arguments_in(body.get("arguments"))
+        data.update(original)
+    call_id, name = call.get("id"), body.get("name", "")
+    our_id = ids.get(str(call_id), call_id)
+    return carrying({"type": "tool_use", "id": our_id, "name": name, "input": value}, SHAPE, data)
 
 
 def _content_in(content: Any) -> str | list[Block]:
@@ -406,15 +394,13 @@ class _ChatWriter:
                 continue
             chat.extend(self.user_turn(run))
             run = []
-            chat.extend(self.other(index, message))
+            if message["role"] == "assistant" and "tool_calls" not in message:
+                chat.extend(self.assistant(index, message))
+            elif message["role"] == "system":
+                chat.extend(self.inner_system(index, message))
+            else:  # already in this shape
+                chat.append(dict(message))
         return [*chat, *self.user_turn(run)]
-
-    def other(self, index: int, message: Mapping[str, Any]) -> list[dict[str, Any]]:
-        if message["role"] == "assistant" and "tool_calls" not in message:
-            return self.assistant(index, message)
-        if message["role"] == "system":
-            return self.inner_system(index, message)
-        return [dict(message)]  # already in this shape
 
     def inner_system(self, index: int, message: Mapping[str, Any]) -> list[dict[str, Any]]:
         data = foreign(message, SHAPE)
@@ -578,27 +564,25 @@ def _whole_answers(messages: Iterable[Numbered]) -> Iterator[Numbered]:
     """Answers stored in pieces, in one where a piece calls tools: results must follow the calls at once."""
     waiting: Numbered | None = None
     for index, message in messages:
+        content = message.get("content")
         goes_on = waiting is not None and message["role"] == "assistant"
         if waiting is not None and not goes_on:
             yield waiting
             waiting = None
         if waiting is not None:
             first, held = waiting
-            content = [*blocks_of(held.get("content")), *blocks_of(message.get("content"))]
-            waiting = first, {**message, **held, "content": content}
-        elif message["role"] == "assistant" and _calls_tools(message):
+            joined = [*blocks_of(held.get("content")), *blocks_of(content)]
+            waiting = first, {**message, **held, "content": joined}
+        elif (
+            message["role"] == "assistant"
+            and isinstance(content, list)
+            and any(block.get("type") == "tool_use" for block in blocks_of(content))
+        ):
             waiting = index, message
         else:
             yield index, message
     if waiting is not None:
         yield waiting
-
-
-def _calls_tools(message: Mapping[str, Any]) -> bool:
-    content = message.get("content")
-    return isinstance(content, list) and any(
-        block.get("type") == "tool_use" for block in blocks_of(content)
-    )
 
 
 def _is_thought(block: Mapping[str, Any]) -> bool:
@@ -665,21 +649,17 @@ def from_provider(
 ) -> Internal:
     """Translates a Chat Completions request, or its messages; the first is the system prompt, if it is one."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
-    reader = _ChatItemReader(ids or {})
     chat = list(body.get("messages") or ())
     system = None
     if chat and (system := _leading_system(chat[0])) is not None:
         chat = chat[1:]
     if chat[:1] == [{"role": "user", "content": USER_FILLER}]:
         chat = chat[1:]
-    for message in chat:
-        reader.take(message)
     tools = body.get("tools")
     return Internal(
-        reader.messages,
+        _messages_in(chat, ids or {}),
         system=system,
         tools=None if tools is None else [_tool_in(tool) for tool in tools],
-        losses=tuple(reader.losses),
     )
 
 
@@ -688,7 +668,6 @@ def from_provider(
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}
-_WORDS: Final = {"role", "content"}
 _ANSWER_KEYS: Final = frozenset(("role", "content", "tool_calls"))
 _RESULT: Final = {"role", "tool_call_id", "content"}
 _CALL: Final = {"id", "type", "function"}

@@ -400,11 +400,6 @@ class _ResponsesWriter:
         text = as_text(block, where, self.losses)
         return None if text is None else {"type": text_type, "text": text}
 
-    def as_words(self, block: Block, where: str) -> str:
-        """A system block's text."""
-        note_keys(block, _TEXT_KEYS, where, self.losses)
-        return result_text([block])
-
 
 def _is_said(block: Mapping[str, Any]) -> bool:
     """Whether a block is part of what the assistant says: a part of a `message` item."""
@@ -487,9 +482,10 @@ def to_provider(
     items = _whole_units(writer.items(messages), store=store, losses=writer.losses)
     parts: dict[str, Any] = {"input": items}
     if system:
-        parts["instructions"] = "\n\n".join(
-            writer.as_words(block, "system") for block in blocks_of(system)
-        )
+        blocks = blocks_of(system)
+        for block in blocks:
+            note_keys(block, _TEXT_KEYS, "system", writer.losses)
+        parts["instructions"] = "\n\n".join(result_text([block]) for block in blocks)
     if tools is not None:
         parts["tools"] = _tools_out(tools, writer.losses, writer.names)
     return Shaped(parts, tuple(writer.losses), reverse(writer.ids), reverse(writer.names))
