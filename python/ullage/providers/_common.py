@@ -148,17 +148,11 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Shaped:
-    """A conversation in a provider's shape.
+    """A conversation in a provider's shape."""
 
-    Attributes:
-        parts: Keys to put into the request, such as `messages` and `tools`.
-        losses: What the shape cannot express.
-        ids: The provider's id → our id, for each tool call whose id had to change.
-        names: The provider's name → our name, for each tool whose name had to change, in calls and definitions.
-    """
-
-    parts: dict[str, Any]
+    parts: dict[str, Any]  # keys to put into the request, such as `messages` and `tools`
     losses: tuple[Loss, ...] = ()
+    # The provider's → ours, for each id of a call that had to change, and each name of a tool.
     ids: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
 
@@ -172,14 +166,7 @@ class Shaped:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Internal:
-    """A conversation in the internal view.
-
-    Attributes:
-        messages: Anthropic-shaped messages.
-        system: The system prompt, a string or text blocks; `None` if there is none.
-        tools: Anthropic-shaped definitions; `None` if the source names none.
-        losses: What the internal view cannot express.
-    """
+    """A conversation in the internal view: Anthropic-shaped; `None` where the source names no prompt or tools."""
 
     messages: list[dict[str, Any]]
     system: str | list[Block] | None = None
@@ -471,6 +458,12 @@ def map_ids(
     fine are reserved first, and a collision is hashed again with a counter.
     """
     return _mapped(list(ids), accept, length, lambda one: prefix)
+
+
+def map_short_ids(messages: Iterable[Item], max_chars: int) -> dict[str, str]:
+    """New ids of calls and results for those that OpenAI's forms refuse, which are empty or too long."""
+    ids = call_ids(messages)
+    return map_ids(ids, lambda one: 0 < len(one) <= max_chars, length=24, prefix="call_")
 
 
 def id_by_place(position: int, at: int, name: object) -> str:

@@ -183,9 +183,8 @@ def _media(kind: str, value: Mapping[str, Any]) -> Block | None:
 
 def _as_base64(data: Any) -> str:
     """Bytes, as boto3 gives them, in base64; a string is base64 already."""
-    return (
-        base64.b64encode(data).decode("ascii") if isinstance(data, bytes | bytearray) else str(data)
-    )
+    is_bytes = isinstance(data, bytes | bytearray)
+    return base64.b64encode(data).decode("ascii") if is_bytes else str(data)
 
 
 def _tools_in(config: Any) -> list[dict[str, Any]] | None:
@@ -199,9 +198,8 @@ def _tools_in(config: Any) -> list[dict[str, Any]] | None:
         if marker and tools:
             tools[-1]["cache_control"] = marker
         elif not isinstance(spec, Mapping):
-            tools.append(
-                {"name": next(iter(part), "tool"), FOREIGN: {SHAPE: {"whole": dict(part)}}}
-            )
+            own = {FOREIGN: {SHAPE: {"whole": dict(part)}}}
+            tools.append({"name": next(iter(part), "tool"), **own})
         elif spec.get("description") != STAND_IN:
             schema = spec.get("inputSchema")
             read: dict[str, Any] = {"name": spec.get("name")}
@@ -242,9 +240,7 @@ class _BedrockWriter:
 
     def __init__(self, messages: Sequence[Item], *, as_bytes: bool) -> None:
         self.losses = Losses()
-        self.ids = map_ids(
-            call_ids(messages), lambda one: bool(IDS.fullmatch(one)), length=24, prefix="tooluse_"
-        )
+        self.ids = map_ids(call_ids(messages), IDS.fullmatch, length=24, prefix="tooluse_")
         self.called: dict[str, None] = {}  # names of tools that the history uses, in order
         self._as_bytes = as_bytes
         self._documents = 0
@@ -447,11 +443,9 @@ def from_provider(
 
 
 def _system_in(system: Any) -> str | list[Block] | None:
-    if not system:
-        return None
-    blocks = _blocks_in(system, {})
+    blocks = _blocks_in(system or (), {})
     plain = len(blocks) == 1 and is_text(blocks[0]) and len(blocks[0]) == 2
-    return str(blocks[0]["text"]) if plain else blocks
+    return str(blocks[0]["text"]) if plain else blocks or None
 
 
 # Plain messages, which most of a conversation is made of: text, reasoning, calls and results that are text. What is not recognised here

@@ -113,19 +113,12 @@ def _nameless(block: Any) -> bool:
 
 
 class FormList(NamedTuple):
-    """A list in a provider's form, read.
-
-    Attributes:
-        provider: Whose form.
-        items: As given.
-        messages: The same in the internal view.
-        owners: For each message the index of the item that it came from; they never fall.
-    """
+    """A list in a provider's form, read."""
 
     provider: Provider
-    items: Sequence[Any]
-    messages: list[Item]
-    owners: list[int]
+    items: Sequence[Any]  # as given
+    messages: list[Item]  # the same in the internal view
+    owners: list[int]  # for each message the index of the item that it came from; they never fall
 
     def first(self, item: int) -> int:
         """The first message of an item, or of the next one that has any."""

@@ -32,7 +32,6 @@ from ullage.providers._common import (
     bare,
     bare_texts,
     blocks_of,
-    call_ids,
     carrier,
     carrying,
     carrying_rest,
@@ -43,8 +42,8 @@ from ullage.providers._common import (
     input_parts,
     is_json,
     is_text,
-    map_ids,
     map_names,
+    map_short_ids,
     name_out,
     note_foreign,
     note_keys,
@@ -363,12 +362,7 @@ class _ChatWriter:
         self.dialect = dialect
         self.names = map_names(messages, tools)
         self.losses = Losses()
-        self.ids = map_ids(
-            call_ids(messages),
-            lambda one: 0 < len(one) <= _MAX_ID_CHARS,
-            length=24,
-            prefix="call_",
-        )
+        self.ids = map_short_ids(messages, _MAX_ID_CHARS)
 
     def system(self, system: str | Sequence[Block] | None) -> list[dict[str, Any]]:
         """The leading system message."""

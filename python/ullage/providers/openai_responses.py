@@ -29,7 +29,6 @@ from ullage.providers._common import (
     bare,
     bare_texts,
     blocks_of,
-    call_ids,
     carrier,
     carrying,
     carrying_rest,
@@ -42,8 +41,8 @@ from ullage.providers._common import (
     is_anthropic_only,
     is_json,
     is_text,
-    map_ids,
     map_names,
+    map_short_ids,
     name_out,
     note_foreign,
     note_keys,
@@ -257,9 +256,7 @@ class _ResponsesWriter:
     ) -> None:
         self.losses = Losses()
         self.names = map_names(messages, tools)
-        self.ids = map_ids(
-            call_ids(messages), lambda one: 0 < len(one) <= _MAX_ID_CHARS, length=24, prefix="call_"
-        )
+        self.ids = map_short_ids(messages, _MAX_ID_CHARS)
         self._kinds: dict[str, str] = {}  # id of a call → its item type, for the type of the output
 
     def items(self, messages: Sequence[Item]) -> list[dict[str, Any]]:
