@@ -262,13 +262,12 @@ def note_foreign(value: Mapping[str, Any], shape: str, where: str, losses: Losse
                 losses.add(what, where, "only that provider can read it")
 
 
-def note_keys(
-    block: Mapping[str, Any], expected: frozenset[str], where: str, losses: Losses
-) -> None:
-    """Notes keys of a block that the target has no place for."""
+def note_keys(block: Mapping[str, Any], where: str, losses: Losses, *expected: str) -> None:
+    """Notes keys of a block, besides its type, that the target has no place for: none is dropped in silence."""
     for key in block:
-        if key not in expected and not (key == "is_error" and not block[key]):
-            losses.add(key, where, "the target has no such field")
+        if key not in expected and key not in ("type", FOREIGN):
+            if key != "is_error" or block[key]:
+                losses.add(key, where, "the target has no such field")
 
 
 def is_anthropic_only(kind: Any) -> bool:
@@ -289,9 +288,12 @@ def function_in(function: Any, tool: Mapping[str, Any], shape: str) -> dict[str,
 
 
 def definable(
-    tools: Iterable[Mapping[str, Any]], shape: str, keys: frozenset[str], losses: Losses
+    tools: Iterable[Mapping[str, Any]], shape: str, losses: Losses, *expected: str
 ) -> Iterator[tuple[Mapping[str, Any] | None, Mapping[str, Any]]]:
-    """Each tool that a form can define, with the form's own data of it; `None` for one that stands whole in these."""
+    """Each tool that a form can define, with the form's own data of it; `None` for one that stands whole in these.
+
+    `expected`: what it has a place for besides name, description and schema; anything else is noted.
+    """
     for index, tool in enumerate(tools):
         data = foreign(tool, shape)
         if "whole" in data:
@@ -299,7 +301,8 @@ def definable(
         elif "input_schema" not in tool:
             losses.add("tool", f"tools[{index}]", "a server tool of another provider")
         else:
-            note_keys(tool, keys, f"tools[{index}]", losses)
+            known = ("name", "description", "input_schema", *expected)
+            note_keys(tool, f"tools[{index}]", losses, *known)
             yield tool, data
 
 

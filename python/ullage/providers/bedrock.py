@@ -224,16 +224,6 @@ _FORMATS = {kind: name for name, kind in DOCUMENTS.items()}
 # Converse names formats, not media types: anything else is sent as text, for it would be refused.
 IMAGES = frozenset({"png", "jpeg", "gif", "webp"})
 
-# What each kind of block is written with. Whatever else a block holds is noted as a loss, never dropped in silence.
-_TEXT_KEYS = frozenset({"type", "text", "cache_control", FOREIGN})
-_MEDIA_KEYS = frozenset({"type", "source", "title", "cache_control", FOREIGN})
-_CALL_KEYS = frozenset({"type", "id", "name", "input", "cache_control", FOREIGN})
-_RESULT_KEYS = frozenset({"type", "tool_use_id", "content", "is_error", "cache_control", FOREIGN})
-_THINKING_KEYS = frozenset({"type", "thinking", "signature", "data", FOREIGN})
-_TOOL_KEYS = frozenset(
-    {"type", "name", "description", "input_schema", "strict", "cache_control", FOREIGN}
-)
-
 
 class _BedrockWriter:
     """Writes one conversation; holds what all its messages share."""
@@ -276,13 +266,13 @@ class _BedrockWriter:
             text = readable(block)
             return dict(part) if part else {"text": text} if text else None
         if is_text(block):
-            note_keys(block, _TEXT_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "text", "cache_control")
             if not block["text"].strip():
                 self.losses.add("text", where, "blank, left out")
                 return None
             return {"text": block["text"]}
         if kind in ("image", "document") and (part := self.media(block, where)) is not None:
-            note_keys(block, _MEDIA_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "source", "title", "cache_control")
             return part
         if "type" not in block:  # already in this shape
             return dict(block)
@@ -292,7 +282,7 @@ class _BedrockWriter:
     # -- calls, results, reasoning
 
     def call(self, block: Block, where: str) -> dict[str, Any]:
-        note_keys(block, _CALL_KEYS, where, self.losses)
+        note_keys(block, where, self.losses, "id", "name", "input", "cache_control")
         name, data = block.get("name"), foreign(block, SHAPE)
         self.called.setdefault(str(name))
         one = self.ids.get(block["id"], block["id"])
@@ -300,7 +290,7 @@ class _BedrockWriter:
         return {**data.get("rest", {}), "toolUse": {**data.get("extra", {}), **call}}
 
     def result(self, block: Block, where: str) -> dict[str, Any]:
-        note_keys(block, _RESULT_KEYS, where, self.losses)
+        note_keys(block, where, self.losses, "tool_use_id", "content", "is_error", "cache_control")
         old = str(block.get("tool_use_id"))
         content = [*self.inner(block.get("content"), where)]
         if block.get("is_error") and not content:
@@ -324,7 +314,7 @@ class _BedrockWriter:
                 yield part
 
     def thinking(self, block: Block, where: str) -> dict[str, Any] | None:
-        note_keys(block, _THINKING_KEYS, where, self.losses)
+        note_keys(block, where, self.losses, "thinking", "signature", "data")
         if block["type"] == "redacted_thinking":
             return {"reasoningContent": {"redactedContent": self.data(block.get("data"))}}
         text = {"text": block.get("thinking", "")}
@@ -380,7 +370,7 @@ def _tool_config(
 ) -> dict[str, Any] | None:
     """Definitions, or stand-ins for what the history calls; `None` where none are needed."""
     specs: list[dict[str, Any]] = []
-    for tool, data in definable(tools or (), SHAPE, _TOOL_KEYS, losses):
+    for tool, data in definable(tools or (), SHAPE, losses, "strict", "cache_control"):
         if tool is not None:
             about = {key: tool[key] for key in ("description", "strict") if key in tool}
             schema = {"inputSchema": {"json": tool["input_schema"]}}
@@ -425,9 +415,7 @@ def to_provider(
 
 
 def from_provider(
-    request: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    *,
-    ids: Mapping[str, str] | None = None,
+    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
 ) -> Internal:
     """Translates a Converse request, or its messages, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}

@@ -283,14 +283,6 @@ def _declared(function: Mapping[str, Any]) -> dict[str, Any]:
 # Writes Gemini contents from the internal view.
 
 
-# As in the other forms: a key that is not here is noted as a loss.
-_TEXT_KEYS = frozenset({"type", "text", FOREIGN})
-_MEDIA_KEYS = frozenset({"type", "source", "title", FOREIGN})
-_CALL_KEYS = frozenset({"type", "id", "name", "input", FOREIGN})
-_RESULT_KEYS = frozenset({"type", "tool_use_id", "content", "is_error", FOREIGN})
-_TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", FOREIGN})
-
-
 class _GeminiWriter:
     """Writes one conversation; holds what all its messages share."""
 
@@ -343,11 +335,11 @@ class _GeminiWriter:
         if kind == "thinking" and data.get("text"):
             return {"text": block.get("thinking", ""), **data.get("part", {})}
         if is_text(block):
-            note_keys(block, _TEXT_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "text")
             return {"text": block["text"], **data.get("part", {})}
         media = _media_out(block, data)
         if media is not None:
-            note_keys(block, _MEDIA_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "source", "title")
             return media
         if "type" not in block:  # already in this shape
             return dict(block)
@@ -355,7 +347,7 @@ class _GeminiWriter:
         return None if words is None else {"text": words}
 
     def call(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any]:
-        note_keys(block, _CALL_KEYS, where, self.losses)
+        note_keys(block, where, self.losses, "id", "name", "input")
         call: dict[str, Any] = {} if data.get("no_id") else {"id": block.get("id")}
         call |= {**data.get("call", {}), "name": block.get("name")}
         if not (data.get("no_args") and not block.get("input")):
@@ -363,7 +355,7 @@ class _GeminiWriter:
         return {**data.get("part", {}), "functionCall": call}
 
     def answer(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any]:
-        note_keys(block, _RESULT_KEYS, where, self.losses)
+        note_keys(block, where, self.losses, "tool_use_id", "content", "is_error")
         call = self._calls.get(str(block.get("tool_use_id")), {})
         answer: dict[str, Any] = {}
         if not foreign(call, SHAPE).get("no_id"):
@@ -449,7 +441,7 @@ def _tools_out(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[dict[
     """All functions in one declaration list, as the API documents it; other tools whole."""
     declared: list[dict[str, Any]] = []
     whole: list[dict[str, Any]] = []
-    for tool, data in definable(tools, SHAPE, _TOOL_KEYS, losses):
+    for tool, data in definable(tools, SHAPE, losses):
         if tool is None:
             whole.append(dict(data["whole"]))
             continue
@@ -486,9 +478,7 @@ def to_provider(
 
 
 def from_provider(
-    request: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    *,
-    ids: Mapping[str, str] | None = None,
+    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
 ) -> Internal:
     """Translates a request, or its contents, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"contents": request}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -122,8 +123,7 @@ class FormList(NamedTuple):
 
     def first(self, item: int) -> int:
         """The first message of an item, or of the next one that has any."""
-        positions = (at for at, owner in enumerate(self.owners) if owner >= item)
-        return next(positions, len(self.messages))
+        return bisect_left(self.owners, item)
 
     def owner(self, message: int) -> int:
         """The item of a message; the number of items for the end."""

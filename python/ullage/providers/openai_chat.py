@@ -342,12 +342,6 @@ def _tool_in(tool: Mapping[str, Any]) -> dict[str, Any]:
 _MAX_ID_CHARS = 40  # of OpenAI; longer ids are mapped
 # Parts that are in this form already, in a block of a caller who mixes both: they are sent as they are.
 _OWN_PARTS = frozenset("image_url input_audio file refusal document_url reference".split())
-_TEXT_KEYS = frozenset({"type", "text", FOREIGN})
-_IMAGE_KEYS = frozenset({"type", "source", FOREIGN})
-_DOCUMENT_KEYS = frozenset({"type", "source", "title", FOREIGN})
-_CALL_KEYS = frozenset({"type", "id", "name", "input", FOREIGN})
-_RESULT_KEYS = frozenset({"type", "tool_use_id", "content", FOREIGN})
-_TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", "strict", FOREIGN})
 
 
 class _ChatWriter:
@@ -436,7 +430,7 @@ class _ChatWriter:
         yield from spoken
 
     def result(self, block: Block, where: str, moved: list[dict[str, Any]]) -> dict[str, Any]:
-        note_keys(block, _RESULT_KEYS, where, self.losses)
+        note_keys(block, where, self.losses, "tool_use_id", "content")
         note_foreign(block, SHAPE, where, self.losses)
         old = str(block.get("tool_use_id"))
         new, content = self.ids.get(old, old), block.get("content")
@@ -489,7 +483,7 @@ class _ChatWriter:
         return written
 
     def call(self, block: Block, where: str) -> dict[str, Any]:
-        note_keys(block, _CALL_KEYS, where, self.losses)
+        note_keys(block, where, self.losses, "id", "name", "input")
         note_foreign(block, SHAPE, where, self.losses)
         data = foreign(block, SHAPE)
         head = {"id": self.ids.get(block["id"], block["id"]), "type": data.get("type", "function")}
@@ -535,14 +529,14 @@ class _ChatWriter:
             written = {"type": "text", "text": text} if text else None
             return dict(data["part"]) if "part" in data else written
         if is_text(block):
-            note_keys(block, _TEXT_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "text")
             return {**data.get("part", {}), "type": "text", "text": block["text"]}
         if kind == "image" and (url := to_url(source)) is not None:
-            note_keys(block, _IMAGE_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "source")
             return {"type": "image_url", "image_url": {**data.get("part", {}), "url": url}}
         has_bytes = isinstance(source, Mapping) and source.get("type") == "base64"
         if kind == "document" and has_bytes and (url := to_url(source)) is not None:
-            note_keys(block, _DOCUMENT_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "source", "title")
             name = {"filename": block["title"]} if block.get("title") else {}
             return {"type": "file", "file": {**data.get("part", {}), **name, "file_data": url}}
         if str(kind) in _OWN_PARTS:
@@ -596,7 +590,7 @@ def _tools_out(
     tools: Sequence[Mapping[str, Any]], losses: Losses, names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     definitions: list[dict[str, Any]] = []
-    for tool, data in definable(tools, SHAPE, _TOOL_KEYS, losses):
+    for tool, data in definable(tools, SHAPE, losses, "strict"):
         if tool is None:
             definitions.append(dict(data["whole"]))
             continue
@@ -637,9 +631,7 @@ def to_provider(
 
 
 def from_provider(
-    request: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    *,
-    ids: Mapping[str, str] | None = None,
+    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
 ) -> Internal:
     """Translates a Chat Completions request, or its messages; the first is the system prompt, if it is one."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}

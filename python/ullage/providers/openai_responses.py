@@ -241,11 +241,6 @@ _MAX_ID_CHARS = 64
 _OWN_PARTS = frozenset(
     "input_text output_text input_image input_file input_audio refusal summary_text".split()
 )
-_TEXT_KEYS = frozenset({"type", "text", FOREIGN})
-_MEDIA_KEYS = frozenset({"type", "source", "title", FOREIGN})
-_CALL_KEYS = frozenset({"type", "id", "name", "input", FOREIGN})
-_RESULT_KEYS = frozenset({"type", "tool_use_id", "content", FOREIGN})
-_TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", "strict", FOREIGN})
 
 
 class _ResponsesWriter:
@@ -311,7 +306,7 @@ class _ResponsesWriter:
             self.losses.add(kind, where, "left out")
 
     def call(self, block: Block, where: str) -> dict[str, Any]:
-        note_keys(block, _CALL_KEYS, where, self.losses)
+        note_keys(block, where, self.losses, "id", "name", "input")
         note_foreign(block, SHAPE, where, self.losses)
         data = foreign(block, SHAPE)
         kind = str(data.get("type", "function_call"))
@@ -352,7 +347,7 @@ class _ResponsesWriter:
             yield {**data.get("head", {"type": "message"}), "role": role, "content": parts}
 
     def output(self, block: Block, where: str) -> dict[str, Any]:
-        note_keys(block, _RESULT_KEYS, where, self.losses)
+        note_keys(block, where, self.losses, "tool_use_id", "content")
         note_foreign(block, SHAPE, where, self.losses)
         data, content = foreign(block, SHAPE), block.get("content")
         old = str(block.get("tool_use_id"))
@@ -382,14 +377,14 @@ class _ResponsesWriter:
         if kind == FOREIGN:
             return dict(data["opaque"]) if isinstance(data.get("opaque"), Mapping) else None
         if is_text(block):
-            note_keys(block, _TEXT_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "text")
             return {**extra, "type": text_type, "text": block["text"]}
         url = to_url(block.get("source")) if kind in ("image", "document") else None
         if kind == "image" and url is not None:
-            note_keys(block, _MEDIA_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "source", "title")
             return {**extra, "type": "input_image", "image_url": url}
         if url is not None and url.startswith("data:"):
-            note_keys(block, _MEDIA_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "source", "title")
             name = {"filename": block["title"]} if block.get("title") else {}
             return {**extra, "type": "input_file", **name, "file_data": url}
         if str(kind) in _OWN_PARTS:
@@ -451,7 +446,7 @@ def _tools_out(
     tools: Sequence[Mapping[str, Any]], losses: Losses, names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     definitions: list[dict[str, Any]] = []
-    for tool, data in definable(tools, SHAPE, _TOOL_KEYS, losses):
+    for tool, data in definable(tools, SHAPE, losses, "strict"):
         if tool is None:
             definitions.append(dict(data["whole"]))
             continue
@@ -481,7 +476,7 @@ def to_provider(
     if system:
         blocks = blocks_of(system)
         for block in blocks:
-            note_keys(block, _TEXT_KEYS, "system", writer.losses)
+            note_keys(block, "system", writer.losses, "text")
         parts["instructions"] = "\n\n".join(result_text([block]) for block in blocks)
     if tools is not None:
         parts["tools"] = _tools_out(tools, writer.losses, writer.names)
@@ -489,9 +484,7 @@ def to_provider(
 
 
 def from_provider(
-    request: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    *,
-    ids: Mapping[str, str] | None = None,
+    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
 ) -> Internal:
     """Translates a Responses request, or its items, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"input": request}

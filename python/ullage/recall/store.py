@@ -443,21 +443,17 @@ def left(archive: Archive, sources: Sequence[int | str], shown: Sequence[Item]) 
     evicted: list[int] = []
     for at, item in enumerate(archive.history):
         if at in sent:
-            parts += [*_removed_run(archive, evicted), *_replaced(archive, at, item, sent[at])]
+            parts += _removed_run(archive, evicted)
             evicted = []
+            pairs = zip(blocks_of(item), blocks_of(sent[at]), strict=False)
+            for old, new in pairs if sent[at] is not item else ():
+                if old.get("type") == "tool_result" and old.get("content") != new.get("content"):
+                    handle = str(old.get("tool_use_id"))
+                    chars = len(content_text(old.get("content")))
+                    parts.append(Left(handle, "result", archive.title(handle), chars, at, at))
         elif rendered(item) is not None:
             evicted.append(at)
     return parts + _removed_run(archive, evicted)
-
-
-def _replaced(archive: Archive, at: int, item: Item, showing: Item) -> Iterator[Left]:
-    if showing is item:
-        return
-    for old, new in zip(blocks_of(item), blocks_of(showing), strict=False):
-        if old.get("type") == "tool_result" and old.get("content") != new.get("content"):
-            handle = str(old.get("tool_use_id"))
-            text = content_text(old.get("content"))
-            yield Left(handle, "result", archive.title(handle), len(text), at, at)
 
 
 def _removed_run(archive: Archive, positions: Sequence[int]) -> list[Left]:
