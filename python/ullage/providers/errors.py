@@ -1,7 +1,7 @@
 """Tells what a provider's error, or a suspicious success, means for the conversation.
 
-The texts are data (`errors.toml`), the reading of SDK objects is `error_fields`; this module only
-decides. Vetoes go first: a throttled request is never taken for a full window.
+The texts are data (`errors.toml`); this module reads what came back, and decides. Vetoes go first: a throttled request is never
+taken for a full window.
 """
 
 from __future__ import annotations

@@ -534,24 +534,18 @@ def _said_in(part: dict[str, Any]) -> Block | None:
         return None
     if len(part) == 1:
         return {"type": "text", "text": text} if text else None
-    extra = {key: part[key] for key in part if key != "text"}
-    if not _is_signed(extra):
-        return None
-    if "thought" in extra or not text:
-        own: dict[str, Any] = {"part": extra, "text": True}
-        return {"type": "thinking", "thinking": text, FOREIGN: {SHAPE: own}}
-    return {"type": "text", "text": text, FOREIGN: {SHAPE: {"part": extra}}}
+    return _spoken(part) if _is_signed(part, "text") else None
 
 
-def _is_signed(extra: Any) -> bool:
-    """Whether a part says of itself no more than that it is a thought, and its signature."""
-    if type(extra) is not dict:
+def _is_signed(part: Any, kind: str = "") -> bool:
+    """Whether a part says of itself, besides this key, no more than that it is a thought, and its signature."""
+    if type(part) is not dict:
         return False
-    for key, value in extra.items():
+    for key, value in part.items():
         if key == "thoughtSignature":
             fits = type(value) is str and value != SKIP_SIGNATURE
         else:
-            fits = key == "thought" and value is True
+            fits = key == kind or (key == "thought" and value is True)
         if not fits:
             return False
     return True
@@ -565,9 +559,9 @@ def _call_in(part: dict[str, Any], position: int, at: int) -> Block | None:
     if type(name) is not str or not name:
         return None
     if len(part) > 1:
-        own["part"] = {key: part[key] for key in part if key != "functionCall"}
-        if not _is_signed(own["part"]) or "thought" in part:
+        if "thought" in part or not _is_signed(part, "functionCall"):
             return None
+        own["part"] = {key: part[key] for key in part if key != "functionCall"}
     if "id" in call:
         one = call["id"]
         if type(one) is not str or not one:

@@ -572,16 +572,11 @@ def _image_url(part: dict[str, Any]) -> Any:
 
 
 def _reasoning_in(item: Item) -> Item | None:
-    """The summary is the readable part; the item itself is sent back unchanged."""
-    summary = item.get("summary")
-    if type(summary) is not list or item.get("content") or FOREIGN in item or not is_json(item):
+    if type(item.get("summary")) is not list or item.get("content") or not is_json(item):
         return None
-    if "message" in item or "role" in item:
+    if FOREIGN in item or "message" in item or "role" in item:
         return None
-    texts = [str(part.get("text", "")) for part in summary if type(part) is dict]
-    own = {FOREIGN: {SHAPE: {"item": dict(item)}}}
-    block = {"type": "thinking", "thinking": "\n\n".join(texts), **own}
-    return {"role": "assistant", "content": [block]}
+    return {"role": "assistant", "content": _blocks_in(item)}
 
 
 def _call_in(item: Item, call: str) -> Item | None:
