@@ -574,13 +574,7 @@ def placed(write: F) -> F:
 
 
 def refused(work: Write, items: Sequence[Any], exc: Exception) -> InvalidMessage:
-    """The error for items that some work could not be done on.
-
-    Args:
-        work: The same for a part of the items.
-        items: All of them.
-        exc: What happened.
-    """
+    """The error for items that some work, which can be done on a part of them, failed on with `exc`."""
     reason = f"cannot be read ({type(exc).__name__}: {str(exc)[:200]})"
     if isinstance(exc, RecursionError):
         reason = "is nested too deeply"
@@ -613,13 +607,8 @@ def _breaks(work: Write, part: Sequence[Any]) -> bool:
 def place_result(messages: list[dict[str, Any]], block: Block) -> bool:
     """Puts a result into the user message right after its call, and makes that message if need be.
 
-    Args:
-        messages: Internal messages so far; changed in place. Results that were placed before may grow.
-        block: A `tool_result`.
-
-    Returns:
-        `False` if the result did not stand there by itself: something came between it and its call,
-        or it has no call; then it is a message of its own at the end.
+    `messages` is changed in place. `False` if the result did not stand there by itself: something came between it and its call, or it
+    has no call; then it is a message of its own at the end.
     """
     call, at = block.get("tool_use_id"), None
     for back in range(len(messages) - 1, max(-1, len(messages) - 1 - _NEAR), -1):
@@ -683,10 +672,7 @@ def shown_in(
 ) -> list[Block] | None:
     """Texts and images of the user's, as OpenAI's forms have them, in the internal view; `None`: there is something else.
 
-    Args:
-        content: A list, or something else.
-        text_type: What the form calls a text.
-        image_url: The URL in a part that has just a type and an `image_url`; no string: it is of another form.
+    `image_url`: the URL in a part that has just a type and an `image_url`; no string: it is of another form.
     """
     blocks: list[Block] = []
     for part in content if type(content) is list else ():

@@ -366,12 +366,7 @@ def built_in() -> ErrorTable:
 
 @cache
 def read_errors(path: str) -> ErrorTable:
-    """A file of the form of `errors.toml`, read once in a process.
-
-    Raises:
-        InvalidPolicy: A group or row is not of the form; names its place.
-        OSError: The file cannot be read.
-    """
+    """A file of the form of `errors.toml`, read once in a process; `InvalidPolicy` names the place of what is not of the form."""
     text = Path(path).read_text(encoding="utf-8")
     return parsed(text, Path(path).name)
 

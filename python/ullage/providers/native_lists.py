@@ -22,13 +22,9 @@ def read_item(
     position: int,
     open_calls: Callable[[], Sequence[tuple[str, str]]],
 ) -> list[Item]:
-    """One message or item of the provider's form as internal messages.
+    """One message or item of the provider's form as internal messages; one in the internal view already stays as it is.
 
-    Args:
-        item: Of the provider's form; one that is in the internal view already stays as it is.
-        provider: Whose form.
-        position: Where it will stand in the history; makes ids where the provider has none.
-        open_calls: Id and name of calls that wait for a result, oldest first.
+    `position` and `open_calls` are those of `PlainForm.read_plain`.
 
     Raises:
         InvalidMessage: It cannot be read, or the first item is a system prompt: that is an argument of the manager.
@@ -153,16 +149,12 @@ def read_form(
     *,
     unread: list[int] | None = None,
 ) -> FormList | None:
-    """A list in a form that the engine does not read, translated.
+    """A list in a form that the engine does not read, translated; `None` for bare messages, of Anthropic or the chat form, and entries.
 
     Args:
-        items: Messages, entries or items; not changed.
-        provider: Format of the items; `None`: items of the Responses API and Gemini's contents are recognised
-            by their keys.
+        items: Not changed.
+        provider: `None`: items of the Responses API and Gemini's contents are recognised by their keys.
         unread: Filled with the indices of items that cannot be read, which are left out; `None`: they raise.
-
-    Returns:
-        `None` for bare messages, of Anthropic or the chat form, and for entries: they are read as they are.
 
     Raises:
         InvalidMessage: It is no list, or an item cannot be read.

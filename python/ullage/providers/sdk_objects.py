@@ -87,11 +87,7 @@ _BY_NAME: Final = frozenset(("properties", "defs", "$defs", "labels"))
 def camel_cased(value: Any, key: str = "") -> Any:
     """A value of Google's SDK in the API's spelling: keys in camelCase, absent fields left out, bytes in base64.
 
-    What a call or a result holds, and names in a schema, stay as they are.
-
-    Args:
-        value: JSON, or what `model_dump` makes of an object.
-        key: Under which it stands, in the API's spelling; empty: it is the whole.
+    What a call or a result holds, and names in a schema, stay as they are. `key`: under which it stands; empty: it is the whole.
     """
     if _is_camel_cased(value, key):
         return value
@@ -164,14 +160,9 @@ def without_null_fields(message: Any) -> Any:
 
 
 def read_response(response: Any, provider: Provider) -> tuple[Item, list[Any], dict[str, Any]]:
-    """A response: its body, its items, and what it says of itself (`id`, `usage`) in the internal view's words.
+    """A response (a body, an SDK's object, or just the message in it): its body, its items, and its `id` and `usage` in our words.
 
-    Args:
-        response: The body as a mapping, an SDK's object, or just the message in it.
-        provider: Whose form.
-
-    Returns:
-        The items of a plain body as they stand in it, for `given_as_json` one by one.
+    The items of a plain body are as they stand in it, for `given_as_json` one by one.
     """
     if provider.internal:
         body = response if type(response) is dict else given_as_json(response, provider)

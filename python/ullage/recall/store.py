@@ -130,16 +130,7 @@ def _is_own(path: pathlib.Path) -> bool:
 
 
 def write_whole(path: pathlib.Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file whole or not at all, readable only by its owner.
-
-    Args:
-        path: In a folder that exists.
-        data: Its bytes.
-        sync: Wait for the disk.
-
-    Raises:
-        OSError: It cannot be written; the old content is intact.
-    """
+    """Write a file whole or not at all, readable only by its owner, in a folder that exists; after an `OSError` the old content is intact."""
     draft = path.parent / f".{path.name}.{os.getpid()}-{threading.get_ident()}.part"
     try:
         draft.unlink(missing_ok=True)  # a leftover of a killed process
@@ -433,10 +424,8 @@ class Left:
 def left(archive: Archive, sources: Sequence[int | str], shown: Sequence[Item]) -> list[Left]:
     """Everything that was removed, oldest first, each once.
 
-    Args:
-        archive: Holds the history.
-        sources: For each message of the request its position in the history, or any other value if a level made it.
-        shown: The messages as they are sent, one for each source: replaced results differ.
+    `sources` has for each message of the request its position in the history, or any other value if a level made it; `shown` the
+    messages as they are sent: replaced results differ.
     """
     sent = {at: showing for at, showing in zip(sources, shown, strict=True) if isinstance(at, int)}
     parts: list[Left] = []

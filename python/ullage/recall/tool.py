@@ -220,16 +220,13 @@ def _number(name: str, value: Any, least: int) -> int:
 
 def _range(text: str, asked: _Asked) -> tuple[int, int]:
     """The requested characters [start, stop) of a text."""
-    if asked.first_line is not None or asked.last_line is not None:
-        return _lines(text, asked.first_line or 1, asked.last_line)
-    start = asked.offset or 0
-    if start and start >= len(text):
-        raise InvalidPolicy("offset", start, f"the text has {len(text):,} characters")
-    stop = len(text) if asked.length is None else start + asked.length
-    return start, min(stop, len(text))
-
-
-def _lines(text: str, first: int, last: int | None) -> tuple[int, int]:
+    if asked.first_line is None and asked.last_line is None:
+        start = asked.offset or 0
+        if start and start >= len(text):
+            raise InvalidPolicy("offset", start, f"the text has {len(text):,} characters")
+        stop = len(text) if asked.length is None else start + asked.length
+        return start, min(stop, len(text))
+    first, last = asked.first_line or 1, asked.last_line
     starts = [0, *(line_end.end() for line_end in re.finditer("\n", text))]
     if first > len(starts):
         raise InvalidPolicy("first_line", first, f"the text has {len(starts):,} lines")
