@@ -205,10 +205,13 @@ def blocks_of(content: Any) -> list[Block]:
     return [block for block in content if type(block) is dict or isinstance(block, Mapping)]  # type: ignore[misc]
 
 
-def with_places(content: Any, where: str) -> Iterator[tuple[str, Block]]:
+def with_places(content: Any, where: str) -> list[tuple[str, Block]]:
     """The blocks of a content that stands at `where`, each with its place."""
-    for position, block in enumerate(blocks_of(content)):
-        yield f"{where}.content[{position}]", block
+    placed: list[tuple[str, Block]] = []
+    for block in content if type(content) is list else blocks_of(content):
+        if type(block) is dict or isinstance(block, Mapping):
+            placed.append((f"{where}.content[{len(placed)}]", block))  # type: ignore[arg-type]
+    return placed
 
 
 def is_text(block: Mapping[str, Any]) -> bool:
@@ -228,10 +231,13 @@ def result_text(content: Any) -> str:
 def foreign(value: Mapping[str, Any], shape: str) -> Mapping[str, Any]:
     """What `shape` attached to a block or message; empty if nothing."""
     carried = value.get(FOREIGN)
-    if carried is None:
-        return {}
-    data = carried.get(shape) if isinstance(carried, Mapping) else None
-    return data if isinstance(data, Mapping) else {}
+    if carried is None or not (type(carried) is dict or isinstance(carried, Mapping)):
+        return _NOTHING
+    data = carried.get(shape, _NOTHING)
+    return data if type(data) is dict or isinstance(data, Mapping) else _NOTHING
+
+
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def carrying(block: dict[str, Any], shape: str, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,11 +261,21 @@ def carrying_rest(
 def note_foreign(value: Mapping[str, Any], shape: str, where: str, losses: Losses) -> None:
     """Notes what other shapes attached, as it cannot go to this one."""
     carried = value.get(FOREIGN)
-    if carried is not None and isinstance(carried, Mapping):
+    if carried is not None and (type(carried) is dict or isinstance(carried, Mapping)):
         for other in carried:
             if other != shape:
                 what = "compaction" if family_of(value) else f"{other} data"
                 losses.add(what, where, "only that provider can read it")
+
+
+def attached(value: Mapping[str, Any], shape: str, where: str, losses: Losses) -> Mapping[str, Any]:
+    """As `foreign`; what other shapes attached is noted."""
+    if FOREIGN not in value:
+        return _NOTHING
+    carried = value[FOREIGN]
+    if type(carried) is not dict or carried.keys() != {shape}:
+        note_foreign(value, shape, where, losses)
+    return foreign(value, shape)
 
 
 def note_keys(block: Mapping[str, Any], where: str, losses: Losses, *expected: str) -> None:
@@ -389,7 +405,7 @@ def _document_text(block: Mapping[str, Any]) -> str:
 
 def to_url(source: Any) -> str | None:
     """An image's or document's source as a URL, `data:` for base64; `None` if it has none."""
-    if not isinstance(source, Mapping):
+    if type(source) is not dict and not isinstance(source, Mapping):
         return None
     if source.get("type") == "url" and isinstance(source.get("url"), str):
         return str(source["url"])

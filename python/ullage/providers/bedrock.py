@@ -31,6 +31,7 @@ from ullage.providers._common import (
     Losses,
     Shaped,
     as_text,
+    attached,
     base64_image,
     call_ids,
     carrier,
@@ -113,7 +114,7 @@ def _block(part: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
     if kind == "text":
         return {"type": "text", "text": value}
     for name, read in (("toolUse", _call), ("toolResult", _result)):
-        if isinstance(part.get(name), Mapping):
+        if name in part and isinstance(part[name], Mapping):
             # A call or result stays one, whatever stands next to it.
             block = read(part[name], ids)
             others = {key: part[key] for key in part if key != name}
@@ -253,16 +254,15 @@ class _BedrockWriter:
         return written
 
     def block(self, block: Block, where: str) -> dict[str, Any] | None:
-        kind = str(block.get("type"))
-        note_foreign(block, SHAPE, where, self.losses)
+        kind, data = str(block.get("type")), attached(block, SHAPE, where, self.losses)
         if kind == "tool_use":
-            return self.call(block, where)
+            return self.call(block, data, where)
         if kind == "tool_result":
-            return self.result(block, where)
+            return self.result(block, data, where)
         if kind in THINKING:
-            return self.thinking(block, where)
+            return self.thinking(block, data, where)
         if kind == FOREIGN:
-            part = foreign(block, SHAPE).get("part")
+            part = data.get("part")
             text = readable(block)
             return dict(part) if part else {"text": text} if text else None
         if is_text(block):
@@ -281,21 +281,20 @@ class _BedrockWriter:
 
     # -- calls, results, reasoning
 
-    def call(self, block: Block, where: str) -> dict[str, Any]:
+    def call(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any]:
         note_keys(block, where, self.losses, "id", "name", "input", "cache_control")
-        name, data = block.get("name"), foreign(block, SHAPE)
+        name = block.get("name")
         self.called.setdefault(str(name))
         one = self.ids.get(block["id"], block["id"])
         call = {"toolUseId": one, "name": name, "input": block.get("input")}
         return {**data.get("rest", {}), "toolUse": {**data.get("extra", {}), **call}}
 
-    def result(self, block: Block, where: str) -> dict[str, Any]:
+    def result(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any]:
         note_keys(block, where, self.losses, "tool_use_id", "content", "is_error", "cache_control")
         old = str(block.get("tool_use_id"))
         content = [*self.inner(block.get("content"), where)]
         if block.get("is_error") and not content:
             content = [{"text": "(no output)"}]  # an error without content is refused
-        data = foreign(block, SHAPE)
         result = {**data.get("extra", {}), "toolUseId": self.ids.get(old, old), "content": content}
         if "is_error" in block:
             result["status"] = "error" if block["is_error"] else "success"
@@ -313,14 +312,14 @@ class _BedrockWriter:
             if part is not None:
                 yield part
 
-    def thinking(self, block: Block, where: str) -> dict[str, Any] | None:
+    def thinking(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any] | None:
         note_keys(block, where, self.losses, "thinking", "signature", "data")
         if block["type"] == "redacted_thinking":
             return {"reasoningContent": {"redactedContent": self.data(block.get("data"))}}
         text = {"text": block.get("thinking", "")}
         if block.get("signature"):
             text["signature"] = block["signature"]
-        elif not foreign(block, SHAPE).get("unsigned"):
+        elif not data.get("unsigned"):
             self.losses.add("thinking", where, "has no signature of this provider")
             return None
         return {"reasoningContent": {"reasoningText": text}}

@@ -27,6 +27,7 @@ from ullage.providers._common import (
     Losses,
     Shaped,
     as_text,
+    attached,
     bare,
     bare_texts,
     base64_image,
@@ -82,19 +83,19 @@ class _GeminiReader:
         model = content.get("role") == "model"
         if model:
             self._waiting, self._named = {}, {}
-        blocks = [
-            self.block(part, f"contents[{index}].parts[{position}]")
-            if isinstance(part, Mapping)
-            else carrier(SHAPE, "opaque", {"text": str(part)})
-            for position, part in enumerate(content.get("parts") or ())
-        ]
+        blocks: list[Block] = []
+        for position, part in enumerate(content.get("parts") or ()):
+            if type(part) is dict or isinstance(part, Mapping):
+                blocks.append(self.block(part, f"contents[{index}].parts[{position}]"))
+            else:
+                blocks.append(carrier(SHAPE, "opaque", {"text": str(part)}))
         message = {"role": "assistant" if model else "user", "content": blocks}
         self.messages.append(carrying_rest(message, SHAPE, "content", content, "role", "parts"))
 
     def block(self, part: Mapping[str, Any], where: str) -> Block:
-        if isinstance(part.get("functionCall"), Mapping):
+        if "functionCall" in part and isinstance(part["functionCall"], Mapping):
             return self.call(part)
-        if isinstance(part.get("functionResponse"), Mapping):
+        if "functionResponse" in part and isinstance(part["functionResponse"], Mapping):
             return self.answer(part, where)
         if isinstance(part.get("text"), str):
             return _spoken(part)
@@ -137,11 +138,12 @@ class _GeminiReader:
         for called in self._named.pop(one, ()):
             self._waiting[called].pop(one, None)
         content, failed, exact = _answer_in(answer)
-        kept = () if exact else ("response", "parts")
         original = {
             "part": {key: item for key, item in part.items() if key != "functionResponse"},
             "answer": {key: item for key, item in answer.items() if key not in _ANSWER},
-            "response": {key: answer[key] for key in kept if key in answer},
+            "response": {}
+            if exact
+            else {key: answer[key] for key in ("response", "parts") if key in answer},
         }
         block: Block = {"type": "tool_result", "tool_use_id": one, "content": content}
         if failed:
@@ -308,9 +310,8 @@ class _GeminiWriter:
 
     def system(self, system: str | Sequence[Block]) -> list[dict[str, Any]]:
         """Parts of the system instruction."""
-        parts = (
-            self.part(block, f"system[{index}]") for index, block in enumerate(blocks_of(system))
-        )
+        blocks = enumerate(blocks_of(system))
+        parts = [self.part(block, f"system[{index}]") for index, block in blocks]
         return [part for part in parts if part is not None]
 
     def parts(self, message: Mapping[str, Any], index: int) -> list[dict[str, Any]]:
@@ -318,13 +319,12 @@ class _GeminiWriter:
         note_foreign(message, SHAPE, where, self.losses)
         if message["role"] == "system":
             return later_system(message, where, self.losses)
-        parts = (self.part(block, at) for at, block in with_places(message.get("content"), where))
-        return [part for part in parts if part is not None]
+        placed = with_places(message.get("content"), where)
+        return [part for at, block in placed if (part := self.part(block, at)) is not None]
 
     def part(self, block: Block, where: str) -> dict[str, Any] | None:
         kind = block.get("type")
-        data = foreign(block, SHAPE)
-        note_foreign(block, SHAPE, where, self.losses)
+        data = attached(block, SHAPE, where, self.losses)
         if kind == "tool_use":
             return self.call(block, data, where)
         if kind == "tool_result":

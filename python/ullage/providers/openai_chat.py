@@ -29,6 +29,7 @@ from ullage.providers._common import (
     arguments_in,
     arguments_out,
     as_text,
+    attached,
     bare,
     bare_texts,
     blocks_of,
@@ -45,7 +46,6 @@ from ullage.providers._common import (
     map_names,
     map_short_ids,
     name_out,
-    note_foreign,
     note_keys,
     own_data,
     placed,
@@ -398,7 +398,7 @@ class _ChatWriter:
                 self.losses.add(key, f"messages[{index}]", "the target has no such field")
         if isinstance(message.get("content"), str):
             return [{**head, "content": message["content"]}]
-        content = self.parts(message, index)
+        content = self.parts(with_places(message.get("content"), f"messages[{index}]"))
         return [{**head, "content": content}] if content else []
 
     # -- user turns
@@ -414,10 +414,11 @@ class _ChatWriter:
                 spoken.append(whole)
                 continue
             if not isinstance(content, str):
-                for where, block in with_places(content, f"messages[{index}]"):
+                placed = with_places(content, f"messages[{index}]")
+                for where, block in placed:
                     if block.get("type") == "tool_result":
                         yield self.result(block, where, moved)
-                content = self.parts(message, index)
+                content = self.parts(placed)
             if content:
                 extra = foreign(message, SHAPE).get("message", {})
                 spoken.append({**extra, "role": "user", "content": content})
@@ -431,23 +432,22 @@ class _ChatWriter:
 
     def result(self, block: Block, where: str, moved: list[dict[str, Any]]) -> dict[str, Any]:
         note_keys(block, where, self.losses, "tool_use_id", "content")
-        note_foreign(block, SHAPE, where, self.losses)
+        extra = attached(block, SHAPE, where, self.losses).get("message", {})
         old = str(block.get("tool_use_id"))
         new, content = self.ids.get(old, old), block.get("content")
         if content is None or isinstance(content, str):
             content = content or ""
         else:
-            parts = (self.part(one, place) for place, one in with_places(content, where))
-            content = _without_media([part for part in parts if part is not None], new, moved)
-        extra = foreign(block, SHAPE).get("message", {})
+            listed = with_places(content, where)
+            parts = [part for place, one in listed if (part := self.part(one, place)) is not None]
+            content = _without_media(parts, new, moved)
         return {**extra, "role": "tool", "tool_call_id": new, "content": content}
 
     # -- assistant messages
 
     def assistant(self, index: int, message: Mapping[str, Any]) -> list[dict[str, Any]]:
         where = f"messages[{index}]"
-        data = foreign(message, SHAPE)
-        note_foreign(message, SHAPE, where, self.losses)
+        data = attached(message, SHAPE, where, self.losses)
         content = message.get("content")
         written: dict[str, Any] = {**data.get("message", {}), "role": "assistant"}
         if isinstance(content, str):
@@ -455,8 +455,8 @@ class _ChatWriter:
         elif (whole := _whole_message(content)) is not None:
             return [whole]
         else:
-            parts, calls = self.parts(message, index), self.calls(message, index)
-            thought = self.thought(message, index)
+            placed = with_places(content, where)
+            parts, calls, thought = self.parts(placed), self.calls(placed), self.thought(placed)
             if thought and self.dialect.reasoning and not (parts or calls or data):
                 self.losses.add("thinking", where, "a message of nothing else is refused")
                 return []
@@ -473,9 +473,9 @@ class _ChatWriter:
             written.setdefault(self.dialect.reasoning, "")
         return [written]
 
-    def calls(self, message: Mapping[str, Any], index: int) -> list[dict[str, Any]]:
+    def calls(self, placed: Sequence[Placed]) -> list[dict[str, Any]]:
         written: list[dict[str, Any]] = []
-        for where, block in with_places(message.get("content"), f"messages[{index}]"):
+        for where, block in placed:
             if block.get("type") == "tool_use":
                 written.append(self.call(block, where))
             elif written and is_text(block):
@@ -484,8 +484,7 @@ class _ChatWriter:
 
     def call(self, block: Block, where: str) -> dict[str, Any]:
         note_keys(block, where, self.losses, "id", "name", "input")
-        note_foreign(block, SHAPE, where, self.losses)
-        data = foreign(block, SHAPE)
+        data = attached(block, SHAPE, where, self.losses)
         head = {"id": self.ids.get(block["id"], block["id"]), "type": data.get("type", "function")}
         body: dict[str, Any] = {"name": name_out(block, self.names)}
         if head["type"] == "custom":
@@ -495,10 +494,10 @@ class _ChatWriter:
             body["arguments"] = arguments_out(block, data)
         return {**data.get("call", {}), **head, head["type"]: {**data.get("function", {}), **body}}
 
-    def thought(self, message: Mapping[str, Any], index: int) -> tuple[str, str] | None:
+    def thought(self, placed: Sequence[Placed]) -> tuple[str, str] | None:
         """The reasoning field and its text; blocks that do not fit there are noted."""
         field, texts = "", []
-        for where, block in with_places(message.get("content"), f"messages[{index}]"):
+        for where, block in placed:
             if not _is_thought(block):
                 continue
             name = foreign(block, SHAPE).get("field") or self.dialect.reasoning
@@ -511,19 +510,19 @@ class _ChatWriter:
 
     # -- parts
 
-    def parts(self, message: Mapping[str, Any], index: int) -> list[dict[str, Any]]:
+    def parts(self, placed: Sequence[Placed]) -> list[dict[str, Any]]:
         """Everything but calls, results and thinking, as parts."""
-        parts = (
-            self.part(block, where)
-            for where, block in with_places(message.get("content"), f"messages[{index}]")
-            if block.get("type") not in ("tool_use", "tool_result") and not _is_thought(block)
-        )
-        return [part for part in parts if part is not None]
+        return [
+            part
+            for where, block in placed
+            if block.get("type") not in ("tool_use", "tool_result")
+            and not _is_thought(block)
+            and (part := self.part(block, where)) is not None
+        ]
 
     def part(self, block: Block, where: str) -> dict[str, Any] | None:
         kind, source = block.get("type"), block.get("source")
-        data = foreign(block, SHAPE)
-        note_foreign(block, SHAPE, where, self.losses)
+        data = attached(block, SHAPE, where, self.losses)
         if kind in (FOREIGN, "thinking"):
             text = readable(block) if kind == FOREIGN else ""
             written = {"type": "text", "text": text} if text else None
@@ -546,6 +545,7 @@ class _ChatWriter:
 
 
 Numbered = tuple[int, Mapping[str, Any]]
+Placed = tuple[str, Block]
 
 
 def _whole_answers(messages: Iterable[Numbered]) -> Iterator[Numbered]:
@@ -575,8 +575,8 @@ def _whole_answers(messages: Iterable[Numbered]) -> Iterator[Numbered]:
 
 def _is_thought(block: Mapping[str, Any]) -> bool:
     """Thinking that is no part of the content: it goes to a field of its own, or nowhere."""
-    in_content = block.get("type") == "thinking" and "part" in foreign(block, SHAPE)
-    return block.get("type") in THINKING and not in_content
+    kind = block.get("type")
+    return kind in THINKING and not (kind == "thinking" and "part" in foreign(block, SHAPE))
 
 
 def _whole_message(content: Any) -> dict[str, Any] | None:

@@ -26,6 +26,7 @@ from ullage.providers._common import (
     arguments_in,
     arguments_out,
     as_text,
+    attached,
     bare,
     bare_texts,
     blocks_of,
@@ -275,7 +276,7 @@ class _ResponsesWriter:
         open_message: dict[str, Any] | None = None
         for where, block in with_places(content, f"messages[{index}]"):
             part = self.part(block, where, "output_text") if _is_said(block) else None
-            data = foreign(block, SHAPE)
+            data = foreign(block, SHAPE) if part is not None else {}
             if open_message is not None:
                 goes_on = "continues" in data and isinstance(open_message["content"], list)
                 if part is not None and goes_on:
@@ -307,8 +308,7 @@ class _ResponsesWriter:
 
     def call(self, block: Block, where: str) -> dict[str, Any]:
         note_keys(block, where, self.losses, "id", "name", "input")
-        note_foreign(block, SHAPE, where, self.losses)
-        data = foreign(block, SHAPE)
+        data = attached(block, SHAPE, where, self.losses)
         kind = str(data.get("type", "function_call"))
         self._kinds[str(block.get("id"))] = kind
         call_id = self.ids.get(block["id"], block["id"])
@@ -348,8 +348,7 @@ class _ResponsesWriter:
 
     def output(self, block: Block, where: str) -> dict[str, Any]:
         note_keys(block, where, self.losses, "tool_use_id", "content")
-        note_foreign(block, SHAPE, where, self.losses)
-        data, content = foreign(block, SHAPE), block.get("content")
+        data, content = attached(block, SHAPE, where, self.losses), block.get("content")
         old = str(block.get("tool_use_id"))
         call_id = self.ids.get(old, old)
         if "whole" in data:  # the item as it came, unless its result was changed since
@@ -361,18 +360,19 @@ class _ResponsesWriter:
         kind = "custom_tool_call_output" if custom else "function_call_output"
         output: Any = content or ""
         if content is not None and not isinstance(content, str):
-            parts = (
-                self.part(one, place, "input_text") for place, one in with_places(content, where)
-            )
-            output = [part for part in parts if part is not None]
+            listed = with_places(content, where)
+            output = [
+                part
+                for place, one in listed
+                if (part := self.part(one, place, "input_text")) is not None
+            ]
         return {**data.get("item", {}), "type": kind, "call_id": call_id, "output": output}
 
     # -- parts
 
     def part(self, block: Block, where: str, text_type: str) -> dict[str, Any] | None:
         kind = block.get("type")
-        data = foreign(block, SHAPE)
-        note_foreign(block, SHAPE, where, self.losses)
+        data = attached(block, SHAPE, where, self.losses)
         extra = data.get("part", {})
         if kind == FOREIGN:
             return dict(data["opaque"]) if isinstance(data.get("opaque"), Mapping) else None
