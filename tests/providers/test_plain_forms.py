@@ -287,8 +287,8 @@ def test_a_block_of_another_type_is_not_written_as_its_text(form: str):
 def test_json_that_no_text_holds_takes_the_longer_way():
     row, value = provider_of("bedrock"), {"a": float("nan")}
     result = {"toolResult": {"toolUseId": CALL, "content": [{"json": value}]}}
-    read = quickly_read({"role": "user", "content": [result]}, row)
-    messages = [two_rounds({"input": {}}, {}, [])[0], read]
+    read = by_its_reader({"role": "user", "content": [result]}, row)
+    messages = [two_rounds({"input": {}}, {}, [])[0], *read]
     assert row.plain_form is not None
     assert row.plain_form.write_plain(messages, row) is None
 

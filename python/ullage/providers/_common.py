@@ -28,14 +28,15 @@ def dumps(value: Any) -> str:
 
 
 def plain_json(value: Any) -> str | None:
-    """As `dumps`, of a value that is JSON for sure; `None`: it may be something else."""
+    """As `dumps`, of a value that this text surely gives back; `None`: of another."""
     try:
         if _is_read_alike(value):
             text: str = orjson.dumps(value).decode()
             return text
     except (TypeError, RecursionError):  # lone surrogates, keys that are no strings, too deep
         pass
-    return dumps(value) if is_json(value) else None
+    exact = is_json(value) and loads_object(text := dumps(value)) == value
+    return text if exact else None
 
 
 def loads_object(text: str) -> dict[str, Any] | None:
@@ -78,7 +79,7 @@ def arguments_in(text: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 _LARGE: Final = 10**17
-"""From here on, and with fractions, orjson may read or write a number in another way than `json`."""
+"""From here on orjson may read or write a whole number in another way than `json`; for fractions see `_is_read_alike`."""
 
 
 def _is_read_alike(value: Any) -> bool:
@@ -87,6 +88,8 @@ def _is_read_alike(value: Any) -> bool:
     if kind is not dict and kind is not list:
         if kind is int:
             return bool(-_LARGE < value < _LARGE)
+        if kind is float:  # others are written with an exponent, in two ways
+            return bool(1e-3 < abs(value) < 1e15) or value == 0
         return kind is str or kind is bool or value is None
     for item in value.values() if kind is dict else value:
         if type(item) is not str and not _is_read_alike(item):
@@ -145,17 +148,11 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Shaped:
-    """A conversation in a provider's shape.
+    """A conversation in a provider's shape."""
 
-    Attributes:
-        parts: Keys to put into the request, such as `messages` and `tools`.
-        losses: What the shape cannot express.
-        ids: The provider's id → our id, for each tool call whose id had to change.
-        names: The provider's name → our name, for each tool whose name had to change, in calls and definitions.
-    """
-
-    parts: dict[str, Any]
+    parts: dict[str, Any]  # keys to put into the request, such as `messages` and `tools`
     losses: tuple[Loss, ...] = ()
+    # The provider's → ours, for each id of a call that had to change, and each name of a tool.
     ids: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
 
@@ -169,14 +166,7 @@ class Shaped:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Internal:
-    """A conversation in the internal view.
-
-    Attributes:
-        messages: Anthropic-shaped messages.
-        system: The system prompt, a string or text blocks; `None` if there is none.
-        tools: Anthropic-shaped definitions; `None` if the source names none.
-        losses: What the internal view cannot express.
-    """
+    """A conversation in the internal view: Anthropic-shaped; `None` where the source names no prompt or tools."""
 
     messages: list[dict[str, Any]]
     system: str | list[Block] | None = None
@@ -215,10 +205,13 @@ def blocks_of(content: Any) -> list[Block]:
     return [block for block in content if type(block) is dict or isinstance(block, Mapping)]  # type: ignore[misc]
 
 
-def with_places(content: Any, where: str) -> Iterator[tuple[str, Block]]:
+def with_places(content: Any, where: str) -> list[tuple[str, Block]]:
     """The blocks of a content that stands at `where`, each with its place."""
-    for position, block in enumerate(blocks_of(content)):
-        yield f"{where}.content[{position}]", block
+    placed: list[tuple[str, Block]] = []
+    for block in content if type(content) is list else blocks_of(content):
+        if type(block) is dict or isinstance(block, Mapping):
+            placed.append((f"{where}.content[{len(placed)}]", block))  # type: ignore[arg-type]
+    return placed
 
 
 def is_text(block: Mapping[str, Any]) -> bool:
@@ -238,10 +231,13 @@ def result_text(content: Any) -> str:
 def foreign(value: Mapping[str, Any], shape: str) -> Mapping[str, Any]:
     """What `shape` attached to a block or message; empty if nothing."""
     carried = value.get(FOREIGN)
-    if carried is None:
-        return {}
-    data = carried.get(shape) if isinstance(carried, Mapping) else None
-    return data if isinstance(data, Mapping) else {}
+    if carried is None or not (type(carried) is dict or isinstance(carried, Mapping)):
+        return _NOTHING
+    data = carried.get(shape, _NOTHING)
+    return data if type(data) is dict or isinstance(data, Mapping) else _NOTHING
+
+
+_NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def carrying(block: dict[str, Any], shape: str, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -265,20 +261,29 @@ def carrying_rest(
 def note_foreign(value: Mapping[str, Any], shape: str, where: str, losses: Losses) -> None:
     """Notes what other shapes attached, as it cannot go to this one."""
     carried = value.get(FOREIGN)
-    if carried is not None and isinstance(carried, Mapping):
+    if carried is not None and (type(carried) is dict or isinstance(carried, Mapping)):
         for other in carried:
             if other != shape:
                 what = "compaction" if family_of(value) else f"{other} data"
                 losses.add(what, where, "only that provider can read it")
 
 
-def note_keys(
-    block: Mapping[str, Any], expected: frozenset[str], where: str, losses: Losses
-) -> None:
-    """Notes keys of a block that the target has no place for."""
+def attached(value: Mapping[str, Any], shape: str, where: str, losses: Losses) -> Mapping[str, Any]:
+    """As `foreign`; what other shapes attached is noted."""
+    if FOREIGN not in value:
+        return _NOTHING
+    carried = value[FOREIGN]
+    if type(carried) is not dict or carried.keys() != {shape}:
+        note_foreign(value, shape, where, losses)
+    return foreign(value, shape)
+
+
+def note_keys(block: Mapping[str, Any], where: str, losses: Losses, *expected: str) -> None:
+    """Notes keys of a block, besides its type, that the target has no place for: none is dropped in silence."""
     for key in block:
-        if key not in expected and not (key == "is_error" and not block[key]):
-            losses.add(key, where, "the target has no such field")
+        if key not in expected and key not in ("type", FOREIGN):
+            if key != "is_error" or block[key]:
+                losses.add(key, where, "the target has no such field")
 
 
 def is_anthropic_only(kind: Any) -> bool:
@@ -287,10 +292,24 @@ def is_anthropic_only(kind: Any) -> bool:
     return kind in ANTHROPIC_ONLY or server_result
 
 
+def function_in(function: Any, tool: Mapping[str, Any], shape: str) -> dict[str, Any]:
+    """A function's definition as OpenAI's forms have it; a tool that is anything else is carried whole."""
+    fields: Any = function if isinstance(function, Mapping) else {}
+    expected = {"name", "description", "parameters", "strict"}
+    if tool.get("type") != "function" or not {"name", "parameters"} <= set(fields) <= expected:
+        name = (fields if function is fields else tool).get("name") or str(tool.get("type"))
+        return {"name": name, FOREIGN: {shape: {"whole": dict(tool)}}}
+    renamed = {"parameters": "input_schema"}
+    return {renamed.get(str(key), str(key)): value for key, value in fields.items()}
+
+
 def definable(
-    tools: Iterable[Mapping[str, Any]], shape: str, keys: frozenset[str], losses: Losses
+    tools: Iterable[Mapping[str, Any]], shape: str, losses: Losses, *expected: str
 ) -> Iterator[tuple[Mapping[str, Any] | None, Mapping[str, Any]]]:
-    """Each tool that a form can define, with the form's own data of it; `None` for one that stands whole in these."""
+    """Each tool that a form can define, with the form's own data of it; `None` for one that stands whole in these.
+
+    `expected`: what it has a place for besides name, description and schema; anything else is noted.
+    """
     for index, tool in enumerate(tools):
         data = foreign(tool, shape)
         if "whole" in data:
@@ -298,7 +317,8 @@ def definable(
         elif "input_schema" not in tool:
             losses.add("tool", f"tools[{index}]", "a server tool of another provider")
         else:
-            note_keys(tool, keys, f"tools[{index}]", losses)
+            known = ("name", "description", "input_schema", *expected)
+            note_keys(tool, f"tools[{index}]", losses, *known)
             yield tool, data
 
 
@@ -385,7 +405,7 @@ def _document_text(block: Mapping[str, Any]) -> str:
 
 def to_url(source: Any) -> str | None:
     """An image's or document's source as a URL, `data:` for base64; `None` if it has none."""
-    if not isinstance(source, Mapping):
+    if type(source) is not dict and not isinstance(source, Mapping):
         return None
     if source.get("type") == "url" and isinstance(source.get("url"), str):
         return str(source["url"])
@@ -457,6 +477,12 @@ def map_ids(
     fine are reserved first, and a collision is hashed again with a counter.
     """
     return _mapped(list(ids), accept, length, lambda one: prefix)
+
+
+def map_short_ids(messages: Iterable[Item], max_chars: int) -> dict[str, str]:
+    """New ids of calls and results for those that OpenAI's forms refuse, which are empty or too long."""
+    ids = call_ids(messages)
+    return map_ids(ids, lambda one: 0 < len(one) <= max_chars, length=24, prefix="call_")
 
 
 def id_by_place(position: int, at: int, name: object) -> str:
@@ -564,13 +590,7 @@ def placed(write: F) -> F:
 
 
 def refused(work: Write, items: Sequence[Any], exc: Exception) -> InvalidMessage:
-    """The error for items that some work could not be done on.
-
-    Args:
-        work: The same for a part of the items.
-        items: All of them.
-        exc: What happened.
-    """
+    """The error for items that some work, which can be done on a part of them, failed on with `exc`."""
     reason = f"cannot be read ({type(exc).__name__}: {str(exc)[:200]})"
     if isinstance(exc, RecursionError):
         reason = "is nested too deeply"
@@ -603,13 +623,8 @@ def _breaks(work: Write, part: Sequence[Any]) -> bool:
 def place_result(messages: list[dict[str, Any]], block: Block) -> bool:
     """Puts a result into the user message right after its call, and makes that message if need be.
 
-    Args:
-        messages: Internal messages so far; changed in place. Results that were placed before may grow.
-        block: A `tool_result`.
-
-    Returns:
-        `False` if the result did not stand there by itself: something came between it and its call,
-        or it has no call; then it is a message of its own at the end.
+    `messages` is changed in place. `False` if the result did not stand there by itself: something came between it and its call, or it
+    has no call; then it is a message of its own at the end.
     """
     call, at = block.get("tool_use_id"), None
     for back in range(len(messages) - 1, max(-1, len(messages) - 1 - _NEAR), -1):
@@ -673,10 +688,7 @@ def shown_in(
 ) -> list[Block] | None:
     """Texts and images of the user's, as OpenAI's forms have them, in the internal view; `None`: there is something else.
 
-    Args:
-        content: A list, or something else.
-        text_type: What the form calls a text.
-        image_url: The URL in a part that has just a type and an `image_url`; no string: it is of another form.
+    `image_url`: the URL in a part that has just a type and an `image_url`; no string: it is of another form.
     """
     blocks: list[Block] = []
     for part in content if type(content) is list else ():

@@ -94,16 +94,13 @@ class AnthropicWriter:
         sources: Sequence[Any],
         plain: Collection[Any],
     ) -> tuple[Sequence[Item], list[Loss]]:
-        """The messages as the API takes them.
+        """All messages of the conversation as the API takes them, the same list if it needs no change; what was left out.
 
         Args:
-            messages: All of the conversation: bare messages.
+            messages: Bare messages.
             ledger: A ledger of exactly this list; it tells what has changed since the last call.
             sources: Where each message comes from.
             plain: The sources of messages that surely go as they are.
-
-        Returns:
-            The messages, the same list if it needs no change; what was left out.
         """
         start = 0
         if ledger is self._ledger:
@@ -192,14 +189,10 @@ def from_provider(
 
 
 def clean_entries(entries: Sequence[Item]) -> tuple[list[Item], tuple[Loss, ...]]:
-    """Entries of a log as Claude Code can read them: each message as `to_provider` would send it.
+    """Entries of a log, in file order, as Claude Code can read them: each message as `to_provider` would send it; what was left out.
 
-    Args:
-        entries: In file order; not changed. Lines without a message are passed through.
-
-    Returns:
-        The entries, those that need no change as the same objects; one whose message held nothing but
-        foreign data is left out. And what was left out.
+    Those that need no change are the same objects, lines without a message are passed through, and an entry whose message held nothing
+    but foreign data is left out.
     """
     losses = Losses()
     ids = map_ids(call_ids(entries), takes_id, length=24, prefix="toolu_")
@@ -360,11 +353,7 @@ _THOUGHT_KINDS: Final = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
 def read_thinking(
     setting: object, *, provider: AnyProvider | None = "anthropic"
 ) -> Thinking | None:
-    """A `thinking` argument; `None`: not in use.
-
-    Args:
-        setting: As the host gave it.
-        provider: Whose form the request has; `None`: none whose types are known.
+    """A `thinking` argument as the host gave it, for a request in this form (`None`: one whose types are unknown); `None`: not in use.
 
     Raises:
         InvalidPolicy: It is no mapping, or, for Anthropic's models, of no known type.
@@ -389,9 +378,7 @@ def is_manual(thinking: Thinking | None, *, provider: AnyProvider = "anthropic")
 def first_of_turn(ledger: Any, start: int = 0) -> int | None:
     """The first message of the model's in the turn that is still open, of those from `start` on; `None`: no turn is open.
 
-    Args:
-        ledger: Of the messages.
-        start: Something of the user's stands before this message, or nothing.
+    Something of the user's stands before `start`, or nothing.
     """
     first: int | None = None
     after: int | None = None
@@ -421,16 +408,9 @@ def is_torn(ledger: Any, start: int = 0) -> bool:
 
 
 def whole_start(ledger: Any, start: int, *, floor: int, last: int, most: int | None) -> int | None:
-    """A cut near `start` after which the open turn begins with thinking; `None`: there is none.
+    """A cut near `start` after which the open turn begins with thinking; `None`: there is none. An earlier one is preferred, which keeps more.
 
-    An earlier one is preferred, which keeps more.
-
-    Args:
-        ledger: Of the messages.
-        start: Where the cut would be.
-        floor: First message that may be kept.
-        last: Last place where a cut may be.
-        most: Tokens that may be kept; `None`: any.
+    `floor` is the first message that may be kept, `last` the last place of a cut, `most` the tokens that may be kept (`None`: any).
     """
     if not is_torn(ledger, start):
         return start

@@ -31,6 +31,7 @@ from ullage.providers._common import (
     Losses,
     Shaped,
     as_text,
+    attached,
     base64_image,
     call_ids,
     carrier,
@@ -40,6 +41,7 @@ from ullage.providers._common import (
     dumps,
     foreign,
     in_turns,
+    is_json,
     is_text,
     later_system,
     loads_object,
@@ -112,7 +114,7 @@ def _block(part: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
     if kind == "text":
         return {"type": "text", "text": value}
     for name, read in (("toolUse", _call), ("toolResult", _result)):
-        if isinstance(part.get(name), Mapping):
+        if name in part and isinstance(part[name], Mapping):
             # A call or result stays one, whatever stands next to it.
             block = read(part[name], ids)
             others = {key: part[key] for key in part if key != name}
@@ -182,9 +184,8 @@ def _media(kind: str, value: Mapping[str, Any]) -> Block | None:
 
 def _as_base64(data: Any) -> str:
     """Bytes, as boto3 gives them, in base64; a string is base64 already."""
-    return (
-        base64.b64encode(data).decode("ascii") if isinstance(data, bytes | bytearray) else str(data)
-    )
+    is_bytes = isinstance(data, bytes | bytearray)
+    return base64.b64encode(data).decode("ascii") if is_bytes else str(data)
 
 
 def _tools_in(config: Any) -> list[dict[str, Any]] | None:
@@ -198,9 +199,8 @@ def _tools_in(config: Any) -> list[dict[str, Any]] | None:
         if marker and tools:
             tools[-1]["cache_control"] = marker
         elif not isinstance(spec, Mapping):
-            tools.append(
-                {"name": next(iter(part), "tool"), FOREIGN: {SHAPE: {"whole": dict(part)}}}
-            )
+            own = {FOREIGN: {SHAPE: {"whole": dict(part)}}}
+            tools.append({"name": next(iter(part), "tool"), **own})
         elif spec.get("description") != STAND_IN:
             schema = spec.get("inputSchema")
             read: dict[str, Any] = {"name": spec.get("name")}
@@ -225,25 +225,13 @@ _FORMATS = {kind: name for name, kind in DOCUMENTS.items()}
 # Converse names formats, not media types: anything else is sent as text, for it would be refused.
 IMAGES = frozenset({"png", "jpeg", "gif", "webp"})
 
-# What each kind of block is written with. Whatever else a block holds is noted as a loss, never dropped in silence.
-_TEXT_KEYS = frozenset({"type", "text", "cache_control", FOREIGN})
-_MEDIA_KEYS = frozenset({"type", "source", "title", "cache_control", FOREIGN})
-_CALL_KEYS = frozenset({"type", "id", "name", "input", "cache_control", FOREIGN})
-_RESULT_KEYS = frozenset({"type", "tool_use_id", "content", "is_error", "cache_control", FOREIGN})
-_THINKING_KEYS = frozenset({"type", "thinking", "signature", "data", FOREIGN})
-_TOOL_KEYS = frozenset(
-    {"type", "name", "description", "input_schema", "strict", "cache_control", FOREIGN}
-)
-
 
 class _BedrockWriter:
     """Writes one conversation; holds what all its messages share."""
 
     def __init__(self, messages: Sequence[Item], *, as_bytes: bool) -> None:
         self.losses = Losses()
-        self.ids = map_ids(
-            call_ids(messages), lambda one: bool(IDS.fullmatch(one)), length=24, prefix="tooluse_"
-        )
+        self.ids = map_ids(call_ids(messages), IDS.fullmatch, length=24, prefix="tooluse_")
         self.called: dict[str, None] = {}  # names of tools that the history uses, in order
         self._as_bytes = as_bytes
         self._documents = 0
@@ -266,26 +254,25 @@ class _BedrockWriter:
         return written
 
     def block(self, block: Block, where: str) -> dict[str, Any] | None:
-        kind = str(block.get("type"))
-        note_foreign(block, SHAPE, where, self.losses)
+        kind, data = str(block.get("type")), attached(block, SHAPE, where, self.losses)
         if kind == "tool_use":
-            return self.call(block, where)
+            return self.call(block, data, where)
         if kind == "tool_result":
-            return self.result(block, where)
+            return self.result(block, data, where)
         if kind in THINKING:
-            return self.thinking(block, where)
+            return self.thinking(block, data, where)
         if kind == FOREIGN:
-            part = foreign(block, SHAPE).get("part")
+            part = data.get("part")
             text = readable(block)
             return dict(part) if part else {"text": text} if text else None
         if is_text(block):
-            note_keys(block, _TEXT_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "text", "cache_control")
             if not block["text"].strip():
                 self.losses.add("text", where, "blank, left out")
                 return None
             return {"text": block["text"]}
         if kind in ("image", "document") and (part := self.media(block, where)) is not None:
-            note_keys(block, _MEDIA_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "source", "title", "cache_control")
             return part
         if "type" not in block:  # already in this shape
             return dict(block)
@@ -294,21 +281,20 @@ class _BedrockWriter:
 
     # -- calls, results, reasoning
 
-    def call(self, block: Block, where: str) -> dict[str, Any]:
-        note_keys(block, _CALL_KEYS, where, self.losses)
-        name, data = block.get("name"), foreign(block, SHAPE)
+    def call(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any]:
+        note_keys(block, where, self.losses, "id", "name", "input", "cache_control")
+        name = block.get("name")
         self.called.setdefault(str(name))
         one = self.ids.get(block["id"], block["id"])
         call = {"toolUseId": one, "name": name, "input": block.get("input")}
         return {**data.get("rest", {}), "toolUse": {**data.get("extra", {}), **call}}
 
-    def result(self, block: Block, where: str) -> dict[str, Any]:
-        note_keys(block, _RESULT_KEYS, where, self.losses)
+    def result(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any]:
+        note_keys(block, where, self.losses, "tool_use_id", "content", "is_error", "cache_control")
         old = str(block.get("tool_use_id"))
         content = [*self.inner(block.get("content"), where)]
         if block.get("is_error") and not content:
             content = [{"text": "(no output)"}]  # an error without content is refused
-        data = foreign(block, SHAPE)
         result = {**data.get("extra", {}), "toolUseId": self.ids.get(old, old), "content": content}
         if "is_error" in block:
             result["status"] = "error" if block["is_error"] else "success"
@@ -326,14 +312,14 @@ class _BedrockWriter:
             if part is not None:
                 yield part
 
-    def thinking(self, block: Block, where: str) -> dict[str, Any] | None:
-        note_keys(block, _THINKING_KEYS, where, self.losses)
+    def thinking(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any] | None:
+        note_keys(block, where, self.losses, "thinking", "signature", "data")
         if block["type"] == "redacted_thinking":
             return {"reasoningContent": {"redactedContent": self.data(block.get("data"))}}
         text = {"text": block.get("thinking", "")}
         if block.get("signature"):
             text["signature"] = block["signature"]
-        elif not foreign(block, SHAPE).get("unsigned"):
+        elif not data.get("unsigned"):
             self.losses.add("thinking", where, "has no signature of this provider")
             return None
         return {"reasoningContent": {"reasoningText": text}}
@@ -383,7 +369,7 @@ def _tool_config(
 ) -> dict[str, Any] | None:
     """Definitions, or stand-ins for what the history calls; `None` where none are needed."""
     specs: list[dict[str, Any]] = []
-    for tool, data in definable(tools or (), SHAPE, _TOOL_KEYS, losses):
+    for tool, data in definable(tools or (), SHAPE, losses, "strict", "cache_control"):
         if tool is not None:
             about = {key: tool[key] for key in ("description", "strict") if key in tool}
             schema = {"inputSchema": {"json": tool["input_schema"]}}
@@ -428,9 +414,7 @@ def to_provider(
 
 
 def from_provider(
-    request: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    *,
-    ids: Mapping[str, str] | None = None,
+    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
 ) -> Internal:
     """Translates a Converse request, or its messages, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
@@ -446,11 +430,9 @@ def from_provider(
 
 
 def _system_in(system: Any) -> str | list[Block] | None:
-    if not system:
-        return None
-    blocks = _blocks_in(system, {})
+    blocks = _blocks_in(system or (), {})
     plain = len(blocks) == 1 and is_text(blocks[0]) and len(blocks[0]) == 2
-    return str(blocks[0]["text"]) if plain else blocks
+    return str(blocks[0]["text"]) if plain else blocks or None
 
 
 # Plain messages, which most of a conversation is made of: text, reasoning, calls and results that are text. What is not recognised here
@@ -461,7 +443,6 @@ _MESSAGE: Final = {"role", "content"}
 _CALL: Final = {"toolUseId", "name", "input"}
 _RESULT_IN: Final = {"toolUseId", "content", "status"}
 _REASONING: Final = {"text", "signature"}
-_IMAGE: Final = {"format", "source"}
 _THOUGHT: Final = {"type", "thinking", "signature"}
 _RESULT: Final = {"type", "tool_use_id", "content", "is_error"}
 
@@ -514,7 +495,8 @@ def _shown_in(part: dict[str, Any]) -> Block | None:
     if "toolResult" in part:
         return _result_in(part["toolResult"])
     if "image" in part:
-        return _image_in(part["image"])
+        image = part["image"]
+        return _media("image", image) if type(image) is dict and is_json(image) else None
     text = part.get("text")
     fine = type(text) is str and text and text != USER_FILLER
     return {"type": "text", "text": text} if fine else None
@@ -530,31 +512,20 @@ def _result_in(result: Any) -> Block | None:
     for part in listed:
         if type(part) is not dict or len(part) != 1:
             return None
-        text, own = part.get("text"), dict[str, Any]()
-        if type(text) is not str:
-            held = part.get("json")
-            text = plain_json(held) if type(held) is dict else None
-            own = {FOREIGN: {SHAPE: {"json": held}}}
-            if text is None:
-                return None
-        content.append({"type": "text", "text": text, **own})
+        inner: Block = {"type": "text", "text": part.get("text")}
+        if "json" in part:
+            held = part["json"]
+            inner["text"] = plain_json(held) if type(held) is dict else None
+            inner[FOREIGN] = {SHAPE: {"json": held}}
+        if type(inner["text"]) is not str:
+            return None
+        content.append(inner)
     block: Block = {"type": "tool_result", "tool_use_id": one, "content": content}
     if "status" in result:
         status = result["status"]
         block["is_error"] = status == "error"
         return block if type(status) is str else None
     return block
-
-
-def _image_in(image: Any) -> Block | None:
-    if type(image) is not dict or image.keys() != _IMAGE or type(image["format"]) is not str:
-        return None
-    source = image["source"]
-    if type(source) is not dict or source.keys() != {"bytes"} or type(source["bytes"]) is not str:
-        return None
-    kind = f"image/{image['format']}"
-    held = {"type": "base64", "media_type": kind, "data": source["bytes"]}
-    return {"type": "image", "source": held}
 
 
 def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:
@@ -627,10 +598,7 @@ def _inner_out(block: Any) -> dict[str, Any] | None:
         return {"text": text}
     own = own_data(block, SHAPE, {"json"}) if len(block) == 3 else None
     held = None if own is None else own["json"]
-    if type(held) is not dict or plain_json(held) != text:
-        return None
-    # What JSON has no word for comes back as something else.
-    return {"json": held} if loads_object(text) == held else None
+    return {"json": held} if type(held) is dict and plain_json(held) == text else None
 
 
 def _image_out(block: Block) -> dict[str, Any] | None:

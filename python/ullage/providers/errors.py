@@ -1,7 +1,7 @@
 """Tells what a provider's error, or a suspicious success, means for the conversation.
 
-The texts are data (`errors.toml`), the reading of SDK objects is `error_fields`; this module only
-decides. Vetoes go first: a throttled request is never taken for a full window.
+The texts are data (`errors.toml`); this module reads what came back, and decides. Vetoes go first: a throttled request is never
+taken for a full window.
 """
 
 from __future__ import annotations
@@ -366,12 +366,7 @@ def built_in() -> ErrorTable:
 
 @cache
 def read_errors(path: str) -> ErrorTable:
-    """A file of the form of `errors.toml`, read once in a process.
-
-    Raises:
-        InvalidPolicy: A group or row is not of the form; names its place.
-        OSError: The file cannot be read.
-    """
+    """A file of the form of `errors.toml`, read once in a process; `InvalidPolicy` names the place of what is not of the form."""
     text = Path(path).read_text(encoding="utf-8")
     return parsed(text, Path(path).name)
 

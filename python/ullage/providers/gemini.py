@@ -27,6 +27,7 @@ from ullage.providers._common import (
     Losses,
     Shaped,
     as_text,
+    attached,
     bare,
     bare_texts,
     base64_image,
@@ -40,6 +41,7 @@ from ullage.providers._common import (
     from_url,
     id_by_place,
     in_turns,
+    is_json,
     is_text,
     later_system,
     note_foreign,
@@ -81,19 +83,19 @@ class _GeminiReader:
         model = content.get("role") == "model"
         if model:
             self._waiting, self._named = {}, {}
-        blocks = [
-            self.block(part, f"contents[{index}].parts[{position}]")
-            if isinstance(part, Mapping)
-            else carrier(SHAPE, "opaque", {"text": str(part)})
-            for position, part in enumerate(content.get("parts") or ())
-        ]
+        blocks: list[Block] = []
+        for position, part in enumerate(content.get("parts") or ()):
+            if type(part) is dict or isinstance(part, Mapping):
+                blocks.append(self.block(part, f"contents[{index}].parts[{position}]"))
+            else:
+                blocks.append(carrier(SHAPE, "opaque", {"text": str(part)}))
         message = {"role": "assistant" if model else "user", "content": blocks}
         self.messages.append(carrying_rest(message, SHAPE, "content", content, "role", "parts"))
 
     def block(self, part: Mapping[str, Any], where: str) -> Block:
-        if isinstance(part.get("functionCall"), Mapping):
+        if "functionCall" in part and isinstance(part["functionCall"], Mapping):
             return self.call(part)
-        if isinstance(part.get("functionResponse"), Mapping):
+        if "functionResponse" in part and isinstance(part["functionResponse"], Mapping):
             return self.answer(part, where)
         if isinstance(part.get("text"), str):
             return _spoken(part)
@@ -136,11 +138,12 @@ class _GeminiReader:
         for called in self._named.pop(one, ()):
             self._waiting[called].pop(one, None)
         content, failed, exact = _answer_in(answer)
-        kept = () if exact else ("response", "parts")
         original = {
             "part": {key: item for key, item in part.items() if key != "functionResponse"},
             "answer": {key: item for key, item in answer.items() if key not in _ANSWER},
-            "response": {key: answer[key] for key in kept if key in answer},
+            "response": {}
+            if exact
+            else {key: answer[key] for key in ("response", "parts") if key in answer},
         }
         block: Block = {"type": "tool_result", "tool_use_id": one, "content": content}
         if failed:
@@ -282,14 +285,6 @@ def _declared(function: Mapping[str, Any]) -> dict[str, Any]:
 # Writes Gemini contents from the internal view.
 
 
-# As in the other forms: a key that is not here is noted as a loss.
-_TEXT_KEYS = frozenset({"type", "text", FOREIGN})
-_MEDIA_KEYS = frozenset({"type", "source", "title", FOREIGN})
-_CALL_KEYS = frozenset({"type", "id", "name", "input", FOREIGN})
-_RESULT_KEYS = frozenset({"type", "tool_use_id", "content", "is_error", FOREIGN})
-_TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", FOREIGN})
-
-
 class _GeminiWriter:
     """Writes one conversation; holds what all its messages share."""
 
@@ -315,9 +310,8 @@ class _GeminiWriter:
 
     def system(self, system: str | Sequence[Block]) -> list[dict[str, Any]]:
         """Parts of the system instruction."""
-        parts = (
-            self.part(block, f"system[{index}]") for index, block in enumerate(blocks_of(system))
-        )
+        blocks = enumerate(blocks_of(system))
+        parts = [self.part(block, f"system[{index}]") for index, block in blocks]
         return [part for part in parts if part is not None]
 
     def parts(self, message: Mapping[str, Any], index: int) -> list[dict[str, Any]]:
@@ -325,13 +319,12 @@ class _GeminiWriter:
         note_foreign(message, SHAPE, where, self.losses)
         if message["role"] == "system":
             return later_system(message, where, self.losses)
-        parts = (self.part(block, at) for at, block in with_places(message.get("content"), where))
-        return [part for part in parts if part is not None]
+        placed = with_places(message.get("content"), where)
+        return [part for at, block in placed if (part := self.part(block, at)) is not None]
 
     def part(self, block: Block, where: str) -> dict[str, Any] | None:
         kind = block.get("type")
-        data = foreign(block, SHAPE)
-        note_foreign(block, SHAPE, where, self.losses)
+        data = attached(block, SHAPE, where, self.losses)
         if kind == "tool_use":
             return self.call(block, data, where)
         if kind == "tool_result":
@@ -342,11 +335,11 @@ class _GeminiWriter:
         if kind == "thinking" and data.get("text"):
             return {"text": block.get("thinking", ""), **data.get("part", {})}
         if is_text(block):
-            note_keys(block, _TEXT_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "text")
             return {"text": block["text"], **data.get("part", {})}
         media = _media_out(block, data)
         if media is not None:
-            note_keys(block, _MEDIA_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "source", "title")
             return media
         if "type" not in block:  # already in this shape
             return dict(block)
@@ -354,7 +347,7 @@ class _GeminiWriter:
         return None if words is None else {"text": words}
 
     def call(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any]:
-        note_keys(block, _CALL_KEYS, where, self.losses)
+        note_keys(block, where, self.losses, "id", "name", "input")
         call: dict[str, Any] = {} if data.get("no_id") else {"id": block.get("id")}
         call |= {**data.get("call", {}), "name": block.get("name")}
         if not (data.get("no_args") and not block.get("input")):
@@ -362,7 +355,7 @@ class _GeminiWriter:
         return {**data.get("part", {}), "functionCall": call}
 
     def answer(self, block: Block, data: Mapping[str, Any], where: str) -> dict[str, Any]:
-        note_keys(block, _RESULT_KEYS, where, self.losses)
+        note_keys(block, where, self.losses, "tool_use_id", "content", "is_error")
         call = self._calls.get(str(block.get("tool_use_id")), {})
         answer: dict[str, Any] = {}
         if not foreign(call, SHAPE).get("no_id"):
@@ -448,7 +441,7 @@ def _tools_out(tools: Sequence[Mapping[str, Any]], losses: Losses) -> list[dict[
     """All functions in one declaration list, as the API documents it; other tools whole."""
     declared: list[dict[str, Any]] = []
     whole: list[dict[str, Any]] = []
-    for tool, data in definable(tools, SHAPE, _TOOL_KEYS, losses):
+    for tool, data in definable(tools, SHAPE, losses):
         if tool is None:
             whole.append(dict(data["whole"]))
             continue
@@ -485,9 +478,7 @@ def to_provider(
 
 
 def from_provider(
-    request: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    *,
-    ids: Mapping[str, str] | None = None,
+    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
 ) -> Internal:
     """Translates a request, or its contents, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"contents": request}
@@ -510,7 +501,6 @@ def from_provider(
 
 _CONTENT: Final = {"role", "parts"}
 _RESPONSE: Final = {"id", "name", "response"}
-_MEDIA: Final = {"mimeType", "data"}
 _THOUGHT: Final = {"type", "thinking", FOREIGN}
 _EXACT: Final = ({"output"}, {"error"})
 _NOTHING: Final[Mapping[str, Any]] = {}
@@ -544,24 +534,18 @@ def _said_in(part: dict[str, Any]) -> Block | None:
         return None
     if len(part) == 1:
         return {"type": "text", "text": text} if text else None
-    extra = {key: part[key] for key in part if key != "text"}
-    if not _is_signed(extra):
-        return None
-    if "thought" in extra or not text:
-        own: dict[str, Any] = {"part": extra, "text": True}
-        return {"type": "thinking", "thinking": text, FOREIGN: {SHAPE: own}}
-    return {"type": "text", "text": text, FOREIGN: {SHAPE: {"part": extra}}}
+    return _spoken(part) if _is_signed(part, "text") else None
 
 
-def _is_signed(extra: Any) -> bool:
-    """Whether a part says of itself no more than that it is a thought, and its signature."""
-    if type(extra) is not dict:
+def _is_signed(part: Any, kind: str = "") -> bool:
+    """Whether a part says of itself, besides this key, no more than that it is a thought, and its signature."""
+    if type(part) is not dict:
         return False
-    for key, value in extra.items():
+    for key, value in part.items():
         if key == "thoughtSignature":
             fits = type(value) is str and value != SKIP_SIGNATURE
         else:
-            fits = key == "thought" and value is True
+            fits = key == kind or (key == "thought" and value is True)
         if not fits:
             return False
     return True
@@ -575,9 +559,9 @@ def _call_in(part: dict[str, Any], position: int, at: int) -> Block | None:
     if type(name) is not str or not name:
         return None
     if len(part) > 1:
-        own["part"] = {key: part[key] for key in part if key != "functionCall"}
-        if not _is_signed(own["part"]) or "thought" in part:
+        if "thought" in part or not _is_signed(part, "functionCall"):
             return None
+        own["part"] = {key: part[key] for key in part if key != "functionCall"}
     if "id" in call:
         one = call["id"]
         if type(one) is not str or not one:
@@ -636,15 +620,10 @@ def _result_in(answer: dict[str, Any], one: str) -> Block | None:
 
 def _shown_in(part: dict[str, Any]) -> Block | None:
     """A text or an image of the user's."""
-    text, data = part.get("text"), part.get("inlineData")
+    text = part.get("text")
     if type(text) is str and text and text != USER_FILLER:
         return {"type": "text", "text": text}
-    if type(data) is not dict or data.keys() != _MEDIA:
-        return None
-    kind, held = data["mimeType"], data["data"]
-    if type(kind) is not str or type(held) is not str or not kind.startswith("image/"):
-        return None
-    return {"type": "image", "source": {"type": "base64", "media_type": kind, "data": held}}
+    return _media(part) if "inlineData" in part and is_json(part) else None
 
 
 def write_plain(messages: Sequence[Item], provider: Provider) -> list[Item] | None:

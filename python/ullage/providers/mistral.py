@@ -54,9 +54,7 @@ def to_provider(
 
 
 def from_provider(
-    request: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    *,
-    ids: Mapping[str, str] | None = None,
+    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
 ) -> Internal:
     """Translates a request to Mistral, or its messages, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -21,13 +22,9 @@ def read_item(
     position: int,
     open_calls: Callable[[], Sequence[tuple[str, str]]],
 ) -> list[Item]:
-    """One message or item of the provider's form as internal messages.
+    """One message or item of the provider's form as internal messages; one in the internal view already stays as it is.
 
-    Args:
-        item: Of the provider's form; one that is in the internal view already stays as it is.
-        provider: Whose form.
-        position: Where it will stand in the history; makes ids where the provider has none.
-        open_calls: Id and name of calls that wait for a result, oldest first.
+    `position` and `open_calls` are those of `PlainForm.read_plain`.
 
     Raises:
         InvalidMessage: It cannot be read, or the first item is a system prompt: that is an argument of the manager.
@@ -113,24 +110,16 @@ def _nameless(block: Any) -> bool:
 
 
 class FormList(NamedTuple):
-    """A list in a provider's form, read.
-
-    Attributes:
-        provider: Whose form.
-        items: As given.
-        messages: The same in the internal view.
-        owners: For each message the index of the item that it came from; they never fall.
-    """
+    """A list in a provider's form, read."""
 
     provider: Provider
-    items: Sequence[Any]
-    messages: list[Item]
-    owners: list[int]
+    items: Sequence[Any]  # as given
+    messages: list[Item]  # the same in the internal view
+    owners: list[int]  # for each message the index of the item that it came from; they never fall
 
     def first(self, item: int) -> int:
         """The first message of an item, or of the next one that has any."""
-        positions = (at for at, owner in enumerate(self.owners) if owner >= item)
-        return next(positions, len(self.messages))
+        return bisect_left(self.owners, item)
 
     def owner(self, message: int) -> int:
         """The item of a message; the number of items for the end."""
@@ -160,16 +149,12 @@ def read_form(
     *,
     unread: list[int] | None = None,
 ) -> FormList | None:
-    """A list in a form that the engine does not read, translated.
+    """A list in a form that the engine does not read, translated; `None` for bare messages, of Anthropic or the chat form, and entries.
 
     Args:
-        items: Messages, entries or items; not changed.
-        provider: Format of the items; `None`: items of the Responses API and Gemini's contents are recognised
-            by their keys.
+        items: Not changed.
+        provider: `None`: items of the Responses API and Gemini's contents are recognised by their keys.
         unread: Filled with the indices of items that cannot be read, which are left out; `None`: they raise.
-
-    Returns:
-        `None` for bare messages, of Anthropic or the chat form, and for entries: they are read as they are.
 
     Raises:
         InvalidMessage: It is no list, or an item cannot be read.

@@ -35,9 +35,7 @@ _LISTED: Final = "give a list of definitions, each in the provider's form or in 
 def read_tools(tools: Any, provider: Provider) -> list[dict[str, Any]]:
     """Definitions in the internal view, which writes those of the provider's own form as they were.
 
-    Args:
-        tools: Definitions in the provider's form, in Anthropic's, which is translated, or objects of the provider's SDK.
-        provider: Whose requests they go into.
+    `tools`: in the provider's form, in Anthropic's, which is translated, or objects of the provider's SDK.
 
     Raises:
         InvalidPolicy: One cannot be sent to this provider; names its place.

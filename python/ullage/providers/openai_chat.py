@@ -29,23 +29,23 @@ from ullage.providers._common import (
     arguments_in,
     arguments_out,
     as_text,
+    attached,
     bare,
     bare_texts,
     blocks_of,
-    call_ids,
     carrier,
     carrying,
     carrying_rest,
     definable,
     foreign,
     from_url,
+    function_in,
     input_parts,
     is_json,
     is_text,
-    map_ids,
     map_names,
+    map_short_ids,
     name_out,
-    note_foreign,
     note_keys,
     own_data,
     placed,
@@ -57,6 +57,7 @@ from ullage.providers._common import (
 from ullage.providers.registry import ChatRules, Provider
 
 SHAPE: Final = "openai_chat"
+_WORDS: Final = {"role", "content"}
 
 # How servers that speak Chat Completions differ from OpenAI, and what each difference does.
 
@@ -219,97 +220,84 @@ def _system_data(message: Mapping[str, Any]) -> dict[str, Any]:
     return {**({"message": extra} if extra else {}), **role}
 
 
-class _ChatItemReader:
-    """Builds internal messages; tool messages in a row become one user message."""
-
-    def __init__(self, ids: Mapping[str, str]) -> None:
-        self.messages: list[dict[str, Any]] = []
-        self.losses = Losses()
-        self._ids = ids
-        self._in_results = False
-
-    def take(self, message: Mapping[str, Any]) -> None:
-        role = message.get("role")
-        if role == "tool":
-            return self._result(message)
-        after_results, self._in_results = self._in_results, False
-        if role == "user":
-            return self._user(message, after_results)
+def _messages_in(chat: Sequence[Mapping[str, Any]], ids: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Internal messages; tool messages in a row become one user message."""
+    messages: list[dict[str, Any]] = []
+    open_results: list[Block] | None = None
+    for message in chat:
+        role, results = message.get("role"), open_results
+        open_results = None
         if role == "assistant":
-            self.messages.append(self._assistant(message))
+            read = _assistant_in(message, ids)
         elif role in ("system", "developer"):
             read = {"role": "system", "content": _content_in(message.get("content"))}
-            self.messages.append(carrying(read, SHAPE, _system_data(message)))
-        else:
-            # `function` messages of 2023 and roles to come: carried whole.
-            whole = carrier(SHAPE, "whole", dict(message))
-            self.messages.append({"role": "user", "content": [whole]})
-        return None
+            read = carrying(read, SHAPE, _system_data(message))
+        elif role == "tool":
+            result = _result_in(message, ids)
+            if results is not None:
+                results.append(result)
+                open_results = results
+                continue
+            open_results = [result]
+            read = {"role": "user", "content": open_results}
+        elif role == "user":
+            content = _content_in(message.get("content"))
+            if results is not None and isinstance(content, list) and message.keys() <= _WORDS:
+                # A list of parts after results belongs to the same message, a string does not.
+                results.extend(_put_back(content, results, ids))
+                continue
+            read = {"role": "user", "content": content}
+            read = carrying_rest(read, SHAPE, "message", message, *_WORDS)
+        else:  # `function` messages of 2023 and roles to come: carried whole
+            read = {"role": "user", "content": [carrier(SHAPE, "whole", dict(message))]}
+        messages.append(read)
+    return messages
 
-    def _result(self, message: Mapping[str, Any]) -> None:
-        call_id = message.get("tool_call_id")
-        block: Block = {
-            "type": "tool_result",
-            "tool_use_id": self._ids.get(str(call_id), call_id),
-            "content": _content_in(message.get("content")),
-        }
-        block = carrying_rest(block, SHAPE, "message", message, "role", "tool_call_id", "content")
-        if self._in_results:
-            self.messages[-1]["content"].append(block)
-        else:
-            self.messages.append({"role": "user", "content": [block]})
-        self._in_results = True
 
-    def _user(self, message: Mapping[str, Any], after_results: bool) -> None:
-        """A list of parts after results belongs to the same internal message, a string does not."""
-        content = _content_in(message.get("content"))
-        extra = {key: value for key, value in message.items() if key not in ("role", "content")}
-        if after_results and isinstance(content, list) and not extra:
-            results = self.messages[-1]["content"]
-            results.extend(_put_back(content, results, self._ids))
-            return
-        read = {"role": "user", "content": content}
-        self.messages.append(carrying_rest(read, SHAPE, "message", message, "role", "content"))
+def _result_in(message: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
+    call_id, content = message.get("tool_call_id"), _content_in(message.get("content"))
+    our_id = ids.get(str(call_id), call_id)
+    block: Block = {"type": "tool_result", "tool_use_id": our_id, "content": content}
+    return carrying_rest(block, SHAPE, "message", message, "role", "tool_call_id", "content")
 
-    def _assistant(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        if message.get("function_call") is not None:
-            return {"role": "assistant", "content": [carrier(SHAPE, "whole", dict(message))]}
-        calls = message.get("tool_calls") or []
-        field = next((one for one in _REASONING_FIELDS if isinstance(message.get(one), str)), "")
-        blocks: Any = _content_in(message.get("content"))
-        if calls or field or not isinstance(blocks, str):
-            # Empty reasoning is kept: some servers demand the field itself.
-            thought = {"type": "thinking", "thinking": message.get(field)}
-            blocks = [
-                *([carrying(thought, SHAPE, {"field": field})] if field else ()),
-                *blocks_of(blocks),
-                *(self._call(call) for call in calls),
-            ]
-        read = {"role": "assistant", "content": blocks}
-        expected = ("role", "content", "tool_calls", field)
-        return carrying_rest(read, SHAPE, "message", message, *expected)
 
-    def _call(self, call: Mapping[str, Any]) -> Block:
-        kind = call.get("type") or "function"
-        body = call.get(kind)
-        body = body if isinstance(body, Mapping) else {}
-        inner = ("name", "arguments", "input")
-        extras = {
-            "call": {key: call[key] for key in call if key not in ("id", "type", kind)},
-            "function": {key: body[key] for key in body if key not in inner},
-            "type": "" if kind == "function" else kind,
-        }
-        data = {key: value for key, value in extras.items() if value}
-        if kind == "custom":
-            value: dict[str, Any] = {"input": body.get("input", "")}
-        else:
-            value, original = arguments_in(body.get("arguments"))
-            data.update(original)
-        call_id, name = call.get("id"), body.get("name", "")
-        our_id = self._ids.get(str(call_id), call_id)
-        return carrying(
-            {"type": "tool_use", "id": our_id, "name": name, "input": value}, SHAPE, data
-        )
+def _assistant_in(message: Mapping[str, Any], ids: Mapping[str, str]) -> dict[str, Any]:
+    if message.get("function_call") is not None:
+        return {"role": "assistant", "content": [carrier(SHAPE, "whole", dict(message))]}
+    calls = message.get("tool_calls") or []
+    field = next((one for one in _REASONING_FIELDS if isinstance(message.get(one), str)), "")
+    blocks: Any = _content_in(message.get("content"))
+    if calls or field or not isinstance(blocks, str):
+        # Empty reasoning is kept: some servers demand the field itself.
+        thought = {"type": "thinking", "thinking": message.get(field)}
+        blocks = [
+            *([carrying(thought, SHAPE, {"field": field})] if field else ()),
+            *blocks_of(blocks),
+            *(_tool_use_in(call, ids) for call in calls),
+        ]
+    read = {"role": "assistant", "content": blocks}
+    return carrying_rest(read, SHAPE, "message", message, "role", "content", "tool_calls", field)
+
+
+def _tool_use_in(call: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
+    kind = call.get("type") or "function"
+    body = call.get(kind)
+    body = body if isinstance(body, Mapping) else {}
+    inner = ("name", "arguments", "input")
+    extras = {
+        "call": {key: call[key] for key in call if key not in ("id", "type", kind)},
+        "function": {key: body[key] for key in body if key not in inner},
+        "type": "" if kind == "function" else kind,
+    }
+    data = {key: value for key, value in extras.items() if value}
+    if kind == "custom":
+        value: dict[str, Any] = {"input": body.get("input", "")}
+    else:
+        value, original = arguments_in(body.get("arguments"))
+        data.update(original)
+    call_id, name = call.get("id"), body.get("name", "")
+    our_id = ids.get(str(call_id), call_id)
+    return carrying({"type": "tool_use", "id": our_id, "name": name, "input": value}, SHAPE, data)
 
 
 def _content_in(content: Any) -> str | list[Block]:
@@ -344,20 +332,8 @@ def _block_in(part: Any) -> Block:
 
 
 def _tool_in(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A function's definition; anything else is carried whole."""
-    function = tool.get("function")
-    expected = {"name", "description", "parameters", "strict"}
-    held: Any = function if isinstance(function, Mapping) else tool
-    if (
-        tool.get("type") != "function"
-        or held is tool
-        or not {"name", "parameters"} <= set(held) <= expected
-    ):
-        whole = {FOREIGN: {SHAPE: {"whole": dict(tool)}}}
-        return {"name": held.get("name") or str(tool.get("type")), **whole}
-    renamed = {"parameters": "input_schema"}
-    read = {renamed.get(str(key), str(key)): value for key, value in held.items()}
-    return carrying_rest(read, SHAPE, "tool", tool, "type", "function")
+    read = function_in(tool.get("function"), tool, SHAPE)
+    return read if FOREIGN in read else carrying_rest(read, SHAPE, "tool", tool, "type", "function")
 
 
 # Writes Chat Completions messages from the internal view.
@@ -366,12 +342,6 @@ def _tool_in(tool: Mapping[str, Any]) -> dict[str, Any]:
 _MAX_ID_CHARS = 40  # of OpenAI; longer ids are mapped
 # Parts that are in this form already, in a block of a caller who mixes both: they are sent as they are.
 _OWN_PARTS = frozenset("image_url input_audio file refusal document_url reference".split())
-_TEXT_KEYS = frozenset({"type", "text", FOREIGN})
-_IMAGE_KEYS = frozenset({"type", "source", FOREIGN})
-_DOCUMENT_KEYS = frozenset({"type", "source", "title", FOREIGN})
-_CALL_KEYS = frozenset({"type", "id", "name", "input", FOREIGN})
-_RESULT_KEYS = frozenset({"type", "tool_use_id", "content", FOREIGN})
-_TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", "strict", FOREIGN})
 
 
 class _ChatWriter:
@@ -386,12 +356,7 @@ class _ChatWriter:
         self.dialect = dialect
         self.names = map_names(messages, tools)
         self.losses = Losses()
-        self.ids = map_ids(
-            call_ids(messages),
-            lambda one: 0 < len(one) <= _MAX_ID_CHARS,
-            length=24,
-            prefix="call_",
-        )
+        self.ids = map_short_ids(messages, _MAX_ID_CHARS)
 
     def system(self, system: str | Sequence[Block] | None) -> list[dict[str, Any]]:
         """The leading system message."""
@@ -417,15 +382,13 @@ class _ChatWriter:
                 continue
             chat.extend(self.user_turn(run))
             run = []
-            chat.extend(self.other(index, message))
+            if message["role"] == "assistant" and "tool_calls" not in message:
+                chat.extend(self.assistant(index, message))
+            elif message["role"] == "system":
+                chat.extend(self.inner_system(index, message))
+            else:  # already in this shape
+                chat.append(dict(message))
         return [*chat, *self.user_turn(run)]
-
-    def other(self, index: int, message: Mapping[str, Any]) -> list[dict[str, Any]]:
-        if message["role"] == "assistant" and "tool_calls" not in message:
-            return self.assistant(index, message)
-        if message["role"] == "system":
-            return self.inner_system(index, message)
-        return [dict(message)]  # already in this shape
 
     def inner_system(self, index: int, message: Mapping[str, Any]) -> list[dict[str, Any]]:
         data = foreign(message, SHAPE)
@@ -435,7 +398,7 @@ class _ChatWriter:
                 self.losses.add(key, f"messages[{index}]", "the target has no such field")
         if isinstance(message.get("content"), str):
             return [{**head, "content": message["content"]}]
-        content = self.parts(message, index)
+        content = self.parts(with_places(message.get("content"), f"messages[{index}]"))
         return [{**head, "content": content}] if content else []
 
     # -- user turns
@@ -451,10 +414,11 @@ class _ChatWriter:
                 spoken.append(whole)
                 continue
             if not isinstance(content, str):
-                for where, block in with_places(content, f"messages[{index}]"):
+                placed = with_places(content, f"messages[{index}]")
+                for where, block in placed:
                     if block.get("type") == "tool_result":
                         yield self.result(block, where, moved)
-                content = self.parts(message, index)
+                content = self.parts(placed)
             if content:
                 extra = foreign(message, SHAPE).get("message", {})
                 spoken.append({**extra, "role": "user", "content": content})
@@ -467,24 +431,23 @@ class _ChatWriter:
         yield from spoken
 
     def result(self, block: Block, where: str, moved: list[dict[str, Any]]) -> dict[str, Any]:
-        note_keys(block, _RESULT_KEYS, where, self.losses)
-        note_foreign(block, SHAPE, where, self.losses)
+        note_keys(block, where, self.losses, "tool_use_id", "content")
+        extra = attached(block, SHAPE, where, self.losses).get("message", {})
         old = str(block.get("tool_use_id"))
         new, content = self.ids.get(old, old), block.get("content")
         if content is None or isinstance(content, str):
             content = content or ""
         else:
-            parts = (self.part(one, place) for place, one in with_places(content, where))
-            content = _without_media([part for part in parts if part is not None], new, moved)
-        extra = foreign(block, SHAPE).get("message", {})
+            listed = with_places(content, where)
+            parts = [part for place, one in listed if (part := self.part(one, place)) is not None]
+            content = _without_media(parts, new, moved)
         return {**extra, "role": "tool", "tool_call_id": new, "content": content}
 
     # -- assistant messages
 
     def assistant(self, index: int, message: Mapping[str, Any]) -> list[dict[str, Any]]:
         where = f"messages[{index}]"
-        data = foreign(message, SHAPE)
-        note_foreign(message, SHAPE, where, self.losses)
+        data = attached(message, SHAPE, where, self.losses)
         content = message.get("content")
         written: dict[str, Any] = {**data.get("message", {}), "role": "assistant"}
         if isinstance(content, str):
@@ -492,8 +455,8 @@ class _ChatWriter:
         elif (whole := _whole_message(content)) is not None:
             return [whole]
         else:
-            parts, calls = self.parts(message, index), self.calls(message, index)
-            thought = self.thought(message, index)
+            placed = with_places(content, where)
+            parts, calls, thought = self.parts(placed), self.calls(placed), self.thought(placed)
             if thought and self.dialect.reasoning and not (parts or calls or data):
                 self.losses.add("thinking", where, "a message of nothing else is refused")
                 return []
@@ -510,9 +473,9 @@ class _ChatWriter:
             written.setdefault(self.dialect.reasoning, "")
         return [written]
 
-    def calls(self, message: Mapping[str, Any], index: int) -> list[dict[str, Any]]:
+    def calls(self, placed: Sequence[Placed]) -> list[dict[str, Any]]:
         written: list[dict[str, Any]] = []
-        for where, block in with_places(message.get("content"), f"messages[{index}]"):
+        for where, block in placed:
             if block.get("type") == "tool_use":
                 written.append(self.call(block, where))
             elif written and is_text(block):
@@ -520,9 +483,8 @@ class _ChatWriter:
         return written
 
     def call(self, block: Block, where: str) -> dict[str, Any]:
-        note_keys(block, _CALL_KEYS, where, self.losses)
-        note_foreign(block, SHAPE, where, self.losses)
-        data = foreign(block, SHAPE)
+        note_keys(block, where, self.losses, "id", "name", "input")
+        data = attached(block, SHAPE, where, self.losses)
         head = {"id": self.ids.get(block["id"], block["id"]), "type": data.get("type", "function")}
         body: dict[str, Any] = {"name": name_out(block, self.names)}
         if head["type"] == "custom":
@@ -532,10 +494,10 @@ class _ChatWriter:
             body["arguments"] = arguments_out(block, data)
         return {**data.get("call", {}), **head, head["type"]: {**data.get("function", {}), **body}}
 
-    def thought(self, message: Mapping[str, Any], index: int) -> tuple[str, str] | None:
+    def thought(self, placed: Sequence[Placed]) -> tuple[str, str] | None:
         """The reasoning field and its text; blocks that do not fit there are noted."""
         field, texts = "", []
-        for where, block in with_places(message.get("content"), f"messages[{index}]"):
+        for where, block in placed:
             if not _is_thought(block):
                 continue
             name = foreign(block, SHAPE).get("field") or self.dialect.reasoning
@@ -548,32 +510,32 @@ class _ChatWriter:
 
     # -- parts
 
-    def parts(self, message: Mapping[str, Any], index: int) -> list[dict[str, Any]]:
+    def parts(self, placed: Sequence[Placed]) -> list[dict[str, Any]]:
         """Everything but calls, results and thinking, as parts."""
-        parts = (
-            self.part(block, where)
-            for where, block in with_places(message.get("content"), f"messages[{index}]")
-            if block.get("type") not in ("tool_use", "tool_result") and not _is_thought(block)
-        )
-        return [part for part in parts if part is not None]
+        return [
+            part
+            for where, block in placed
+            if block.get("type") not in ("tool_use", "tool_result")
+            and not _is_thought(block)
+            and (part := self.part(block, where)) is not None
+        ]
 
     def part(self, block: Block, where: str) -> dict[str, Any] | None:
         kind, source = block.get("type"), block.get("source")
-        data = foreign(block, SHAPE)
-        note_foreign(block, SHAPE, where, self.losses)
+        data = attached(block, SHAPE, where, self.losses)
         if kind in (FOREIGN, "thinking"):
             text = readable(block) if kind == FOREIGN else ""
             written = {"type": "text", "text": text} if text else None
             return dict(data["part"]) if "part" in data else written
         if is_text(block):
-            note_keys(block, _TEXT_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "text")
             return {**data.get("part", {}), "type": "text", "text": block["text"]}
         if kind == "image" and (url := to_url(source)) is not None:
-            note_keys(block, _IMAGE_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "source")
             return {"type": "image_url", "image_url": {**data.get("part", {}), "url": url}}
         has_bytes = isinstance(source, Mapping) and source.get("type") == "base64"
         if kind == "document" and has_bytes and (url := to_url(source)) is not None:
-            note_keys(block, _DOCUMENT_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "source", "title")
             name = {"filename": block["title"]} if block.get("title") else {}
             return {"type": "file", "file": {**data.get("part", {}), **name, "file_data": url}}
         if str(kind) in _OWN_PARTS:
@@ -583,21 +545,27 @@ class _ChatWriter:
 
 
 Numbered = tuple[int, Mapping[str, Any]]
+Placed = tuple[str, Block]
 
 
 def _whole_answers(messages: Iterable[Numbered]) -> Iterator[Numbered]:
     """Answers stored in pieces, in one where a piece calls tools: results must follow the calls at once."""
     waiting: Numbered | None = None
     for index, message in messages:
+        content = message.get("content")
         goes_on = waiting is not None and message["role"] == "assistant"
         if waiting is not None and not goes_on:
             yield waiting
             waiting = None
         if waiting is not None:
             first, held = waiting
-            content = [*blocks_of(held.get("content")), *blocks_of(message.get("content"))]
-            waiting = first, {**message, **held, "content": content}
-        elif message["role"] == "assistant" and _calls_tools(message):
+            joined = [*blocks_of(held.get("content")), *blocks_of(content)]
+            waiting = first, {**message, **held, "content": joined}
+        elif (
+            message["role"] == "assistant"
+            and isinstance(content, list)
+            and any(block.get("type") == "tool_use" for block in blocks_of(content))
+        ):
             waiting = index, message
         else:
             yield index, message
@@ -605,17 +573,10 @@ def _whole_answers(messages: Iterable[Numbered]) -> Iterator[Numbered]:
         yield waiting
 
 
-def _calls_tools(message: Mapping[str, Any]) -> bool:
-    content = message.get("content")
-    return isinstance(content, list) and any(
-        block.get("type") == "tool_use" for block in blocks_of(content)
-    )
-
-
 def _is_thought(block: Mapping[str, Any]) -> bool:
     """Thinking that is no part of the content: it goes to a field of its own, or nowhere."""
-    in_content = block.get("type") == "thinking" and "part" in foreign(block, SHAPE)
-    return block.get("type") in THINKING and not in_content
+    kind = block.get("type")
+    return kind in THINKING and not (kind == "thinking" and "part" in foreign(block, SHAPE))
 
 
 def _whole_message(content: Any) -> dict[str, Any] | None:
@@ -629,7 +590,7 @@ def _tools_out(
     tools: Sequence[Mapping[str, Any]], losses: Losses, names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     definitions: list[dict[str, Any]] = []
-    for tool, data in definable(tools, SHAPE, _TOOL_KEYS, losses):
+    for tool, data in definable(tools, SHAPE, losses, "strict"):
         if tool is None:
             definitions.append(dict(data["whole"]))
             continue
@@ -670,27 +631,21 @@ def to_provider(
 
 
 def from_provider(
-    request: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    *,
-    ids: Mapping[str, str] | None = None,
+    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
 ) -> Internal:
     """Translates a Chat Completions request, or its messages; the first is the system prompt, if it is one."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
-    reader = _ChatItemReader(ids or {})
     chat = list(body.get("messages") or ())
     system = None
     if chat and (system := _leading_system(chat[0])) is not None:
         chat = chat[1:]
     if chat[:1] == [{"role": "user", "content": USER_FILLER}]:
         chat = chat[1:]
-    for message in chat:
-        reader.take(message)
     tools = body.get("tools")
     return Internal(
-        reader.messages,
+        _messages_in(chat, ids or {}),
         system=system,
         tools=None if tools is None else [_tool_in(tool) for tool in tools],
-        losses=tuple(reader.losses),
     )
 
 
@@ -699,7 +654,6 @@ def from_provider(
 
 
 _NOTHING: Final[Mapping[str, Any]] = {}
-_WORDS: Final = {"role", "content"}
 _ANSWER_KEYS: Final = frozenset(("role", "content", "tool_calls"))
 _RESULT: Final = {"role", "tool_call_id", "content"}
 _CALL: Final = {"id", "type", "function"}

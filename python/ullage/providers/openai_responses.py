@@ -26,10 +26,10 @@ from ullage.providers._common import (
     arguments_in,
     arguments_out,
     as_text,
+    attached,
     bare,
     bare_texts,
     blocks_of,
-    call_ids,
     carrier,
     carrying,
     carrying_rest,
@@ -37,12 +37,13 @@ from ullage.providers._common import (
     dumps,
     foreign,
     from_url,
+    function_in,
     input_parts,
     is_anthropic_only,
     is_json,
     is_text,
-    map_ids,
     map_names,
+    map_short_ids,
     name_out,
     note_foreign,
     note_keys,
@@ -229,13 +230,7 @@ def _joined(blocks: list[Block]) -> Any:
 
 
 def _tool_in(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A function's definition; anything else is carried whole."""
-    expected = {"type", "name", "description", "parameters", "strict"}
-    if tool.get("type") != "function" or not {"name", "parameters"} <= set(tool) <= expected:
-        name = tool.get("name") or str(tool.get("type"))
-        return {"name": name, FOREIGN: {SHAPE: {"whole": dict(tool)}}}
-    renamed = {"parameters": "input_schema"}
-    return {renamed.get(key, key): value for key, value in tool.items() if key != "type"}
+    return function_in({key: tool[key] for key in tool if key != "type"}, tool, SHAPE)
 
 
 # Writes items of the Responses API from the internal view.
@@ -247,11 +242,6 @@ _MAX_ID_CHARS = 64
 _OWN_PARTS = frozenset(
     "input_text output_text input_image input_file input_audio refusal summary_text".split()
 )
-_TEXT_KEYS = frozenset({"type", "text", FOREIGN})
-_MEDIA_KEYS = frozenset({"type", "source", "title", FOREIGN})
-_CALL_KEYS = frozenset({"type", "id", "name", "input", FOREIGN})
-_RESULT_KEYS = frozenset({"type", "tool_use_id", "content", FOREIGN})
-_TOOL_KEYS = frozenset({"type", "name", "description", "input_schema", "strict", FOREIGN})
 
 
 class _ResponsesWriter:
@@ -262,9 +252,7 @@ class _ResponsesWriter:
     ) -> None:
         self.losses = Losses()
         self.names = map_names(messages, tools)
-        self.ids = map_ids(
-            call_ids(messages), lambda one: 0 < len(one) <= _MAX_ID_CHARS, length=24, prefix="call_"
-        )
+        self.ids = map_short_ids(messages, _MAX_ID_CHARS)
         self._kinds: dict[str, str] = {}  # id of a call → its item type, for the type of the output
 
     def items(self, messages: Sequence[Item]) -> list[dict[str, Any]]:
@@ -288,7 +276,7 @@ class _ResponsesWriter:
         open_message: dict[str, Any] | None = None
         for where, block in with_places(content, f"messages[{index}]"):
             part = self.part(block, where, "output_text") if _is_said(block) else None
-            data = foreign(block, SHAPE)
+            data = foreign(block, SHAPE) if part is not None else {}
             if open_message is not None:
                 goes_on = "continues" in data and isinstance(open_message["content"], list)
                 if part is not None and goes_on:
@@ -319,9 +307,8 @@ class _ResponsesWriter:
             self.losses.add(kind, where, "left out")
 
     def call(self, block: Block, where: str) -> dict[str, Any]:
-        note_keys(block, _CALL_KEYS, where, self.losses)
-        note_foreign(block, SHAPE, where, self.losses)
-        data = foreign(block, SHAPE)
+        note_keys(block, where, self.losses, "id", "name", "input")
+        data = attached(block, SHAPE, where, self.losses)
         kind = str(data.get("type", "function_call"))
         self._kinds[str(block.get("id"))] = kind
         call_id = self.ids.get(block["id"], block["id"])
@@ -360,9 +347,8 @@ class _ResponsesWriter:
             yield {**data.get("head", {"type": "message"}), "role": role, "content": parts}
 
     def output(self, block: Block, where: str) -> dict[str, Any]:
-        note_keys(block, _RESULT_KEYS, where, self.losses)
-        note_foreign(block, SHAPE, where, self.losses)
-        data, content = foreign(block, SHAPE), block.get("content")
+        note_keys(block, where, self.losses, "tool_use_id", "content")
+        data, content = attached(block, SHAPE, where, self.losses), block.get("content")
         old = str(block.get("tool_use_id"))
         call_id = self.ids.get(old, old)
         if "whole" in data:  # the item as it came, unless its result was changed since
@@ -374,41 +360,37 @@ class _ResponsesWriter:
         kind = "custom_tool_call_output" if custom else "function_call_output"
         output: Any = content or ""
         if content is not None and not isinstance(content, str):
-            parts = (
-                self.part(one, place, "input_text") for place, one in with_places(content, where)
-            )
-            output = [part for part in parts if part is not None]
+            listed = with_places(content, where)
+            output = [
+                part
+                for place, one in listed
+                if (part := self.part(one, place, "input_text")) is not None
+            ]
         return {**data.get("item", {}), "type": kind, "call_id": call_id, "output": output}
 
     # -- parts
 
     def part(self, block: Block, where: str, text_type: str) -> dict[str, Any] | None:
         kind = block.get("type")
-        data = foreign(block, SHAPE)
-        note_foreign(block, SHAPE, where, self.losses)
+        data = attached(block, SHAPE, where, self.losses)
         extra = data.get("part", {})
         if kind == FOREIGN:
             return dict(data["opaque"]) if isinstance(data.get("opaque"), Mapping) else None
         if is_text(block):
-            note_keys(block, _TEXT_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "text")
             return {**extra, "type": text_type, "text": block["text"]}
         url = to_url(block.get("source")) if kind in ("image", "document") else None
         if kind == "image" and url is not None:
-            note_keys(block, _MEDIA_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "source", "title")
             return {**extra, "type": "input_image", "image_url": url}
         if url is not None and url.startswith("data:"):
-            note_keys(block, _MEDIA_KEYS, where, self.losses)
+            note_keys(block, where, self.losses, "source", "title")
             name = {"filename": block["title"]} if block.get("title") else {}
             return {**extra, "type": "input_file", **name, "file_data": url}
         if str(kind) in _OWN_PARTS:
             return dict(block)
         text = as_text(block, where, self.losses)
         return None if text is None else {"type": text_type, "text": text}
-
-    def as_words(self, block: Block, where: str) -> str:
-        """A system block's text."""
-        note_keys(block, _TEXT_KEYS, where, self.losses)
-        return result_text([block])
 
 
 def _is_said(block: Mapping[str, Any]) -> bool:
@@ -464,7 +446,7 @@ def _tools_out(
     tools: Sequence[Mapping[str, Any]], losses: Losses, names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     definitions: list[dict[str, Any]] = []
-    for tool, data in definable(tools, SHAPE, _TOOL_KEYS, losses):
+    for tool, data in definable(tools, SHAPE, losses, "strict"):
         if tool is None:
             definitions.append(dict(data["whole"]))
             continue
@@ -492,18 +474,17 @@ def to_provider(
     items = _whole_units(writer.items(messages), store=store, losses=writer.losses)
     parts: dict[str, Any] = {"input": items}
     if system:
-        parts["instructions"] = "\n\n".join(
-            writer.as_words(block, "system") for block in blocks_of(system)
-        )
+        blocks = blocks_of(system)
+        for block in blocks:
+            note_keys(block, "system", writer.losses, "text")
+        parts["instructions"] = "\n\n".join(result_text([block]) for block in blocks)
     if tools is not None:
         parts["tools"] = _tools_out(tools, writer.losses, writer.names)
     return Shaped(parts, tuple(writer.losses), reverse(writer.ids), reverse(writer.names))
 
 
 def from_provider(
-    request: Mapping[str, Any] | Sequence[Mapping[str, Any]],
-    *,
-    ids: Mapping[str, str] | None = None,
+    request: Item | Sequence[Item], *, ids: Mapping[str, str] | None = None
 ) -> Internal:
     """Translates a Responses request, or its items, to the internal view."""
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"input": request}
@@ -591,16 +572,11 @@ def _image_url(part: dict[str, Any]) -> Any:
 
 
 def _reasoning_in(item: Item) -> Item | None:
-    """The summary is the readable part; the item itself is sent back unchanged."""
-    summary = item.get("summary")
-    if type(summary) is not list or item.get("content") or FOREIGN in item or not is_json(item):
+    if type(item.get("summary")) is not list or item.get("content") or not is_json(item):
         return None
-    if "message" in item or "role" in item:
+    if FOREIGN in item or "message" in item or "role" in item:
         return None
-    texts = [str(part.get("text", "")) for part in summary if type(part) is dict]
-    own = {FOREIGN: {SHAPE: {"item": dict(item)}}}
-    block = {"type": "thinking", "thinking": "\n\n".join(texts), **own}
-    return {"role": "assistant", "content": [block]}
+    return {"role": "assistant", "content": _blocks_in(item)}
 
 
 def _call_in(item: Item, call: str) -> Item | None:
@@ -667,10 +643,13 @@ def _image_out(url: str) -> dict[str, Any]:
 
 def shared(items: Sequence[Item]) -> list[str]:
     """As the rules' own, of what was written here: ids of items, and of the calls that are items of their own."""
-    names = [item["id"] for item in items if "id" in item]
-    ids = [f"id {name}" for name in names if name and type(name) is str]
-    calls = [item for item in items if "type" in item and item["type"] == "function_call"]
-    return ids + [f"function_call {call['call_id']}" for call in calls]
+    keys: list[str] = []
+    for item in items:
+        if "id" in item and item["id"] and type(item["id"]) is str:
+            keys.append(f"id {item['id']}")
+        if "type" in item and item["type"] == "function_call":
+            keys.append(f"function_call {item['call_id']}")
+    return keys
 
 
 def _said_out(block: Block) -> Item | None:

@@ -380,11 +380,7 @@ _UNTYPED: Final = frozenset(
 
 
 def forms_of(item: Any) -> tuple[str, ...]:
-    """Names of the forms that a message, an item or a whole response can be in; empty: it does not show.
-
-    Args:
-        item: JSON; an entry of a transcript shows what its message shows.
-    """
+    """Names of the forms that a message, an entry, an item or a whole response can be in; empty: it does not show."""
     if type(item) is not dict and not isinstance(item, Mapping):
         return ()
     if "role" not in item:

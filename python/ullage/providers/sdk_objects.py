@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from operator import is_
 from typing import Any, Final
 
 from ullage.messages import Item
@@ -88,11 +87,7 @@ _BY_NAME: Final = frozenset(("properties", "defs", "$defs", "labels"))
 def camel_cased(value: Any, key: str = "") -> Any:
     """A value of Google's SDK in the API's spelling: keys in camelCase, absent fields left out, bytes in base64.
 
-    What a call or a result holds, and names in a schema, stay as they are.
-
-    Args:
-        value: JSON, or what `model_dump` makes of an object.
-        key: Under which it stands, in the API's spelling; empty: it is the whole.
+    What a call or a result holds, and names in a schema, stay as they are. `key`: under which it stands; empty: it is the whole.
     """
     if _is_camel_cased(value, key):
         return value
@@ -153,23 +148,21 @@ def without_null_fields(message: Any) -> Any:
     plain, content = without_nulls(message), message.get("content")
     if not isinstance(content, list):
         return plain
-    blocks = [
-        block if type(block) is dict and None not in block.values() else without_nulls(block)
-        for block in content
-    ]
-    same = all(map(is_, blocks, content))
-    return plain if same else {**plain, "content": blocks}
+    blocks = content
+    for at, block in enumerate(content):
+        if type(block) is dict and None not in block.values():
+            continue
+        bare = without_nulls(block)
+        if bare is not block:
+            blocks = [*content] if blocks is content else blocks
+            blocks[at] = bare
+    return plain if blocks is content else {**plain, "content": blocks}
 
 
 def read_response(response: Any, provider: Provider) -> tuple[Item, list[Any], dict[str, Any]]:
-    """A response: its body, its items, and what it says of itself (`id`, `usage`) in the internal view's words.
+    """A response (a body, an SDK's object, or just the message in it): its body, its items, and its `id` and `usage` in our words.
 
-    Args:
-        response: The body as a mapping, an SDK's object, or just the message in it.
-        provider: Whose form.
-
-    Returns:
-        The items of a plain body as they stand in it, for `given_as_json` one by one.
+    The items of a plain body are as they stand in it, for `given_as_json` one by one.
     """
     if provider.internal:
         body = response if type(response) is dict else given_as_json(response, provider)
@@ -220,18 +213,14 @@ def _items(body: Item, provider: Provider) -> Iterator[Any]:
         value = body.get(str(first))
         if isinstance(value, Mapping if steps and isinstance(steps[0], str) else list):
             for step in steps:
-                value = _step(value, step)
+                if isinstance(step, int):
+                    held = value if isinstance(value, list) else []
+                    value = held[step] if step < len(held) else None
+                else:
+                    value = value.get(step) if isinstance(value, Mapping) else None
             yield from value if isinstance(value, list) else [value] if value else []
             return
     yield body
-
-
-def _step(value: Any, step: str | int) -> Any:
-    # Dicts and lists are recognised at once.
-    if type(step) is int:
-        is_list = type(value) is list or isinstance(value, list)
-        return value[step] if is_list and step < len(value) else None
-    return value.get(step) if type(value) is dict or isinstance(value, Mapping) else None
 
 
 _PROMPTS: Final = frozenset(

@@ -130,16 +130,7 @@ def _is_own(path: pathlib.Path) -> bool:
 
 
 def write_whole(path: pathlib.Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file whole or not at all, readable only by its owner.
-
-    Args:
-        path: In a folder that exists.
-        data: Its bytes.
-        sync: Wait for the disk.
-
-    Raises:
-        OSError: It cannot be written; the old content is intact.
-    """
+    """Write a file whole or not at all, readable only by its owner, in a folder that exists; after an `OSError` the old content is intact."""
     draft = path.parent / f".{path.name}.{os.getpid()}-{threading.get_ident()}.part"
     try:
         draft.unlink(missing_ok=True)  # a leftover of a killed process
@@ -433,31 +424,25 @@ class Left:
 def left(archive: Archive, sources: Sequence[int | str], shown: Sequence[Item]) -> list[Left]:
     """Everything that was removed, oldest first, each once.
 
-    Args:
-        archive: Holds the history.
-        sources: For each message of the request its position in the history, or any other value if a level made it.
-        shown: The messages as they are sent, one for each source: replaced results differ.
+    `sources` has for each message of the request its position in the history, or any other value if a level made it; `shown` the
+    messages as they are sent: replaced results differ.
     """
     sent = {at: showing for at, showing in zip(sources, shown, strict=True) if isinstance(at, int)}
     parts: list[Left] = []
     evicted: list[int] = []
     for at, item in enumerate(archive.history):
         if at in sent:
-            parts += [*_removed_run(archive, evicted), *_replaced(archive, at, item, sent[at])]
+            parts += _removed_run(archive, evicted)
             evicted = []
+            pairs = zip(blocks_of(item), blocks_of(sent[at]), strict=False)
+            for old, new in pairs if sent[at] is not item else ():
+                if old.get("type") == "tool_result" and old.get("content") != new.get("content"):
+                    handle = str(old.get("tool_use_id"))
+                    chars = len(content_text(old.get("content")))
+                    parts.append(Left(handle, "result", archive.title(handle), chars, at, at))
         elif rendered(item) is not None:
             evicted.append(at)
     return parts + _removed_run(archive, evicted)
-
-
-def _replaced(archive: Archive, at: int, item: Item, showing: Item) -> Iterator[Left]:
-    if showing is item:
-        return
-    for old, new in zip(blocks_of(item), blocks_of(showing), strict=False):
-        if old.get("type") == "tool_result" and old.get("content") != new.get("content"):
-            handle = str(old.get("tool_use_id"))
-            text = content_text(old.get("content"))
-            yield Left(handle, "result", archive.title(handle), len(text), at, at)
 
 
 def _removed_run(archive: Archive, positions: Sequence[int]) -> list[Left]:

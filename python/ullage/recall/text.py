@@ -17,11 +17,7 @@ _MEDIA = ("image", "document", "image_url", "input_image", "file", "input_file")
 
 
 def content_text(content: Any) -> str:
-    """The text of a result's content, character for character; media only as placeholders.
-
-    Args:
-        content: A string, a list of blocks, or any other value.
-    """
+    """The text of a result's content (a string, blocks, any value), character for character; media only as placeholders."""
     if isinstance(content, str):
         return content
     if not isinstance(content, Sequence):

@@ -144,8 +144,11 @@ class Recall:
     def _search(self, asked: _Asked) -> str:
         handles = [asked.handle] if asked.handle else [part.handle for part in self._listing()]
         hits = [hit for handle in handles for hit in self._hits(handle, asked.query)]
+        if not handles:
+            return NOTHING_REMOVED
         if not hits:
-            return _nothing_found(asked.query, len(handles))
+            items = f"{len(handles):,} removed {'item' if len(handles) == 1 else 'items'}"
+            return f"No line of {items} contains {asked.query[:80]!r}."
         page = hits[asked.skip : asked.skip + self._limits.max_hits]
         return self._paged(page, asked.skip, len(hits), "lines")
 
@@ -217,16 +220,13 @@ def _number(name: str, value: Any, least: int) -> int:
 
 def _range(text: str, asked: _Asked) -> tuple[int, int]:
     """The requested characters [start, stop) of a text."""
-    if asked.first_line is not None or asked.last_line is not None:
-        return _lines(text, asked.first_line or 1, asked.last_line)
-    start = asked.offset or 0
-    if start and start >= len(text):
-        raise InvalidPolicy("offset", start, f"the text has {len(text):,} characters")
-    stop = len(text) if asked.length is None else start + asked.length
-    return start, min(stop, len(text))
-
-
-def _lines(text: str, first: int, last: int | None) -> tuple[int, int]:
+    if asked.first_line is None and asked.last_line is None:
+        start = asked.offset or 0
+        if start and start >= len(text):
+            raise InvalidPolicy("offset", start, f"the text has {len(text):,} characters")
+        stop = len(text) if asked.length is None else start + asked.length
+        return start, min(stop, len(text))
+    first, last = asked.first_line or 1, asked.last_line
     starts = [0, *(line_end.end() for line_end in re.finditer("\n", text))]
     if first > len(starts):
         raise InvalidPolicy("first_line", first, f"the text has {len(starts):,} lines")
@@ -234,9 +234,3 @@ def _lines(text: str, first: int, last: int | None) -> tuple[int, int]:
         raise InvalidPolicy("last_line", last, f"must not be before line {first}")
     stop = starts[last] if last is not None and last < len(starts) else len(text)
     return starts[first - 1], stop
-
-
-def _nothing_found(query: str, places: int) -> str:
-    if not places:
-        return NOTHING_REMOVED
-    return f"No line of {places:,} removed {'item' if places == 1 else 'items'} contains {query[:80]!r}."

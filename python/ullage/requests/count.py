@@ -68,11 +68,7 @@ def _json(value: Any) -> str:
 
 
 def exact_text(text: str, row: Model) -> int:
-    """Tokens of a text in the model's public vocabulary.
-
-    Raises:
-        InvalidPolicy: It has none.
-    """
+    """Tokens of a text in the model's public vocabulary; `InvalidPolicy` if it has none."""
     encoding = row.encoding or encoding_for(row.name)
     return count_tokens_exact(text, encoding=encoding) if text else 0
 

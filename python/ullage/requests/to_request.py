@@ -174,21 +174,7 @@ def report_of(
     params: Mapping[str, Any] | None = None,
     **named: Unpack[RequestParameters],
 ) -> Report:
-    """What the provider would refuse in the conversation, translated but not repaired.
-
-    Args:
-        messages: This and the others are those of `outgoing`.
-        provider: One of `ullage.providers.registry.SHAPES`, or a row.
-        model: Name of the model.
-        system: The system prompt.
-        tools: Definitions.
-        original: The conversation as the model saw it.
-        params: Further parameters of the request, as they are; `None`: none.
-        **named: The request's other parameters by name, such as `max_tokens` or `thinking`.
-
-    Raises:
-        InvalidPolicy: An unknown provider.
-    """
+    """What the provider would refuse in the conversation, translated but not repaired; the arguments are those of `outgoing`."""
     asked = _asked(
         messages, provider, model, system, tools, original, parameters(report_of, params, named)
     )
