@@ -694,8 +694,8 @@ def _removed_last(trial: Trial) -> Messages:
 def report_is_true(trial: Trial) -> str | None:
     """What it states of itself is so: sizes, what was kept and what was removed, and where each line comes from."""
     stated = trial.compactor.stated
-    found = stated(copy.deepcopy(trial.before), trial.case.target) if stated else ()
-    return next(iter(found), None)
+    untruths = stated(copy.deepcopy(trial.before), trial.case.target) if stated else ()
+    return next(iter(untruths), None)
 
 
 @law("brcampidelli/chimera-agent#60", "user 30, tools 300, assistant 25, tools 300", 300)

@@ -200,7 +200,7 @@ def _unmeasured_lines(state: Replay, source: RecordSource) -> set[int]:
     rows = [slot for slot in state.context if isinstance(slot, RecordLine)]
     if state.boundary is not None:
         at = state.boundary.at
-        names = set(mark_of(at, source.load(at)).kept)
+        names = set(mark_of(at, source.load(at)).preserved)
         lines = {row.at for row in rows if row.at < at or row.uuid in names}
     if state.rewritten >= 0:
         newer = (row for row in rows if row.at > state.rewritten and row.type == "assistant")

@@ -254,7 +254,7 @@ class BoundaryMark(NamedTuple):
     parent: str  # the logical one
     group: list[str]  # uuids that were written together with it
     replaces: bool  # Codex puts the history that is left instead of a summary
-    kept: list[str]
+    preserved: list[str]
     head: str  # of a kept segment, like `tail`
     tail: str
     anchor: str  # the entry after which what was kept stands
@@ -433,9 +433,9 @@ class Replay:
     def _boundary(self, row: RecordLine, entry: Item) -> None:
         self._place_waiting()
         mark, context, where = mark_of(row.at, entry), self.context, self._where()
-        if mark.kept:
-            self._waiting = [context[where[uuid]] for uuid in mark.kept if uuid in where]
-            self.missing.extend(uuid for uuid in mark.kept if uuid not in where)
+        if mark.preserved:
+            self._waiting = [context[where[uuid]] for uuid in mark.preserved if uuid in where]
+            self.missing.extend(uuid for uuid in mark.preserved if uuid not in where)
         elif mark.head in where and mark.tail in where:
             self._waiting = context[where[mark.head] : where[mark.tail] + 1]
         else:
