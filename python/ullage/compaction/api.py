@@ -376,7 +376,7 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
             hint="compact again: nothing was written",
         )
     kept_ids = (*draft.report.kept, *here[len(ids) :])
-    written, _ = compaction_lines(
+    written = compaction_lines(
         log,
         _info(draft),
         [*map(without_ids, draft.summary_messages)],
@@ -385,7 +385,6 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
             tuple(str(name) for name in kept_ids), before_summary=_before(draft)
         ),
         attachments=[*map(without_ids, (*draft.attachments, *draft.hook_results))],
-        metadata=(),
     )
     transcript = log.transcript()
     done = on_one_chain(_as_written(draft, written, later, kept_ids), transcript)

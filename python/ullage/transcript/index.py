@@ -11,7 +11,7 @@ from typing import Any
 
 from ullage._engine import core
 from ullage._engine.digests import FoldedContext, MessageFlag
-from ullage.counting.calibration import Ledger, Weights
+from ullage.counting.calibration import Weights
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import (
     BOUNDARY,
@@ -166,9 +166,9 @@ class Transcript:
                 return cls(index, name, pin, lean=lean)
 
     @classmethod
-    def from_bytes(cls, data: bytes, weights: Weights | None = None) -> Transcript:
+    def from_bytes(cls, data: bytes) -> Transcript:
         """Indexes bytes in memory."""
-        return cls(core.TranscriptIndex.from_bytes(data, weights))
+        return cls(core.TranscriptIndex.from_bytes(data))
 
     def __len__(self) -> int:
         return len(self.index)
@@ -277,10 +277,6 @@ class Transcript:
             raise
         except InvalidTranscript:
             return None
-
-    def ledger(self, weights: Weights | None = None) -> Ledger:
-        """A ledger of the entries in context, in their order; without weights it holds rough counts only."""
-        return core.Ledger(weights, self.conversation.entries)
 
     # ---- facts -------------------------------------------------------------------------------
 
@@ -430,11 +426,6 @@ def resume(source: str | os.PathLike[str] | Transcript | Iterable[Item]) -> Conv
     if isinstance(source, str | os.PathLike):
         source = Transcript.open(source)
     return source.conversation if isinstance(source, Transcript) else converse(Entries(source))
-
-
-def context_entries(items: Iterable[Item]) -> list[Item]:
-    """The entries in context, not merged into messages: one per line, as stored where possible."""
-    return converse(Entries(items)).entries
 
 
 def messages_after_boundary(items: Sequence[Item]) -> list[Item]:
