@@ -234,16 +234,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve(b"")
 
     def do_POST(self) -> None:
-        self._serve(self._body())
-
-    def _body(self) -> bytes:
-        if "chunked" in self.headers.get("transfer-encoding", ""):
-            return self._chunked()
         length = int(self.headers.get("content-length") or 0)
-        if length > _MAX_BODY:
+        if "chunked" in self.headers.get("transfer-encoding", ""):
+            self._serve(self._chunked())
+        elif length <= _MAX_BODY:
+            self._serve(self.rfile.read(length))
+        else:
             self.close_connection = True
-            return b""
-        return self.rfile.read(length)
+            self._serve(b"")
 
     def _chunked(self) -> bytes:
         parts, total = [], 0

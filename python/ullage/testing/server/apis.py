@@ -62,15 +62,12 @@ class Recorded:
     @property
     def betas(self) -> tuple[str, ...]:
         """What the `anthropic-beta` header lists."""
-        return tuple(
-            part.strip() for part in self.headers.get("anthropic-beta", "").split(",") if part
-        )
+        listed = self.headers.get("anthropic-beta", "").split(",")
+        return tuple(part.strip() for part in listed if part)
 
     def __repr__(self) -> str:
-        size = f"{len(self.body)} bytes"
-        return (
-            f"Recorded({self.method} {self.path}, {size}, status={self.status}, step={self.step!r})"
-        )
+        state = f"{len(self.body)} bytes, status={self.status}, step={self.step!r}"
+        return f"Recorded({self.method} {self.path}, {state})"
 
 
 class Event(NamedTuple):
@@ -197,10 +194,9 @@ def _broken(provider: str, body: dict[str, Any]) -> list[Violation]:
 
 
 def _too_large(server: ScriptedServer, provider: str, body: dict[str, Any]) -> Failure | None:
-    limit = server.window
+    limit, tokens = server.window, count_tokens(body)
     if limit is None:
         limit = lookup(body["model"]).context_window if provider == "anthropic" else 0
-    tokens = count_tokens(body)
     if not limit or tokens <= limit:
         return None
     words = provider if provider in ("anthropic", "mistral", "gemini") else "openai"
@@ -590,14 +586,11 @@ def completion(
     if reply.reasoning:
         message["reasoning_content"] = reply.reasoning
     if reply.tool_calls:
-        message["tool_calls"] = [
-            {
-                "id": server.new_id("call_"),
-                "type": "function",
-                "function": {"name": name, "arguments": orjson.dumps(arguments).decode()},
-            }
-            for name, arguments in reply.calls({})
-        ]
+        message["tool_calls"] = []
+        for name, arguments in reply.calls({}):
+            function = {"name": name, "arguments": orjson.dumps(arguments).decode()}
+            call = {"id": server.new_id("call_"), "type": "function", "function": function}
+            message["tool_calls"].append(call)
     reason = _REASONS.get(reply.stop_reason, "stop")
     limit = body.get("max_completion_tokens") or body.get("max_tokens")
     if isinstance(limit, int) and len(reply.text) > limit * 4:
@@ -676,15 +669,11 @@ def response(
     output: Items = []
     if reply.reasoning or isinstance(body.get("reasoning"), dict):
         thought = {"type": "reasoning", "id": server.new_id("rs_"), "summary": []}
-        output.append(
-            {**thought, "encrypted_content": base64.b64encode(b"thought").decode("ascii")}
-        )
+        sealed = base64.b64encode(b"thought").decode("ascii")
+        output.append({**thought, "encrypted_content": sealed})
     for name, arguments in reply.calls({}):
-        call = {
-            "type": "function_call",
-            "id": server.new_id("fc_"),
-            "call_id": server.new_id("call_"),
-        }
+        ids = {"id": server.new_id("fc_"), "call_id": server.new_id("call_")}
+        call = {"type": "function_call", **ids}
         call |= {"arguments": orjson.dumps(arguments).decode(), "status": "completed"}
         space, _, bare = name.rpartition(".")  # names hold no dot: a tool of a namespace
         output.append({**call, "name": bare} | ({"namespace": space} if space else {}))
