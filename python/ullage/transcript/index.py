@@ -6,7 +6,7 @@ import os
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ullage._engine import core
@@ -188,7 +188,10 @@ class Transcript:
         return rows
 
     def _read_rows(self) -> list[RecordLine]:
-        return [_row(at, head) for at, head in enumerate(self.index.heads())]
+        return [
+            RecordLine(at, kind, subtype, uuid, parent, _flags(marks, kind == "user"))
+            for at, (kind, subtype, uuid, parent, marks) in enumerate(self.index.heads())
+        ]
 
     @cached_property
     def _queued(self) -> dict[int, Item]:
@@ -387,15 +390,13 @@ _FLAGS = (
 _TYPED, _PROMPT = int(MessageFlag.USER_INPUT), RowFlag.PROMPT
 
 
-def _row(at: int, head: Any) -> RecordLine:
-    kind, subtype, uuid, parent, marks = head
+@lru_cache(maxsize=256)  # a file has few combinations of marks
+def _flags(marks: int, is_user: bool) -> int:
     flags = 0
     for theirs, mine in _FLAGS:
         if marks & theirs:
             flags |= mine
-    if marks & _TYPED and kind == "user" and not flags:
-        flags |= _PROMPT
-    return RecordLine(at, kind, subtype, uuid, parent, flags)
+    return flags | _PROMPT if marks & _TYPED and is_user and not flags else flags
 
 
 # Resume: what the model was shown last, from a file or from entries.

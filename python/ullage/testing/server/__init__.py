@@ -36,7 +36,7 @@ class ScriptedServer:
 
     A request that the API would refuse is refused in its words, as far as they are known, with the id of the rule of
     `ullage.legality`, and uses no step of the script: an empty list of tools, calls and results that do not pair, a
-    signature that nobody gave out, and whatever else `testing/server/apis.py` lists with its sources.
+    signature that nobody gave out, and whatever else `refusals.toml` and `apis.py` in `testing/server` list with their sources.
     All others are answered by the next step, in the API's form, plain or streamed.
 
     Args:
