@@ -185,7 +185,7 @@ def _entries(state: Replay, source: RecordSource) -> Iterable[Item]:
             if isinstance(message, Mapping) and "usage" in message:
                 others = {key: message[key] for key in message if key != "usage"}
                 entry = {**entry, "message": others}
-            yield project(entry, state.texts)
+            yield project(entry, state.texts) if state.texts else entry
         elif slot.uuid:
             state.removed[slot.uuid] = "not shown"
 

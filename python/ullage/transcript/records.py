@@ -527,7 +527,8 @@ class Replay:
     def _explain(self, rows: Iterable[RecordLine]) -> None:
         """Assign exactly one reason to every entry that is not in the context (P-2)."""
         shown = {slot.uuid for slot in self.context}
-        collapsed = {row.uuid for slot in self.context for row in _archived(slot)}
+        stand_ins = [slot for slot in self.context if isinstance(slot, Placeholder)]
+        collapsed = {row.uuid for slot in stand_ins for row in _archived(slot)}
         for row in rows:
             if row.uuid and row.type in _TALK:
                 if row.uuid in shown:
@@ -547,10 +548,10 @@ _HANDLERS: dict[str, Callable[[Replay, RecordLine, Item], None]] = {
 }
 
 
-def _archived(slot: Slot) -> Iterable[RecordLine]:
+def _archived(stand_in: Placeholder) -> Iterable[RecordLine]:
     """The lines that a placeholder stands for."""
-    for inner in slot.archived if isinstance(slot, Placeholder) else ():
-        if isinstance(inner, Placeholder):
-            yield from _archived(inner)
+    for slot in stand_in.archived:
+        if isinstance(slot, Placeholder):
+            yield from _archived(slot)
         else:
-            yield inner
+            yield slot

@@ -272,7 +272,7 @@ def project(item: Item, texts: Mapping[str, str]) -> Item:
     """
     message = message_of(item)
     content = message.get("content") if message else None
-    if not texts or message is None or not isinstance(content, list):
+    if message is None or not isinstance(content, list):
         return item
     blocks = [_replaced(block, texts) for block in content]
     if all(new is old for new, old in zip(blocks, content, strict=True)):
