@@ -506,10 +506,10 @@ class Replay:
         collapse_id = as_string(entry.get("collapseId"))
         context: list[Slot] = []
         for slot in self.context:
-            is_collapse = isinstance(slot, Placeholder) and slot.collapse_id == collapse_id
-            context.extend(
-                slot.archived if is_collapse and isinstance(slot, Placeholder) else [slot]
-            )
+            if isinstance(slot, Placeholder) and slot.collapse_id == collapse_id:
+                context.extend(slot.archived)
+            else:
+                context.append(slot)
         self.context = context
         self.commits.pop(collapse_id, None)
         at, before = self._collapsed.pop(collapse_id, (-1, -1))
