@@ -442,7 +442,7 @@ def broken_by(one: Observed, asked: list[laws.Law]) -> str:
     for law in asked:
         try:
             with at_most(SECONDS * 10):
-                if law.applies(one.compactor) and laws._broken(one.compactor, law, trial):
+                if law.applies(one.compactor) and law.broken(trial):
                     return law.id
         except Exception:
             return law.id

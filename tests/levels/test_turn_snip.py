@@ -12,13 +12,14 @@ from hypothesis import given, settings, strategies as st
 from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
 from ullage import ContextManager
+from ullage._engine import core
 from ullage.levels import StageReport, View, turn_snip
 from ullage.levels.level import turn_starts
 from ullage.levels.turn_snip import SNIP_TOOL, TurnSnip, answer, short_id
 from ullage.policy import Policy
 from ullage.recall import Archive
 from ullage.testing import conversation
-from ullage.transcript import Transcript, TranscriptLog
+from ullage.transcript import TranscriptLog
 from ullage.transcript.index import resume
 
 ON = Policy.buffered().change({"snip.turns": True})
@@ -256,7 +257,7 @@ def test_after_a_resume_a_figure_from_before_the_snip_is_not_used(tmp_path, answ
     }
     with TranscriptLog.open(tmp_path / "s.jsonl") as log:
         log.extend([*items, *report.records, *([later] if answered else [])])
-    ledger = Transcript.open(tmp_path / "s.jsonl").ledger()
+    ledger = core.Ledger(None, resume(tmp_path / "s.jsonl").entries)
     assert (ledger.anchor() is not None) == answered
     assert ledger.anchored().total == (6_001 if answered else ledger.tokens())
 

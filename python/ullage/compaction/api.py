@@ -325,14 +325,13 @@ def _install(log: TranscriptLog, draft: CompactionResult, ids: tuple[Any, ...]) 
         messages_summarized=len(draft.report.removed),
         discovered_tools=metadata.get("preCompactDiscoveredTools", ()),
     )
-    written, _ = compaction_lines(
+    written = compaction_lines(
         log,
         info,
         [*map(without_ids, draft.summary_messages)],
         parent=log.leaf,
         kept_entries=KeptEntries(tuple(map(str, kept_ids)), before_summary=before),
         attachments=[*map(without_ids, (*draft.attachments, *draft.hook_results))],
-        metadata=(),
     )
     transcript = log.transcript()
     done = on_one_chain(_as_written(draft, written, later, kept_ids), transcript)

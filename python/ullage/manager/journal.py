@@ -38,7 +38,13 @@ from ullage.transcript.index import Transcript
 from ullage.transcript.log import TranscriptLog, iso_of, line_of
 from ullage.transcript.records import MARK, STATE, snip
 from ullage.transcript.render import rendered
-from ullage.transcript.write import BoundaryInfo, KeptEntries, compaction_lines, without_ids
+from ullage.transcript.write import (
+    BoundaryInfo,
+    KeptEntries,
+    compaction_lines,
+    session_lines,
+    without_ids,
+)
 
 if TYPE_CHECKING:
     from ullage.transcript.record import Recorder
@@ -823,16 +829,17 @@ class Journal:
         kept_uuids = [
             name for at in range(len(view)) if at not in set(new) and (name := self._name(view, at))
         ]
-        group, tail = compaction_lines(
+        group = compaction_lines(
             self.log, _info(reports), [without_ids(view.originals[at]) for at in summaries], parent=parent,
             kept_entries=KeptEntries(tuple(kept_uuids), before_summary=after == len(view)),
             attachments=[without_ids(view.originals[at]) for at in new if at > after],
         )  # fmt: skip
         order = [*summaries, *(at for at in new if at > after)]
         names = [str(entry["uuid"]) for entry in group[1:]]
+        repeated = session_lines(self.log.transcript(), group)
         return {str(view.sources[at]): name for at, name in zip(order, names, strict=True)}, [
             *group,
-            *tail,
+            *(self.log.entry(line, parent=None) for line in repeated),
         ]
 
     def _is_new(self, key: str) -> bool:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ullage.legality import Violation, validate
+from ullage.legality import validate
 from ullage.messages import SystemPrompt
 from ullage.testing.generator import (
     STYLES as STYLES,
@@ -83,18 +83,12 @@ def assert_legal(
     report = validate(
         messages, provider=provider, model=model, system=system, tools=tools, params=params
     )
-    if not report.ok:
-        raise AssertionError(_listed(provider, report.errors))
-
-
-def _listed(provider: str, errors: Sequence[Violation]) -> str:
-    count = f"{len(errors)} error" + ("s" if len(errors) > 1 else "")
-    lines = [f"  {e.rule} at {_place(e)}: {e.detail}" for e in errors]
-    return "\n".join([f"{provider} would refuse this request, {count}:", *lines])
-
-
-def _place(violation: Violation) -> str:
-    if violation.message < 0:
-        return "the request"
-    block = "" if violation.block < 0 else f", block {violation.block}"
-    return f"message {violation.message}{block}"
+    if report.ok:
+        return
+    count = f"{len(report.errors)} error" + ("s" if len(report.errors) > 1 else "")
+    lines = [f"{provider} would refuse this request, {count}:"]
+    for error in report.errors:
+        block = "" if error.block < 0 else f", block {error.block}"
+        place = "the request" if error.message < 0 else f"message {error.message}{block}"
+        lines.append(f"  {error.rule} at {place}: {error.detail}")
+    raise AssertionError("\n".join(lines))

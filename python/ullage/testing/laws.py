@@ -138,10 +138,8 @@ def cases(seed: int, most_turns: int = 60) -> Iterator[Case]:
         if rng.random() < 0.6:
             turns.append(Turn("user", len(turns), (rng.randint(3, 30),)))
         whole = size_of(chat(turns))
-        yield Case(
-            tuple(turns),
-            max(LEAST_TARGET, int(whole * rng.choice((0.1, 0.25, 0.4, 0.6, 0.8, 1.1)))),
-        )
+        target = int(whole * rng.choice((0.1, 0.25, 0.4, 0.6, 0.8, 1.1)))
+        yield Case(tuple(turns), max(LEAST_TARGET, target))
 
 
 @lru_cache(9999)
@@ -382,6 +380,18 @@ class Law(NamedTuple):
             "promise": compactor.promises,
         }
         return bool(has.get(self.needs, True))
+
+    def is_asked(self, trial: Trial) -> bool:
+        """Whether it says something of a trial: of a refusal only those do that are about refusing."""
+        if self.once:
+            return trial.case == self.example
+        if trial.after is not None or self.check == target_kept_or_refused:
+            return True
+        return self.needs in ("target", "model") and self.check != monotone
+
+    def broken(self, trial: Trial) -> str | None:
+        """How a trial breaks it."""
+        return self.check(trial) if self.is_asked(trial) else None
 
 
 LAWS: list[Law] = []
@@ -694,8 +704,8 @@ def _removed_last(trial: Trial) -> Messages:
 def report_is_true(trial: Trial) -> str | None:
     """What it states of itself is so: sizes, what was kept and what was removed, and where each line comes from."""
     stated = trial.compactor.stated
-    found = stated(copy.deepcopy(trial.before), trial.case.target) if stated else ()
-    return next(iter(found), None)
+    untruths = stated(copy.deepcopy(trial.before), trial.case.target) if stated else ()
+    return next(iter(untruths), None)
 
 
 @law("brcampidelli/chimera-agent#60", "user 30, tools 300, assistant 25, tools 300", 300)
@@ -934,23 +944,6 @@ class Finding(NamedTuple):
         return f"{self.law.id}: {self.words} [{self.case}] ({self.law.issue})"
 
 
-def _is_asked(law: Law, trial: Trial) -> bool:
-    """Whether a law says something of a trial: of a refusal only those do that are about refusing."""
-    if law.once:
-        return trial.case == law.example
-    if trial.after is not None or law.check == target_kept_or_refused:
-        return True
-    return law.needs in ("target", "model") and law.check != monotone
-
-
-def _broken(compactor: Compactor, law: Law, trial: Trial) -> str | None:
-    return law.check(trial) if _is_asked(law, trial) else None
-
-
-def _still(compactor: Compactor, law: Law, tried: Case) -> str | None:
-    return _broken(compactor, law, Trial(compactor, tried))
-
-
 def hold(
     compactor: Compactor,
     count: int = 200,
@@ -983,16 +976,20 @@ def hold(
         tried = LAWS[number].example if number < len(LAWS) else next(generated)
         trial = Trial(compactor, tried)
         asked = [law for law in open_laws if number % sample == 0 or not law.runs_again]
-        held = sum(_is_asked(law, trial) for law in asked)
+        held = sum(law.is_asked(trial) for law in asked)
         counts += Counter(tried=1, refused=trial.after is None, changed=trial.changed, cases=held)
-        for law in [law for law in asked if _broken(compactor, law, trial)]:
+        for law in [law for law in asked if law.broken(trial)]:
             open_laws.remove(law)
-            small = smaller(tried, partial(_still, compactor, law))
-            words = _still(compactor, law, small) or "not each time"
-            findings.append(Finding(law, small, words))
+            broken = partial(_broken, compactor, law)
+            small = smaller(tried, broken)
+            findings.append(Finding(law, small, broken(small) or "not each time"))
         if until() or not open_laws:
             break
     return sorted(findings, key=lambda finding: LAWS.index(finding.law)), counts
+
+
+def _broken(compactor: Compactor, law: Law, tried: Case) -> str | None:
+    return law.broken(Trial(compactor, tried))
 
 
 def smaller(tried: Case, broken: Callable[[Case], object], most: int = 400) -> Case:
@@ -1003,17 +1000,13 @@ def smaller(tried: Case, broken: Callable[[Case], object], most: int = 400) -> C
         broken: Whether another one does.
         most: Cases that are tried.
     """
-    left = most
-    while left > 0:
-        for one in _smaller(tried):
-            left -= 1
-            if broken(one):
-                tried = one
-                break
-            if left <= 0:
-                break
-        else:
+    smaller_cases = _smaller(tried)
+    for _ in range(most):
+        one = next(smaller_cases, None)
+        if one is None:
             break
+        if broken(one):
+            tried, smaller_cases = one, _smaller(one)
     return tried
 
 
@@ -1090,12 +1083,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     compactor = named(options.compactor)
     findings, counts = hold(compactor, options.cases, seed=options.seed, laws=chosen)
     broken = {finding.law.id: finding for finding in findings}
-    lines = [
-        f"BROKEN {broken[law.id]}"
-        if law.id in broken
-        else f"{'kept' if law.applies(compactor) else 'does not apply'}: {law.id}"
-        for law in chosen or LAWS
-    ]
+    lines = []
+    for law in chosen or LAWS:
+        state = "kept" if law.applies(compactor) else "does not apply"
+        lines.append(f"BROKEN {broken[law.id]}" if law.id in broken else f"{state}: {law.id}")
     lines.append(", ".join(f"{count} {name}" for name, count in counts.items()))
     sys.stdout.write("\n".join(lines) + "\n")
     return bool(findings)

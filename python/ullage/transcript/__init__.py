@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     )
     from ullage.transcript.index import (
         Transcript as Transcript,
-        context_entries as context_entries,
         messages_after_boundary,
         resume as resume,
     )
@@ -21,16 +20,15 @@ if TYPE_CHECKING:
     from ullage.transcript.write import (
         BoundaryInfo as BoundaryInfo,
         KeptEntries as KeptEntries,
-        write_compaction as write_compaction,
     )
 
 __all__ = ["messages_after_boundary"]
 
 _HOMES = {
     "conversation": "Conversation ResumeReport",
-    "index": "Transcript context_entries messages_after_boundary resume",
+    "index": "Transcript messages_after_boundary resume",
     "log": "TranscriptLog",
-    "write": "BoundaryInfo KeptEntries write_compaction",
+    "write": "BoundaryInfo KeptEntries",
 }
 if not TYPE_CHECKING:  # a misspelt name is an error of the type checker
     __getattr__, __dir__ = on_first_use(__name__, _HOMES)

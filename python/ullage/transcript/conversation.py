@@ -185,7 +185,7 @@ def _entries(state: Replay, source: RecordSource) -> Iterable[Item]:
             if isinstance(message, Mapping) and "usage" in message:
                 others = {key: message[key] for key in message if key != "usage"}
                 entry = {**entry, "message": others}
-            yield project(entry, state.texts)
+            yield project(entry, state.texts) if state.texts else entry
         elif slot.uuid:
             state.removed[slot.uuid] = "not shown"
 
@@ -200,7 +200,7 @@ def _unmeasured_lines(state: Replay, source: RecordSource) -> set[int]:
     rows = [slot for slot in state.context if isinstance(slot, RecordLine)]
     if state.boundary is not None:
         at = state.boundary.at
-        names = set(mark_of(at, source.load(at)).kept)
+        names = set(mark_of(at, source.load(at)).preserved)
         lines = {row.at for row in rows if row.at < at or row.uuid in names}
     if state.rewritten >= 0:
         newer = (row for row in rows if row.at > state.rewritten and row.type == "assistant")

@@ -6,12 +6,12 @@ import os
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ullage._engine import core
 from ullage._engine.digests import FoldedContext, MessageFlag
-from ullage.counting.calibration import Ledger, Weights
+from ullage.counting.calibration import Weights
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import (
     BOUNDARY,
@@ -166,9 +166,9 @@ class Transcript:
                 return cls(index, name, pin, lean=lean)
 
     @classmethod
-    def from_bytes(cls, data: bytes, weights: Weights | None = None) -> Transcript:
+    def from_bytes(cls, data: bytes) -> Transcript:
         """Indexes bytes in memory."""
-        return cls(core.TranscriptIndex.from_bytes(data, weights))
+        return cls(core.TranscriptIndex.from_bytes(data))
 
     def __len__(self) -> int:
         return len(self.index)
@@ -188,7 +188,10 @@ class Transcript:
         return rows
 
     def _read_rows(self) -> list[RecordLine]:
-        return [_row(at, head) for at, head in enumerate(self.index.heads())]
+        return [
+            RecordLine(at, kind, subtype, uuid, parent, _flags(marks, kind == "user"))
+            for at, (kind, subtype, uuid, parent, marks) in enumerate(self.index.heads())
+        ]
 
     @cached_property
     def _queued(self) -> dict[int, Item]:
@@ -277,10 +280,6 @@ class Transcript:
             raise
         except InvalidTranscript:
             return None
-
-    def ledger(self, weights: Weights | None = None) -> Ledger:
-        """A ledger of the entries in context, in their order; without weights it holds rough counts only."""
-        return core.Ledger(weights, self.conversation.entries)
 
     # ---- facts -------------------------------------------------------------------------------
 
@@ -391,15 +390,13 @@ _FLAGS = (
 _TYPED, _PROMPT = int(MessageFlag.USER_INPUT), RowFlag.PROMPT
 
 
-def _row(at: int, head: Any) -> RecordLine:
-    kind, subtype, uuid, parent, marks = head
+@lru_cache(maxsize=256)  # a file has few combinations of marks
+def _flags(marks: int, is_user: bool) -> int:
     flags = 0
     for theirs, mine in _FLAGS:
         if marks & theirs:
             flags |= mine
-    if marks & _TYPED and kind == "user" and not flags:
-        flags |= _PROMPT
-    return RecordLine(at, kind, subtype, uuid, parent, flags)
+    return flags | _PROMPT if marks & _TYPED and is_user and not flags else flags
 
 
 # Resume: what the model was shown last, from a file or from entries.
@@ -430,11 +427,6 @@ def resume(source: str | os.PathLike[str] | Transcript | Iterable[Item]) -> Conv
     if isinstance(source, str | os.PathLike):
         source = Transcript.open(source)
     return source.conversation if isinstance(source, Transcript) else converse(Entries(source))
-
-
-def context_entries(items: Iterable[Item]) -> list[Item]:
-    """The entries in context, not merged into messages: one per line, as stored where possible."""
-    return converse(Entries(items)).entries
 
 
 def messages_after_boundary(items: Sequence[Item]) -> list[Item]:

@@ -27,9 +27,6 @@ _LEAST = 12
 MESSAGE_LINE = "ullage-given"
 """Type of a line that holds a message, in a file that holds nothing but them and records."""
 
-_CODE = "extractive"
-"""The summarizer that asks no model."""
-
 Record = dict[str, Any]
 
 
@@ -155,12 +152,10 @@ class Recorder:
         rows = self._rows(messages, _origins(messages, shown, sources), history)
         held = {self._hashes.of(item).digest for item in logged}
         ops, texts = self._ops(rows, history, held, model)
-        record = {"type": check.RECORD, "v": check.VERSION, **({"base": True} if base else {})}
-        record |= {
-            "input": "".join(one.digest[: check.FOUND_BY] for one in new),
-            "list": ops,
-            **({"texts": texts} if texts else {}),
-        }
+        record: Record = {"type": check.RECORD, "v": check.VERSION}
+        record |= {"base": True} if base else {}
+        record |= {"input": "".join(one.digest[: check.FOUND_BY] for one in new), "list": ops}
+        record |= {"texts": texts} if texts else {}
         record |= {"acts": acts} if acts else {}
         first = len(self._input) - len(new)
         if ops != [[0, len(self._before)], {"in": [first, len(self._input)]}]:
@@ -203,17 +198,20 @@ class Recorder:
             if at is not None:
                 _run(ops, None, at)
                 continue
-            if isinstance(row.origin, int) and self._input[row.origin].digest == row.digest:
+            if not isinstance(row.origin, int):
+                op: Record = {"made": row.origin, "sha": row.digest}
+                parts = [row.text] if model else copies(row.text, history)
+                if model:
+                    op["model"] = model
+                elif loose := _loose(row.text, history):
+                    op["loose"] = loose
+            elif self._input[row.origin].digest == row.digest:
                 _run(ops, "in", row.origin)
                 continue
-            if isinstance(row.origin, int):
-                op: Record = {"in": row.origin, "sha": row.digest}
+            else:
+                op = {"in": row.origin, "sha": row.digest}
                 source = canonical(check.sent(history[row.origin]))
                 parts = delta(source, row.text, row.origin)
-            else:
-                op = {"made": row.origin, "sha": row.digest}
-                parts = [row.text] if model else copies(row.text, history)
-                op |= {"model": model} if model else _loose(row.text, history)
             ops.append(op | {"put": [len(one) if isinstance(one, str) else one for one in parts]})
             texts += [one for one in parts if isinstance(one, str) and row.digest not in held]
         return ops, "".join(texts)
@@ -304,9 +302,8 @@ def delta(source: str, target: str, at: int) -> list[Any]:
     """A text as copies [at, start, stop] of another, and texts in between."""
     most = min(len(source), len(target))
     head = next((end for end in range(most) if source[end] != target[end]), most)
-    tail = next(
-        (end for end in range(most - head) if source[-1 - end] != target[-1 - end]), most - head
-    )
+    most -= head
+    tail = next((end for end in range(most) if source[-1 - end] != target[-1 - end]), most)
     put: list[Any] = [[at, 0, head]] if head else []
     changed = target[head : len(target) - tail]
     while changed:
@@ -364,12 +361,11 @@ def copies(target: str, history: Sequence[Item]) -> list[Any]:
     return put
 
 
-def _loose(text: str, history: Sequence[Item]) -> Record:
+def _loose(text: str, history: Sequence[Item]) -> list[int]:
     """Lines that hold more than copies, names and fixed words."""
     source = "\n".join(message_of(item).words for item in history)
     lines = enumerate(cached_message(text).text_lines)
-    loose = [at for at, line in lines if check.unknown(line, source)]
-    return {"loose": loose} if loose else {}
+    return [at for at, line in lines if check.unknown(line, source)]
 
 
 def compaction_record(
@@ -411,7 +407,8 @@ class _Compaction:
         in_log = {fingerprint(check.sent(line)) for line in log}
         self.logged = [item for item in self.shown if fingerprint(check.sent(item)) in in_log]
         self.acts = [["compact", result.reason, report.tokens_before, report.tokens_after]]
-        self.model = "" if report.summarizer == _CODE else report.summarizer
+        asked_none = report.summarizer == "extractive"
+        self.model = "" if asked_none else report.summarizer
 
 
 class RecordFile:
@@ -432,26 +429,15 @@ class RecordFile:
 
     @classmethod
     def of(cls, folder: str | os.PathLike[str], name: str, *, model: str = "") -> RecordFile:
-        """The file of a conversation, in a folder that is made if it is missing.
-
-        Args:
-            folder: Of all conversations.
-            name: Of this one: of any characters; the file's is its hash.
-            model: See above.
-        """
+        """The file of a conversation of any name, by its hash, in a folder that is made if it is missing."""
         place = Path(folder)
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return cls(
-            place / f"{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.jsonl",
-            model=model,
-        )
+        digest = sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return cls(place / f"{digest}.jsonl", model=model)
 
     def add_view(self, messages: Sequence[Item], view: Any, **more: Any) -> None:
         """`add`, for a `ListView` that was made of these messages."""
-        acts = [
-            [report.stage, report.why, report.tokens_before, report.tokens_after]
-            for report in view.reports
-        ]
+        acts = [[one.stage, one.why, one.tokens_before, one.tokens_after] for one in view.reports]
         self.add(messages, view.messages, view.origin, acts=acts, tokens=view.tokens, **more)
 
     def add(
@@ -486,9 +472,8 @@ class RecordFile:
         with self._lock, closing(LogFile(str(self.path))) as file:
             digests = [self._hashes.of(item).digest for item in messages]
             if file.end != self._end:
-                self._held = {
-                    hashed(canonical(check.sent(json.loads(line)))) for line in file.lines()
-                }
+                stored = map(json.loads, file.lines())
+                self._held = {fingerprint(check.sent(line)) for line in stored}
             if file.end != self._end or digests[: len(self._digests)] != self._digests:
                 self._recorder = self._recorder.again()
             self._end = -1  # until the file holds what the recorder says
@@ -541,10 +526,8 @@ def redacted(line: bytes) -> bytes:
     if entry.get("type") == check.RECORD:
         entry |= {"texts": None} if entry.get("texts") else {}
     else:
-        stated = {
-            "line": check.line_hash(line, entry),
-            "message": fingerprint(check.sent(entry)),
-        }
+        message = fingerprint(check.sent(entry))
+        stated = {"line": check.line_hash(line, entry), "message": message}
         keys = ("type", "uuid", "parentUuid", "timestamp", "sessionId")
         entry = {key: entry[key] for key in keys if key in entry} | {"redacted": stated}
     return line_of(entry, 0)

@@ -254,7 +254,7 @@ class BoundaryMark(NamedTuple):
     parent: str  # the logical one
     group: list[str]  # uuids that were written together with it
     replaces: bool  # Codex puts the history that is left instead of a summary
-    kept: list[str]
+    preserved: list[str]
     head: str  # of a kept segment, like `tail`
     tail: str
     anchor: str  # the entry after which what was kept stands
@@ -433,9 +433,9 @@ class Replay:
     def _boundary(self, row: RecordLine, entry: Item) -> None:
         self._place_waiting()
         mark, context, where = mark_of(row.at, entry), self.context, self._where()
-        if mark.kept:
-            self._waiting = [context[where[uuid]] for uuid in mark.kept if uuid in where]
-            self.missing.extend(uuid for uuid in mark.kept if uuid not in where)
+        if mark.preserved:
+            self._waiting = [context[where[uuid]] for uuid in mark.preserved if uuid in where]
+            self.missing.extend(uuid for uuid in mark.preserved if uuid not in where)
         elif mark.head in where and mark.tail in where:
             self._waiting = context[where[mark.head] : where[mark.tail] + 1]
         else:
@@ -513,10 +513,10 @@ class Replay:
         collapse_id = as_string(entry.get("collapseId"))
         context: list[Slot] = []
         for slot in self.context:
-            is_collapse = isinstance(slot, Placeholder) and slot.collapse_id == collapse_id
-            context.extend(
-                slot.archived if is_collapse and isinstance(slot, Placeholder) else [slot]
-            )
+            if isinstance(slot, Placeholder) and slot.collapse_id == collapse_id:
+                context.extend(slot.archived)
+            else:
+                context.append(slot)
         self.context = context
         self.commits.pop(collapse_id, None)
         at, before = self._collapsed.pop(collapse_id, (-1, -1))
@@ -534,7 +534,8 @@ class Replay:
     def _explain(self, rows: Iterable[RecordLine]) -> None:
         """Assign exactly one reason to every entry that is not in the context (P-2)."""
         shown = {slot.uuid for slot in self.context}
-        collapsed = {row.uuid for slot in self.context for row in _archived(slot)}
+        stand_ins = [slot for slot in self.context if isinstance(slot, Placeholder)]
+        collapsed = {row.uuid for slot in stand_ins for row in _archived(slot)}
         for row in rows:
             if row.uuid and row.type in _TALK:
                 if row.uuid in shown:
@@ -554,10 +555,10 @@ _HANDLERS: dict[str, Callable[[Replay, RecordLine, Item], None]] = {
 }
 
 
-def _archived(slot: Slot) -> Iterable[RecordLine]:
+def _archived(stand_in: Placeholder) -> Iterable[RecordLine]:
     """The lines that a placeholder stands for."""
-    for inner in slot.archived if isinstance(slot, Placeholder) else ():
-        if isinstance(inner, Placeholder):
-            yield from _archived(inner)
+    for slot in stand_in.archived:
+        if isinstance(slot, Placeholder):
+            yield from _archived(slot)
         else:
-            yield inner
+            yield slot

@@ -232,9 +232,6 @@ def _join(parts: Iterable[str]) -> str:
     return "\n\n".join(filter(None, parts))
 
 
-# A type that is asked for by name is recognised at once; `Mapping` alone asks its registry for each dict.
-
-
 class MessageView(NamedTuple):
     """Messages of a request, and for each the uuids of the entries that it came from."""
 
@@ -272,7 +269,7 @@ def project(item: Item, texts: Mapping[str, str]) -> Item:
     """
     message = message_of(item)
     content = message.get("content") if message else None
-    if not texts or message is None or not isinstance(content, list):
+    if message is None or not isinstance(content, list):
         return item
     blocks = [_replaced(block, texts) for block in content]
     if all(new is old for new, old in zip(blocks, content, strict=True)):
@@ -281,6 +278,7 @@ def project(item: Item, texts: Mapping[str, str]) -> Item:
     return changed if message is item else {**item, "message": changed}
 
 
+# Here and below: a type that is asked for by name is recognised at once; `Mapping` alone asks its registry for each dict.
 def _replaced(block: Any, texts: Mapping[str, str]) -> Any:
     if not isinstance(block, (dict, Mapping)) or block.get("type") != "tool_result":
         return block

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import Any, Literal, NamedTuple
 
-from ullage.exceptions import InvalidMessage, StoreError
+from ullage.exceptions import StoreError
 from ullage.messages import COPY_OF, Item, StoredEntry, is_summary
 from ullage.transcript import records
 from ullage.transcript.index import Transcript
@@ -88,7 +88,6 @@ class BoundaryInfo:
     pre_tokens: int = 0
     post_tokens: int | None = None
     messages_summarized: int | None = None
-    duration_ms: int | None = None
     discovered_tools: Sequence[str] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Further `compactMetadata`, as it stands."""
@@ -99,7 +98,6 @@ class BoundaryInfo:
         optional = {
             "postTokens": self.post_tokens,
             "messagesSummarized": self.messages_summarized,
-            "durationMs": self.duration_ms,
             "preCompactDiscoveredTools": list(self.discovered_tools) or None,
         }
         fields.update((key, value) for key, value in optional.items() if value is not None)
@@ -118,63 +116,6 @@ class KeptEntries(NamedTuple):
     uuids: tuple[str, ...] = ()
     before_summary: bool = False
 
-    @classmethod
-    def of(cls, items: Iterable[Item], *, before_summary: bool = False) -> KeptEntries:
-        """The uuids of entries in the context.
-
-        Raises:
-            InvalidMessage: One has no uuid, and so cannot be found again in the log.
-        """
-        uuids = []
-        for at, item in enumerate(items):
-            if not isinstance(item.get("uuid"), str):
-                raise InvalidMessage("cannot be kept without a uuid", index=at, field="uuid")
-            uuids.append(item["uuid"])
-        return cls(tuple(uuids), before_summary)
-
-
-def write_compaction(
-    log: TranscriptLog,
-    boundary: BoundaryInfo,
-    summaries: Sequence[Item],
-    *,
-    kept_entries: KeptEntries | None = None,
-    attachments: Sequence[Item] = (),
-    metadata: Sequence[Item] | None = None,
-) -> list[StoredEntry]:
-    """Appends a compaction with one write, and waits until it is on the disk.
-
-    A crash leaves the log before it or after it: the boundary names what was written with it, and
-    counts only if all of that is there.
-
-    Args:
-        log: The open log.
-        boundary: What the boundary says.
-        summaries: Summary messages, bare or as entries; at least one. A message of the assistant among them is
-            the provider's own compaction item, which is unchanged.
-        kept_entries: Entries of the log that survive verbatim.
-        attachments: Entries of type `attachment`, and hook results, in the order of the context.
-        metadata: Lines about the session to repeat at the end; `None`: the newest of each type that
-            the file holds.
-
-    Returns:
-        The boundary, the summaries and the attachments as written.
-
-    Raises:
-        InvalidMessage: A summary or attachment is not a message or entry; nothing was written.
-        LogConflict: Another process changed the log; nothing was written.
-        StoreError: The disk is full, or another fault; the log is as it was.
-        ValueError: There is no summary.
-    """
-    with log.one_writer:
-        group, tail = compaction_lines(
-            log, boundary, summaries, parent=log.leaf, kept_entries=kept_entries, attachments=attachments,
-            metadata=metadata,
-        )  # fmt: skip
-        log.write([*group, *tail])
-    log.sync()
-    return group
-
 
 def compaction_lines(
     log: TranscriptLog,
@@ -182,13 +123,26 @@ def compaction_lines(
     summaries: Sequence[Item],
     *,
     parent: str | None,
-    kept_entries: KeptEntries | None = None,
+    kept_entries: KeptEntries,
     attachments: Sequence[Item] = (),
-    metadata: Sequence[Item] | None = None,
-) -> tuple[list[StoredEntry], list[StoredEntry]]:
-    """The lines that `write_compaction` writes, not written: the boundary's group, and what is repeated after it.
+) -> list[StoredEntry]:
+    """The lines of a compaction, not written: the boundary, the summaries and the attachments.
 
-    Arguments and errors are those of `write_compaction`; `parent` is the uuid of the entry that the boundary follows, if there is one.
+    With one write of them a crash leaves the log before the compaction or after it: the boundary names what was
+    written with it, and counts only if all of that is there.
+
+    Args:
+        log: The open log.
+        boundary: What the boundary says.
+        summaries: Summary messages, bare or as entries; at least one. A message of the assistant among them is
+            the provider's own compaction item, which is unchanged.
+        parent: Uuid of the entry that the boundary follows, if there is one.
+        kept_entries: Entries of the log that survive verbatim.
+        attachments: Entries of type `attachment`, and hook results, in the order of the context.
+
+    Raises:
+        InvalidMessage: A summary or attachment is not a message or entry.
+        ValueError: There is no summary.
     """
     if not summaries:
         raise ValueError("a compaction needs a summary")
@@ -200,11 +154,8 @@ def compaction_lines(
         link = str(follow[-1]["uuid"])
     anchor = str(follow[len(summaries) - 1]["uuid"])
     written = [str(entry["uuid"]) for entry in follow]
-    mark["compactMetadata"].update(
-        boundary_links(str(mark["uuid"]), anchor, written, kept_entries or KeptEntries())
-    )
-    repeated = session_lines(log.transcript(), follow) if metadata is None else metadata
-    return [mark, *follow], [log.entry(item, parent=None) for item in repeated]
+    mark["compactMetadata"].update(boundary_links(str(mark["uuid"]), anchor, written, kept_entries))
+    return [mark, *follow]
 
 
 def without_ids(item: Item) -> StoredEntry:

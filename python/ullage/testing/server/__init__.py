@@ -36,7 +36,7 @@ class ScriptedServer:
 
     A request that the API would refuse is refused in its words, as far as they are known, with the id of the rule of
     `ullage.legality`, and uses no step of the script: an empty list of tools, calls and results that do not pair, a
-    signature that nobody gave out, and whatever else `testing/server/apis.py` lists with its sources.
+    signature that nobody gave out, and whatever else `refusals.toml` and `apis.py` in `testing/server` list with their sources.
     All others are answered by the next step, in the API's form, plain or streamed.
 
     Args:
@@ -234,16 +234,14 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve(b"")
 
     def do_POST(self) -> None:
-        self._serve(self._body())
-
-    def _body(self) -> bytes:
-        if "chunked" in self.headers.get("transfer-encoding", ""):
-            return self._chunked()
         length = int(self.headers.get("content-length") or 0)
-        if length > _MAX_BODY:
+        if "chunked" in self.headers.get("transfer-encoding", ""):
+            self._serve(self._chunked())
+        elif length <= _MAX_BODY:
+            self._serve(self.rfile.read(length))
+        else:
             self.close_connection = True
-            return b""
-        return self.rfile.read(length)
+            self._serve(b"")
 
     def _chunked(self) -> bytes:
         parts, total = [], 0

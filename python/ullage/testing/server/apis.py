@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
@@ -62,15 +62,12 @@ class Recorded:
     @property
     def betas(self) -> tuple[str, ...]:
         """What the `anthropic-beta` header lists."""
-        return tuple(
-            part.strip() for part in self.headers.get("anthropic-beta", "").split(",") if part
-        )
+        listed = self.headers.get("anthropic-beta", "").split(",")
+        return tuple(part.strip() for part in listed if part)
 
     def __repr__(self) -> str:
-        size = f"{len(self.body)} bytes"
-        return (
-            f"Recorded({self.method} {self.path}, {size}, status={self.status}, step={self.step!r})"
-        )
+        state = f"{len(self.body)} bytes, status={self.status}, step={self.step!r}"
+        return f"Recorded({self.method} {self.path}, {state})"
 
 
 class Event(NamedTuple):
@@ -197,10 +194,9 @@ def _broken(provider: str, body: dict[str, Any]) -> list[Violation]:
 
 
 def _too_large(server: ScriptedServer, provider: str, body: dict[str, Any]) -> Failure | None:
-    limit = server.window
+    limit, tokens = server.window, count_tokens(body)
     if limit is None:
         limit = lookup(body["model"]).context_window if provider == "anthropic" else 0
-    tokens = count_tokens(body)
     if not limit or tokens <= limit:
         return None
     words = provider if provider in ("anthropic", "mistral", "gemini") else "openai"
@@ -212,15 +208,15 @@ _NUMBER: Final = re.compile(r"\d+")
 
 
 @cache
-def _refusals() -> dict[str, dict[str, dict[str, str]]]:
-    """By provider and rule: text, source, and code if there is one."""
+def _refusals() -> dict[str, dict[str, dict[str, Any]]]:
+    """The providers' words: by rule, and for parameters of other APIs."""
     text = Path(__file__).with_name("refusals.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
 def worded(violation: Violation, provider: str) -> Failure:
     """A broken rule as the provider puts it, with the rule's id; in our words where the provider's are not known."""
-    table = _refusals().get(provider) or _refusals()["openai_chat"]
+    table = _refusals()["rules"][provider if provider in _CHECKS else "openai_chat"]
     kind = f"{violation.rule} output" if "answers no" in violation.detail else violation.rule
     words = table.get(kind) or table.get(violation.rule)
     status, name = (413, "request_too_large") if violation.rule == "A23" else (400, _INVALID)
@@ -242,9 +238,13 @@ def worded(violation: Violation, provider: str) -> Failure:
 
 def ill_formed(provider: str, body: Mapping[str, Any], *, sealed: bool) -> Failure | None:
     """What the API refuses before it looks at the conversation; `None`: nothing. `sealed`: also signatures of others."""
-    checks = _CHECKS.get(provider, (_chat_parameters, _chat_messages, _chat_tools))
-    failures = (failure for check in checks for failure in check(body))
-    return next(failures, None) or (_unsealed(body) if sealed and provider == "anthropic" else None)
+    form = provider if provider in _CHECKS else "openai_chat"
+    words = _refusals()["parameters"].get(form, {})
+    for name in words.get("names", ()):
+        if name in body:
+            return _invalid(words["text"].format(name=name), words.get("code", ""))
+    failure = next(_CHECKS[form](body), None)
+    return failure or (_unsealed(body) if sealed and form == "anthropic" else None)
 
 
 def _invalid(text: str, code: str = "") -> Failure:
@@ -256,45 +256,32 @@ def _missing(place: str) -> Failure:
     return _invalid(f"Missing required parameter: '{place}'.", "missing_required_parameter")
 
 
+def _not_among(value: object, values: str) -> Failure:
+    text = f"Invalid value: '{value}'. Supported values are: {values}."
+    return _invalid(text, "invalid_value")
+
+
 def _tools(body: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     tools = body.get("tools")
     for at, tool in enumerate(tools if isinstance(tools, list) else ()):
         yield at, tool if isinstance(tool, Mapping) else {}
 
 
-_EMPTY: Final = "Invalid '{place}': empty array. Expected an array with minimum length 1, but got an empty array instead."
-
-
-def _not_among(value: object, values: str) -> Failure:
-    text = f"Invalid value: '{value}'. Supported values are: {values}."
-    return _invalid(text, "invalid_value")
-
-
-def _chat_parameters(body: Mapping[str, Any]) -> Iterator[Failure]:
-    """Source: sdk openai, `completion_create_params`: these are parameters of other APIs."""
-    for key in ("system", "input", "instructions", "contents", "toolConfig", "tool_config"):
-        if key in body:
-            yield _invalid(f"Unknown parameter: '{key}'.", "unknown_parameter")
-
-
 _CHAT_ROLES: Final = ("system", "assistant", "user", "function", "tool", "developer")
 
 
-def _chat_messages(body: Mapping[str, Any]) -> Iterator[Failure]:
-    """Source: openai/openai-node #1341 for an empty array; sdk openai, `chat_completion_message_param`."""
+def _chat_faults(body: Mapping[str, Any]) -> Iterator[Failure]:
+    """Sources: openai/openai-node #1341 for an empty array, sdk openai, `chat_completion_message_param`, bolna-ai/bolna #144."""
+    empty = "Invalid '{place}': empty array. Expected an array with minimum length 1, but got an empty array instead."
     messages = body.get("messages")
     if messages == []:
-        yield _invalid(_EMPTY.format(place="messages"), "empty_array")
+        yield _invalid(empty.format(place="messages"), "empty_array")
     for message in messages if isinstance(messages, list) else ():
         role = message.get("role") if isinstance(message, Mapping) else None
         if role not in _CHAT_ROLES:
             yield _not_among(role, ", ".join(f"'{name}'" for name in _CHAT_ROLES))
-
-
-def _chat_tools(body: Mapping[str, Any]) -> Iterator[Failure]:
-    """Source: openai/openai-node #1341 for an empty array, bolna-ai/bolna #144 for what is missing."""
     if body.get("tools") == []:
-        yield _invalid(_EMPTY.format(place="tools"), "empty_array")
+        yield _invalid(empty.format(place="tools"), "empty_array")
     for at, tool in _tools(body):
         kind = tool.get("type")
         if kind is None:
@@ -307,22 +294,19 @@ def _chat_tools(body: Mapping[str, Any]) -> Iterator[Failure]:
             yield _missing(f"tools[{at}].{kind}.name")
 
 
-def _responses_tools(body: Mapping[str, Any]) -> Iterator[Failure]:
-    """Source: icebear0828/codex-proxy #399. An empty list is legal here: OpenAI's own agents send one."""
-    for at, tool in _tools(body):
-        if "type" not in tool:
-            yield _missing(f"tools[{at}].type")
-        elif tool["type"] in ("function", "custom") and not tool.get("name"):
-            yield _missing(f"tools[{at}].name")
-
-
 _ITEM_ENDS: Final = tuple("_call _output _tools _request _response _reference _summary".split())
 _ITEMS: Final = ("message", "reasoning", "compaction", "context_compaction", "program")
 _ROLES: Final = ("assistant", "system", "developer", "user")
 
 
-def _responses_items(body: Mapping[str, Any]) -> Iterator[Failure]:
-    """Source: sdk openai, `response_input_item_param`; the words as in openai/openai-python issues."""
+def _responses_faults(body: Mapping[str, Any]) -> Iterator[Failure]:
+    """Sources: icebear0828/codex-proxy #399; sdk openai, `response_input_item_param`, in the words of openai/openai-python issues."""
+    # An empty list of tools is legal here: OpenAI's own agents send one.
+    for at, tool in _tools(body):
+        if "type" not in tool:
+            yield _missing(f"tools[{at}].type")
+        elif tool["type"] in ("function", "custom") and not tool.get("name"):
+            yield _missing(f"tools[{at}].name")
     items = body.get("input")
     for at, item in enumerate(items if isinstance(items, list) else ()):
         kind = item.get("type", "message") if isinstance(item, Mapping) else None
@@ -335,8 +319,8 @@ def _responses_items(body: Mapping[str, Any]) -> Iterator[Failure]:
 _ANTHROPIC_OWN: Final = re.compile(r"_20\d{6}$|^mcp_toolset$|^tool_search_tool_(?:bm25|regex)$")
 
 
-def _anthropic_tools(body: Mapping[str, Any]) -> Iterator[Failure]:
-    """Source: dirac-run/dirac #57; sdk anthropic, `tool_union_param`."""
+def _anthropic_faults(body: Mapping[str, Any]) -> Iterator[Failure]:
+    """Sources: dirac-run/dirac #57; sdk anthropic, `tool_union_param`."""
     for at, tool in _tools(body):
         kind = tool.get("type") or "custom"
         if kind != "custom" and not _ANTHROPIC_OWN.search(str(kind)):
@@ -349,32 +333,20 @@ def _anthropic_tools(body: Mapping[str, Any]) -> Iterator[Failure]:
                     yield _invalid(f"tools.{at}.custom.{key}: Field required")
 
 
-def _anthropic_parameters(body: Mapping[str, Any]) -> Iterator[Failure]:
-    """Source: "Extra inputs are not permitted" in many reports; these are parameters of other APIs."""
-    for key in ("input", "instructions", "contents", "toolConfig", "max_completion_tokens"):
-        if key in body:
-            yield _invalid(f"{key}: Extra inputs are not permitted")
-
-
-def _gemini_parameters(body: Mapping[str, Any]) -> Iterator[Failure]:
-    """Source: the words of Google's JSON reader, in reports for every unknown field."""
-    for key in ("messages", "input", "instructions", "system", "model"):
-        if key in body:
-            yield _invalid(
-                f'Invalid JSON payload received. Unknown name "{key}": Cannot find field.'
-            )
+def _gemini_faults(body: Mapping[str, Any]) -> Iterator[Failure]:
+    """Source: CherryHQ/cherry-studio #3090, a tool without a function."""
     for at, tool in _tools(body):
         kinds = [key for key in tool if key not in ("type", "name", "function", "input_schema")]
         if not any(tool[key] is not None and tool[key] != [] for key in kinds):
-            # Source: CherryHQ/cherry-studio #3090, a tool without a function.
             text = f"* GenerateContentRequest.tools[{at}].tool_type: required one_of 'tool_type' must have one initialized field"
             yield _invalid(text)
 
 
-_CHECKS: Final[Mapping[str, Sequence[Any]]] = {
-    "anthropic": (_anthropic_parameters, _anthropic_tools),
-    "openai_responses": (_responses_tools, _responses_items),
-    "gemini": (_gemini_parameters,),
+_CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], Iterator[Failure]]]] = {
+    "anthropic": _anthropic_faults,
+    "openai_chat": _chat_faults,
+    "openai_responses": _responses_faults,
+    "gemini": _gemini_faults,
 }
 
 
@@ -614,14 +586,11 @@ def completion(
     if reply.reasoning:
         message["reasoning_content"] = reply.reasoning
     if reply.tool_calls:
-        message["tool_calls"] = [
-            {
-                "id": server.new_id("call_"),
-                "type": "function",
-                "function": {"name": name, "arguments": orjson.dumps(arguments).decode()},
-            }
-            for name, arguments in reply.calls({})
-        ]
+        message["tool_calls"] = []
+        for name, arguments in reply.calls({}):
+            function = {"name": name, "arguments": orjson.dumps(arguments).decode()}
+            call = {"id": server.new_id("call_"), "type": "function", "function": function}
+            message["tool_calls"].append(call)
     reason = _REASONS.get(reply.stop_reason, "stop")
     limit = body.get("max_completion_tokens") or body.get("max_tokens")
     if isinstance(limit, int) and len(reply.text) > limit * 4:
@@ -700,15 +669,11 @@ def response(
     output: Items = []
     if reply.reasoning or isinstance(body.get("reasoning"), dict):
         thought = {"type": "reasoning", "id": server.new_id("rs_"), "summary": []}
-        output.append(
-            {**thought, "encrypted_content": base64.b64encode(b"thought").decode("ascii")}
-        )
+        sealed = base64.b64encode(b"thought").decode("ascii")
+        output.append({**thought, "encrypted_content": sealed})
     for name, arguments in reply.calls({}):
-        call = {
-            "type": "function_call",
-            "id": server.new_id("fc_"),
-            "call_id": server.new_id("call_"),
-        }
+        ids = {"id": server.new_id("fc_"), "call_id": server.new_id("call_")}
+        call = {"type": "function_call", **ids}
         call |= {"arguments": orjson.dumps(arguments).decode(), "status": "completed"}
         space, _, bare = name.rpartition(".")  # names hold no dot: a tool of a namespace
         output.append({**call, "name": bare} | ({"namespace": space} if space else {}))

@@ -168,8 +168,8 @@ class _Session:
         message = {"role": "user", "content": str(line.get("summary", ""))}
         summary = self.list.add(message, line=number, timestamp=stamp, isCompactSummary=True)
         if uuids:
-            kept = {"anchorUuid": summary["uuid"], "uuids": uuids}
-            boundary["compactMetadata"]["preservedMessages"] = kept
+            preserved = {"anchorUuid": summary["uuid"], "uuids": uuids}
+            boundary["compactMetadata"]["preservedMessages"] = preserved
 
 
 def _blocks(message: Mapping[str, Any]) -> Any:
