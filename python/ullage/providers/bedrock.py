@@ -110,7 +110,8 @@ def _marker(point: Any) -> dict[str, Any] | None:
 
 
 def _block(part: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
-    kind, value = next(iter(part.items())) if len(part) == 1 else ("", None)
+    kind = next(iter(part)) if len(part) == 1 else ""
+    value = part.get(kind)
     if kind == "text":
         return {"type": "text", "text": value}
     for name, read in (("toolUse", _call), ("toolResult", _result)):
