@@ -155,6 +155,7 @@ def test_a_note_that_a_user_edits_meanwhile_is_kept(folder):
         ("Write", {"file_path": "{root}/a.md"}, True),
         ("Read", {"file_path": "{root}/a.md"}, False),
         ("Write", {"file_path": "/elsewhere/a.md"}, False),
+        ("Write", {"file_path": "{root}-of-another/a.md"}, False),
     ],
 )
 def test_it_stands_back_where_the_agent_wrote_notes_itself(folder, name, given, wrote):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 from collections import deque
@@ -257,7 +258,7 @@ def consolidate(folder: MemoryFolder) -> tuple[str, ...]:
 
 def writes_notes(items: Sequence[Item], folder: MemoryFolder) -> bool:
     """Whether the agent itself wrote into the folder: by the memory tool, or by a tool that names a file there."""
-    root = str(folder.path)
+    root = os.path.join(folder.path, "")
     for item in items:
         for block in blocks_of(item):
             command = block.get("input")
