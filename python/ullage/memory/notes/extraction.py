@@ -258,7 +258,7 @@ def consolidate(folder: MemoryFolder) -> tuple[str, ...]:
 
 def writes_notes(items: Sequence[Item], folder: MemoryFolder) -> bool:
     """Whether the agent itself wrote into the folder: by the memory tool, or by a tool that names a file there."""
-    root = os.path.join(folder.path, "")
+    root = f"{folder.path}{os.sep}"
     for item in items:
         for block in blocks_of(item):
             command = block.get("input")
