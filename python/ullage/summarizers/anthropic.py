@@ -39,8 +39,8 @@ class AnthropicSummarizer(StreamingSummarizer):
     """
 
     provider = form = "anthropic"
-    clients = ("Anthropic", "AsyncAnthropic")
-    keys = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    _clients = ("Anthropic", "AsyncAnthropic")
+    _keys = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
     def body(self, request: SummaryRequest) -> dict[str, Any]:
         """The arguments of `messages.create`."""
