@@ -33,15 +33,7 @@ from ullage.facts.tallies import CallLog, CallOutcome, FactTally, NameTally
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import Kind, Other, Words
 from ullage.facts.work import OpenWork, TaskBoard, Tried
-from ullage.messages import (
-    CLEARED,
-    BlockView,
-    Item,
-    is_boundary,
-    is_summary,
-    message_of,
-    uuid_of,
-)
+from ullage.messages import CLEARED, BlockView, Item, is_boundary, is_summary, message_of, uuid_of
 
 # Questions and answers of tools that talk to the user, and tools found by a search.
 

@@ -23,12 +23,7 @@ from ullage.facts.model import (
     ResultFact,
     ToolStep,
 )
-from ullage.facts.names import (
-    KINDS,
-    NameKind,
-    command_heads,
-    urls_in,
-)
+from ullage.facts.names import KINDS, NameKind, command_heads, urls_in
 from ullage.facts.words import ends_of, feedback_of, is_launch
 
 # How a tool call ended: refused, failed or successful, with the line that shows it.
@@ -235,14 +230,7 @@ MAX_RANGES = 24
 # Of one file: how many of the newest texts that were written to it are kept, and how much of each.
 MAX_WRITTEN, MAX_CODE = 8, 20_000
 
-WEIGHTS = {
-    "user": 8,
-    "call": 4,
-    "assistant": 3,
-    "edit": 2,
-    "summary": 2,
-    "result": 1,
-}
+WEIGHTS = {"user": 8, "call": 4, "assistant": 3, "edit": 2, "summary": 2, "result": 1}
 """How much one use of a name counts, depending on who used it. With `1 / (5 + age)` this order found the
 names of the next 20 tool calls best in recorded sessions (see `benches/fidelity`)."""
 

@@ -8,11 +8,7 @@ from typing import Any
 from ullage.legality.repairs import repair
 from ullage.providers import anthropic as shape
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, anthropic_messages, used_tools
-from ullage.summarizers.streams import (
-    CUT_STREAM,
-    StreamingSummarizer,
-    extended,
-)
+from ullage.summarizers.streams import CUT_STREAM, StreamingSummarizer, extended
 
 
 class AnthropicSummarizer(StreamingSummarizer):

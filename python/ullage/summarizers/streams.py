@@ -226,9 +226,7 @@ _MARKERS = ("cache_control", "prompt_cache_breakpoint")
 
 
 def extended(
-    sent: Sequence[Item],
-    readings: Sequence[Callable[[], Sequence[Item]]],
-    prompt: Item,
+    sent: Sequence[Item], readings: Sequence[Callable[[], Sequence[Item]]], prompt: Item
 ) -> list[Item]:
     """What was sent, what has come since, and the prompt; `readings`: the conversation in the forms in which the host may have sent it.
 
