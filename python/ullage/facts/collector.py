@@ -28,7 +28,7 @@ from ullage.facts.model import (
     UserInput,
     WorkItem,
 )
-from ullage.facts.rules import CommitmentKind, ReplacedValue, Strength
+from ullage.facts.rules import CommitmentKind, ReplacedValue
 from ullage.facts.tallies import CallLog, CallOutcome, FactTally, NameTally
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import Kind, Other, Words
@@ -391,8 +391,8 @@ class Collector:
         """What is still to do in a text of the user, of which the rules are noted."""
         typed = rules.typed_sentences(text)
         for rule in rules.rules_in(typed):
-            lasting = rule.strength is Strength.LASTING
-            self._standing.append(UserInput(index, rule.text, origin=origin, lasting=lasting))
+            entry = UserInput(index, rule.text, origin=origin, lasting=rule.lasting)
+            self._standing.append(entry)
         return work.todos_of(index, typed)
 
     def _from_others(self, index: int, text: str, origin: str) -> None:
