@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ullage._engine import core
-from ullage.facts import names, rules, sections, tallies, words
+from ullage.facts import names, rules, sections, tallies, words, work
 from ullage.facts.calls import Action, CallEffect, listed_in, read_call
 from ullage.facts.model import (
     AgentRun,
@@ -28,20 +28,12 @@ from ullage.facts.model import (
     UserInput,
     WorkItem,
 )
-from ullage.facts.rules import CommitmentKind, ReplacedValue, Strength
-from ullage.facts.tallies import CallLog, CallOutcome, FactTally, NameTally, Tried
+from ullage.facts.rules import CommitmentKind, ReplacedValue
+from ullage.facts.tallies import CallLog, CallOutcome, FactTally, NameTally
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import Kind, Other, Words
-from ullage.facts.work import OpenWork, TaskBoard, read_tasks, read_work, todos_of
-from ullage.messages import (
-    CLEARED,
-    BlockView,
-    Item,
-    is_boundary,
-    is_summary,
-    message_of,
-    uuid_of,
-)
+from ullage.facts.work import OpenWork, TaskBoard, Tried
+from ullage.messages import CLEARED, BlockView, Item, is_boundary, is_summary, message_of, uuid_of
 
 # Questions and answers of tools that talk to the user, and tools found by a search.
 
@@ -317,9 +309,9 @@ class Collector:
         self._listed(index, parsed.text)
         numbered = zip(parsed.kept_numbers, parsed.kept_inputs, strict=True)
         listed = f"{parsed.section(7)}\n{parsed.section(5)}"  # where code added them to a model's summary
-        self._board.restore(read_tasks(listed, index))
-        for work in read_work(listed, index):
-            self._open.restored(work)
+        self._board.restore(work.read_tasks(listed, index))
+        for todo in work.read_work(listed, index):
+            self._open.restored(todo)
         seen = {rule.text for rule in self._standing}
         for text, lasting, by in sections.read_rules(summary):
             # Its message may have given way to others; a message that is still there is read after this.
@@ -348,8 +340,8 @@ class Collector:
         for number, text in sorted(numbered, key=itemgetter(0)):
             if text not in seen:
                 self._add(UserInput(index, text, origin=Origin.SUMMARY, number=number))
-                for work in self._typed(index, text, Origin.SUMMARY):
-                    self._open.restored(work)
+                for todo in self._typed(index, text, Origin.SUMMARY):
+                    self._open.restored(todo)
 
     def _add(self, entry: UserInput) -> None:
         """Number a message of the user: by its summary, if that goes on upwards, else as the next."""
@@ -385,8 +377,8 @@ class Collector:
             self._statements[-1] = Statement(last.index, last.text, closing=True)
         self._mentions(text, "user", index)
         if kind is Kind.PROMPT:
-            for work in self._typed(index, text, Origin.USER):
-                self._open.opened(work)
+            for todo in self._typed(index, text, Origin.USER):
+                self._open.opened(todo)
 
     def _mentions(self, text: str, source: str, index: int) -> None:
         """What the user or the assistant said names values that results held, and addresses."""
@@ -399,9 +391,9 @@ class Collector:
         """What is still to do in a text of the user, of which the rules are noted."""
         typed = rules.typed_sentences(text)
         for rule in rules.rules_in(typed):
-            lasting = rule.strength is Strength.LASTING
-            self._standing.append(UserInput(index, rule.text, origin=origin, lasting=lasting))
-        return todos_of(index, typed)
+            entry = UserInput(index, rule.text, origin=origin, lasting=rule.lasting)
+            self._standing.append(entry)
+        return work.todos_of(index, typed)
 
     def _from_others(self, index: int, text: str, origin: str) -> None:
         """Read what teammates and sub-agents say in the user's role as data, like a tool's output."""
@@ -470,7 +462,7 @@ class Collector:
         home = tallies.home_of(first)
         text = words.ends_of(words.flat_text(call_input), tallies.NAMES_CHARS)
         # A file of some length has the words of any task.
-        chars = tallies.FILE_CHARS if writes else tallies.CALL_CHARS
+        chars = work.FILE_CHARS if writes else work.CALL_CHARS
         self._calls[key] = _Open(calls, index, call_input, key, home, text[:chars])
         if action is Action.ASK:
             self._pending_question = "\n".join(_questions(call_input)) or target[:500]
@@ -524,11 +516,9 @@ class Collector:
             self._launched[words.launched_as(text) or opened.id] = first.target[:2000]
         self._log.ended(opened.calls, at, outcome, text, committed=committed)
         if outcome.ok is not None and tallies.acts(action, first.target):
-            work = [*self._open.subjects(), *self._board.open_subjects()]
-            if work:
-                error = "" if outcome.ok else outcome.line[:ERROR_CHARS] or "no text"
-                result = Tried(opened.id, outcome.ok, error)
-                self._open.calls.tried(work, opened.input_text, result)
+            error = "" if outcome.ok else outcome.line[:ERROR_CHARS] or "no text"
+            result = Tried(opened.id, outcome.ok, error)
+            self._open.tried(opened.input_text, result, self._board.open_subjects())
         if not outcome.ok:
             return
         scripted = len(opened.calls) > 1 or first.name == "update_plan"
@@ -701,10 +691,10 @@ def _decided(facts: Facts) -> Iterator[AgreedItem]:
 
 def _work(facts: Facts) -> Iterator[AgreedItem]:
     tasks = [(task, task.subject) for task in facts.tasks if task.subject]
-    open_work = [(work, work.text) for work in (*facts.still_open, *facts.closed_work)]
+    open_work = [(item, item.text) for item in (*facts.still_open, *facts.closed_work)]
     rows: list[tuple[Task | WorkItem, str]] = [*tasks, *open_work]
-    for work, text in rows:
-        state, todo = AgreedState(work.state.value), CommitmentKind.TODO
+    for item, text in rows:
+        state, todo = AgreedState(item.state.value), CommitmentKind.TODO
         yield AgreedItem(
-            todo, text, work.origin, work.index, state, call=work.call, error=work.error
+            todo, text, item.origin, item.index, state, call=item.call, error=item.error
         )

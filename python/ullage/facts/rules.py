@@ -416,18 +416,11 @@ MAX_NOTE_MESSAGE = 400
 MAX_NOTE_RULE = 240
 
 
-class Strength(IntEnum):
-    """How strongly a sentence binds."""
-
-    CONSTRAINT = 1  # for the task at hand: a prohibition, an obligation, a preference
-    LASTING = 2  # says that it applies from now on
-
-
 class UserRule(NamedTuple):
     """A sentence that binds, verbatim."""
 
     text: str
-    strength: Strength
+    lasting: bool  # says that it applies from now on; else for the task at hand
 
 
 # ---- sentences ------------------------------------------------------------------------------------
@@ -525,11 +518,8 @@ def rules_in(sentences: Sequence[Sentence]) -> list[UserRule]:
         if MIN_RULE <= len(whole) <= MAX_RULE and not bare.endswith(("?", "？")):
             place = patterns().rules.first(bare)
             if place >= 0 and not is_reported(bare):
-                rules.append(UserRule(whole, _STRENGTHS[place]))
+                rules.append(UserRule(whole, lasting=place == 0))
     return rules
-
-
-_STRENGTHS = (Strength.LASTING, Strength.CONSTRAINT)
 
 
 def is_talk(text: str, word_counts: WordCounts) -> bool:
@@ -537,8 +527,7 @@ def is_talk(text: str, word_counts: WordCounts) -> bool:
     if not (word_counts.is_said_often(text) or word_counts.are_common(text)):
         return False
     typed = typed_sentences(text)
-    lasting = any(rule.strength >= Strength.LASTING for rule in rules_in(typed))
-    return not lasting and not commitments_among(typed)
+    return not any(rule.lasting for rule in rules_in(typed)) and not commitments_among(typed)
 
 
 def note_rules(text: str) -> list[str]:
@@ -604,7 +593,7 @@ class Patterns(NamedTuple):
     sentences: SearchedPatterns
     yes: re.Pattern[str]
     no: re.Pattern[str]
-    rules: SearchedPatterns  # by `_STRENGTHS`
+    rules: SearchedPatterns  # those that last, and those for the task at hand
     imperative: re.Pattern[str]
     findings: SearchedPatterns  # of responses: decisions, open work
     content: SearchedPatterns  # one of these says something

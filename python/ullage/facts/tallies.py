@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -23,12 +23,7 @@ from ullage.facts.model import (
     ResultFact,
     ToolStep,
 )
-from ullage.facts.names import (
-    KINDS,
-    NameKind,
-    command_heads,
-    urls_in,
-)
+from ullage.facts.names import KINDS, NameKind, command_heads, urls_in
 from ullage.facts.words import ends_of, feedback_of, is_launch
 
 # How a tool call ended: refused, failed or successful, with the line that shows it.
@@ -235,14 +230,7 @@ MAX_RANGES = 24
 # Of one file: how many of the newest texts that were written to it are kept, and how much of each.
 MAX_WRITTEN, MAX_CODE = 8, 20_000
 
-WEIGHTS = {
-    "user": 8,
-    "call": 4,
-    "assistant": 3,
-    "edit": 2,
-    "summary": 2,
-    "result": 1,
-}
+WEIGHTS = {"user": 8, "call": 4, "assistant": 3, "edit": 2, "summary": 2, "result": 1}
 """How much one use of a name counts, depending on who used it. With `1 / (5 + age)` this order found the
 names of the next 20 tool calls best in recorded sessions (see `benches/fidelity`)."""
 
@@ -844,62 +832,15 @@ def _spent(text: str) -> int:
     return int(match[1]) * 1000 + int((match[2] or "0").ljust(3, "0")) if match else 0
 
 
-# Which tool call did a piece of work, or failed at it: the newest one that names all that the work names.
-
-
-# Of a call's input that are compared, and of one that writes to a file.
-CALL_CHARS, FILE_CHARS = 4000, 400
-LEAST_STEMS = 2  # of work that names nothing: fewer words could be of anything
-SAME_PERCENT = 70  # of the words of work that names nothing, which another text about it must hold
-# The same where the work names something: all of its names must be there too.
-SAME_WORDS_PERCENT = 40
-STEM = 5  # characters of a word that count: `archive` is done by `archived`
-_WORD = re.compile(r"[\w./-]{4,}")
-_NAME = re.compile(r"[\d_./]")
-_COMMON = frozenset(
-    "todo fixme still need needs have open remains later before after with that this there from done left next"
-    " step steps then afterwards todo: also will must should could into over only when what which been were your them they".split()
-)
-# Commands that only look: what was done next shows what they revealed.
+# Which commands only look: what was done next shows what they revealed.
 _LOOKS = re.compile(
     r"^(?:ls|cat|head|tail|grep|rg|find|wc|sed -n|awk|echo|pwd|which|file|tree|nl|jq|stat|du|"
     r"git (?:status|log|diff|show|branch|remote|rev-parse|blame|fetch|ls-remote|ls-files)|"
     r"gh (?:api|search \w+|(?:pr|issue|run|repo|release) (?:view|list|diff|checks|status|watch)))\b"
 )
+_IN_BLOCK = re.compile(r"^(?:do |then |else |(?:for|while|until|if|case|done|fi|esac)\b.*)")
+_WRITES = re.compile(r"(?<![\d&=-])>{1,2} ?(?!&|/dev/null)[\w./~$\0]")
 _ACTS = (Action.COMMAND, Action.EDIT, Action.WRITE, Action.DELETE, Action.AGENT, Action.OTHER)
-
-
-class Tried(NamedTuple):
-    """What a call about some work came to."""
-
-    call: str  # its id
-    ok: bool
-    error: str  # the line that says why it failed
-
-
-class TriedWork:
-    """The newest call about each piece of work."""
-
-    def __init__(self) -> None:
-        self._newest: dict[str, Tried] = {}
-
-    def tried(self, texts: Iterable[str], input_text: str, result: Tried) -> None:
-        """A call with these strings in its input has its result; `texts`: the work that is open."""
-        call_text = input_text[:CALL_CHARS].lower()
-        for text in texts:
-            names, words = telling(text)
-            if names:
-                about = all(map(call_text.__contains__, names))
-            else:
-                shared = sum(map(call_text.__contains__, words))
-                enough = shared * 100 >= len(words) * SAME_PERCENT
-                about = enough and len(words) >= LEAST_STEMS
-            if about:
-                self._newest[text] = result
-
-    def newest(self, text: str) -> Tried | None:
-        """What the newest call about this work came to; `None`: no call was about it."""
-        return self._newest.get(text)
 
 
 def acts(action: Action, target: str) -> bool:
@@ -916,26 +857,3 @@ def only_looks(command: str) -> bool:
     steps = [_IN_BLOCK.sub("", step) for step in command_steps(command)]
     work = [step for step in steps if not _NO_WORK.match(step)]
     return all(map(_LOOKS.match, work)) if work else bool(steps)
-
-
-_IN_BLOCK = re.compile(r"^(?:do |then |else |(?:for|while|until|if|case|done|fi|esac)\b.*)")
-_WRITES = re.compile(r"(?<![\d&=-])>{1,2} ?(?!&|/dev/null)[\w./~$\0]")
-
-
-def same_work(sentence: str, text: str) -> bool:
-    """Whether a sentence is about this work."""
-    names, words = telling(sentence)
-    own_names, own_words = telling(text)
-    enough = SAME_WORDS_PERCENT if own_names else SAME_PERCENT
-    if not own_names <= names or len(own_words & words) * 100 < len(own_words) * enough:
-        return False
-    return bool(own_names or own_words)
-
-
-@lru_cache(maxsize=1024)  # open work is compared with each later sentence; at most 500 characters
-def telling(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """The names in a text (with a digit, an underscore, a dot or a slash), and the stems of its other words."""
-    lowered = {word.strip("./-").lower() for word in _WORD.findall(text)}
-    names = frozenset(word for word in lowered if _NAME.search(word))
-    words = (word[:STEM] for word in lowered - names if word not in _COMMON and len(word) >= 4)
-    return names, frozenset(words)

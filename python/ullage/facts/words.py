@@ -764,7 +764,7 @@ _NO_WORDS = Words("", Kind.NONE)
 CARRIED_MEDIA = "Images and documents of the user's newest message"
 
 
-def is_user_input(item: Any) -> bool:
+def is_user_input(item: object) -> bool:
     """Whether the user wrote (part of) this message."""
     if role_of(item) != "user" or is_hidden(item) or author_of(item):
         return False
@@ -781,7 +781,7 @@ def is_host_only(item: Any) -> bool:
     return all(block.get("type") in TEXT_TYPES for block in blocks_of(item)) and bool(_texts(item))
 
 
-def author_of(item: Mapping[str, Any]) -> str:
+def author_of(item: Any) -> str:
     """The author of a user entry other than the user, as the host recorded it; empty: the user, or unknown."""
     origin = item.get("origin")
     if origin is None or not isinstance(origin, Mapping):

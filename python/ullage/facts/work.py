@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from ullage.facts.calls import Action
 from ullage.facts.model import Origin, Task, WorkItem, WorkState
 from ullage.facts.rules import CommitmentKind, commitments_among
-from ullage.facts.tallies import Tried, TriedWork, same_work
 from ullage.facts.words import clean, unfenced
 
 _DONE = re.compile(
@@ -32,13 +32,65 @@ MOST_OPEN = 200
 MOST_CLOSED = 200
 
 
+# Which tool call did a piece of work, or failed at it: the newest one that names all that the work names.
+
+# Of a call's input that are compared, and of one that writes to a file.
+CALL_CHARS, FILE_CHARS = 4000, 400
+LEAST_STEMS = 2  # of work that names nothing: fewer words could be of anything
+SAME_PERCENT = 70  # of the words of work that names nothing, which another text about it must hold
+# The same where the work names something: all of its names must be there too.
+SAME_WORDS_PERCENT = 40
+STEM = 5  # characters of a word that count: `archive` is done by `archived`
+_WORD = re.compile(r"[\w./-]{4,}")
+_NAME = re.compile(r"[\d_./]")
+_COMMON = frozenset(
+    "todo fixme still need needs have open remains later before after with that this there from done left next"
+    " step steps then afterwards todo: also will must should could into over only when what which been were your them they".split()
+)
+
+
+class Tried(NamedTuple):
+    """What a call about some work came to."""
+
+    call: str  # its id
+    ok: bool
+    error: str  # the line that says why it failed
+
+
+def _is_about(call_text: str, text: str) -> bool:
+    names, words = _telling(text)
+    if names:
+        return all(map(call_text.__contains__, names))
+    shared = sum(map(call_text.__contains__, words))
+    return len(words) >= LEAST_STEMS and shared * 100 >= len(words) * SAME_PERCENT
+
+
+def _same_work(sentence: str, text: str) -> bool:
+    """Whether a sentence is about this work."""
+    names, words = _telling(sentence)
+    own_names, own_words = _telling(text)
+    enough = SAME_WORDS_PERCENT if own_names else SAME_PERCENT
+    if not own_names <= names or len(own_words & words) * 100 < len(own_words) * enough:
+        return False
+    return bool(own_names or own_words)
+
+
+@lru_cache(maxsize=1024)  # open work is compared with each later sentence; at most 500 characters
+def _telling(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The names in a text (with a digit, an underscore, a dot or a slash), and the stems of its other words."""
+    lowered = {word.strip("./-").lower() for word in _WORD.findall(text)}
+    names = frozenset(word for word in lowered if _NAME.search(word))
+    words = (word[:STEM] for word in lowered - names if word not in _COMMON and len(word) >= 4)
+    return names, frozenset(words)
+
+
 class OpenWork:
     """Work by its words; what is closed does not come back unless somebody opens it again."""
 
     def __init__(self) -> None:
         self._open: dict[str, WorkItem] = {}
         self._closed: dict[str, WorkItem] = {}
-        self.calls = TriedWork()  # what calls about open work came to
+        self.calls: dict[str, Tried] = {}  # the newest call about each piece of work
 
     def go_on(self, earlier: OpenWork) -> None:
         """Continue from what an earlier part of the conversation left."""
@@ -74,18 +126,22 @@ class OpenWork:
                 self._close(part, index, WorkState.DONE)
 
     def _close(self, sentence: str, index: int, state: WorkState) -> None:
-        for text in [text for text in self._open if same_work(sentence, text)]:
-            work = _after(self.calls.newest(text), self._open.pop(text))
+        for text in [text for text in self._open if _same_work(sentence, text)]:
+            work = _after(self.calls.get(text), self._open.pop(text))
             call = work.call if state is WorkState.DONE and not work.error else ""
             self._closed[text] = replace(work, index=index, state=state, call=call, error="")
 
-    def subjects(self) -> list[str]:
-        """What is open, by its words."""
-        return list(self._open)
+    def tried(self, input_text: str, result: Tried, others: Sequence[str]) -> None:
+        """A call with these strings in its input has its result; `others`: further work that is open."""
+        if self._open or others:
+            call_text = input_text[:CALL_CHARS].lower()
+            for text in (*self._open, *others):
+                if _is_about(call_text, text):
+                    self.calls[text] = result
 
     def items(self) -> tuple[WorkItem, ...]:
         """What is open, oldest first."""
-        return tuple(_after(self.calls.newest(work.text), work) for work in self._open.values())
+        return tuple(_after(self.calls.get(work.text), work) for work in self._open.values())
 
     def closed(self) -> tuple[WorkItem, ...]:
         """What was, in the order in which it was closed."""
@@ -226,12 +282,12 @@ class TaskBoard:
             self._open = [task.subject for task in tasks if task.open]
         return self._open
 
-    def tasks(self, tried: TriedWork) -> tuple[Task, ...]:
+    def tasks(self, tried: Mapping[str, Tried]) -> tuple[Task, ...]:
         """The list, then the board, each in its own order, with what calls about them came to."""
         board = (task for task in self._board.values() if task.status != "deleted")
         tasks = []
         for task in (*self._list, *board):
-            newest = tried.newest(task.subject)
+            newest = tried.get(task.subject)
             if newest is not None and task.open:
                 task = replace(task, call=newest.call, error=newest.error)
             elif newest is not None and newest.ok and task.state is WorkState.DONE:

@@ -8,11 +8,7 @@ from typing import Any
 from ullage.legality.repairs import repair
 from ullage.providers import anthropic as shape
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, anthropic_messages, used_tools
-from ullage.summarizers.streams import (
-    CUT_STREAM,
-    StreamingSummarizer,
-    extended,
-)
+from ullage.summarizers.streams import CUT_STREAM, StreamingSummarizer, extended
 
 
 class AnthropicSummarizer(StreamingSummarizer):
@@ -39,8 +35,8 @@ class AnthropicSummarizer(StreamingSummarizer):
     """
 
     provider = form = "anthropic"
-    clients = ("Anthropic", "AsyncAnthropic")
-    keys = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    _clients = ("Anthropic", "AsyncAnthropic")
+    _keys = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
     def body(self, request: SummaryRequest) -> dict[str, Any]:
         """The arguments of `messages.create`."""

@@ -21,15 +21,7 @@ from ullage.effects import Effect, Flow, LetOthersRun, drive
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import tallies
 from ullage.facts.calls import Action, family_of
-from ullage.facts.model import (
-    Command,
-    Facts,
-    FailedCall,
-    FileUse,
-    Name,
-    ToolStep,
-    UserInput,
-)
+from ullage.facts.model import Command, Facts, FailedCall, FileUse, Name, ToolStep, UserInput
 from ullage.facts.names import LINES
 from ullage.facts.sections import HEADINGS, quoted, read_numbered_messages
 from ullage.facts.words import Kind, ends_of
@@ -1200,13 +1192,7 @@ def _next_step(facts: Facts, room: int, current: str) -> str:
     return next_step(facts, room, called=called)
 
 
-def _section(
-    number: int,
-    facts: Facts,
-    new: Sequence[Unit],
-    old: Sequence[Unit],
-    room: int,
-) -> str:
+def _section(number: int, facts: Facts, new: Sequence[Unit], old: Sequence[Unit], room: int) -> str:
     if number == 3:
         return files_section(facts, new, old, room)
     carried = ""

@@ -43,7 +43,7 @@ class AnthropicCompaction(AnthropicSummarizer):
     Args are those of `AnthropicSummarizer`.
     """
 
-    kind = "anthropic-compaction"
+    _kind = "anthropic-compaction"
     modes = ("native",)  # the other two would be another request
     beta = BETA
 
@@ -127,7 +127,7 @@ class OpenAICompaction(OpenAISummarizer):
     Args are those of `OpenAISummarizer`, without `api` and `dialect`.
     """
 
-    kind = "openai-compaction"
+    _kind = "openai-compaction"
     modes = ("native",)
 
     def __init__(

@@ -48,8 +48,8 @@ class OpenAISummarizer(StreamingSummarizer):
     """
 
     provider = "openai"
-    clients = ("OpenAI", "AsyncOpenAI")
-    keys = ("OPENAI_API_KEY",)
+    _clients = ("OpenAI", "AsyncOpenAI")
+    _keys = ("OPENAI_API_KEY",)
 
     def __init__(
         self,

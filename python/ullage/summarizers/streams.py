@@ -80,10 +80,10 @@ class StreamingSummarizer:
     """
 
     provider = ""  # also the package of its SDK, and the extra that brings it
-    kind = ""  # before the model in its name; empty: the provider
+    _kind = ""  # before the model in its name; empty: the provider
     form = ""  # of its requests: the name of a provider's row
-    clients = ("", "")  # classes of the SDK: the synchronous and the asynchronous one
-    keys: tuple[str, ...] = ()  # variables that may hold a key, in order
+    _clients = ("", "")  # classes of the SDK: the synchronous and the asynchronous one
+    _keys: tuple[str, ...] = ()  # variables that may hold a key, in order
     modes: tuple[Mode, ...] = ("plain",)
 
     def __init__(
@@ -103,7 +103,7 @@ class StreamingSummarizer:
             raise InvalidPolicy("model", model, "must name a model")
         row = row_of(model)
         self.model = model
-        self.name = f"{self.kind or self.provider}:{model}"
+        self.name = f"{self._kind or self.provider}:{model}"
         self.window_tokens = window_tokens or (row.context_window if row else None)
         self.max_output_tokens = max_output_tokens or (row.max_output_tokens if row else None)
         if last_request is not None and self.modes == ("plain",):
@@ -112,7 +112,7 @@ class StreamingSummarizer:
         self._last, self._extra = last_request, dict(extra or {})
         self._base_url, self._key = base_url, ""
         if client is None and async_client is None:
-            self._key = key_for(api_key, self.keys, local=bool(base_url))
+            self._key = key_for(api_key, self._keys, local=bool(base_url))
         self._sdk = optional(self.provider, self.provider)
 
     # ---- what a provider adds ----------------------------------------------------------------
@@ -169,7 +169,7 @@ class StreamingSummarizer:
         if client is not None:
             return contextlib.nullcontext(client)
         where = {"base_url": self._base_url} if self._base_url else {}
-        make = getattr(self._sdk, self.clients[asynchronous])
+        make = getattr(self._sdk, self._clients[asynchronous])
         return make(api_key=self._key, max_retries=0, **where)
 
     def _create(self, client: Any, body: Mapping[str, Any], request: SummaryRequest) -> Any:
@@ -226,9 +226,7 @@ _MARKERS = ("cache_control", "prompt_cache_breakpoint")
 
 
 def extended(
-    sent: Sequence[Item],
-    readings: Sequence[Callable[[], Sequence[Item]]],
-    prompt: Item,
+    sent: Sequence[Item], readings: Sequence[Callable[[], Sequence[Item]]], prompt: Item
 ) -> list[Item]:
     """What was sent, what has come since, and the prompt; `readings`: the conversation in the forms in which the host may have sent it.
 

@@ -50,7 +50,7 @@ _RULES = frozenset(
 def binding(text: str) -> tuple[str, ...]:
     """The sentences of the user's words that bind, the weightiest first: in any language that is recognised."""
     typed = typed_sentences(text)
-    rules = [rule.text for rule in sorted(rules_in(typed), key=lambda rule: -rule.strength)]
+    rules = [rule.text for rule in sorted(rules_in(typed), key=lambda rule: not rule.lasting)]
     rules += [item.text for item in commitments_among(typed) if item.kind in _RULES]
     return tuple(dict.fromkeys(rules))
 
