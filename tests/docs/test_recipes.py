@@ -44,7 +44,7 @@ RULE = Recipe(
         ),
         Change(
             "python/ullage/_reference/rules.py",
-            '    if facts.max_tokens == 13:\n        out.error("A99", -1, -1, "max_tokens 13")\n',
+            '    if facts.max_tokens == 13:\n        out.error("A99", REQUEST, "max_tokens 13")\n',
             after='"""Bytes and tokens of the whole request (A23, A24)."""\n',
         ),
         Change(

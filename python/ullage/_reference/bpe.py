@@ -105,15 +105,11 @@ class _Encoder:
             tokens = self._cache.get(piece)
             if tokens is None:
                 tokens = self._merged(piece.encode())
-                self._remember(piece, tokens)
+                if len(self._cache) >= _CACHED_PIECES:
+                    self._cache.clear()
+                if len(piece) <= 30:
+                    self._cache[piece] = tokens
             yield tokens
-
-    def _remember(self, piece: str, tokens: list[int]) -> None:
-        if len(piece) > 30:
-            return
-        if len(self._cache) >= _CACHED_PIECES:
-            self._cache.clear()
-        self._cache[piece] = tokens
 
     def _merged(self, piece: bytes) -> list[int]:
         """Merges pairs, the lowest rank first, of equal ones the leftmost; by a heap."""
@@ -127,19 +123,14 @@ class _Encoder:
             j = following[i]
             # An entry is stale when either part was merged meanwhile.
             if j < len(parts) and parts[i] >= 0 and self._rank(parts[i], parts[j]) == rank:
-                self._join(i, j, rank, parts, following, before)
+                parts[i], parts[j] = rank, -1
+                following[i] = following[j]
+                if following[i] < len(parts):
+                    before[following[i]] = i
                 self._push(heap, before[i], i, parts)
                 self._push(heap, i, following[i], parts)
-        return [self._id(part) for part in parts if part >= 0]
-
-    @staticmethod
-    def _join(
-        i: int, j: int, token: int, parts: list[int], following: list[int], before: list[int]
-    ) -> None:
-        parts[i], parts[j] = token, -1
-        following[i] = following[j]
-        if following[i] < len(parts):
-            before[following[i]] = i
+        gap = self._gap
+        return [part + (gap is not None and part >= gap) for part in parts if part >= 0]
 
     def _push(self, heap: list[tuple[int, int]], i: int, j: int, parts: list[int]) -> None:
         if i >= 0 and j < len(parts) and (rank := self._rank(parts[i], parts[j])):
@@ -149,19 +140,8 @@ class _Encoder:
         """The token that a pair makes; 0, which is a byte, if it does not merge."""
         return self._pairs.get((left, right), 0)
 
-    def _id(self, token: int) -> int:
-        return token + (self._gap is not None and token >= self._gap)
 
-
-@functools.cache
-def _encoder_of(vocabulary: str) -> _Encoder:
-    return _Encoder(vocabulary)
-
-
-def _encoder(encoding: str) -> _Encoder:
-    if encoding not in ENCODINGS:
-        raise InvalidPolicy("encoding", encoding, f"must be one of {', '.join(ENCODINGS)}")
-    return _encoder_of(ENCODINGS[encoding])
+_encoder_of = functools.cache(_Encoder)
 
 
 # ---- the functions of the engine ---------------------------------------------------------------
@@ -202,7 +182,10 @@ def encode_text(text: str, encoding: str = "o200k_base") -> list[int]:
 
 def _pieces(text: str, encoding: str) -> Iterator[list[int]]:
     text = _required(text, encoding)
-    return _encoder(stored_text(encoding)).pieces(valid_text(text))
+    encoding = stored_text(encoding)
+    if encoding not in ENCODINGS:
+        raise InvalidPolicy("encoding", encoding, f"must be one of {', '.join(ENCODINGS)}")
+    return _encoder_of(ENCODINGS[encoding]).pieces(valid_text(text))
 
 
 def _required(text: str, encoding: str) -> str:

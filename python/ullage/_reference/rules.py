@@ -216,7 +216,7 @@ class View:
         """The message as a whole."""
         return self.index, -1
 
-    def each(self) -> Iterator[tuple[At, BlockDigest]]:
+    def places(self) -> Iterator[tuple[At, BlockDigest]]:
         """Blocks with their places."""
         return (((self.index, at), block) for at, block in enumerate(self.blocks))
 
@@ -265,7 +265,7 @@ class Pairing(State):
             self.awaiting.clear()
             self.answered.clear()
             self.role = Role.ASSISTANT
-        for at, block in view.each():
+        for at, block in view.places():
             if block.kind == BlockKind.TOOL_USE:
                 self._call(at, block, view, out)
 
@@ -286,7 +286,7 @@ class Pairing(State):
         if self.role != Role.USER:
             self.other = False
             self.role = Role.USER
-        for at, block in view.each():
+        for at, block in view.places():
             if block.kind == BlockKind.TOOL_RESULT:
                 self._result(at, block, view, out)
             else:
@@ -446,7 +446,7 @@ class Blocks(State):
         flags = view.message.flags
         if flags & MessageFlag.UNKNOWN_KEYS:
             out.error("A04", view.whole(), "message has keys that the API does not know")
-        for at, block in view.each():
+        for at, block in view.places():
             _block(at, block, view, facts, out)
 
     def finish(self, facts: Facts, out: Findings) -> None:
@@ -532,7 +532,7 @@ class CacheMarkers(State):
         )
 
     def feed(self, view: View, out: Findings) -> None:
-        for at, block in view.each():
+        for at, block in view.places():
             self.last_ttl = ""
             if block.flags & (MARKER | BlockFlag.NESTED_CACHE):
                 self._block(at, block, out)
@@ -590,7 +590,7 @@ class Media(State):
     pages_over: At | None = None
 
     def feed(self, view: View, facts: Facts, out: Findings) -> None:
-        for at, block in view.each():
+        for at, block in view.places():
             if block.kind == BlockKind.DOCUMENT:
                 self._document(at, block, facts)
             elif block.kind == BlockKind.IMAGE or block.flags & BlockFlag.NESTED_MEDIA:
@@ -671,7 +671,7 @@ class ServerTools(State):
             self.role, self.broken = Role.ASSISTANT, False
             self.lost.update(self.open)
             self.open = {}
-        for at, block in view.each():
+        for at, block in view.places():
             if block.kind == BlockKind.SERVER_TOOL_USE:
                 if block.id and not out.first_call(block.id):
                     name = view.short(block.id)
@@ -750,7 +750,7 @@ class Special(State):
             self.role = view.message.role
             self.hop.clear()
             self.calls.clear()
-        for at, block in view.each():
+        for at, block in view.places():
             self._block(at, block, view, facts, out)
         self.first = False
 
@@ -1099,7 +1099,7 @@ class OpenAI(State):
         if flags & MessageFlag.EMPTY_CALLS:
             out.error("O03", view.whole(), "tool_calls is not a list with calls in it")
         calls = False
-        for at, block in view.each():
+        for at, block in view.places():
             if block.kind == BlockKind.TOOL_USE and flags & MessageFlag.OPENAI_CHAT:
                 calls = True
                 self._call(at, block, view, out)
@@ -1152,7 +1152,7 @@ class OpenAI(State):
 
     def _parts(self, view: View, out: Findings) -> None:
         flags = view.message.flags
-        for at, block in view.each():
+        for at, block in view.places():
             if block.chars > MAX_STRING_CHARS:
                 out.error("O08", at, f"string is over {MAX_STRING_CHARS} characters")
             own = block.kind == BlockKind.TOOL_USE and flags & MessageFlag.OPENAI_CHAT

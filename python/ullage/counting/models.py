@@ -141,17 +141,8 @@ def document(path: pathlib.Path) -> Mapping[str, Any]:
 _PARTS_OF_A_DOCUMENT: Final = ("models", "aliases", "guesses", "version")
 
 
-class Sections(NamedTuple):
-    """The parts of merged documents, by the names that stand in them."""
-
-    rows: dict[str, Model]
-    aliases: dict[str, str]
-    guesses: dict[str, str]
-    version: str
-
-
-def sections(documents: Iterable[Mapping[str, Any]]) -> Sections:
-    """Merges documents, later ones over earlier, and makes their rows.
+def _merged(documents: Iterable[Mapping[str, Any]]) -> ModelTable:
+    """A table of documents, later ones over earlier.
 
     Raises:
         InvalidPolicy: A value of the wrong type or sign, a key or a `like` that does not exist.
@@ -178,7 +169,17 @@ def sections(documents: Iterable[Mapping[str, Any]]) -> Sections:
             _expect(f"{kind}.{name}", row, str, "must be a string")
             if row not in rows:
                 raise InvalidPolicy(f"{kind}.{name}", row, "names no row")
-    return Sections(rows, aliases, guesses, version)
+    own = {_key(name): row for name, row in rows.items()}
+    return ModelTable(
+        own,
+        # Where a name without its date is a row's, only the whole name is another's.
+        {
+            _bare(name) if _key(name) in own else _key(name): _key(row)
+            for name, row in aliases.items()
+        },
+        {name: _key(row) for name, row in guesses.items()},
+        version,
+    )
 
 
 def _table(section: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -560,18 +561,3 @@ def _builtin_document() -> Mapping[str, Any]:
 @cache
 def _builtin() -> ModelTable:
     return _merged([_builtin_document()])
-
-
-def _merged(documents: Iterable[Mapping[str, Any]]) -> ModelTable:
-    rows, aliases, guesses, version = sections(documents)
-    own = {_key(name): row for name, row in rows.items()}
-    return ModelTable(
-        own,
-        # Where a name without its date is a row's, only the whole name is another's.
-        {
-            _bare(name) if _key(name) in own else _key(name): _key(row)
-            for name, row in aliases.items()
-        },
-        {name: _key(row) for name, row in guesses.items()},
-        version,
-    )

@@ -320,17 +320,26 @@ def repair_blocks(draft: Draft, *, strict_version: bool) -> None:
         blocks: list[Any] = []
         for index, block in enumerate(slot.blocks):
             note = partial(draft.note, part=slot, block=index)
-            block = _as_block(block, note)
-            placed = _placed(block, slot.role, strict_version, note)
-            if placed is not None and _says_something(placed, blocks, note):
-                for rule, action, change in _changes(slot.role, kind_of(placed), strict_version):
-                    changed = change(placed)
-                    if changed is not placed:
-                        note(rule, action=action)
-                        placed = changed
-                blocks.append(placed)
+            fixed = _fixed(block, slot.role, blocks, strict_version, note)
+            if fixed is not None:
+                blocks.append(fixed)
         slot.blocks = blocks
     draft.drop_empty("A02")
+
+
+def _fixed(
+    block: Any, role: str, before: list[Any], strict_version: bool, note: Callable[..., None]
+) -> Mapping[str, Any] | None:
+    """The block, or what may stand in its place, in the form that the API takes; `None`: nothing."""
+    placed = _placed(_as_block(block, note), role, strict_version, note)
+    if placed is None or not _says_something(placed, before, note):
+        return None
+    for rule, action, change in _changes(role, kind_of(placed), strict_version):
+        changed = change(placed)
+        if changed is not placed:
+            note(rule, action=action)
+            placed = changed
+    return placed
 
 
 def _as_block(block: Any, note: Callable[..., None]) -> Mapping[str, Any]:

@@ -418,10 +418,12 @@ def repair_fallback(draft: Draft) -> None:
                 continue
             part, start = blocks[start:at], at
             answered = {result.get("tool_use_id") for result in part if _is_result(result)}
-            for left in part:
-                server_call = kind_of(left) in _CALLS and left.get("id") not in answered
-                if server_call or kind_of(left) in (*THINKING, "tool_use"):
-                    dropped.add(id(left))
+            dropped |= {
+                id(left)
+                for left in part
+                if kind_of(left) in (*THINKING, "tool_use")
+                or (kind_of(left) in _CALLS and left.get("id") not in answered)
+            }
     _drop(draft, "A28", dropped, "dropped what stood before a fallback block")
 
 

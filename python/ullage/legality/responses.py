@@ -79,8 +79,8 @@ def _items(items: Sequence[Any], params: Mapping[str, Any]) -> Iterator[Violatio
             open_calls[key] = index
         elif output_of(kind):
             key = (output_of(kind), str(item.get("call_id")))
-            known = key in seen or not params.get("previous_response_id")
-            if open_calls.pop(key, None) is None and known:
+            has_to_pair = key in seen or not params.get("previous_response_id")
+            if open_calls.pop(key, None) is None and has_to_pair:
                 yield error_at("R01", index, -1, f"{kind} {key[1]} answers no open call before it")
         elif kind == "reasoning":
             if not made_by_model(items[index + 1] if index + 1 < len(items) else None):
