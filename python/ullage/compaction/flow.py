@@ -154,19 +154,7 @@ def _unchanged(state: State | None) -> CompactionReport:
 
 def _compact(state: State) -> Flow[CompactionResult]:
     job = state.job
-    turns, previous = since_last(state)
-    started = CompactionStarted(
-        trigger=job.trigger,
-        messages=len(state.source.context),
-        tokens_before=state.size,
-        summarizer=str(getattr(job.summarizer, "name", type(job.summarizer).__name__)),
-        recompaction=state.recompaction,
-        turns_since=turns if job.turns_since is None else job.turns_since,
-        previous_turn_id=job.previous_turn_id or previous,
-        threshold_tokens=job.trigger_tokens,
-        source=job.source,
-    )
-    yield Emit(started)
+    yield Emit(_started(state))
     yield LetOthersRun()
     state, unmet = _with_target(state)
     least = 1 if over_target(state, state.counted(state.tokens)) else LEAST_REMOVED_TOKENS
@@ -195,6 +183,21 @@ def _compact(state: State) -> Flow[CompactionResult]:
     notice_parts = [notice, *notices, result.user_notice]
     result = replace(result, user_notice=" ".join(filter(None, notice_parts)))
     return (yield from _after(state, result))
+
+
+def _started(state: State) -> CompactionStarted:
+    job, (turns, previous) = state.job, since_last(state)
+    return CompactionStarted(
+        trigger=job.trigger,
+        messages=len(state.source.context),
+        tokens_before=state.size,
+        summarizer=str(getattr(job.summarizer, "name", type(job.summarizer).__name__)),
+        recompaction=state.recompaction,
+        turns_since=turns if job.turns_since is None else job.turns_since,
+        previous_turn_id=job.previous_turn_id or previous,
+        threshold_tokens=job.trigger_tokens,
+        source=job.source,
+    )
 
 
 def _with_target(state: State) -> tuple[State, list[str]]:
