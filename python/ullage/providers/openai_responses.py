@@ -221,8 +221,8 @@ def _joined(blocks: list[Block]) -> Any:
             plain_before and data.get("continues") is True
         )
         if plain_before:
-            taken = ("head", "continues", "string")
-            data = {key: value for key, value in data.items() if key not in taken}
+            implied = ("head", "continues", "string")
+            data = {key: value for key, value in data.items() if key not in implied}
             fields = {key: value for key, value in block.items() if key != FOREIGN}
             block = carrying(fields, SHAPE, data)
         joined.append(block)
@@ -275,8 +275,8 @@ class _ResponsesWriter:
             return
         open_message: dict[str, Any] | None = None
         for where, block in with_places(content, f"messages[{index}]"):
-            kind, data, said = block.get("type"), foreign(block, SHAPE), _is_said(block)
-            part = self.part(block, where, "output_text") if said else None
+            kind, data, is_spoken = block.get("type"), foreign(block, SHAPE), _is_said(block)
+            part = self.part(block, where, "output_text") if is_spoken else None
             if open_message is not None:
                 goes_on = "continues" in data and isinstance(open_message["content"], list)
                 if part is not None and goes_on:
@@ -294,7 +294,7 @@ class _ResponsesWriter:
                 yield dict(data["item"])
             elif kind == FOREIGN:
                 note_foreign(block, SHAPE, where, self.losses)
-            elif not said:
+            elif not is_spoken:
                 self.losses.add(str(kind), where, "left out")
         if open_message is not None:
             yield open_message
