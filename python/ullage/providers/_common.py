@@ -317,8 +317,8 @@ def definable(
         elif "input_schema" not in tool:
             losses.add("tool", f"tools[{index}]", "a server tool of another provider")
         else:
-            known = ("name", "description", "input_schema", *expected)
-            note_keys(tool, f"tools[{index}]", losses, *known)
+            keys = ("name", "description", "input_schema", *expected)
+            note_keys(tool, f"tools[{index}]", losses, *keys)
             yield tool, data
 
 

@@ -184,7 +184,9 @@ def from_provider(
     body: Mapping[str, Any] = request if isinstance(request, Mapping) else {"messages": request}
     messages: list[Any] = [message for _, message in bare(body.get("messages") or ())]
     if ids:
-        messages = [{**each, "content": _mapped(each["content"], ids)} for each in messages]
+        messages = [
+            {**message, "content": _mapped(message["content"], ids)} for message in messages
+        ]
     return Internal(messages, body.get("system"), body.get("tools"))
 
 

@@ -124,13 +124,13 @@ def _block(part: Mapping[str, Any], ids: Mapping[str, str]) -> Block:
                 if others
                 else block
             )
-    found = None
+    read_block: Block | None = None
     if isinstance(value, Mapping):
         if kind == "reasoningContent":
-            found = _reasoning(value)
+            read_block = _reasoning(value)
         elif kind in ("image", "document"):
-            found = _media(kind, value)
-    return found or carrier(SHAPE, "part", dict(part))
+            read_block = _media(kind, value)
+    return read_block or carrier(SHAPE, "part", dict(part))
 
 
 def _call(value: Mapping[str, Any], ids: Mapping[str, str]) -> Block:

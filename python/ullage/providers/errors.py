@@ -140,8 +140,8 @@ def _from_exception(error: BaseException) -> Evidence:
         metadata = get(response, "ResponseMetadata")
         if status is None:
             places = (link, response, metadata, get(link, "body"))
-            found = map(_status_of, places)
-            status = next((each for each in found if each is not None), None)
+            statuses = map(_status_of, places)
+            status = next((one for one in statuses if one is not None), None)
         if not headers:
             named = (
                 get(response, "headers"),
@@ -504,9 +504,9 @@ def classify(
     hit = _search([row for table in tables for row in table.vetoes], evidence)
     if hit is None and evidence.status not in (429, 529):  # which decide by themselves
         hit = _search([row for table in tables for row in table.rows], evidence)
-    found = _by_status(evidence) if hit is None else _from_hit(*hit, evidence)
+    classified = _by_status(evidence) if hit is None else _from_hit(*hit, evidence)
     other = _other_model(get(error_or_response, "model"), model)
-    return replace(found, learned_limit=None) if other else found
+    return replace(classified, learned_limit=None) if other else classified
 
 
 _STATUS_KINDS: dict[int, ErrorKind] = {

@@ -221,8 +221,8 @@ def _joined(blocks: list[Block]) -> Any:
             plain_before and data.get("continues") is True
         )
         if plain_before:
-            taken = ("head", "continues", "string")
-            data = {key: value for key, value in data.items() if key not in taken}
+            implied = ("head", "continues", "string")
+            data = {key: value for key, value in data.items() if key not in implied}
             fields = {key: value for key, value in block.items() if key != FOREIGN}
             block = carrying(fields, SHAPE, data)
         joined.append(block)
@@ -275,36 +275,29 @@ class _ResponsesWriter:
             return
         open_message: dict[str, Any] | None = None
         for where, block in with_places(content, f"messages[{index}]"):
-            part = self.part(block, where, "output_text") if _is_said(block) else None
-            data = foreign(block, SHAPE) if part is not None else {}
+            kind, data, is_spoken = block.get("type"), foreign(block, SHAPE), _is_said(block)
+            part = self.part(block, where, "output_text") if is_spoken else None
             if open_message is not None:
                 goes_on = "continues" in data and isinstance(open_message["content"], list)
                 if part is not None and goes_on:
                     open_message["content"].append(part)
                     continue
                 yield open_message
-            if part is None:
                 open_message = None
-                yield from self.action(block, where)
-            else:
-                said: Any = part.get("text", "") if data.get("string") else [part]
+            if part is not None:
+                content = part.get("text", "") if data.get("string") else [part]
                 head = data.get("head", {"type": "message"})
-                open_message = {**head, "role": "assistant", "content": said}
+                open_message = {**head, "role": "assistant", "content": content}
+            elif kind == "tool_use":
+                yield self.call(block, where)
+            elif "item" in data:
+                yield dict(data["item"])
+            elif kind == FOREIGN:
+                note_foreign(block, SHAPE, where, self.losses)
+            elif not is_spoken:
+                self.losses.add(str(kind), where, "left out")
         if open_message is not None:
             yield open_message
-
-    def action(self, block: Block, where: str) -> Iterator[dict[str, Any]]:
-        """What the assistant did besides speaking."""
-        data = foreign(block, SHAPE)
-        kind = str(block.get("type"))
-        if kind == "tool_use":
-            yield self.call(block, where)
-        elif "item" in data:
-            yield dict(data["item"])
-        elif kind == FOREIGN:
-            note_foreign(block, SHAPE, where, self.losses)
-        elif not _is_said(block):
-            self.losses.add(kind, where, "left out")
 
     def call(self, block: Block, where: str) -> dict[str, Any]:
         note_keys(block, where, self.losses, "id", "name", "input")

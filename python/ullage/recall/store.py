@@ -291,8 +291,8 @@ class Archive:
             return None
         first, last = int(match[2]), int(match[3] or match[2])
         if match[1] == "m":
-            known = first <= last < len(self.history)
-            return self._messages(handle, first, last) if known else None
+            exists = first <= last < len(self.history)
+            return self._messages(handle, first, last) if exists else None
         from ullage.facts import collect
         from ullage.facts.model import Origin
 

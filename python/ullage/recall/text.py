@@ -63,14 +63,12 @@ def render(item: Any) -> str:
 def _block(role: str, block: Mapping[str, Any]) -> str:
     kind = block.get("type")
     if kind == "tool_use":
-        return (
-            f"[{role} calls {block.get('name')} as {block.get('id')}]\n{_json(block.get('input'))}"
-        )
+        head = f"[{role} calls {block.get('name')} as {block.get('id')}]"
+        return f"{head}\n{_json(block.get('input'))}"
     if kind == "tool_result":
         failed = ", which failed" if block.get("is_error") is True else ""
-        return (
-            f"[result of {block.get('tool_use_id')}{failed}]\n{content_text(block.get('content'))}"
-        )
+        head = f"[result of {block.get('tool_use_id')}{failed}]"
+        return f"{head}\n{content_text(block.get('content'))}"
     if kind == "thinking":
         return f"[{role} thinks]\n{block.get('thinking')}"
     return f"[{role}]\n{_part(block)}"

@@ -407,7 +407,7 @@ class RemoteCounter:
                     raise InvalidPolicy(
                         "client", type(answer).__name__, "must answer at once", hint="use acount()"
                     )
-                counted = self._taken(key, answer)
+                counted = self._remembered(key, answer)
         return self._counted(counted, messages, system, tools)
 
     async def acount(
@@ -426,7 +426,7 @@ class RemoteCounter:
             except Exception as error:
                 counted = self._failed(error)
             else:
-                counted = self._taken(key, answer)
+                counted = self._remembered(key, answer)
         return self._counted(counted, messages, system, tools)
 
     # ---- before and after the call -----------------------------------------------------------
@@ -456,7 +456,7 @@ class RemoteCounter:
             self._resting_until = self._clock() + self._rest_seconds
         return f"{type(error).__name__}: {error}"[:200]
 
-    def _taken(self, key: bytes, answer: Any) -> Counted | str:
+    def _remembered(self, key: bytes, answer: Any) -> Counted | str:
         tokens = answer if type(answer) is int else getattr(answer, "input_tokens", None)
         if type(tokens) is not int or tokens < 0:
             return self._failed(ValueError(f"no token count in {type(answer).__name__}"))

@@ -49,13 +49,9 @@ class TruncatedHead(NamedTuple):
 
 
 def _ledger(
-    messages: Sequence[Item],
-    model: str | None,
-    table: ModelTable | None,
-    form: FormList | None = None,
+    messages: Sequence[Item], model: str | None, table: ModelTable | None, form: FormList | None
 ) -> Any:
-    weights = weights_for(model, table=table)
-    return core.Ledger(weights, messages if form is None else form.messages)
+    return core.Ledger(weights_for(model, table=table), messages if form is None else form.messages)
 
 
 def estimate_text(text: str, *, model: str | None = None, table: ModelTable | None = None) -> int:
