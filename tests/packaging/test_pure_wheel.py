@@ -30,6 +30,8 @@ def test_it_holds_data_types_and_licence():
         "ullage/compaction/summary_prompt.toml",
         "ullage/providers/errors.toml",
         "ullage/legality/rules.toml",
+        "ullage/testing/material.toml",
+        "ullage/testing/server/refusals.toml",
     }
     assert {"ullage/py.typed", "ullage/_core.pyi", *data} <= names
     assert any(name.endswith("LICENSE") for name in names)

@@ -651,22 +651,18 @@ def _play(session: MadeSession, turns: int | None, tokens: int | None, ending: E
     last = count - 1 if ending == "user" else count
     done = 0
     while done < last or (not count and session.chars < session.budget):
-        goal = (
-            session.budget
-        )  # the count of characters at which this turn is to end; 0: with its task
+        # The count of characters at which this turn is to end; 0: when its task is done.
+        goal = session.budget
         if goal and last > done:
             goal = session.chars + max(0, goal - session.chars) // (last - done)
         finished = _turn(session, goal, fill=bool(turns and tokens))
         done += 1
         final = done == last or (not count and session.chars >= session.budget)
-        if not final or ending in ("user", "assistant"):
-            steps = _open_steps(session)
-            closing = (
-                f"Not finished yet; next: {steps[0]}."
-                if steps
-                else "I stopped here; tell me to go on."
-            )
-            session.say(session.closing if finished and session.closing else closing)
+        if not final or ending not in ("loop", "open"):
+            closing = session.closing if finished else ""
+            if not closing and (steps := _open_steps(session)):
+                closing = f"Not finished yet; next: {steps[0]}."
+            session.say(closing or "I stopped here; tell me to go on.")
         elif ending == "open":
             session.call(_grep(session, session.project.root), _missing(session))
     if ending == "user":

@@ -183,7 +183,7 @@ class Transcript:
         rows = self._read_rows()
         for at, entry in self._queued.items():
             names = as_string(entry["uuid"]), as_string(entry["parentUuid"])
-            # No flag, as `row_of` gives its entry none.
+            # No flag, as the row of such an entry in a list has none.
             rows[at] = RecordLine(at, "user", "", *names, 0)
         return rows
 

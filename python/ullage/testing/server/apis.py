@@ -726,25 +726,21 @@ def numbered(parts: Iterable[dict[str, Any]]) -> Iterator[Event]:
 
 def response_events(answer: dict[str, Any]) -> Iterator[Event]:
     """The same as a stream."""
-    return numbered(_stream(answer))
-
-
-def _stream(answer: dict[str, Any]) -> Iterator[dict[str, Any]]:
     begun = {**answer, "status": "in_progress", "output": [], "usage": None}
-    yield {"type": "response.created", "response": begun}
+    parts: Items = [{"type": "response.created", "response": begun}]
     for index, item in enumerate(answer["output"]):
         contents = item["content"] if item["type"] == "message" else []
         opened = {**item, "content": []} if item["type"] == "message" else item
-        yield {"type": "response.output_item.added", "output_index": index, "item": opened}
+        parts.append({"type": "response.output_item.added", "output_index": index, "item": opened})
         for at, part in enumerate(contents):
             if part["type"] == "output_text":
                 place = {"output_index": index, "content_index": at, "item_id": item["id"]}
-                yield from _text(place, part)
-        yield {"type": "response.output_item.done", "output_index": index, "item": item}
-    yield {"type": f"response.{answer['status']}", "response": answer}
+                parts += _text_events(place, part)
+        parts.append({"type": "response.output_item.done", "output_index": index, "item": item})
+    return numbered([*parts, {"type": f"response.{answer['status']}", "response": answer}])
 
 
-def _text(place: dict[str, Any], part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _text_events(place: dict[str, Any], part: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"type": "response.content_part.added", **place, "part": {**part, "text": ""}}
     for piece in pieces(part["text"]):
         yield {"type": "response.output_text.delta", **place, "delta": piece, "logprobs": []}
