@@ -373,7 +373,12 @@ class Manifest:
         for record, length in _read(path):
             manifest._records[record["task"], record["path"]] = record
             whole += length
-        _cut(path, whole)
+        try:
+            # An unfinished last line would merge with the next one.
+            if path.exists() and path.stat().st_size > whole:
+                os.truncate(path, whole)
+        except OSError as exc:
+            raise StoreError(f"cannot be written: {exc.strerror}", path=str(path)) from exc
         return manifest
 
     def __len__(self) -> int:
@@ -427,15 +432,6 @@ def _read(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
         if not line.endswith(b"\n"):
             return
         yield _record(line, number, path), len(line)
-
-
-def _cut(path: Path, length: int) -> None:
-    """Remove an unfinished last line, which would merge with the next one."""
-    try:
-        if path.exists() and path.stat().st_size > length:
-            os.truncate(path, length)
-    except OSError as exc:
-        raise StoreError(f"cannot be written: {exc.strerror}", path=str(path)) from exc
 
 
 def _record(line: bytes, number: int, path: Path) -> dict[str, Any]:

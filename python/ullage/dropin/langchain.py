@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast, overload
 
 from ullage.dropin import stands_in_for
 from ullage.exceptions import InvalidMessage, InvalidPolicy, MissingExtra
@@ -43,8 +43,9 @@ def _ending(messages: list[Any], kinds: Kinds) -> list[Any]:
 
 def _is(message: Any, kinds: str | type | Sequence[str | type]) -> bool:
     names = [kinds] if isinstance(kinds, str | type) else kinds
-    return message.type in [k for k in names if isinstance(k, str)] or isinstance(
-        message, tuple(k for k in names if isinstance(k, type))
+    return any(
+        isinstance(message, kind) if isinstance(kind, type) else message.type == kind
+        for kind in names
     )
 
 
@@ -64,16 +65,12 @@ def _without_parted(
         lost = both - (held_calls & held_results)
         if not lost:
             return remaining
-        whole = [message for message in remaining if not lost & _own(message)]
+        # Of each message the ids of its calls, or of the call that it answers.
+        whole = [message for message in remaining if not lost & set().union(*_ids([message]))]
         whole = _ending(_ending(whole, end_on)[::-1], start_on)[::-1]
         if len(whole) == len(remaining):
             return remaining
         remaining = whole
-
-
-def _own(message: Any) -> set[str]:
-    """The ids of a message's calls, or of the call that it answers."""
-    return set().union(*_ids([message]))
 
 
 def _ids(messages: list[Any]) -> tuple[set[str], set[str]]:
@@ -166,12 +163,6 @@ def count_tokens_approximately(
         options = chars_per_token, extra_tokens_per_message, count_name, tokens_per_image
         total *= _scale(listed, before, *options)
     return math.ceil(total)
-
-
-def _tokens_of_each(messages: Iterable[object]) -> Iterator[float]:
-    """The approximate tokens of each message; they add up to the count of the list."""
-    for images, chars in _sizes(messages, True):
-        yield images * 85 + math.ceil(chars / 4.0) + 3.0
 
 
 def _sizes(messages: Iterable[Any], count_name: bool) -> Iterator[tuple[int, int]]:
@@ -291,9 +282,8 @@ def _of_object(message: Any) -> _Message:
     role = _role(message.type)
     if role == "system":
         role = message.additional_kwargs.get("__openai_role__", role)
-    elif role.lower().startswith(
-        "chat"
-    ):  # only that type has a role, and looking for a missing field is slow
+    # Only that type has a role, and looking for a missing field is slow.
+    elif role.lower().startswith("chat"):
         role = getattr(message, "role", role)
     is_answer = role == "assistant" and hasattr(message, "tool_calls")
     return _Message(
@@ -313,9 +303,8 @@ def _tool_chars(tool: Any) -> int:
     schema = tool.tool_call_schema
     whole = schema if isinstance(schema, dict) else schema.model_json_schema()
     # Title and description are next to the parameters already.
-    parameters = {
-        name: field for name, field in whole.items() if name not in ("title", "description")
-    }
+    shown_apart = ("title", "description")
+    parameters = {name: field for name, field in whole.items() if name not in shown_apart}
     definition = {"name": tool.name, "description": tool.description, "parameters": parameters}
     return len(json.dumps(definition))
 
@@ -410,7 +399,7 @@ def trim_messages(
         InvalidPolicy: Arguments that exclude each other, or an unknown strategy or counter.
     """
     if messages is None:
-        return _runnable(
+        runnable: Runnable[Sequence[object], list[BaseMessage]] = _core("runnables").RunnableLambda(
             lambda messages_in: trim_messages(
                 messages_in,
                 max_tokens=max_tokens,
@@ -421,42 +410,30 @@ def trim_messages(
                 start_on=start_on,
                 include_system=include_system,
                 text_splitter=text_splitter,
-            )
+            ),
+            name="trim_messages",
         )
+        return runnable
     if strategy not in ("first", "last"):
         raise InvalidPolicy("strategy", strategy, "must be 'first' or 'last'")
     if strategy == "first" and (start_on or include_system):
         name, value = ("start_on", start_on) if start_on else ("include_system", include_system)
         raise InvalidPolicy(name, value, "is only valid with strategy='last'")
-    count, split = _counter(token_counter), _splitter(text_splitter)
-    messages_in = _converted(messages)
+    count, splitter = _counter(token_counter), cast("Any", text_splitter)
+    splitter = _lines if splitter is None else getattr(splitter, "split_text", splitter)
+    split: _Split | None = splitter if allow_partial else None
+    messages_in: list[Any] = list(_core("messages").convert_to_messages(messages))
     if strategy == "first":
-        trimmed = _head(
-            list(messages_in), max_tokens, count, split if allow_partial else None, "first"
-        )
+        trimmed = _head(list(messages_in), max_tokens, count, split, "first")
         return _without_parted(_ending(trimmed, end_on), messages_in, end_on=end_on)
-    return _last(
-        messages_in,
-        max_tokens,
-        count,
-        split if allow_partial else None,
-        start_on,
-        end_on,
-        include_system,
-    )
+    return _last(messages_in, max_tokens, count, split, start_on, end_on, include_system)
 
 
-def _runnable(
-    trim: Callable[[Sequence[object]], list[BaseMessage]],
-) -> Runnable[Sequence[object], list[BaseMessage]]:
+def _core(module: str) -> Any:
     try:
-        runnables = import_module("langchain_core.runnables")
+        return import_module(f"langchain_core.{module}")
     except ImportError as error:
         raise MissingExtra("langchain-core", "langchain") from error
-    runnable: Runnable[Sequence[object], list[BaseMessage]] = runnables.RunnableLambda(
-        trim, name="trim_messages"
-    )
-    return runnable
 
 
 def _last(
@@ -469,7 +446,8 @@ def _last(
     include_system: bool,
 ) -> list[Any]:
     ended = _ending(list(messages), end_on)
-    system = ended[:1] if include_system and ended and _is_system(ended[0]) else []
+    kind = _core("messages").SystemMessage
+    system = ended[:1] if include_system and ended and isinstance(ended[0], kind) else []
     room = max(0, most - count(system)) if system else most
     turned = _head(ended[len(system) :][::-1], room, count, split, "last")
     newest = _ending(turned, start_on)[::-1]
@@ -492,7 +470,8 @@ def _head(
 def _fitting(messages: list[Any], most: int, count: _Count) -> int:
     """How many of the first messages fit."""
     if count is count_tokens_approximately:  # a sum over the messages, so each is counted once
-        sums = accumulate(_tokens_of_each(messages))
+        sizes = _sizes(messages, True)
+        sums = accumulate(images * 85 + math.ceil(chars / 4.0) + 3.0 for images, chars in sizes)
         return next((at for at, tokens in enumerate(sums) if tokens > most), len(messages))
     if not messages or count(messages) <= most:
         return len(messages)
@@ -542,18 +521,6 @@ def _text(content: Any, end: str) -> str | None:
     return edge if isinstance(edge, str) else None
 
 
-def _is_system(message: Any) -> bool:
-    return isinstance(message, import_module("langchain_core.messages").SystemMessage)
-
-
-def _converted(messages: Iterable[object]) -> list[Any]:
-    try:
-        classes = import_module("langchain_core.messages")
-    except ImportError as error:
-        raise MissingExtra("langchain-core", "langchain") from error
-    return list(classes.convert_to_messages(messages))
-
-
 def _counter(counter: Any) -> _Count:
     if counter == "approximate" or _is_theirs(counter):
         return count_tokens_approximately
@@ -561,9 +528,8 @@ def _counter(counter: Any) -> _Count:
         of_model: _Count = counter.get_num_tokens_from_messages
         return of_model
     if not callable(counter):
-        raise InvalidPolicy(
-            "token_counter", counter, "must be 'approximate', a model or a function"
-        )
+        limit = "must be 'approximate', a model or a function"
+        raise InvalidPolicy("token_counter", counter, limit)
     of_list: _Count = counter
     first = next(iter(inspect.signature(counter).parameters.values()))
     # How LangChain tells a function of one message from one of a list; postponed annotations are text.
@@ -576,13 +542,6 @@ def _is_theirs(function: object) -> bool:
     """Whether it is LangChain's own function of that name, which counts the same; false without LangChain."""
     module = sys.modules.get("langchain_core.messages.utils")
     return function is getattr(module, "count_tokens_approximately", _is_theirs)
-
-
-def _splitter(splitter: Any) -> _Split:
-    if splitter is None:
-        return _lines
-    split: _Split = getattr(splitter, "split_text", splitter)
-    return split
 
 
 def _lines(text: str) -> list[str]:

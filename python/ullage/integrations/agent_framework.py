@@ -111,48 +111,40 @@ def _contents_now(
     """What became of each content: itself, a copy that says less, or nothing."""
     calls = iter(in_place(before, blocks, "tool_use"))
     results = iter(in_place(before, blocks, "tool_result"))
+    kinds = {block.get("type") for block in blocks}
     for content in message.contents:
         if content.type == "function_result":
             yield from _result_now(content, next(results))
         elif content.type == "function_call":
-            yield from _call_now(content, next(calls))
-        elif _stays(content, blocks):
+            call = next(calls)
+            if call is None:
+                continue
+            arguments = dict(call["input"])
+            if arguments == (content.parse_arguments() or {}) and call["id"] == content.call_id:
+                yield content
+                continue
+            copied = copy.copy(content)
+            copied.raw_representation, copied.call_id = None, str(call["id"])
+            is_text = isinstance(content.arguments, str)
+            copied.arguments = json.dumps(arguments) if is_text else arguments
+            yield copied
+        elif content.type == "text_reasoning":
+            yield from [content] if "thinking" in kinds else []
+        elif "image" in kinds or not _is_image(content):
             yield content
-
-
-def _stays(content: Content, blocks: Sequence[Mapping[str, Any]]) -> bool:
-    kinds = {block.get("type") for block in blocks}
-    if content.type == "text_reasoning":
-        return "thinking" in kinds
-    return "image" in kinds or not _is_image(content)
 
 
 def _result_now(content: Content, result: Mapping[str, Any] | None) -> list[Content]:
     if result is None or result == _result(content):
         return [] if result is None else [content]
-    copied = copy.copy(content)
-    copied.items = _items_now(content, blocks_of({"content": result.get("content")}))
-    copied.raw_representation, copied.call_id = None, str(result["tool_use_id"])
-    copied.result = "\n".join(part.text or "" for part in copied.items if part.type == "text")
-    return [copied]
-
-
-def _items_now(content: Content, now: Sequence[Mapping[str, Any]]) -> list[Content]:
-    """The texts of now, and those images that are still there."""
+    copied, now = copy.copy(content), blocks_of({"content": result.get("content")})
+    # The texts of now, and those images that are still there.
     texts = [Content.from_text(str(part["text"])) for part in now if part.get("type") == "text"]
     images = [part for part in content.items or () if _is_image(part)]
-    return texts + [part for part in images if any(seen in now for seen in _blocks([part]))]
-
-
-def _call_now(content: Content, call: Mapping[str, Any] | None) -> list[Content]:
-    if call is None:
-        return []
-    if call["input"] == (content.parse_arguments() or {}) and call["id"] == content.call_id:
-        return [content]
-    copied = copy.copy(content)
-    arguments = dict(call["input"])
-    copied.raw_representation, copied.call_id = None, str(call["id"])
-    copied.arguments = json.dumps(arguments) if isinstance(content.arguments, str) else arguments
+    shown = [part for part in images if any(block in now for block in _blocks([part]))]
+    copied.items = [*texts, *shown]
+    copied.raw_representation, copied.call_id = None, str(result["tool_use_id"])
+    copied.result = "\n".join(part.text or "" for part in copied.items if part.type == "text")
     return [copied]
 
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 
 from ullage import ContextManager, ContextTooLarge, InvalidPolicy, ManagerBusy, Policy
 from ullage._lazy import installed, refuse_older
 from ullage.exceptions import MissingExtra
-from ullage.manager import ListView, PlanStep
+from ullage.manager import ListView
 from ullage.messages import Item, SystemPrompt, Tools
 from ullage.observe import Listener
 from ullage.providers import AnyProvider, Provider, classify
@@ -143,14 +143,16 @@ class HeldConversation(Generic[M]):
         if self.records is not None:
             self.records.add_view(read, view)
         steps = [step for step in view.plan if step.at is not None]
-        pairs = zip(steps, view.messages, strict=True)  # a plan names what is sent in its order
-        return Fitted([self._back(step, messages, sent) for step, sent in pairs], view)
-
-    def _back(self, step: PlanStep, messages: Sequence[M], sent: Item) -> M:
-        if step.given is None:
-            return self.translator.new_message(sent)
-        message = messages[step.given]
-        return message if step.action == "kept" else self.translator.changed(message, sent)
+        back: list[M] = []
+        # A plan names what is sent in its order.
+        for step, sent in zip(steps, view.messages, strict=True):
+            if step.given is None:
+                back.append(self.translator.new_message(sent))
+            elif step.action == "kept":
+                back.append(messages[step.given])
+            else:
+                back.append(self.translator.changed(messages[step.given], sent))
+        return Fitted(back, view)
 
     def send(
         self,
@@ -265,9 +267,8 @@ class HeldConversations(Generic[M]):
     record: str | PathLike[str] | None = None
     has_host: bool = True  # whether the model in use can write summaries; if not, `host` is refused
     host_writes: bool = field(default=False, init=False)  # it is to write them: `of` is passed it
-    _held: OrderedDict[tuple[str, ModelFacts], HeldConversation[M]] = field(
-        default_factory=OrderedDict
-    )
+    # By name and model, the newest last.
+    _held: dict[tuple[str, ModelFacts], HeldConversation[M]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -278,16 +279,7 @@ class HeldConversations(Generic[M]):
         if self.host_writes:
             self.summarizer = None
         try:
-            ContextManager(
-                model=_ANY,
-                provider=self.provider,
-                policy=self.policy,
-                summarizer=self.summarizer,
-                context_window=self.context_window,
-                max_output_tokens=self.max_output_tokens,
-                store=self.store,
-                listeners=self.listeners,
-            )
+            self._fresh(_ANY, self.summarizer, self.context_window, self.max_output_tokens)
         except InvalidPolicy as error:
             if error.field != "summarizer":
                 raise
@@ -302,13 +294,11 @@ class HeldConversations(Generic[M]):
         `name`: such as the id of a thread. `summarizer`: the host's; `None`: the one of these conversations.
         """
         with self._lock:
-            conversation = self._held.pop((name, model), None) or self._begun(
-                name, model, summarizer
-            )
+            conversation = self._held.pop((name, model), None)
+            conversation = conversation or self._begun(name, model, summarizer)
             self._held[name, model] = conversation
-            # Oldest first: `of` moves what it returns to the end.
             while len(self._held) > MOST:
-                self._held.popitem(last=False)
+                del self._held[next(iter(self._held))]
         return conversation
 
     def held(self, name: str) -> HeldConversation[M] | None:
@@ -320,27 +310,32 @@ class HeldConversations(Generic[M]):
     def _begun(
         self, name: str, model: ModelFacts, summarizer: WriterLike | None
     ) -> HeldConversation[M]:
-        def fresh() -> ContextManager:
-            return ContextManager(
-                model=model.name,
-                provider=self.provider,
-                policy=self.policy,
-                summarizer=summarizer or self.summarizer,
-                context_window=self.context_window or model.context_window,
-                max_output_tokens=self.max_output_tokens or model.max_output_tokens,
-                store=self.store,
-                listeners=self.listeners,
-            )
-
-        begun = fresh()
-        records = None
+        writer = summarizer or self.summarizer
+        window = self.context_window or model.context_window
+        output = self.max_output_tokens or model.max_output_tokens
+        fresh = partial(self._fresh, model.name, writer, window, output)
+        begun, records = fresh(), None
         if self.record is not None:
             from ullage.summarizers.extractive import model_asked
             from ullage.transcript.record import RecordFile
 
-            model_name = model_asked(summarizer or self.summarizer)
-            records = RecordFile.of(self.record, f"{name} {model.name}", model=model_name)
+            place = f"{name} {model.name}"
+            records = RecordFile.of(self.record, place, model=model_asked(writer))
         return HeldConversation(begun, self.translator, fresh, records)
+
+    def _fresh(
+        self, model: str, summarizer: WriterLike | None, window: int | None, output: int | None
+    ) -> ContextManager:
+        return ContextManager(
+            model=model,
+            provider=self.provider,
+            policy=self.policy,
+            summarizer=summarizer,
+            context_window=window,
+            max_output_tokens=output,
+            store=self.store,
+            listeners=self.listeners,
+        )
 
 
 def blocks_of(item: Item) -> list[Mapping[str, Any]]:
@@ -362,9 +357,6 @@ def in_place(
     """What each call (`tool_use`) or result (`tool_result`) of a message is now; `None`: it is no longer there.
 
     By its place, as ids may repeat, or may have been changed. Where some went, the ids tell which.
-
-    `before`: the blocks of the message's reading. `now`: the blocks that stand in their place. `kind`: of the blocks that are looked
-    at.
     """
     key = "id" if kind == "tool_use" else "tool_use_id"
     earlier = [block for block in before if block.get("type") == kind]
@@ -374,10 +366,8 @@ def in_place(
         return list(left)
     matches: list[Mapping[str, Any] | None] = []
     for block in earlier:
-        at = next(
-            (at for at, candidate in enumerate(left) if candidate.get(key) == block.get(key)), None
-        )
-        matches.append(None if at is None else left.pop(at))
+        ids = [candidate.get(key) for candidate in left]
+        matches.append(left.pop(ids.index(block.get(key))) if block.get(key) in ids else None)
     return matches
 
 

@@ -69,7 +69,17 @@ class InspectTranslator:
         blocks = blocks_of(now)
         if isinstance(message, ChatMessageTool):
             result = in_place([_result(message)], blocks, "tool_result")[0]
-            return self.new_message(now) if result is None else _result_now(message, result)
+            if result is None:
+                return self.new_message(now)
+            content: Any = result.get("content")
+            update: dict[str, Any] = {
+                "tool_call_id": str(result["tool_use_id"]) or message.tool_call_id
+            }
+            if message.error is None:
+                update["content"] = _content_now(message, content)
+            else:
+                update["error"] = replace(message.error, message=text_of({"content": content}))
+            return message.model_copy(update=update)
         if isinstance(message, ChatMessageAssistant):
             return _response_now(message, blocks)
         return message.model_copy(update={"content": _content_now(message, now.get("content"))})
@@ -83,9 +93,6 @@ class InspectTranslator:
             return ChatMessageTool(content=text, tool_call_id=call, metadata=_OWN)
         spoken = item.get("role") == "assistant"
         return (ChatMessageAssistant if spoken else ChatMessageUser)(content=text, metadata=_OWN)
-
-
-# ---- in ---------------------------------------------------------------------------------------
 
 
 def _content(content: str | list[Any]) -> str | list[dict[str, Any]]:
@@ -119,18 +126,6 @@ def _result(message: ChatMessageTool) -> dict[str, Any]:
     if message.error is not None:
         return {**block, "content": message.error.message, "is_error": True}
     return {**block, "content": _content(message.content)}
-
-
-# ---- back -------------------------------------------------------------------------------------
-
-
-def _result_now(message: ChatMessageTool, result: Mapping[str, Any]) -> ChatMessageTool:
-    named: dict[str, Any] = {"tool_call_id": str(result["tool_use_id"]) or message.tool_call_id}
-    if message.error is not None:
-        error = replace(message.error, message=text_of({"content": result.get("content")}))
-        return message.model_copy(update={**named, "error": error})
-    content = _content_now(message, result.get("content"))
-    return message.model_copy(update={**named, "content": content})
 
 
 def _response_now(

@@ -108,9 +108,6 @@ class LangChainTranslator:
         return kind(text, **own)
 
 
-# ---- in ---------------------------------------------------------------------------------------
-
-
 def _content(content: str | list[Any]) -> str | list[dict[str, Any]]:
     return content if isinstance(content, str) else list(_blocks(content))
 
@@ -152,9 +149,6 @@ def _result(message: ToolMessage) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": message.tool_call_id}
     block["content"] = _content(message.content)
     return {**block, "is_error": True} if message.status == "error" else block
-
-
-# ---- back -------------------------------------------------------------------------------------
 
 
 def _plain(content: Any) -> Any:
@@ -289,8 +283,6 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         """The middleware's name in the graph."""
         return self._name
 
-    # ---- the request -------------------------------------------------------------------------
-
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Handler
     ) -> ModelResponse[Any] | AIMessage:
@@ -313,8 +305,6 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             **self._head(request),
         )
 
-    # ---- the state ---------------------------------------------------------------------------
-
     def before_model(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any] | None:
         """With `persist`, put the smaller list into the state."""
         conversation = self._persisted(state["messages"])
@@ -334,8 +324,6 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     def _persisted(self, messages: Sequence[AnyMessage]) -> HeldConversation[AnyMessage] | None:
         """The conversation, from its second request on: the first one names the model."""
         return self.conversations.held(_thread(messages)) if self._persist else None
-
-    # ---- inside ------------------------------------------------------------------------------
 
     def _of(self, request: ModelRequest[Any]) -> HeldConversation[AnyMessage]:
         model: Any = request.model

@@ -93,8 +93,6 @@ class UllageLogger(CustomLogger):
             for form in (_CHAT, _ANTHROPIC, _RESPONSES)
         }
 
-    # ---- what litellm calls ------------------------------------------------------------------
-
     async def async_pre_call_deployment_hook(
         self, kwargs: dict[str, Any], call_type: CallTypes | None
     ) -> dict[str, Any] | None:
@@ -135,8 +133,6 @@ class UllageLogger(CustomLogger):
                 "litellm.completion asks no callback what to send, so its requests pass as they are: "
                 "call UllageLogger().around(litellm.completion), or litellm.acompletion"
             )
-
-    # ---- what a program calls ----------------------------------------------------------------
 
     def around(self, call: Callable[P, R]) -> Callable[P, R]:
         """The same function with messages that fit; after a refusal as too long it is called again with less.
@@ -202,9 +198,12 @@ class _Request:
     def __init__(self, form: _Form, options: Mapping[str, Any]) -> None:
         self.form, self.options = form, options
         messages = options[form.messages]
-        first = next(
-            (n for n, message in enumerate(messages) if not _is_system(message)), len(messages)
-        )
+        first = len(messages)
+        for at, item in enumerate(messages):
+            role = item.get("role") if isinstance(item, Mapping) else getattr(item, "role", None)
+            if role not in ("system", "developer"):
+                first = at
+                break
         self._standing, self.items = list(messages[:first]), list(messages[first:])
         standing = [_Items().read(message) for message in self._standing]
         system = options.get(form.system) if form.system else standing
@@ -295,11 +294,6 @@ def _reply(answer: Any) -> SummaryReply:
     choice = answer.choices[0]
     text, reason = choice.message.content or "", str(choice.finish_reason or "")
     return SummaryReply(text=text, finish_reason=reason)
-
-
-def _is_system(item: Any) -> bool:
-    role = item.get("role") if isinstance(item, Mapping) else getattr(item, "role", None)
-    return role in ("system", "developer")
 
 
 def _facts(options: Mapping[str, Any]) -> ModelFacts:

@@ -170,24 +170,20 @@ def _now(blocks: Sequence[Any], now: Sequence[Mapping[str, Any]]) -> Iterator[An
     for block in blocks:
         read = _read(block)
         if isinstance(block, ToolCallBlock):
-            yield from _call_now(block, read, next(calls))
+            call = next(calls)
+            if call == read:
+                yield block
+            elif call is not None:
+                arguments = dict(call["input"])
+                text = json.dumps(arguments) if isinstance(block.tool_kwargs, str) else arguments
+                yield block.model_copy(
+                    update={"tool_kwargs": text, "tool_call_id": str(call["id"])}
+                )
         elif read is None or read in now:
             yield block
         elif not isinstance(block, ThinkingBlock) and fresh:
             yield TextBlock(text=fresh.pop(0)["text"])
     yield from (TextBlock(text=part["text"]) for part in fresh)
-
-
-def _call_now(
-    block: ToolCallBlock, before: Mapping[str, Any] | None, now: Mapping[str, Any] | None
-) -> Iterator[ToolCallBlock]:
-    """The call with what it holds now; `now`: `None` where it went."""
-    if now == before:
-        yield block
-    elif now is not None:
-        arguments = dict(now["input"])
-        text = json.dumps(arguments) if isinstance(block.tool_kwargs, str) else arguments
-        yield block.model_copy(update={"tool_kwargs": text, "tool_call_id": str(now["id"])})
 
 
 LEAST: Final = 500

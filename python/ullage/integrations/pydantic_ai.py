@@ -74,8 +74,8 @@ class PydanticTranslator:
             "content": [_response_block(part) for part in message.parts] or [_text("[nothing]")],
         }
         usage = message.usage
-        if given := usage.input_tokens:
-            read["usage"] = {"input_tokens": given, "output_tokens": usage.output_tokens}
+        if size := usage.input_tokens:
+            read["usage"] = {"input_tokens": size, "output_tokens": usage.output_tokens}
         return read
 
     def changed(self, message: ModelMessage, now: Item) -> ModelMessage:
@@ -112,9 +112,6 @@ def standing(messages: Sequence[ModelMessage]) -> list[Any]:
         for part in message.parts
         if isinstance(part, SystemPromptPart)
     ]
-
-
-# ---- in ---------------------------------------------------------------------------------------
 
 
 def _text(text: str) -> dict[str, Any]:
@@ -172,9 +169,6 @@ def _response_block(part: Any) -> dict[str, Any]:
     return _text(_words(part))
 
 
-# ---- back -------------------------------------------------------------------------------------
-
-
 def _request_now(
     message: ModelRequest, before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]
 ) -> ModelRequest:
@@ -215,18 +209,15 @@ def _response_now(message: ModelResponse, now: Sequence[Mapping[str, Any]]) -> M
     parts: list[Any] = []
     for part in message.parts:
         if isinstance(part, ToolCallPart):
-            if (call := next(calls)) is not None:
-                parts.append(_call_now(part, call))
+            if (call := next(calls)) is None:
+                continue
+            if call["id"] != part.tool_call_id:
+                part = replace(part, tool_call_id=str(call["id"]))
+            same = part.args_as_dict() == call["input"]
+            parts.append(part if same else replace(part, args=dict(call["input"])))
         elif thinks or not isinstance(part, ThinkingPart):
             parts.append(part)
     return replace(message, parts=parts)
-
-
-def _call_now(part: ToolCallPart, call: Mapping[str, Any]) -> ToolCallPart:
-    if call["id"] != part.tool_call_id:
-        part = replace(part, tool_call_id=str(call["id"]))
-    same = part.args_as_dict() == call["input"]
-    return part if same else replace(part, args=dict(call["input"]))
 
 
 History = Callable[[RunContext[Any], list[ModelMessage]], Awaitable[list[ModelMessage]]]

@@ -139,9 +139,6 @@ class UllageCallback:
             _show(steps, parts, self._of(agent).fit(parts, system=system, tools=_tools(agent)))
 
 
-# ---- steps in parts ---------------------------------------------------------------------------
-
-
 def _parts(step: MemoryStep) -> list[StepPart]:
     both = (StepPart(step, _messages(step, spoken), spoken) for spoken in (True, False))
     return [part for part in both if part.messages]
@@ -172,9 +169,6 @@ def _show(steps: list[MemoryStep], parts: list[StepPart], fitted: Fitted[StepPar
             step.to_messages = view
         else:
             vars(step).pop("to_messages", None)
-
-
-# ---- action steps -----------------------------------------------------------------------------
 
 
 def _answered(step: ActionStep) -> bool:
@@ -219,9 +213,6 @@ def _results_now(step: ActionStep, now: Item) -> ActionStep:
     images = [image for image in step.observations_images or () if _image(image) in content]
     text = text_of({"content": content})
     return replace(step, observations=text, error=None, observations_images=images)
-
-
-# ---- messages ---------------------------------------------------------------------------------
 
 
 def _blocks(messages: Iterable[ChatMessage]) -> Iterator[dict[str, Any]]:

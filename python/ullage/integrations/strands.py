@@ -64,8 +64,6 @@ class UllageConversationManager(ConversationManager):
         self._written: list[Item] = []  # at the head of the agent's messages, not in its session
         self._stored: Mapping[str, Any] | None = None
 
-    # ---- what Strands calls ------------------------------------------------------------------
-
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Before each request of the model the messages are made to fit."""
         super().register_hooks(registry, **kwargs)
@@ -104,8 +102,6 @@ class UllageConversationManager(ConversationManager):
         super().restore_from_session(state)
         self._written, self._stored = list(state.get("written") or ()), state.get("view")
         return list(self._written) or None
-
-    # ---- inside ------------------------------------------------------------------------------
 
     def _of(self, agent: Agent) -> HeldConversation[Item]:
         host = _host(agent.model) if self._conversations.host_writes else None

@@ -163,15 +163,12 @@ class SessionScreen(Screen[None]):
 
             shown = ShownSession(self.path)
         except (UllageError, OSError) as exc:
-            self.app.call_from_thread(self._failed, exc)
+            self.app.call_from_thread(self._glanced, visible(f"cannot be read: {exc}"))
             return
         self.app.call_from_thread(self._opened, shown)
 
     def _glanced(self, text: str) -> None:
         self.query_one("#holds", Static).update(Text(text))
-
-    def _failed(self, error: Exception) -> None:
-        self.query_one("#holds", Static).update(visible(f"cannot be read: {error}"))
 
     def _opened(self, shown: ShownSession) -> None:
         self.shown = shown

@@ -29,7 +29,9 @@ _IMAGE, _IMAGE_DEFAULT, _IMAGE_HIGH = 85, 250, 1_445
 def _model_counter(model: str | None, custom: Mapping[str, Any] | None = None) -> Count:
     """Counts a model's text by its vocabulary, else by its calibrated estimate; unknown models by cl100k_base."""
     if custom is not None and custom.get("type") == "huggingface_tokenizer":
-        return partial(_by_tokenizer, custom["tokenizer"])
+        tokenizer = custom["tokenizer"]
+        own: Count | None = getattr(tokenizer, "count", None)
+        return own or (lambda text: len(tokenizer.encode(text).ids))
     if not model:
         return partial(count_tokens_exact, encoding="cl100k_base")
     bare = model.rpartition("/")[2]
@@ -40,10 +42,6 @@ def _model_counter(model: str | None, custom: Mapping[str, Any] | None = None) -
     if row is not None and not row.encoding:
         return partial(estimate_text, model=model)
     return partial(count_tokens_exact, encoding=row.encoding if row else "cl100k_base")
-
-
-def _by_tokenizer(tokenizer: Any, text: str) -> int:
-    return tokenizer.count(text) if hasattr(tokenizer, "count") else len(tokenizer.encode(text).ids)
 
 
 def _plain(message: Any) -> dict[str, Any]:
@@ -125,31 +123,22 @@ def _image(image: Any, default: bool) -> int:
     return _IMAGE_HIGH if detail == "high" else _IMAGE
 
 
-# ---- tool definitions --------------------------------------------------------------------------
-
-
 def _tool_tokens(tools: Sequence[Mapping[str, Any]], count: Count) -> int:
     """The tokens of tool definitions as OpenAI's models appear to see them."""
     lines = ["namespace functions {", ""]
     for tool in tools:
-        lines += _definition(tool.get("function") or _without_shell(tool))
+        anthropic = {**tool, "parameters": tool.get("input_schema") or tool.get("parameters")}
+        function = tool.get("function") or anthropic
+        if not (name := function.get("name")):
+            continue
+        if description := function.get("description"):
+            lines.append(f"// {description}")
+        parameters = function.get("parameters") or {}
+        if parameters.get("properties"):
+            lines += [f"type {name} = (_: {{", _fields(parameters, 0), "}) => any;", ""]
+        else:
+            lines += [f"type {name} = () => any;", ""]
     return count("\n".join([*lines, "} // namespace functions"])) + 9
-
-
-def _without_shell(tool: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Anthropic's form of a definition."""
-    return {**tool, "parameters": tool.get("input_schema") or tool.get("parameters")}
-
-
-def _definition(function: Mapping[str, Any]) -> list[str]:
-    if not (name := function.get("name")):
-        return []
-    description = function.get("description")
-    lines = [f"// {description}"] if description else []
-    parameters = function.get("parameters") or {}
-    if parameters.get("properties"):
-        return [*lines, f"type {name} = (_: {{", _fields(parameters, 0), "}) => any;", ""]
-    return [*lines, f"type {name} = () => any;", ""]
 
 
 def _fields(parameters: Mapping[str, Any], indent: int) -> str:
@@ -170,13 +159,9 @@ def _kind(schema: Mapping[str, Any], indent: int) -> str:
         return f"{_kind(schema.get('items') or {}, indent)}[]"
     if kind == "object":
         return f"{{\n{_fields(schema, indent + 2)}\n}}"
-    return {
-        "string": "string",
-        "integer": "number",
-        "number": "number",
-        "boolean": "boolean",
-        "null": "null",
-    }.get(str(kind), "any")
+    if kind in ("integer", "number"):
+        return "number"
+    return kind if kind in ("string", "boolean", "null") else "any"
 
 
 _PRIMED = 3
@@ -230,22 +215,13 @@ def token_counter(
     if count_response_tokens is not False:
         return total
     has_system = any(message.get("role") == "system" for message in read)
-    return total + _extra(count, tools, tool_choice, has_system)
-
-
-def _extra(
-    count: Count,
-    tools: list[dict[str, Any]] | None,
-    choice: str | Mapping[str, Any] | None,
-    has_system: bool,
-) -> int:
-    total = _PRIMED
+    total += _PRIMED
     if tools:
         total += _tool_tokens(tools, count) - (4 if has_system else 0)
-    if choice == "none":
+    if tool_choice == "none":
         total += 1
-    elif isinstance(choice, Mapping):
-        total += 7 + count(str(choice["function"]["name"]))
+    elif isinstance(tool_choice, Mapping):
+        total += 7 + count(str(tool_choice["function"]["name"]))
     return total
 
 
@@ -294,16 +270,13 @@ def trim_messages(
     held = cast("list[dict[str, Any]]", copy.deepcopy(list(messages)))
     count = _model_counter(model)
     size = _Size(model, count)
-    limit = _limit(model, trim_ratio) if max_tokens is None else max_tokens
+    limit, row = max_tokens, ModelTable.builtin().find(model) if model else None
+    if limit is None and row is not None:
+        limit = int((row.input_limit or row.context_window) * trim_ratio)
     trimmed = held if limit is None or size.all(held) < limit else _trimmed(held, limit, size)
     if not return_response_tokens:
         return trimmed
     return trimmed, (limit or 0) - size.all(trimmed)
-
-
-def _limit(model: str | None, ratio: float) -> int | None:
-    row = ModelTable.builtin().find(model) if model else None
-    return int((row.input_limit or row.context_window) * ratio) if row else None
 
 
 class _Size:

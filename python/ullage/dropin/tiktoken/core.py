@@ -78,8 +78,6 @@ class Encoding:
 
         return get_encoding, (self.name,)
 
-    # ---- encoding ------------------------------------------------------------------------------
-
     def count(self, text: str) -> int:
         """The number of tokens of a text, special tokens as ordinary text: `len(encode_ordinary(text))` without the list."""
         return count_tokens_exact(text, encoding=self.name)
@@ -143,8 +141,6 @@ class Encoding:
         data = text_or_bytes.encode() if isinstance(text_or_bytes, str) else text_or_bytes
         return _ids(self.name)[data]
 
-    # ---- decoding ------------------------------------------------------------------------------
-
     def decode_bytes(self, tokens: Sequence[int]) -> bytes:
         """The bytes of token ids.
 
@@ -207,8 +203,6 @@ class Encoding:
     ) -> list[bytes]:
         """`decode_bytes` of each list."""
         return _map_on_threads(self.decode_bytes, batch, num_threads)
-
-    # ---- the vocabulary ------------------------------------------------------------------------
 
     def token_byte_values(self) -> list[bytes]:
         """The bytes of every token that is not special, sorted."""

@@ -8,15 +8,7 @@ from importlib import import_module
 from ullage.dropin import stands_in_for
 from ullage.dropin.tiktoken.core import Encoding
 
-_NAMES = (
-    "gpt2",
-    "r50k_base",
-    "p50k_base",
-    "p50k_edit",
-    "cl100k_base",
-    "o200k_base",
-    "o200k_harmony",
-)
+_NAMES = tuple("gpt2 r50k_base p50k_base p50k_edit cl100k_base o200k_base o200k_harmony".split())
 
 
 @functools.cache
@@ -35,14 +27,10 @@ def get_encoding(encoding_name: str) -> Encoding:
     if encoding_name in _NAMES:
         return _encoding_named(encoding_name)
     try:
-        return _of_plugin(encoding_name)
+        encoding: Encoding = import_module("tiktoken").get_encoding(encoding_name)
     except ModuleNotFoundError:
         names = ", ".join(_NAMES)
         raise ValueError(f"Unknown encoding {encoding_name}.\nKnown: {names}") from None
-
-
-def _of_plugin(name: str) -> Encoding:
-    encoding: Encoding = import_module("tiktoken").get_encoding(name)
     return encoding
 
 
