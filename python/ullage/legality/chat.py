@@ -38,12 +38,10 @@ def facts_of(request: RuleRequest) -> Mapping[str, Any]:
     """Facts of a chat request for the engine; the window of a model that the table lacks comes by `facts=`."""
     row, rules = known_model(request.model), request.provider.chat
     params, tools = request.params, request.tools
-    functions = (tool.get("function") for tool in tools or () if isinstance(tool, Mapping))
-    names = tuple(str(f.get("name", "")) for f in functions if isinstance(f, Mapping))
     thinking = params.get("thinking")
     thinks = isinstance(thinking, Mapping) and thinking.get("type") == "enabled"
     return {
-        "tools": None if tools is None else names,
+        "tools": None if tools is None else tuple(_names(tools)),
         "window": row.context_window if row else 0,
         "max_tokens": whole(params.get("max_completion_tokens") or params.get("max_tokens")),
         "fixed_tokens": size_of(tools) // 4,
@@ -53,6 +51,13 @@ def facts_of(request: RuleRequest) -> Mapping[str, Any]:
         "strict": rules.strict,
         **request.facts,
     }
+
+
+def _names(tools: Sequence[Any]) -> Iterator[str]:
+    for tool in tools:
+        function = tool.get("function") if isinstance(tool, Mapping) else None
+        if isinstance(function, Mapping):
+            yield str(function.get("name", ""))
 
 
 def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
