@@ -132,6 +132,13 @@ def test_help_fits_the_terminal_and_has_examples(columns):
         assert f"ullage {name}" in shown.split("Examples:")[1]
 
 
+def test_a_command_s_help_says_all_that_its_docstring_says():
+    shown = ullage("list", "--help").stdout
+    assert "OpenCode keep" in shown
+    assert "Exit code 1: there are none" in " ".join(shown.split())
+    assert "hooks and status line" in ullage("claude", "--help").stdout
+
+
 def test_every_example_of_the_help_is_a_command_with_those_options():
     from ullage.cli.app import EXAMPLES, app
 

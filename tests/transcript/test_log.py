@@ -462,3 +462,9 @@ def test_kill_in_the_middle_loses_nothing_that_was_acknowledged(path, after):
     with open_log(path) as log:
         log.append(user("next"))
     assert resume(path).messages[0]["content"][-1]["text"] == "next"
+
+
+def test_a_path_in_place_of_a_file_is_refused_with_the_call_that_takes_one(tmp_path):
+    with pytest.raises(InvalidPolicy, match="is a path") as caught:
+        TranscriptLog(str(tmp_path / "log.jsonl"))
+    assert "TranscriptLog.open" in str(caught.value.hint)

@@ -1,6 +1,6 @@
 """Inspects, compacts, validates, counts or replays many transcripts, each separately, resuming where the last run left off.
 
-    from ullage.batch import Manifest, search as find_transcripts, inspect_file, run_batch
+    from ullage.batch import Manifest, find_transcripts, inspect_file, run_batch
 
     for done in run_batch(inspect_file, find_transcripts(["sessions/"]), manifest=Manifest.open("done.jsonl")):
         print(done.path, done.status)

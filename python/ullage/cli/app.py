@@ -161,6 +161,10 @@ def command_apps(parent: App = app, before: str = "") -> Iterator[tuple[str, App
 def run(argv: list[str]) -> int:
     """Run one command and return its exit code."""
     COMMAND.set(_command_of(argv))
+    if (name := argv[0] if argv else "") in _COMMANDS and {"--help", "-h"} & {*argv}:
+        command = app[name]
+        # The line of the list stands in for the docstring of a command that is not loaded.
+        command.help = None if command.default_command else command.help
     try:
         code = app(
             with_last(with_streams(argv)),

@@ -400,6 +400,9 @@ class TranscriptLog:
         clock: Callable[[], int] = _now,
         envelope: Mapping[str, Any] | None = None,
     ) -> None:
+        if isinstance(file, str | bytes | os.PathLike):
+            hint = "TranscriptLog.open(path)"
+            raise InvalidPolicy("file", file, "is a path, not an open file", hint=hint)
         if durability not in get_args(Durability):
             raise InvalidPolicy("durability", durability, "must be none, flush or fsync")
         self._file = file
