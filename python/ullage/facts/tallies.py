@@ -294,7 +294,7 @@ class FileTally:
         use.add(call, index)
 
     def undone(self, call: CallEffect, committed: int) -> None:
-        """A command went through that may have taken changes of files back, or deleted them; what was changed before the newest commit (index of its call) stays."""
+        """A command may have taken back or deleted what was written since the newest commit (index of its call)."""
         for step in command_steps(call.target):
             undoes = _UNDOES.match(step)
             if undoes is None:

@@ -539,7 +539,10 @@ _MOST_AFTER = 2  # lines after a list to which "yes" answers, with the question
 
 
 def pointed_at(reply: str, question: str, text: str, *, answers: bool) -> str:
-    """The titles of the list in what the assistant said before (`text`) at which a reply such as "fix all 5", or a yes to "shall I do this?", points, one a line; empty: it points at none of that length."""
+    """The titles of the list in `text`, said before, at which a reply such as "fix all 5" points, or a yes to "shall I do this?".
+
+    One a line; empty: it points at none, or at none of that length.
+    """
     points = len(reply) <= _LONGEST_POINTER and _POINTS_AT_ALL.search(reply)
     if not points and not (answers and _POINTS_BACK.search(question)):
         return ""
@@ -551,7 +554,7 @@ def pointed_at(reply: str, question: str, text: str, *, answers: bool) -> str:
 
 
 def listed_before(reply: str, text: str) -> tuple[str, ...]:
-    """The titles of the list in what the assistant said before that a short message follows, such as a plan that it takes up; empty: it is long, or follows none."""
+    """The titles of the list in `text`, said before, that a short message takes up, such as a plan; empty: it is long, or there is none."""
     if len(reply) > _SHORT_REPLY:
         return ()
     lists = [
@@ -853,7 +856,7 @@ def without_host_text(message: Item) -> Item | None:
 
 
 def summary_text(item: Any) -> str:
-    """The text of an earlier compaction's summary in a message; empty: it holds none. A bare message has no mark: it is the first block that a host did not write."""
+    """The text of an earlier compaction's summary in a message; of a bare one the first block that a host did not write. Empty: none."""
     if is_summary(item):
         return text_of(item)
     message = message_of(item) or {}

@@ -88,7 +88,7 @@ def names_tokens(listed: Sequence[Name]) -> int:
 
 
 def names(listed: Sequence[Name], present: str, tokens: int) -> tuple[str, bool]:
-    """The names in use (`candidates`) that the rest of a summary (`present`) does not hold, and whether that is all of them; those that any model knows stand last."""
+    """The names (`candidates`) that the rest of a summary (`present`) does not hold, well-known ones last; and whether that is all of them."""
     groups: dict[_Group, list[str]] = {}
     begun: set[str] = set()
     listed_so_far, left, every = "", tokens * 4, True

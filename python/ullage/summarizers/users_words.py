@@ -56,7 +56,7 @@ def binding(text: str) -> tuple[str, ...]:
 
 
 def is_low_content(text: str, rules: Sequence[str] | None = None) -> bool:
-    """Whether the user's words hold no rule, number, path, negation, question or request, so that they may be left out whole. `rules`: `None`: they are looked for."""
+    """Whether a message holds no rule (`None`: they are looked for), number, path, negation, question or request: it may be left out whole."""
     if says_nothing(text):
         return True
     if len(text) > LOW_CONTENT_CHARS or patterns().content.first(text) >= 0:
