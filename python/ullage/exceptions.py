@@ -67,10 +67,7 @@ class InvalidMessage(UllageError, ValueError):
         place = "message" if index is None else f"message {index}"
         where = f"{place}, {field}" if field else place
         super().__init__(f"{where}: {reason}" + (f" (got {got})" if got else ""), hint=hint)
-        self.reason = reason
-        self.index = index
-        self.field = field
-        self.got = got
+        self.reason, self.index, self.field, self.got = reason, index, field, got
 
 
 class InvalidTranscript(UllageError, ValueError):
@@ -97,10 +94,7 @@ class InvalidTranscript(UllageError, ValueError):
         if line is not None:
             where += f", line {line}"
         super().__init__(f"{where}: {reason}", hint=hint)
-        self.reason = reason
-        self.path = path
-        self.line = line
-        self.offset = offset
+        self.reason, self.path, self.line, self.offset = reason, path, line, offset
 
 
 class TranscriptChanged(InvalidTranscript):
@@ -125,9 +119,7 @@ class InvalidPolicy(UllageError, ValueError):
 
     def __init__(self, field: str, value: object, limit: str, *, hint: str = "") -> None:
         super().__init__(f"{field}: {limit} (got {value!r})", hint=hint)
-        self.field = field
-        self.value = value
-        self.limit = limit
+        self.field, self.value, self.limit = field, value, limit
 
 
 class UnknownModel(UllageError, LookupError):
@@ -179,8 +171,7 @@ class ContextTooLarge(UllageError):
             f"what has to stay needs {floor_tokens:,} tokens{detail}, but {limit} {limit_tokens:,}",
             hint=hint,
         )
-        self.floor_tokens = floor_tokens
-        self.limit_tokens = limit_tokens
+        self.floor_tokens, self.limit_tokens = floor_tokens, limit_tokens
         self.parts = dict(parts or {})
 
 
@@ -208,8 +199,7 @@ class StoreError(UllageError, OSError):
 
     def __init__(self, reason: str, *, path: str = "", hint: str = "") -> None:
         super().__init__(f"{path}: {reason}" if path else reason, hint=hint)
-        self.reason = reason
-        self.path = path
+        self.reason, self.path = reason, path
 
 
 class InvalidNote(UllageError, ValueError):
@@ -332,6 +322,4 @@ class MissingExtra(UllageError, ImportError):
             f"this needs the package {package!r}{least}{here}",
             hint=f"pip install 'ullage[{extra}]'",
         )
-        self.found, self.needed = found, needed
-        self.package = package
-        self.extra = extra
+        self.package, self.extra, self.found, self.needed = package, extra, found, needed

@@ -76,9 +76,10 @@ LOCAL_FIELDS: Final = frozenset(
 """Keys of a response or of an entry that no request takes."""
 
 COPY_OF: Final = "copyOfUuid"
+"""Field of an entry that is a copy: the entry that it repeats."""
+
 SOURCE_ROLE: Final = "sourceRole"
 """Of an entry whose program gave it another role than the user's, such as Codex's `developer`."""
-"""Field of an entry that is a copy: the entry that it repeats."""
 
 METADATA_TYPES: Final = (
     "custom-title",

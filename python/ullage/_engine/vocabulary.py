@@ -78,10 +78,7 @@ class Packed:
         size = 24 + 4 * runs + 256 + 6 * (tokens - 256)
         if len(data) != size:
             raise ValueError("cut short" if len(data) < size else "longer than its header says")
-        return cls._of(data, runs, tokens - 256, gap)
-
-    @classmethod
-    def _of(cls, data: bytes, runs: int, merges: int, gap: int) -> Packed:
+        merges = tokens - 256
         kinds = 24 + 3 * runs
         after = kinds + runs + 256
         left, right = _planes(data, after, merges), _planes(data, after + 3 * merges, merges)

@@ -13,7 +13,7 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +29,7 @@ from ullage.levels.cost import Cost
 from ullage.levels.pins import Pin
 from ullage.levels.view import Decision, Span, StageReport, View
 from ullage.manager.keeping import rewind
-from ullage.manager.machine import CallIds, Machine, Tracking
+from ullage.manager.machine import CallIds, Machine, Tracking, as_bytes
 from ullage.manager.values import Figure, Request, RequestRecord
 from ullage.messages import Item, common_length, message_of
 from ullage.policy import Policy
@@ -139,8 +139,8 @@ class ViewMark(NamedTuple):
 
 def mark_of(view: View) -> ViewMark:
     """Of the view as it is now. Its mark of what is stable is set, so one keeper of a state can follow a view."""
-    view.stable = len(view)
-    return ViewMark(view, len(view), view.edits)
+    view.stable = len(view.messages)
+    return ViewMark(view, view.stable, view.edits)
 
 
 def dump_view(view: View) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def view_change(view: View, before: Mapping[str, Any], mark: ViewMark | None) ->
     if mark is None or mark.view is not view or view.stable < mark.messages:
         return diff(before, dump_view(view))
     keys: dict[str, Any] = {}
-    if len(view) > mark.messages:
+    if len(view.messages) > mark.messages:
         rows = _rows(view, before["parts"][-1:], mark.messages)
         starts = {name: len(before[name]) for name in rows}
         starts["parts"] = max(0, starts["parts"] - 1)  # the last one may have grown
@@ -198,7 +198,7 @@ def _rows(view: View, last: Sequence[Any], start: int) -> dict[str, list[Any]]:
     parts = [[*row] if isinstance(row, list) else row for row in last]
     bases: list[Any] = []
     times: list[Any] = []
-    for at in range(start, len(view)):
+    for at in range(start, len(view.messages)):
         source = view.sources[at]
         if isinstance(source, str):
             parts.append({"key": source, "message": view.originals[at]})
@@ -373,8 +373,13 @@ def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | 
     Raises:
         InvalidPolicy: Not such a form, of a newer one, or the history is another; names the field.
     """
-    items = _history(machine, stored, history)
-    count = stored["count"]
+    if stored.get("format") != FORMAT:
+        raise InvalidPolicy("saved.format", stored.get("format"), f"must be {FORMAT}")
+    if history is None and (history := stored.get("history")) is None:
+        hint = "save(history=True), or pass the messages"
+        raise InvalidPolicy("history", None, "is needed: it was not saved", hint=hint)
+    machine.call_ids = CallIds(stored.get("renamed"))
+    items, count = machine.call_ids.of_all(history), stored["count"]
     same = _same(stored, items, count)
     # What is not there any more is cut off again, when the state that speaks of it is in place.
     held = [*items[:same], *([_REMOVED] * (count - same))]
@@ -402,7 +407,9 @@ def set_state(machine: Machine, stored: Mapping[str, Any], history: Sequence[Ite
         machine.tracking = Tracking(**stored["tracking"])
         machine.requests, machine.recovered = stored["requests"], stored["recovered"]
         machine.steps_tried = list(stored["steps_tried"])
-        machine.unlearn()
+        if machine.learned_limit is not None:  # back to the table's window
+            machine.learned_limit = None
+            machine.set_window(replace(machine.model, context_window=machine.table_window))
         machine.learn(stored["learned_limit"])
         machine.correction = Correction.load(stored["correction"])
         machine.figure = Figure(*stored["figure"]) if stored["figure"] else None
@@ -415,19 +422,6 @@ def set_state(machine: Machine, stored: Mapping[str, Any], history: Sequence[Ite
         if isinstance(exc, InvalidPolicy):
             raise
         raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
-
-
-def _history(
-    machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | None
-) -> Sequence[Item]:
-    if stored.get("format") != FORMAT:
-        raise InvalidPolicy("saved.format", stored.get("format"), f"must be {FORMAT}")
-    items = stored.get("history") if history is None else history
-    if items is None:
-        hint = "save(history=True), or pass the messages"
-        raise InvalidPolicy("history", None, "is needed: it was not saved", hint=hint)
-    machine.call_ids = CallIds(stored.get("renamed"))
-    return machine.call_ids.of_all(items)
 
 
 _REMOVED: Item = {"role": "user", "content": "."}
@@ -456,11 +450,7 @@ _PRINT = 12
 
 
 def _print(item: Item, digits: int = _PRINT) -> str:
-    try:
-        body = orjson.dumps(item, default=repr, option=orjson.OPT_NON_STR_KEYS)
-    except (orjson.JSONEncodeError, RecursionError):  # lone surrogates, integers over 64 bits
-        body = repr(item).encode("utf-8", "surrogatepass")
-    return hashlib.sha256(body).hexdigest()[:digits]
+    return hashlib.sha256(as_bytes(item)).hexdigest()[:digits]
 
 
 def _fingerprint(history: Sequence[Item]) -> str:
@@ -577,7 +567,7 @@ class Journal:
         self.offsets = array("q", offsets)
         self.state, self.made_uuids = dict(state), dict(state.get("made", {}))
         self.messages = len(machine.history)
-        self.reports, self.records = len(machine.reports), machine.account.held
+        self.reports, self.records = len(machine.reports), machine.record_count
 
     # ---- writing -----------------------------------------------------------------------------
 
@@ -631,10 +621,10 @@ class Journal:
             view, mark, uuids = machine.view, self._mark, dict[str, str]()
             same_view = mark is not None and mark.view is view and mark.edits == view.edits
             if len(machine.reports) > self.reports or not same_view:
-                uuids, lines_of_levels = self._lines_of_levels(
-                    machine, same_view=same_view, parent=parent
-                )
-                lines += lines_of_levels
+                entries = (line["uuid"] for line in reversed(lines) if "parentUuid" in line)
+                parent = next(entries, self.log.leaf)
+                uuids, new = self._lines_of_levels(machine, same_view=same_view, parent=parent)
+                lines += new
             seldom = _seldom_mark(machine)
             change = self._change(machine, others, uuids, plain=seldom == self._seldom)
             account = told_since(machine, self.reports, self.records)
@@ -656,7 +646,7 @@ class Journal:
             self.answers.clear()
             self._mark, self._looks, self._seldom = mark_of(view), machine.looks, seldom
             self._correction, self.messages = machine.correction, len(machine.history)
-            self.reports, self.records = len(machine.reports), machine.account.held
+            self.reports, self.records = len(machine.reports), machine.record_count
         if uuids:  # a compaction must be on the disk
             self.log.sync()
 
@@ -766,7 +756,7 @@ class Journal:
 
     def trimmed(self, machine: Machine) -> None:
         """The oldest of the account was dropped from memory: what is left is in the log."""
-        self.reports, self.records = len(machine.reports), machine.account.held
+        self.reports, self.records = len(machine.reports), machine.record_count
 
     def rewound(self, count: int) -> None:
         """Only so many messages of the history are left; `without` takes the others out of the transcript's context."""
@@ -793,12 +783,11 @@ class Journal:
         if not _is_talk(item):
             head = {"type": ITEM, **named, "sessionId": self.log.session_id}
             return {**head, "item": item, MARK: mark}
-        if "message" not in item:
-            return self.log.entry(
-                {"type": item["role"], "message": item, **named, MARK: mark}, parent=parent
-            )
-        own = {key: value for key, value in item.items() if key not in ("parentUuid", MARK)}
-        mark["keys"] = list(item)
+        if "role" in item:
+            own: Line = {"type": item["role"], "message": item}
+        else:
+            own = {key: value for key, value in item.items() if key not in ("parentUuid", MARK)}
+            mark["keys"] = list(item)
         return self.log.entry({**own, **named, MARK: mark}, parent=parent)
 
     # ---- what levels did ---------------------------------------------------------------------
@@ -881,13 +870,14 @@ class Journal:
 
 def _is_talk(item: Item) -> bool:
     """Whether a transcript has a form for it, and would show it."""
-    message = message_of(item)
+    message = item if "role" in item else message_of(item)
     if message is None:
         return item.get("type") == "attachment" and rendered(item) is not None
-    fine = message.get("role") in ("user", "assistant") and isinstance(
-        message.get("content"), str | list
-    )
-    return fine and (message is item or item.get("type") in ("user", "assistant"))
+    if message.get("role") not in ("user", "assistant"):
+        return False
+    if not isinstance(message.get("content"), str | list):
+        return False
+    return message is item or item.get("type") in ("user", "assistant")
 
 
 def _info(reports: Sequence[StageReport]) -> BoundaryInfo:
@@ -1054,15 +1044,6 @@ def _parsed(line: bytes) -> Mapping[str, Any]:
     return entry if isinstance(entry, dict) else {}
 
 
-def uuids_of(history: Sequence[Added]) -> dict[int, str]:
-    """By position: the uuids of lines whose messages have none of their own."""
-    return {
-        at: added.uuid
-        for at, added in enumerate(history)
-        if added.uuid and not isinstance(added.item.get("uuid"), str)
-    }
-
-
 def ms_of(timestamp: str) -> int | None:
     """Milliseconds since the epoch; `None`: it is no time."""
     try:
@@ -1075,12 +1056,9 @@ def ms_of(timestamp: str) -> int | None:
 # A saved state and what has changed since, for hosts that save after each turn.
 
 
-SINCE, CHANGE = "since", "change"
-
-
 def change_of(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     """What `with_changes` makes the later state of, from the earlier one."""
-    return {SINCE: _saved_changes_print(before), CHANGE: diff(before, now)}
+    return {"since": _saved_changes_print(before), "change": diff(before, now)}
 
 
 def with_changes(saved: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -1099,10 +1077,10 @@ def with_changes(saved: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> Mapp
     state, *changes = saved
     for at, change in enumerate(changes, 1):
         limit = "must be the change since the one before it: save(since=...)"
-        if change.get(SINCE) != _saved_changes_print(state):
-            raise InvalidPolicy(f"saved[{at}].since", change.get(SINCE), limit)
+        if change.get("since") != _saved_changes_print(state):
+            raise InvalidPolicy(f"saved[{at}].since", change.get("since"), limit)
         try:
-            state = patch(state, change[CHANGE])
+            state = patch(state, change["change"])
         except (KeyError, TypeError, ValueError) as exc:
             raise InvalidPolicy(f"saved[{at}]", type(exc).__name__, limit) from exc
     return state

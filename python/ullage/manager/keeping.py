@@ -217,8 +217,8 @@ def trim_account(machine: Machine) -> None:
         newest = max(report.request for report in machine.reports[:more])
         machine.let_go = machine.let_go[0] + more, max(newest, machine.let_go[1])
         del machine.reports[:more]
-    if machine.account.held >= 2 * MOST_TOLD:
-        machine.account.trim(MOST_TOLD)
+    if machine.record_count >= 2 * MOST_TOLD:
+        machine.trim_records(MOST_TOLD)
 
 
 # Where a conversation is kept: each call is in the log when it returns, or has changed nothing.
@@ -330,11 +330,15 @@ class Keeper:
 
     def resume(self, log: TranscriptLog, read: ReadJournal, *, owned: bool) -> None:
         """Go on from a log that a manager wrote, as it was read."""
-        from ullage.manager.journal import load_account, ms_of, uuids_of
+        from ullage.manager.journal import load_account, ms_of
 
         machine, journal = self._machine, self._new_journal(log, owned=owned)
         self.put(read.state, [added.item for added in read.history])
-        machine.view.uuids = uuids_of(read.history)
+        machine.view.uuids = {
+            at: added.uuid
+            for at, added in enumerate(read.history)
+            if added.uuid and not isinstance(added.item.get("uuid"), str)
+        }
         account = {"reports": read.reports, "records": read.records, "let_go": read.let_go}
         load_account(machine, account)
         trim_account(machine)
@@ -396,7 +400,7 @@ class Keeper:
             self._journal.trimmed(self._machine)
         machine, view = self._machine, self._machine.view
         count = len(machine.history)
-        left = count - len(view)
+        left = count - len(view.messages)
         if abs(left - self._left) < _FEW:
             return
         self._left = left
@@ -429,7 +433,7 @@ class Keeper:
             return
         for at in positions:
             added = None if history.held(at) else journal.message(at)
-            if added is None or added.item is None:
+            if added is None:
                 continue
             if not isinstance(added.item.get("uuid"), str):
                 view.uuids.setdefault(at, added.uuid)
@@ -473,7 +477,7 @@ class Keeper:
             before, journal.holds = journal.state, journal.holds + 1
         elif careful:
             before = self.state()
-        counts = len(machine.reports), machine.account.held, _marks(machine)
+        counts = len(machine.reports), machine.record_count, _marks(machine)
         failure: BaseException | None = None
         try:
             yield

@@ -147,11 +147,7 @@ _ARGUMENTS: Final[Mapping[str, _Argument]] = {
         "must be a WindowSettings",
         "WindowSettings.from_env() reads the environment",
     ),
-    "table": _Argument(
-        ModelTable,
-        "must be a ModelTable",
-        "ModelTable.load(path) reads a file",
-    ),
+    "table": _Argument(ModelTable, "must be a ModelTable", "ModelTable.load(path) reads a file"),
     "source": _TEXT._replace(default="main"),
     "cache": _Argument(bool, "must be True or False", default=True),
     "template": _TEXT,
@@ -162,10 +158,7 @@ _ARGUMENTS: Final[Mapping[str, _Argument]] = {
     "redact": _CALLABLE,
     "listeners": _Argument(_are_callable, "must be a list of functions", default=()),
     "hooks": _Argument(_hooked, "must be Hooks, or its fields as a mapping"),
-    "keep": _Argument(
-        int | KeepPolicy,
-        "must be a number of tokens, or a KeepPolicy",
-    ),
+    "keep": _Argument(int | KeepPolicy, "must be a number of tokens, or a KeepPolicy"),
     "levels": _Argument(
         Iterable,
         "must be a sequence of levels",
@@ -189,8 +182,7 @@ _ARGUMENTS: Final[Mapping[str, _Argument]] = {
     "record": _Argument(default=False),
     "thinking": _ANY,
     "context_management": _Argument(
-        Mapping,
-        "must be a mapping, as Anthropic's parameter of that name",
+        Mapping, "must be a mapping, as Anthropic's parameter of that name"
     ),
     "context_window": _ANY,
     "max_output_tokens": _ANY,
@@ -233,18 +225,20 @@ def check_item(item: Any, provider: Provider) -> None:
     _check_form(item, provider)
     role = item.get("role")
     if isinstance(role, str):
-        _check_content(item)
+        # A model may answer with nothing; others say nothing where a key is missing or misspelt.
+        if role not in _SPEAKERS and all(item.get(key) is None for key in _SAYS):
+            raise InvalidMessage("is missing", field="content", got=_keys(item), hint=_CONTENT)
         if role not in _ROLES:
-            limit = ", ".join(_ROLES)
-            raise InvalidMessage(
-                f"must be one of {limit}", field="role", got=repr(role), hint=_hint(item)
-            )
+            limit = f"must be one of {', '.join(_ROLES)}"
+            raise InvalidMessage(limit, field="role", got=repr(role), hint=_hint(item))
         return
     if not (_is_entry(item) or provider.owns(item)):
-        got = ", ".join(sorted(map(str, item))[:6]) or "nothing"
-        raise InvalidMessage(
-            "is not a message: it has no role", got=f"keys {got}", hint=_hint(item)
-        )
+        got = _keys(item, "nothing")
+        raise InvalidMessage("is not a message: it has no role", got=got, hint=_hint(item))
+
+
+def _keys(item: Item, otherwise: str = "") -> str:
+    return f"keys {', '.join(sorted(map(str, item))[:6]) or otherwise}"
 
 
 def _check_form(item: Item, provider: Provider) -> None:
@@ -256,18 +250,9 @@ def _check_form(item: Item, provider: Provider) -> None:
     if forms != ("anthropic",) or provider.internal:
         raise InvalidMessage(
             f"is in the form of {forms[0]}, and this manager's is {provider.name}",
-            got=f"keys {', '.join(sorted(map(str, item))[:6])}",
+            got=_keys(item),
             hint=f"ContextManager(provider={forms[0]!r}) takes it",
         )
-
-
-def _check_content(item: Item) -> None:
-    """Refuse a message that says nothing because a key is missing or misspelt."""
-    silent = item["role"] in _SPEAKERS  # a model may answer with nothing
-    if silent or any(item.get(key) is not None for key in _SAYS):
-        return
-    got = f"keys {', '.join(sorted(map(str, item))[:6])}"
-    raise InvalidMessage("is missing", field="content", got=got, hint=_CONTENT)
 
 
 def check_answer(item: Any, provider: Provider) -> None:
@@ -332,7 +317,7 @@ def _reasons_of(body: Any) -> str:
         if isinstance(part, Mapping)
     ]
     listed = ", ".join(str(reason) for reason in reasons if reason)
-    return listed or f"keys {', '.join(sorted(map(str, body))[:6]) or 'none'}"
+    return listed or _keys(body, "none")
 
 
 # A flow in the background of a conversation: the summaries that a context collapse will need (COL-1).

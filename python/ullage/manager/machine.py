@@ -8,10 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequen
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from warnings import warn
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
-from ullage._lazy import hashlib
-from ullage.counting.calibration import LEAST_TOKENS, Correction, Estimate, weights_for
+from ullage._lazy import hashlib, orjson
+from ullage.counting.calibration import (
+    LEAST_TOKENS,
+    Correction,
+    Estimate,
+    UntrueUsageWarning,
+    weights_for,
+)
 from ullage.counting.models import Model, ModelTable
 from ullage.counting.window import WindowSettings, window_for
 from ullage.effects import Emit, Flow
@@ -31,7 +38,6 @@ from ullage.manager.values import (
     Usage,
     reported,
     states_usage,
-    warn_of_usage,
 )
 from ullage.messages import Item, message_of
 from ullage.policy import Policy
@@ -438,48 +444,6 @@ def _host_tokens(view: View, index: int) -> int:
     )
 
 
-# The requests of a conversation, for `explain`: what each was spent on is worked out when somebody asks.
-
-
-class Account:
-    """Records of requests, oldest first.
-
-    Categories of a noted request are those of its messages, as long as the view has only grown: whoever changes the view
-    in another way calls `settle` before.
-
-    Attributes:
-        held: How many there are.
-    """
-
-    __slots__ = ("_noted", "_records", "held")
-
-    def __init__(self, records: Sequence[RequestRecord] = ()) -> None:
-        self._records = list(records)
-        self._noted: list[tuple[Any, ...]] = []  # records without categories, length of the view
-        self.held = len(self._records)
-
-    def note(
-        self, number: int, messages: int, history: int, tokens: int, at_ms: int | None, shown: int
-    ) -> None:
-        """A request was made; `shown` is the length of the view, the other arguments are those of `RequestRecord`."""
-        self._noted.append((number, messages, history, tokens, at_ms, shown))
-        self.held += 1
-
-    def settle(self, view: View, tally: Tally) -> list[RequestRecord]:
-        """Every record, what is noted added up as the view is now; the list is the account's own."""
-        for *fields, shown in self._noted:
-            self._records.append(RequestRecord._make([*fields, tally.look(view, shown)]))
-        self._noted.clear()
-        return self._records
-
-    def trim(self, keep: int) -> None:
-        """Hold only the newest so many."""
-        more = max(0, self.held - keep)
-        self.held -= more
-        del self._noted[: max(0, more - len(self._records))]
-        del self._records[:more]
-
-
 S = TypeVar("S")
 
 _UNCONCERNED = (None, provider_clearing.observe)
@@ -530,7 +494,11 @@ class Machine:
         self.states = pipeline.fresh_states(levels)
         self.reports: list[StageReport] = []
         self.let_go = (0, 0)  # reports that are no longer kept; request of the newest
-        self.account = Account()
+        # Records of requests; of the newest only tuples with the length of the view in the last place. What each was spent on is
+        # worked out when somebody asks, or before the view changes in another way than by growing (`settle`).
+        self._records: list[RequestRecord] = []
+        self._noted: list[tuple[Any, ...]] = []
+        self.record_count = 0
         self.tally = Tally(overhead)
         self.pins: dict[str, Pin] = {}
         self.call_ids = CallIds()
@@ -622,12 +590,6 @@ class Machine:
         self.overhead.update(overhead_of(system, tools, self.model))
         self.tools = names_of(definitions)
         self.set_window(self.model)
-
-    def unlearn(self) -> None:
-        """Use the table's window again."""
-        if self.learned_limit is not None:
-            self.learned_limit = None
-            self.set_window(replace(self.model, context_window=self.table_window))
 
     def learn(self, limit: int | None) -> None:
         """Learn a window that a provider's error named (WIN-6); `None` or a larger one changes nothing."""
@@ -802,7 +764,11 @@ class Machine:
         estimated = int(view.ledger.tokens())
         if not self.told_of_usage and estimated >= LEAST_TOKENS:
             self.told_of_usage = True
-            warn_of_usage(stated, estimated, self.model.name)
+            text = (
+                f"a response of {self.model.name!r} states {stated:,} tokens for messages of about {estimated:,}: usage below half "
+                "of the estimate cannot be true, so sizes are estimated until a figure is"
+            )
+            warn(text, UntrueUsageWarning, stacklevel=1)
         return True
 
     def take_back(self, count: int) -> None:
@@ -842,7 +808,7 @@ class Machine:
     @property
     def tokens(self) -> int:
         """Tokens of the next request."""
-        return self.estimate().tokens
+        return self.sizes()[1]
 
     def estimated(self) -> int:
         """Tokens of the next request by the estimate alone."""
@@ -865,7 +831,7 @@ class Machine:
 
     def usage(self) -> Usage:
         """How full the window is now."""
-        self.account.settle(self.view, self.tally)
+        self._add_up()  # the tally does not go back to fewer messages
         estimate = self.estimate()
         anchored = self.view.anchor() is not None
         by_category = self.tally.look(self.view, len(self.view))
@@ -914,12 +880,26 @@ class Machine:
 
     @property
     def records(self) -> list[RequestRecord]:
-        """What is remembered of requests, oldest first."""
-        return self.account.settle(self.view, self.tally)
+        """What is remembered of requests, oldest first; the list is the machine's own."""
+        self._add_up()
+        return self._records
 
     @records.setter
     def records(self, records: list[RequestRecord]) -> None:
-        self.account = Account(records)
+        self._records, self._noted, self.record_count = records, [], len(records)
+
+    def _add_up(self) -> None:
+        for *fields, shown in self._noted:
+            categories = self.tally.look(self.view, shown)
+            self._records.append(RequestRecord._make([*fields, categories]))
+        self._noted.clear()
+
+    def trim_records(self, keep: int) -> None:
+        """Hold only the newest so many."""
+        more = max(0, self.record_count - keep)
+        self.record_count -= more
+        del self._noted[: max(0, more - len(self._records))]
+        del self._records[:more]
 
     def request_made(self, messages: int, tokens: int, now_ms: int | None) -> int:
         """One more request was made; returns its number."""
@@ -928,17 +908,18 @@ class Machine:
         if tracking.turns < self.requests:
             tracking.turns = self.requests
         self.requests = number
-        shown = len(self.view.messages)
-        self.account.note(number, messages, len(self.history), tokens, now_ms, shown)
+        row = (number, messages, len(self.history), tokens, now_ms, len(self.view.messages))
+        self._noted.append(row)
+        self.record_count += 1
         return number
 
     def settle(self) -> None:
         """Do what requests without levels left undone: before the view changes other than by growing, or a state is looked at."""
-        self.account.settle(self.view, self.tally)
+        self._add_up()
         start, self.skipped_from = self.skipped_from, None
         if start is None:
             return
-        context = Context(view=self.view, policy=self.policy, states=self.states)
+        context = self._plain_context()
         for catch_up in self.catch_ups:
             self.looks += catch_up(context, start) is not False
 
@@ -994,7 +975,16 @@ class Machine:
         """For what levels do between requests, without the host."""
         self.settle()
         self.touch()
-        return Context(view=self.view, policy=self.policy, states=self.states, history=self.history)
+        return self._plain_context()
+
+    def _plain_context(self) -> Context:
+        return Context(
+            view=self.view,
+            policy=self.policy,
+            states=self.states,
+            provider=self.provider,
+            history=self.history,
+        )
 
 
 # Times and names that a conversation's log is written with.
@@ -1019,3 +1009,11 @@ def opened_log(
     from ullage.transcript.log import TranscriptLog
 
     return TranscriptLog.open(path, create=create, clock=lambda: clock() or now_in_ms())
+
+
+def as_bytes(item: object, option: int = 0) -> bytes:
+    """For a fingerprint: the item as JSON, or where JSON cannot hold it as Python shows it."""
+    try:
+        return orjson.dumps(item, default=repr, option=option | orjson.OPT_NON_STR_KEYS)
+    except (orjson.JSONEncodeError, RecursionError):  # lone surrogates, integers over 64 bits
+        return repr(item).encode("utf-8", "surrogatepass")

@@ -161,6 +161,7 @@ class ContextManager:
             options={name: arguments[name] for name in _OF_JOBS},
             ahead=ahead,
         )
+        self._conversation = self.machine, self.host, self._writer
         if memory is not None and hasattr(memory, "listen"):
             memory.listen(listeners)
         self._arguments, self._clock = arguments, arguments["clock"] or now_in_ms
@@ -218,10 +219,14 @@ class ContextManager:
             try:
                 newest = machine.observe(response, at_ms=self._clock())
                 self._writer.note_answer(machine)
-                # Notes of the session may refuse an answer: then it is taken back.
-                prepare.answered(machine, self.host, newest)
+                memory = self.host.memory
+                if memory is not None:  # works in the background; may refuse: then it is taken back
+                    context = {"tokens": machine.tokens, "source": machine.source}
+                    memory.answered(
+                        newest, machine.view.messages, history=machine.history, **context
+                    )
                 # What no level has seen is made again of the message: its line says all.
-                says_all = self.host.memory is None and seen == machine.looks
+                says_all = memory is None and seen == machine.looks
                 if not (says_all and keeper.added(answer=True)):
                     keeper.commit("observe")
             except BaseException:
@@ -895,7 +900,7 @@ class ContextManager:
             return None
         if not self.host.logged:  # nothing that could fail halfway
             request = prepare.at_rest(machine, self._writer, self._marks.tokens, now)
-            if machine.account.held >= 2 * keeping.MOST_TOLD:
+            if machine.record_count >= 2 * keeping.MOST_TOLD:
                 keeper.lighten()
             return request
         with keeper.whole("prepare", levels=False):
@@ -905,10 +910,6 @@ class ContextManager:
     def _prepare(self, now_ms: int | None) -> Flow[Request]:
         now = self._clock() if now_ms is None else now_ms
         return prepare.prepare(*self._conversation, self._marks, now)
-
-    @property
-    def _conversation(self) -> tuple[Machine, Host, RequestWriter]:
-        return self.machine, self.host, self._writer
 
     def _run(self, flow: Flow[T], cancel: CancelToken | None = None) -> T:
         return run_flow(flow, self.host, self.host.listeners, cancel=cancel)

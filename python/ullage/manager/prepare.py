@@ -36,11 +36,7 @@ if TYPE_CHECKING:
 
 
 def prepare(
-    machine: Machine,
-    host: Host,
-    writer: RequestWriter,
-    marks: Marks,
-    now_ms: int | None,
+    machine: Machine, host: Host, writer: RequestWriter, marks: Marks, now_ms: int | None
 ) -> Flow[Request]:
     """Run every level, or those alone that state no marks where the others have nothing to do, and build the request.
 
@@ -59,10 +55,13 @@ def prepare(
     context = machine.context(host, now_ms, goal=goal, compactor=compactor)
     yield from pipeline.run(machine.levels, context, machine.noted, at_rest=resting)
     compactor.ended()
-    if context.tokens() > machine.window.prompt:
+    tokens = context.tokens()
+    if tokens > machine.window.prompt:
         hint = "" if compaction else "compaction is turned off: unset DISABLE_COMPACT"
-        raise ContextTooLarge(context.tokens(), machine.window.prompt, hint=hint)
-    return writer.request(machine, context.reports, compactor.result, context.extras, now_ms=now_ms)
+        raise ContextTooLarge(tokens, machine.window.prompt, hint=hint)
+    return writer.request(
+        machine, context.reports, compactor.result, context.extras, now_ms=now_ms, tokens=tokens
+    )
 
 
 def at_rest(machine: Machine, writer: RequestWriter, tokens: int, now_ms: int | None) -> Request:
@@ -515,18 +514,6 @@ def _place_of(view: View, at: int | str) -> int:
 def _resized(machine: Machine, host: Host) -> None:
     if host.memory is not None:
         host.memory.compacted(machine.tokens)
-
-
-def answered(machine: Machine, host: Host, response: Mapping[str, Any]) -> None:
-    """Notify the session's notes of a response; they work in the background, and this returns at once."""
-    if host.memory is not None:
-        host.memory.answered(
-            response,
-            machine.view.messages,
-            tokens=machine.tokens,
-            source=machine.source,
-            history=machine.history,
-        )
 
 
 def _base(machine: Machine) -> Sequence[Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ullage._lazy import hashlib, orjson
@@ -74,24 +75,25 @@ class RequestWriter:
         # The last message that a level changed; how far was looked for that, and for marks of the host.
         self._stable, self._looked, self._read = -1, 0, 0
         self._model, self._provider = model, provider_of(provider)
-        self._system, self._given_tools = system, tools
-        self._tools = read_tools(tools, self._provider)
+        self.system: SystemPrompt | None = system
+        self.tools = tools  # as given; `definitions`: in the internal view
+        self.definitions = read_tools(tools, self._provider)
         # The manager handles the window itself, which may differ from the table's (A24).
         self._options: dict[str, Any] = {
             "model": model,
             "system": system,
-            "tools": self._tools or None,
+            "tools": self.definitions or None,
             "facts": {"skip": ("A24",)},
         }
         if thinking is not None:
             self._options["thinking"] = thinking
         own = self._provider.internal
-        head = anthropic.to_provider((), system=system, tools=self._tools) if own else None
+        head = anthropic.to_provider((), system=system, tools=self.definitions) if own else None
         self._head_losses = () if head is None else head.losses
         if head is not None:
             self._options["system"] = head.parts.get("system")
             self._options["tools"] = head.parts["tools"] or None
-        self._head = self._parts(self._tools) if own else {}
+        self._head = self._parts(self.definitions) if own else {}
         self._repairer = Repairer(**self._options)
         self._writer = anthropic.AnthropicWriter()
         self.light = False  # requests are not translated: somebody else writes the list
@@ -106,22 +108,6 @@ class RequestWriter:
 
             self._form = WrittenForm(self._provider, model, system)
 
-    @property
-    def system(self) -> SystemPrompt | None:
-        """The system prompt."""
-        prompt: SystemPrompt | None = self._system
-        return prompt
-
-    @property
-    def tools(self) -> Sequence[Any]:
-        """The host's tool definitions, as given."""
-        return self._given_tools
-
-    @property
-    def definitions(self) -> list[dict[str, Any]]:
-        """The same in the internal view."""
-        return self._tools
-
     def fresh(self, machine: Machine, **changed: Any) -> RequestWriter:
         """One of the machine's present model and form that has written nothing; `changed`: another system prompt, other tools."""
         return RequestWriter(
@@ -129,7 +115,7 @@ class RequestWriter:
             provider=machine.provider,
             thinking=self._options.get("thinking"),
             cache=self._cache,
-            **{"system": self._system, "tools": self._given_tools, **changed},
+            **{"system": self.system, "tools": self.tools, **changed},
         )
 
     def change(self, machine: Machine, **changed: Any) -> None:
@@ -145,12 +131,12 @@ class RequestWriter:
         compaction: CompactionResult | None = None,
         extras: Extras = _NO_EXTRAS,
         *,
-        now_ms: int | None = None,
-        tokens: int | None = None,
+        now_ms: int | None,
+        tokens: int,
     ) -> Request:
-        """The current request; from now on it counts as sent. `tokens`: its size, as far as it is known."""
+        """The current request, of this size; from now on it counts as sent."""
         items, count = machine.view.snapshot()
-        tools = [*self._tools, *extras.tools] if extras.tools else self._tools
+        tools = [*self.definitions, *extras.tools] if extras.tools else self.definitions
         if self.light:
             written = _Written(items, {}, (), (), {})
         elif self._form is None:
@@ -167,7 +153,6 @@ class RequestWriter:
         before = self._count
         changed = self._changed(machine.view.mark_sent(), written.messages, shown)
         same = before if changed is None else changed
-        tokens = machine.tokens if tokens is None else tokens
         return Request(
             written.messages,
             shown,
@@ -202,7 +187,7 @@ class RequestWriter:
         if tokens < model.cache.min_tokens:
             return None
         if not self._marks.form:
-            head = self._system, self._tools, as_sent(machine.history[0])
+            head = self.system, self.definitions, as_sent(machine.history[0])
             marks = marks_for(self._provider, model, head)
             if marks is None:
                 self._cache = False
@@ -222,7 +207,8 @@ class RequestWriter:
         return self._marks
 
     def _parts(self, tools: Sequence[Any]) -> Mapping[str, Any]:
-        parts = anthropic.to_provider((), system=self._system, tools=tools).parts
+        prompt: Any = self.system
+        parts = anthropic.to_provider((), system=prompt, tools=tools).parts
         return {name: parts[name] for name in ("system", "tools") if parts.get(name)}
 
     def _repaired(self, machine: Machine) -> tuple[Repaired, list[Loss]]:
@@ -295,7 +281,7 @@ class RequestWriter:
             return
         sent: Sequence[Any] = list(view.messages[: view.sent])
         if self._form is not None:
-            sent = self._form.whole(sent, self._tools).messages if sent else ()
+            sent = self._form.whole(sent, self.definitions).messages if sent else ()
         elif not self._own_list:
             sent, _ = anthropic.AnthropicWriter().whole(sent)
         self._previous, self._count = sent, len(sent)
@@ -358,7 +344,14 @@ class CacheMarks(NamedTuple):
             return messages, {**parts, "prompt_cache_key": self.key}
         if self.own:
             return messages, parts
-        theirs = sum(_marks_in(blocks) for blocks in _heads(parts))
+        heads = [
+            parts.get("system"),
+            parts.get("tools"),
+            (parts.get("toolConfig") or {}).get("tools"),
+        ]
+        theirs = sum(
+            map(_is_marked, chain(*(blocks for blocks in heads if isinstance(blocks, list))))
+        )
         body, count = self._in_list(messages, MOST_MARKS - theirs)
         return body, parts if theirs else self._in_head(parts, MOST_MARKS - count)
 
@@ -452,16 +445,5 @@ def has_marks(messages: Sequence[Any], start: int, end: int) -> bool:
     return False
 
 
-def _heads(parts: Mapping[str, Any]) -> Iterator[Any]:
-    yield parts.get("system")
-    yield parts.get("tools")
-    yield (parts.get("toolConfig") or {}).get("tools")
-
-
-def _marks_in(blocks: Any) -> int:
-    if not isinstance(blocks, list):
-        return 0
-    return sum(
-        isinstance(block, Mapping) and ("cache_control" in block or "cachePoint" in block)
-        for block in blocks
-    )
+def _is_marked(block: Any) -> bool:
+    return isinstance(block, dict) and ("cache_control" in block or "cachePoint" in block)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from warnings import warn
 
-from ullage.counting.calibration import UntrueUsageWarning
 from ullage.levels.view import StageReport
 from ullage.messages import Item
 from ullage.providers import Loss
@@ -274,22 +272,6 @@ def states_usage(usage: Any) -> bool:
     if type(usage) is not dict and not isinstance(usage, Mapping):
         return False
     return any(name in _STATED and type(usage[name]) is int for name in usage)
-
-
-def warn_of_usage(stated: int, estimated: int, model: str) -> None:
-    """Say that a provider's figure is not used.
-
-    Args:
-        stated: What it says, in tokens.
-        estimated: Of the messages that it is about.
-        model: Its model.
-    """
-    warn(
-        f"a response of {model!r} states {stated:,} tokens for messages of about {estimated:,}: usage below half of the estimate "
-        "cannot be true, so sizes are estimated until a figure is",
-        UntrueUsageWarning,
-        stacklevel=2,
-    )
 
 
 _PROMPT = (

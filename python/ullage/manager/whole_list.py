@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from ullage._lazy import hashlib, orjson
@@ -13,6 +13,7 @@ from ullage.effects import Flow
 from ullage.exceptions import ContextTooLarge, InvalidPolicy
 from ullage.levels.view import StageReport
 from ullage.manager import prepare
+from ullage.manager.machine import as_bytes
 from ullage.manager.prepare import Marks
 from ullage.manager.values import Request
 from ullage.messages import Item, message_of
@@ -42,31 +43,22 @@ POINTS = 16
 
 def print_of(item: object) -> str:
     """The fingerprint of a message's content; the order of its keys is no part of it."""
-    options = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
-    try:
-        body = orjson.dumps(item, default=repr, option=options)
-    except (orjson.JSONEncodeError, RecursionError):  # lone surrogates, integers over 64 bits
-        body = repr(item).encode("utf-8", "surrogatepass")
+    body = as_bytes(item, orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(body, digest_size=PRINT // 2).hexdigest()
 
 
-@dataclass(slots=True)
 class Followed:
-    """The list as it was last seen.
+    """The list as it was last seen."""
 
-    Attributes:
-        prints: Of each of its messages.
-        ends: For each the length of the history after it; one message may be several there, or none.
-        asked: How many of them the newest request showed; -1: there was none.
-        mark: What the conversation was like after that request, to know whether anything was done since.
-        points: States after requests in which a level acted, by the number of messages that had been taken; not stored.
-    """
-
-    prints: list[str] = field(default_factory=list)
-    ends: list[int] = field(default_factory=list)
-    asked: int = -1
-    mark: list[int] = field(default_factory=list)
-    points: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.prints: list[str] = []  # of each of its messages
+        # For each the length of the history after it; one message may be several there, or none.
+        self.ends: list[int] = []
+        self.asked = -1  # how many of them the newest request showed; -1: there was none
+        # What the conversation was like after that request, to know whether anything was done since.
+        self.mark: list[int] = []
+        # States after requests in which a level acted, by the number of messages that had been taken; not stored.
+        self.points: list[tuple[int, Mapping[str, Any]]] = []
 
     def start(self, index: int) -> int:
         """The position in the history at which message `index` begins."""
@@ -131,35 +123,29 @@ class Followed:
     def load(self, stored: Mapping[str, Any]) -> None:
         """Be what `dump` gave; points of what is known then stay. Raises as `read`."""
         then = Followed.read(stored)
-        self.prints, self.ends, self.asked, self.mark = (
-            then.prints,
-            then.ends,
-            then.asked,
-            then.mark,
-        )
+        self.prints, self.ends = then.prints, then.ends
+        self.asked, self.mark = then.asked, then.mark
         self.points = [point for point in self.points if point[0] <= len(self.prints)]
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Followed:
         """What `dump` gave, without points; an `InvalidPolicy` names the field if it is of another form or a newer version."""
+        then = cls()
         if not stored:
-            return cls()
+            return then
         if stored.get("format") != FORMAT:
             raise InvalidPolicy("saved.followed.format", stored.get("format"), f"must be {FORMAT}")
         try:
             joined, uneven = str(stored["prints"]), dict(map(tuple, stored["uneven"]))
-            prints = [joined[at : at + PRINT] for at in range(0, len(joined), PRINT)]
-            ends, end = [], 0
-            for at in range(len(prints)):
-                end += uneven.get(at, 1)
-                ends.append(end)
-            return cls(
-                prints, ends, int(stored["asked"]), [int(number) for number in stored["mark"]]
-            )
+            then.prints = [joined[at : at + PRINT] for at in range(0, len(joined), PRINT)]
+            counts = (uneven.get(at, 1) for at in range(len(then.prints)))
+            then.ends = list(accumulate(counts))
+            then.asked = int(stored["asked"])
+            then.mark = [int(number) for number in stored["mark"]]
         except (KeyError, TypeError, ValueError) as exc:
-            raise InvalidPolicy(
-                "saved.followed", type(exc).__name__, f"cannot be read: {exc}"
-            ) from exc
+            reason = f"cannot be read: {exc}"
+            raise InvalidPolicy("saved.followed", type(exc).__name__, reason) from exc
+        return then
 
 
 VERSION = 1

@@ -69,11 +69,7 @@ class Written(NamedTuple):
 
 
 def written_back(
-    view: View,
-    items: Sequence[Item],
-    followed: Followed,
-    form: Provider,
-    names: Mapping[str, str],
+    view: View, items: Sequence[Item], followed: Followed, form: Provider, names: Mapping[str, str]
 ) -> list[Written]:
     """The messages to send, in the form of the given list; not yet checked. `names`: see `CallIds.came_as`."""
     owners = [
@@ -181,7 +177,8 @@ def legal_again(
     if not messages:
         return []
     # A list that ends with the model's words gets the user's next message from its framework.
-    waits = _speaks_last(messages[-1], form)
+    last = messages[-1:] if form.internal else form.shape.from_provider(messages[-1:]).messages
+    waits = bool(last) and last[-1].get("role") == "assistant"
     asked = [*messages, form.user_message(".")] if waits else messages
     done = repair(asked, provider=form, model=rules_model(model, form), system=system)
     if done.messages is asked:
@@ -201,11 +198,6 @@ def named_as_given(
             line = Written(items[at] if same and at is not None else message, at, same)
         named.append(line)
     return named
-
-
-def _speaks_last(message: Item, form: Provider) -> bool:
-    read = [message] if form.internal else form.shape.from_provider([message]).messages
-    return bool(read) and read[-1].get("role") == "assistant"
 
 
 def aligned(before: Sequence[Written], after: Sequence[Item]) -> list[Written]:

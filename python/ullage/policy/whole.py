@@ -6,16 +6,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import (
-    Any,
-    ClassVar,
-    Final,
-    NamedTuple,
-    Self,
-    TypeVar,
-    cast,
-    dataclass_transform,
-)
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, cast, dataclass_transform
 
 from ullage._lazy import pathlib
 from ullage.exceptions import InvalidPolicy
@@ -194,25 +185,6 @@ _LEAST: Final[Mapping[str, int]] = {
     "offer.compact_min_tokens": 100,
 }
 """The fields that are fitted, with the smallest sensible value of each."""
-
-
-def fitted_values(
-    values: Mapping[str, Any], defaults: Mapping[str, Any], window_tokens: int
-) -> dict[str, int]:
-    """The values that differ in a small window; empty from 100 000 tokens on.
-
-    A value that differs from its preset's (`defaults`) was set explicitly and stays.
-    """
-    if window_tokens >= FULL_WINDOW_TOKENS:
-        return {}
-    fitted_by_name: dict[str, int] = {}
-    for name, least in _LEAST.items():
-        value_read = values.get(name)
-        if isinstance(value_read, int) and value_read == defaults.get(name):
-            fitted = min(value_read, max(least, value_read * window_tokens // FULL_WINDOW_TOKENS))
-            if fitted != value_read:
-                fitted_by_name[name] = fitted
-    return fitted_by_name
 
 
 # Settings of the levels before the summary, and of what they leave alone.
@@ -745,9 +717,14 @@ class Policy:
         """
         if window_tokens >= FULL_WINDOW_TOKENS:
             return self
-        now = {item.name: item.value for item in self.effective()}
-        then = {item.name: item.value for item in self._preset().effective()}
-        changes = fitted_values(now, then, window_tokens)
+        usual, changes = self._preset(), dict[str, int]()
+        for name, least in _LEAST.items():
+            value = self._value(name)
+            # What differs from the preset was set explicitly.
+            if isinstance(value, int) and value == usual._value(name):
+                fitted = min(value, max(least, value * window_tokens // FULL_WINDOW_TOKENS))
+                if fitted != value:
+                    changes[name] = fitted
         try:
             return self.change(changes) if changes else self
         except InvalidPolicy:  # next to explicitly set values, fitted ones can be out of order
@@ -760,8 +737,11 @@ class Policy:
             >>> Policy.ladder().change({"keep.min_tokens": 15_000}).changes()
             {'keep.min_tokens': 15000}
         """
-        pairs = zip(self.effective(), self._preset().effective(), strict=True)
-        return {now.name: now.value for now, then in pairs if now.value != then.value}
+        usual, changed = self._preset(), dict[str, Any]()
+        for name in self._groups():
+            now, then = vars(getattr(self, name)), vars(getattr(usual, name))
+            changed |= {f"{name}.{key}": now[key] for key in now if now[key] != then[key]}
+        return changed
 
     def _preset(self) -> Self:
         preset: Self = getattr(type(self), self.preset)()
