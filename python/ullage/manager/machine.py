@@ -627,6 +627,8 @@ class Machine:
         if type(plain) is dict and (not answers or plain.get("role") == "assistant"):
             if about:
                 plain = {**plain, **about}
+            if answers and provider.internal:  # servers send every field of a block, null or not
+                plain = without_null_fields(plain, of_blocks=True)
             if self._take_plain(plain, at_ms):
                 return [plain]
             if not provider.internal:

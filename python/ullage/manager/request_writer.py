@@ -41,17 +41,6 @@ def _changed_in(view: View, start: int, end: int) -> int:
     return -1
 
 
-class _Written(NamedTuple):
-    """A conversation in the provider's format."""
-
-    messages: Sequence[Any]
-    parts: Mapping[str, Any]
-    repairs: Sequence[Repair]
-    losses: Sequence[Loss]
-    params: Mapping[str, Any]
-    whole: Callable[[], Outgoing] | None = None  # says what was repaired and lost
-
-
 class RequestWriter:
     """Makes requests of a view, legal for their provider; a legal view costs what is new in it.
 
@@ -137,33 +126,37 @@ class RequestWriter:
         """The current request, of this size; from now on it counts as sent."""
         items, count = machine.view.snapshot()
         tools = [*self.definitions, *extras.tools] if extras.tools else self.definitions
-        if self.light:
-            written = _Written(items, {}, (), (), {})
-        elif self._form is None:
-            done, losses = self._repaired(machine)
-            parts = self._parts(tools) if extras.tools else self._head
-            written = _Written(done.messages, parts, done.repairs, losses, done.params)
-        else:
-            form = self._form
+        messages: Sequence[Any] = items
+        parts: Mapping[str, Any] = {}
+        params: Mapping[str, Any] = {}
+        repairs: Sequence[Repair] = ()
+        losses: Sequence[Loss] = ()
+        whole: Callable[[], Outgoing] | None = None
+        form = None if self.light else self._form
+        if form is not None:
             form.write(items, machine.view.ledger, tools)
+            messages, parts = form.items, form.parts
             # Asked for by few: only then is said what was repaired and lost.
             whole = (lambda: form.whole(items[:count], tools)) if form.noted else None
-            written = _Written(form.items, form.parts, (), (), {}, whole)
-        shown = count if written.messages is items else len(written.messages)
+        elif not self.light:
+            done, losses = self._repaired(machine)
+            messages, repairs, params = done.messages, done.repairs, done.params
+            parts = self._parts(tools) if extras.tools else self._head
+        shown = count if messages is items else len(messages)
         before = self._count
-        changed = self._changed(machine.view.mark_sent(), written.messages, shown)
+        changed = self._changed(machine.view.mark_sent(), messages, shown)
         same = before if changed is None else changed
         return Request(
-            written.messages,
+            messages,
             shown,
             number=machine.request_made(shown, tokens, now_ms),
             tokens=tokens,
             reports=reports,
             compaction=compaction,
-            repairs=written.repairs,
-            losses=written.losses,
-            parts=written.parts,
-            params={**extras.params, **written.params},
+            repairs=repairs,
+            losses=losses,
+            parts=parts,
+            params={**extras.params, **params},
             headers=extras.headers,
             tools=extras.tools,
             applied_edits=extras.applied_edits,
@@ -171,7 +164,7 @@ class RequestWriter:
             rewritten_from=changed,
             provider=self._provider.name,
             list_key=self._provider.list_key,
-            whole=written.whole,
+            whole=whole,
             marks=self._marked(machine, tokens, changed is not None, same),
         )
 

@@ -143,20 +143,23 @@ def given_as_json(received: Any, provider: Provider) -> Any:
     return without_null_fields(plain)
 
 
-def without_null_fields(message: Any) -> Any:
-    """A message without its null keys, and those of its blocks; the same object where there are none."""
-    plain, content = without_nulls(message), message.get("content")
-    if not isinstance(content, list):
-        return plain
+def without_null_fields(message: Any, *, of_blocks: bool = False) -> Any:
+    """A message without its null keys, and those of its blocks; the same object where there are none.
+
+    `of_blocks`: the same object too where only keys of the message itself are null.
+    """
+    content = message.get("content")
     blocks = content
-    for at, block in enumerate(content):
+    for at, block in enumerate(content if isinstance(content, list) else ()):
         if type(block) is dict and None not in block.values():
             continue
         bare = without_nulls(block)
         if bare is not block:
             blocks = [*content] if blocks is content else blocks
             blocks[at] = bare
-    return plain if blocks is content else {**plain, "content": blocks}
+    if blocks is not content:
+        return {**without_nulls(message), "content": blocks}
+    return message if of_blocks else without_nulls(message)
 
 
 def read_response(response: Any, provider: Provider) -> tuple[Item, list[Any], dict[str, Any]]:
