@@ -19,7 +19,7 @@ from ullage.legality.draft import error_at
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 
 # Other keys of a thinking block are added by clients and are not part of what the model sealed.
-_THINKING_KEYS = ("type", "thinking", "signature", "data")
+_THINKING_KEYS = frozenset(("type", "thinking", "signature", "data"))
 _NOTHING: Mapping[str, Any] = {}
 
 
@@ -48,18 +48,23 @@ def thought_key(block: Any) -> str | None:
         return None
     if block.get("type") not in THINKING:
         return None
-    key = block.get("signature") if block["type"] == "thinking" else block.get("data")
-    return f"{block['type']}:{key}"
+    return f"{block['type']}:{_seal(block)}"
+
+
+def _seal(block: Mapping[str, Any]) -> Any:
+    return block.get("signature" if block["type"] == "thinking" else "data")
 
 
 def sealed(block: Mapping[str, Any]) -> bool:
     """Whether a thinking block has its signature, or its data."""
-    seal = block.get("signature" if block["type"] == "thinking" else "data")
+    seal = _seal(block)
     return isinstance(seal, str) and bool(seal)
 
 
 def bare_thinking(block: Mapping[str, Any]) -> dict[str, Any]:
     """A thinking block without anything that the API did not put there."""
+    if block.keys() <= _THINKING_KEYS:  # nearly all
+        return {**block}
     return {key: value for key, value in block.items() if key in _THINKING_KEYS}
 
 
@@ -219,26 +224,31 @@ class Originals:
             self.steps.append([])
             self.layout.append([])
         content = message_in(item).get("content")
-        layout, step_of, new = self.layout[-1], self.step_of, True
+        layout, step_of, number, new = self.layout[-1], self.step_of, len(self.steps) - 1, True
         for block in content if type(content) is list else as_blocks(content):
             kind = block.get("type") if type(block) is dict or isinstance(block, Mapping) else None
-            key: str | None = None
             if kind == "tool_use":
                 key = f"call:{block.get('id')}"
             elif kind in THINKING:
-                if not sealed(block):
+                seal = _seal(block)
+                if not (isinstance(seal, str) and seal):
                     new = False
                     continue
-                key = thought_key(block) or ""
+                key = f"{kind}:{seal}"
                 block = bare_thinking(block)
                 self.steps[-1].append(key)
                 self.blocks.setdefault(key, block)
-            elif kind == "compaction":
-                self.compactions.append(block)
+            else:
+                if kind == "compaction":
+                    self.compactions.append(block)
+                layout.append(block)
+                continue
             layout.append(block)
-            if key is not None:
-                new = new and key not in step_of and key not in self.refused
-                step_of.setdefault(key, len(self.steps) - 1)
+            if key in step_of:
+                new = False
+            else:
+                step_of[key] = number
+                new = new and key not in self.refused
         return new
 
     def forget(self) -> None:
