@@ -104,6 +104,7 @@ VECTORS = [
     bedrock("B02a", "B02", "blank text", [talk("user", " ")], errors="B02"),
     bedrock("B02b", "B02", "an error without content", [talk("user", "q"), talk("assistant", tu("t1")), talk("user", tr("t1", status="error", content=[]))], toolConfig=CONFIG, errors="B02"),
     bedrock("B02c", "B02", "a success without content", [talk("user", "q"), talk("assistant", tu("t1")), talk("user", tr("t1", content=[]))], toolConfig=CONFIG),
+    bedrock("B02d", "B02", "blank text inside a result", [talk("user", "q"), talk("assistant", tu("t1")), talk("user", tr("t1", content=[{"text": " "}]))], toolConfig=CONFIG, errors="B02"),
     bedrock("B03a", "B03", "with toolConfig", [talk("user", "q"), talk("assistant", tu("t1")), talk("user", tr("t1"))], toolConfig=CONFIG),
     bedrock("B03b", "B03", "toolConfig without tools", [talk("user", "q"), talk("assistant", tu("t1")), talk("user", tr("t1"))], toolConfig={"tools": []}, errors="B03"),
     bedrock("B03c", "B03", "no tool blocks, no config", [talk("user", "q")]),
