@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ullage.exceptions import MissingExtra
 
@@ -99,6 +99,13 @@ def _oldest(extra: str) -> tuple[tuple[str, str], ...]:
 def _numbers(release: str) -> tuple[int, ...]:
     """For comparisons: a release before the first (`2.0.0rc1`) passes as the release."""
     return tuple(int(number) for number in re.findall(r"\d+", release.partition("+")[0])[:3])
+
+
+def table(module: str, name: str) -> dict[str, Any]:
+    """A file of TOML next to a module, which is named by its `__file__`."""
+    import tomllib  # slow to import, and many processes read no table
+
+    return tomllib.loads(pathlib.Path(module).with_name(name).read_text(encoding="utf-8"))
 
 
 T = TypeVar("T")

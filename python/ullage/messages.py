@@ -6,7 +6,8 @@ shape that they do not know, and copy no block.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, NotRequired, Protocol, TypeAlias, TypedDict
 
 from ullage.exceptions import InvalidMessage
@@ -228,6 +229,20 @@ def is_summary(item: object) -> bool:
 def same_items(new: Sequence[object], old: Sequence[object]) -> bool:
     """Whether both hold the same objects in the same order: what no repair or change has touched."""
     return len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True))
+
+
+def now_in_ms() -> int:
+    """The system's clock, in milliseconds since the epoch, as messages are stamped."""
+    return time.time_ns() // 1_000_000
+
+
+def largest(most: int, fits: Callable[[int], bool], *, least: int = 0) -> int:
+    """The largest number up to `most` that fits, by halving; `least`, which is not asked, if none above it does."""
+    low, high = least, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
 
 
 def common_length(before: Sequence[object], now: Sequence[object]) -> int:

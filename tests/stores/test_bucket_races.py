@@ -37,7 +37,7 @@ def test_versions_that_were_saved_meanwhile_refuse_the_late_one(stores, monkeypa
 
 def test_a_save_that_took_too_long_is_not_called_saved(stores, monkeypatch):
     times = iter([0, 301_000])
-    monkeypatch.setattr(bucket_store, "now_ms", lambda: next(times))
+    monkeypatch.setattr(bucket_store, "now_in_ms", lambda: next(times))
     with pytest.raises(StoreError, match="took too long") as told:
         stores[0].save("c", "state", b"0", after=0)
     assert "load it again" in told.value.hint
@@ -47,7 +47,7 @@ def test_old_versions_go(stores, monkeypatch):
     for number in range(4):
         stores[0].save("c", "state", b"%d" % number, after=number)
     monkeypatch.setattr(bucket_store, "_OLDER_VERSIONS_STAY", timedelta(seconds=-1))
-    monkeypatch.setattr(bucket_store, "now_ms", lambda: 0)
+    monkeypatch.setattr(bucket_store, "now_in_ms", lambda: 0)
     with pytest.raises(StoreError):
         stores[0].save("c", "state", b"4", after=4)
     monkeypatch.setattr(bucket_store, "_OLDER_VERSIONS_STAY", timedelta(0))

@@ -71,8 +71,8 @@ def test_two_at_a_time(store, monkeypatch):
     with pytest.raises(LogConflict, match="another update"):
         StoredNotes(store, "c").lock()
     # Its worker died; or did it?
-    now = module.now_ms()
-    monkeypatch.setattr(module, "now_ms", lambda: now + 61_000)
+    now = module.now_in_ms()
+    monkeypatch.setattr(module, "now_in_ms", lambda: now + 61_000)
     assert StoredNotes(store, "c").busy_seconds() is None
     assert memory(store).update(talk(1)).outcome.value == "updated"
     assert not place.commit("late", based_on="", lock=lock)

@@ -206,9 +206,8 @@ class Survey:
                     answers.append(block.id)
                 else:
                     steps[-1][2].add(filled)
-        for call in dict.fromkeys(
-            answers
-        ):  # each result belongs to the response that called for it, once
+        # Each result belongs to the response that called for it, once.
+        for call in dict.fromkeys(answers):
             if call in calls:
                 calls[call].add(True)
         return sum(parts.is_message for step in steps for parts in step[1:])

@@ -73,9 +73,8 @@ class _Hooks:
         event = str(payload.get("hook_event_name"))
         session = str(payload.get("session_id") or "")
         if event == "PreCompact":
-            if not payload.get(
-                "agent_id"
-            ):  # a subagent's context is not the one in this transcript
+            # A subagent's context is not the one in this transcript.
+            if not payload.get("agent_id"):
                 self._compacted[session] = _TRIES
                 while len(self._compacted) > _MOST:
                     self._compacted.popitem(last=False)

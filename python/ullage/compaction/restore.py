@@ -15,6 +15,7 @@ from ullage.effects import Call, Effect, Flow, ReadFile, Together
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.model import Facts
 from ullage.facts.words import clean, text_of
+from ullage.messages import largest
 from ullage.policy import RestorePolicy
 from ullage.policy.whole import nearest
 from ullage.transcript.render import SHOWN_KINDS, render
@@ -146,17 +147,8 @@ def _shortened(attachment: Attachment, tokens: int, measure: Measure) -> Attachm
         return {**attachment, longest: f"{texts[longest][:most]}{CUT}"}
 
     most = rows if rows > 1 else len(texts[longest]) - 1
-    fitting = _largest(most, lambda size: measure(_text(cut_to(size))) <= tokens)
+    fitting = largest(most, lambda size: measure(_text(cut_to(size))) <= tokens)
     return cut_to(fitting) if fitting else None
-
-
-def _largest(most: int, fits: Callable[[int], bool]) -> int:
-    """The largest number, at most this one, that fits; 0: none does."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
 
 
 def _with_rows(attachment: Attachment, places: Iterable[int], count: int) -> Attachment:
@@ -296,7 +288,7 @@ def _top(text: str, tokens: int, measure: Measure) -> tuple[str, bool]:
     """The first lines that fit, and whether any are missing."""
     if measure(text) <= tokens:
         return text, False
-    chars = _largest(len(text), lambda size: measure(text[:size]) <= tokens)
+    chars = largest(len(text), lambda size: measure(text[:size]) <= tokens)
     end = text.rfind("\n", 0, chars)
     return text[: end if end > 0 else chars], True
 

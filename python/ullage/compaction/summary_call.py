@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import orjson
 
 from ullage._engine import core
+from ullage._lazy import table
 from ullage.compaction.cut import (
     FRAME_TOKENS,
     LEAST_SUMMARY_TOKENS,
@@ -57,10 +58,7 @@ _OWN_SECTION = re.compile(
 
 @cache
 def _prompt_texts() -> Mapping[str, Any]:
-    import tomllib
-
-    data = Path(__file__).with_name("summary_prompt.toml").read_text(encoding="utf-8")
-    return tomllib.loads(data)
+    return table(__file__, "summary_prompt.toml")
 
 
 def summary_prompt(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, cast, over
 
 from ullage.dropin import stands_in_for
 from ullage.exceptions import InvalidMessage, InvalidPolicy, MissingExtra
+from ullage.messages import largest
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -475,15 +476,7 @@ def _fitting(messages: list[Any], most: int, count: _Count) -> int:
         return next((at for at, tokens in enumerate(sums) if tokens > most), len(messages))
     if not messages or count(messages) <= most:
         return len(messages)
-    return _bisected(len(messages), lambda n: count(messages[:n]) <= most)
-
-
-def _bisected(most: int, fits: Callable[[int], bool]) -> int:
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
+    return largest(len(messages), lambda n: count(messages[:n]) <= most)
 
 
 def _fewer_blocks(message: Any, before: list[Any], most: int, count: _Count, end: str) -> Any:
@@ -509,7 +502,7 @@ def _shorter_text(
         chosen = pieces[len(pieces) - size :] if end == "last" else pieces[:size]
         return message.model_copy(deep=True, update={"content": "".join(chosen)})
 
-    size = _bisected(len(pieces), lambda n: base + count([cut(n)]) <= most)
+    size = largest(len(pieces), lambda n: base + count([cut(n)]) <= most)
     return cut(size) if size else None
 
 

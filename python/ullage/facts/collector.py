@@ -296,9 +296,8 @@ class Collector:
     def _user_text(self, index: int, item: Mapping[str, Any], text: str, origin: str) -> None:
         if summary := words.summary_text(item):
             self._earlier(index, summary)
-        hidden = words.is_hidden(
-            item
-        )  # a host's own, such as Codex's notification of a sub-agent's answer
+        # Hidden: a host's own, such as Codex's notification of a sub-agent's answer.
+        hidden = words.is_hidden(item)
         self._from_others(index, text, "" if hidden else origin)
         if not hidden and not origin:
             self._words(index, words.own_words(item), uuid_of(item))

@@ -7,12 +7,11 @@ recognised is in `_reference/names.py`, and in Rust in `names.rs`.
 from __future__ import annotations
 
 import re
-import tomllib
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
 
 from ullage._engine import core
+from ullage._lazy import table
 
 
 class NameKind(StrEnum):
@@ -141,7 +140,7 @@ _ROOT_END = re.compile(r"\.|::")
 
 @cache
 def _lists() -> dict[str, frozenset[str]]:
-    data = tomllib.loads(Path(__file__).with_name("well_known.toml").read_text(encoding="utf-8"))
+    data = table(__file__, "well_known.toml")
     return {key: frozenset(words.split()) for key, words in data.items()}
 
 

@@ -7,15 +7,14 @@ says what somebody else said. In doubt a sentence is no rule: as part of the mes
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from enum import IntEnum, StrEnum
 from functools import cache, cached_property, lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 from ullage._engine import core
+from ullage._lazy import table
 from ullage.facts.model import UserInput
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import unfenced
@@ -95,7 +94,7 @@ class _Marks(NamedTuple):
 
 @cache
 def _marks() -> _Marks:
-    data = tomllib.loads(Path(__file__).with_name("pasted.toml").read_text(encoding="utf-8"))
+    data = table(__file__, "pasted.toml")
     either = {name: _either(text) for name, text in data.items()}
     begins = [rf"^(?:{either[mark.name.lower()]})" for mark in _Mark if mark is not _Mark.POINTS]
     words = {
@@ -603,8 +602,7 @@ class Patterns(NamedTuple):
 @cache
 def patterns() -> Patterns:
     """All of them, made when they are first needed."""
-    path = Path(__file__).with_name("commitments.toml")
-    data = tomllib.loads(path.read_text(encoding="utf-8"))
+    data = table(__file__, "commitments.toml")
     kinds = tuple(CommitmentKind(name) for name in data["order"])
     texts = [_either("\n".join(data[name].values())) for name in ("not_binding", *data["order"])]
     rules, answers, content = data["rules"], data["answer"], data["content"]

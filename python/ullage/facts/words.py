@@ -14,7 +14,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeGuard
 
-from ullage._lazy import orjson, pathlib, pattern
+from ullage._lazy import orjson, pattern, table
 from ullage.facts.sections import looks_like_summary
 from ullage.messages import BlockView, Item, is_summary, message_of, role_of
 
@@ -137,9 +137,7 @@ class _Hosts(NamedTuple):
 
 @cache
 def _hosts() -> _Hosts:
-    import tomllib
-
-    data = tomllib.loads(pathlib.Path(__file__).with_name("hosts.toml").read_text(encoding="utf-8"))
+    data = table(__file__, "hosts.toml")
     tags = "|".join(re.escape(tag) for tag in (*data["passing"], *data["standing"]))
     parts = {
         words: _Part(row["about"], bool(row.get("lists")), bool(row.get("first")))

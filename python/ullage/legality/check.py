@@ -12,7 +12,7 @@ import orjson
 
 from ullage._engine import core
 from ullage._engine.digests import Violation
-from ullage._lazy import loaded, pathlib
+from ullage._lazy import loaded, table
 from ullage.exceptions import InvalidMessage
 from ullage.legality.draft import error_at
 from ullage.legality.params import RULE_OPTIONS, RuleOptions, request_of
@@ -32,10 +32,8 @@ class Rule(NamedTuple):
 @cache
 def rules() -> Mapping[str, Rule]:
     """All rules by id, read when first asked for."""
-    import tomllib
-
-    text = pathlib.Path(__file__).with_name("rules.toml").read_text(encoding="utf-8")
-    return MappingProxyType({name: Rule(name, **row) for name, row in tomllib.loads(text).items()})
+    rows = table(__file__, "rules.toml").items()
+    return MappingProxyType({name: Rule(name, **row) for name, row in rows})
 
 
 @dataclass(frozen=True)

@@ -230,11 +230,10 @@ class Originals:
             if kind == "tool_use":
                 key = f"call:{block.get('id')}"
             elif kind in THINKING:
-                seal = _seal(block)
-                if not (isinstance(seal, str) and seal):
+                if not sealed(block):
                     new = False
                     continue
-                key = f"{kind}:{seal}"
+                key = f"{kind}:{_seal(block)}"
                 block = bare_thinking(block)
                 self.steps[-1].append(key)
                 self.blocks.setdefault(key, block)

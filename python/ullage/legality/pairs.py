@@ -53,9 +53,8 @@ class _Pairs:
 
     calls: list[_Call] = field(default_factory=list)
     orphans: set[int] = field(default_factory=set)
-    twins: dict[int, _Call] = field(
-        default_factory=dict
-    )  # of further results: the call that has one
+    # Of further results the call that has one.
+    twins: dict[int, _Call] = field(default_factory=dict)
 
 
 class OpenCalls(Generic[T]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableSequence, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
@@ -39,7 +38,7 @@ from ullage.manager.values import (
     reported,
     states_usage,
 )
-from ullage.messages import Item, message_of
+from ullage.messages import Item, message_of, now_in_ms
 from ullage.policy import Policy
 from ullage.providers.anthropic import Thinking, is_manual, takes_id
 from ullage.providers.registry import Provider
@@ -990,11 +989,6 @@ class Machine:
 
 
 # Times and names that a conversation's log is written with.
-
-
-def now_in_ms() -> int:
-    """The system's clock, in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 def new_uuid() -> str:

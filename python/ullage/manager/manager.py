@@ -27,12 +27,12 @@ from ullage.manager.known import (
     read_arguments,
     shown_form,
 )
-from ullage.manager.machine import Machine, decided, now_in_ms, opened_log
+from ullage.manager.machine import Machine, decided, opened_log
 from ullage.manager.prepare import Marks
 from ullage.manager.request_writer import RequestWriter
 from ullage.manager.values import Decided, Recovery, Request, Usage
 from ullage.manager.whole_list import Followed, WholeLists
-from ullage.messages import Item, SDKObject, SystemPrompt, Tools
+from ullage.messages import Item, SDKObject, SystemPrompt, Tools, now_in_ms
 from ullage.policy import KeepPolicy, Policy
 from ullage.policy.whole import policy_given
 from ullage.providers.anthropic import read_thinking

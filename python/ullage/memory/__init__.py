@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
-from pathlib import Path
+from typing import Any
+
+from ullage._lazy import table
 
 
 def wording(name: str) -> str:
     """What a model is asked, from `prompts.toml`."""
-    return _prompts()[name]
+    text: str = _prompts()[name]
+    return text
 
 
 @cache
-def _prompts() -> dict[str, str]:
-    return tomllib.loads(Path(__file__).with_name("prompts.toml").read_text(encoding="utf-8"))
+def _prompts() -> dict[str, Any]:
+    return table(__file__, "prompts.toml")

@@ -70,9 +70,8 @@ class _Dialect(NamedTuple):
 
     system_role: str = "system"
     flat: bool = False  # texts as strings: many servers know no parts for assistant and tool
-    strict: bool = (
-        False  # templates of local servers: one system message, at the start; roles in turn
-    )
+    # Templates of local servers: one system message, at the start; roles in turn.
+    strict: bool = False
     reasoning: str = ""  # name of the field for thinking; empty: there is none
 
 

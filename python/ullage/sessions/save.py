@@ -30,7 +30,7 @@ from ullage.counting.calibration import Weights, weights_for
 from ullage.exceptions import InvalidPolicy, LogConflict, StoreError, TranscriptChanged
 from ullage.facts.sections import newest_item
 from ullage.facts.words import blocks_of
-from ullage.messages import BOUNDARY, SOURCE_ROLE, Block, Item, as_blocks, is_summary
+from ullage.messages import BOUNDARY, SOURCE_ROLE, Block, Item, as_blocks, is_summary, now_in_ms
 from ullage.policy.whole import refuse_unknown
 from ullage.providers.anthropic import clean_entries
 from ullage.providers.openai_responses import _ResponsesWriter as ResponsesWriter
@@ -244,7 +244,7 @@ def replaced_history(source: OpenedFile, entries: Sequence[Item], **more: str) -
 
     Each entry is as it stood, also where several of one role follow each other. Codex passes over the keys in `more`.
     """
-    stamp = iso(time.time_ns() // 1_000_000)
+    stamp = iso(now_in_ms())
     window = _window(source, str(uuid.uuid4()))
     history: list[Line] = []
     for entry, item in codex_items(entries):
@@ -341,7 +341,7 @@ def _pi(source: OpenedFile, entries: Sequence[Item]) -> list[Line]:
 
 def _stamp(entries: Sequence[Item]) -> str:
     """When the newest entry was made; now, where the file has no times."""
-    return str(entries[0].get("timestamp") or iso(time.time_ns() // 1_000_000))
+    return str(entries[0].get("timestamp") or iso(now_in_ms()))
 
 
 def _summary(entries: Sequence[Item]) -> Item:
@@ -813,7 +813,7 @@ def copied_below(parent: Any, entries: Sequence[PiEntry]) -> list[Line]:
 def record(kind: str, parent: Any, **data: Any) -> Line:
     """An entry that pi does not show to the model; `parent`, the id of the entry before it: `None` begins a branch."""
     entry: Line = {"type": "custom", "customType": kind, "id": os.urandom(4).hex()}
-    stamp = iso(time.time_ns() // 1_000_000)
+    stamp = iso(now_in_ms())
     return entry | {"parentId": parent, "timestamp": stamp, "data": data}
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 
 from ullage.exceptions import LeaseExpired, LeaseHeld, LogConflict, MissingExtra, StoreError
+from ullage.messages import now_in_ms
 from ullage.stores.folder_store import safe_name, unsafe_name
 from ullage.stores.store_protocols import (
     Lease,
@@ -24,7 +25,6 @@ from ullage.stores.store_protocols import (
     checked_name,
     document_conflict,
     log_conflict,
-    now_ms,
 )
 
 _READERS = 16
@@ -134,10 +134,10 @@ class BucketStore:
         folder = self._folder("leases", conversation)
         while True:
             held = self._newest_lease(folder, conversation)
-            if held is not None and held.owner not in ("", owner) and held.until_ms > now_ms():
+            if held is not None and held.owner not in ("", owner) and held.until_ms > now_in_ms():
                 raise LeaseHeld(conversation, held.owner)
             token = max(time.time_ns(), held.token + 1 if held is not None else 0)
-            lease = Lease(conversation, owner, token, now_ms() + round(seconds * 1000))
+            lease = Lease(conversation, owner, token, now_in_ms() + round(seconds * 1000))
             if not self._created(_numbered(folder, token), _dumped(lease)):
                 continue  # another worker was as fast
             newest = self._newest_lease(folder, conversation)
@@ -151,7 +151,7 @@ class BucketStore:
 
     def renew(self, lease: Lease, seconds: float) -> Lease:
         """See `LeaseStore.renew`."""
-        renewed = replace(lease, until_ms=now_ms() + round(seconds * 1000))
+        renewed = replace(lease, until_ms=now_in_ms() + round(seconds * 1000))
         self._replace(lease, renewed)
         return renewed
 
@@ -205,14 +205,14 @@ class BucketStore:
     def save(self, conversation: str, name: str, data: bytes, *, after: int) -> int:
         """See `DocumentStore.save`."""
         folder = self._document(conversation, name)
-        looked = now_ms()
+        looked = now_in_ms()
         there = sorted((entry["path"], entry["last_modified"]) for entry in self._under(folder))
         newest = int(there[-1][0].rpartition("/")[2]) if there else 0
         body = _write_id(uuid.uuid4().hex) + data
         if newest != after or not self._created(_numbered(folder, after + 1), body):
             raise document_conflict(conversation, name, after)
         # Half of it: clocks differ.
-        if now_ms() - looked > _OLDER_VERSIONS_STAY.total_seconds() * 500:
+        if now_in_ms() - looked > _OLDER_VERSIONS_STAY.total_seconds() * 500:
             raise StoreError(
                 f"saving the document {name!r} took too long: another may have been saved meanwhile",
                 path=self.place,

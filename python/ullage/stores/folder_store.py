@@ -15,6 +15,7 @@ from urllib.parse import unquote
 import orjson
 
 from ullage.exceptions import LeaseExpired, LeaseHeld, LogConflict, StoreError
+from ullage.messages import now_in_ms
 from ullage.recall.store import digest_of, write_whole
 from ullage.stores.store_protocols import (
     ConversationStore,
@@ -24,7 +25,6 @@ from ullage.stores.store_protocols import (
     checked_name,
     document_conflict,
     log_conflict,
-    now_ms,
 )
 from ullage.transcript.log import LogFile, lock_file, reported
 
@@ -110,7 +110,7 @@ class FolderStore:
         """See `LeaseStore.acquire`."""
         with self._locked(conversation) as folder:
             held = _json(folder / _LEASE)
-            if held.get("owner") not in (owner, "", None) and held["until_ms"] > now_ms():
+            if held.get("owner") not in (owner, "", None) and held["until_ms"] > now_in_ms():
                 raise LeaseHeld(conversation, held["owner"])
             token = max(int(held.get("token", 0)) + 1, time.time_ns())
             return self._leased(folder, Lease(conversation, owner, token, _until(seconds)))
@@ -278,7 +278,7 @@ def _put(path: Path, value: dict[str, Any]) -> None:
 
 
 def _until(seconds: float) -> int:
-    return now_ms() + round(seconds * 1000)
+    return now_in_ms() + round(seconds * 1000)
 
 
 _PREFIX = "blob:"

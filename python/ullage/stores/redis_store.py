@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import tomllib
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
+from ullage._lazy import table
 from ullage.exceptions import LeaseExpired, LeaseHeld, MissingExtra, StoreError
 from ullage.stores.store_protocols import (
     Lease,
@@ -58,8 +57,7 @@ class RedisStore:
         self.place = f"redis://{host}:{port}/{settings.get('db', 0)}"
         self._call(self._client.ping)
         self._retry = retry_seconds
-        path = Path(__file__).with_name("redis_scripts.toml")
-        scripts = tomllib.loads(path.read_text(encoding="utf-8"))
+        scripts = table(__file__, "redis_scripts.toml")
         begin = scripts.pop("begin")
         self._scripts = {
             name: self._client.register_script(begin + text) for name, text in scripts.items()

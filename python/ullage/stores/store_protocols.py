@@ -197,11 +197,6 @@ def document_conflict(conversation: str, name: str, after: int) -> LogConflict:
     )
 
 
-def now_ms() -> int:
-    """This machine's clock, in milliseconds since the epoch."""
-    return time.time_ns() // 1_000_000
-
-
 # Retries what a lost connection interrupted; everything retried must be safe to do twice.
 
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from ullage.memory.session.notes_folder import (
     Notes,
     digest_of_notes,
 )
-from ullage.messages import Item
+from ullage.messages import Item, now_in_ms
 from ullage.stores.store_protocols import (
     ConversationStore,
     DocumentStore,
@@ -32,7 +32,6 @@ from ullage.stores.store_protocols import (
     LogStore,
     StoredDocument,
     checked_name,
-    now_ms,
 )
 from ullage.summarizers.lines import writer_of
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, WriterLike
@@ -246,7 +245,7 @@ class StoredNotes:
 
     def lock(self) -> Lock:
         """See `NotesFolder.lock`."""
-        stored, now = self._load(_LOCK), now_ms()
+        stored, now = self._load(_LOCK), now_in_ms()
         if stored is not None and _until(stored) > now:
             raise LogConflict(f"{self._named(_LOCK)}: another update is running")
         owner = uuid.uuid4().hex
@@ -264,7 +263,7 @@ class StoredNotes:
     def busy_seconds(self) -> float | None:
         """See `NotesFolder.busy_seconds`."""
         with suppress(StoreError):
-            stored, now = self._load(_LOCK), now_ms()
+            stored, now = self._load(_LOCK), now_in_ms()
             if stored is not None and _until(stored) > now:
                 return max(0.0, (now - int(orjson.loads(stored.data)["from_ms"])) / 1000)
         return None
@@ -453,7 +452,7 @@ class AgentSessions:
                 continue
             self._ends[name] = end, ids | fresh.keys()
             stored = self._store.load(name, _CHANGED)
-            now = str(now_ms()).encode()
+            now = str(now_in_ms()).encode()
             with suppress(LogConflict):  # another process did, just now
                 self._store.save(name, _CHANGED, now, after=stored.version if stored else 0)
             return

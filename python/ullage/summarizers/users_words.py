@@ -29,6 +29,7 @@ from ullage.facts.rules import (
 from ullage.facts.sections import user_message
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import Kind, asks
+from ullage.messages import largest
 from ullage.summarizers.budgeted_text import cost, one_line, shorten
 
 # Shortens a user's message at the ends of sentences, and says which messages have no content of their own.
@@ -603,12 +604,12 @@ class _Fit:
 
     def _cap(self, rows: list[_Row], least: Mapping[int, int]) -> int:
         room = self._tokens - self._note
-        low, high = LEAST_TOKENS, max((row.tokens for row in rows), default=LEAST_TOKENS)
-        while low < high:
-            middle = (low + high + 1) // 2
-            need = sum(min(row.tokens, self._limit(row, middle, least)) for row in rows)
-            low, high = (middle, high) if need <= room else (low, middle - 1)
-        return low
+
+        def fits(cap: int) -> bool:
+            return sum(min(row.tokens, self._limit(row, cap, least)) for row in rows) <= room
+
+        most = max((row.tokens for row in rows), default=LEAST_TOKENS)
+        return largest(most, fits, least=LEAST_TOKENS)
 
     def _to(self, row: _Row, limit: int) -> None:
         if row.tokens <= limit:

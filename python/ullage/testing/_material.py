@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
+from ullage._lazy import table
 from ullage.messages import THINKING, Block, SystemPrompt
 
 _T = TypeVar("_T")
@@ -121,10 +121,7 @@ class Material(NamedTuple):
 @cache
 def material() -> Material:
     """The words, read when a session is first made."""
-    import tomllib
-
-    path = Path(__file__).with_name("material.toml")
-    words = tomllib.loads(path.read_text(encoding="utf-8"))
+    words = table(__file__, "material.toml")
     words["languages"] = {name: Language(**one) for name, one in words["languages"].items()}
     return Material(**words)
 

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from typing import Any, Literal, Protocol, get_args
 import orjson
 
 from ullage.exceptions import InvalidMessage, InvalidPolicy, LogConflict, StoreError
-from ullage.messages import BOUNDARY, Item
+from ullage.messages import BOUNDARY, Item, now_in_ms
 from ullage.transcript.conversation import Conversation, FilePin
 from ullage.transcript.index import Transcript
 
@@ -369,10 +368,6 @@ def _new_id() -> str:
     return str(uuid.uuid4())
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class TranscriptLog:
     """A transcript that this process writes, in Claude Code's own format.
 
@@ -397,7 +392,7 @@ class TranscriptLog:
         *,
         durability: Durability = "flush",
         ids: Callable[[], str] = _new_id,
-        clock: Callable[[], int] = _now,
+        clock: Callable[[], int] = now_in_ms,
         envelope: Mapping[str, Any] | None = None,
     ) -> None:
         if isinstance(file, str | bytes | os.PathLike):
@@ -431,7 +426,7 @@ class TranscriptLog:
         lock: bool = True,
         durability: Durability = "flush",
         ids: Callable[[], str] = _new_id,
-        clock: Callable[[], int] = _now,
+        clock: Callable[[], int] = now_in_ms,
         envelope: Mapping[str, Any] | None = None,
     ) -> TranscriptLog:
         """Opens a transcript to append to it.

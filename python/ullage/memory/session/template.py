@@ -13,7 +13,7 @@ import orjson
 from ullage._engine import core
 from ullage.facts.sections import holds_notes
 from ullage.facts.words import blocks_of, clean, text_of
-from ullage.messages import Item, message_of, role_of
+from ullage.messages import Item, largest, message_of, role_of
 from ullage.summarizers.budgeted_text import begin
 from ullage.summarizers.protocol import SummaryReply
 
@@ -214,19 +214,10 @@ def _shorter(section: Section, tokens: int, measure: Measure, where: str) -> str
         )
 
     lines = section.body.split("\n")
-    if keep := _most(len(lines), lambda n: measure(cut(lines[:n])) <= tokens):
+    if keep := largest(len(lines), lambda n: measure(cut(lines[:n])) <= tokens):
         return cut(lines[:keep])
-    chars = _most(len(lines[0]), lambda n: measure(cut([lines[0][:n]])) <= tokens)
+    chars = largest(len(lines[0]), lambda n: measure(cut([lines[0][:n]])) <= tokens)
     return cut([begin(lines[0], chars)] if chars else [])
-
-
-def _most(high: int, fits: Callable[[int], bool]) -> int:
-    """The largest number up to `high` that fits, 0 if none does."""
-    low = 0
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return low
 
 
 def _closed(lines: list[str]) -> list[str]:

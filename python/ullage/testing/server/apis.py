@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import base64
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
+from ullage._lazy import table
 from ullage.counting.models import lookup
 from ullage.legality import Violation, validate
 from ullage.testing._material import unseal
@@ -210,8 +209,7 @@ _NUMBER: Final = re.compile(r"\d+")
 @cache
 def _refusals() -> dict[str, dict[str, dict[str, Any]]]:
     """The providers' words: by rule, and for parameters of other APIs."""
-    text = Path(__file__).with_name("refusals.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return table(__file__, "refusals.toml")
 
 
 def worded(violation: Violation, provider: str) -> Failure:
