@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.kit import result, text
+from ullage import InvalidMessage, compact
 from ullage.providers import anthropic, bedrock, gemini, mistral, openai_responses
 from ullage.providers._common import map_ids
 
@@ -337,6 +338,12 @@ def test_bedrock_bytes_and_names_of_documents() -> None:
     )
     assert [loss.what for loss in shaped.losses] == ["title"]
     assert bedrock.from_provider(shaped.parts).messages[0]["content"][1] == documents[1]
+
+
+@pytest.mark.parametrize("block", ["", [], "x", ["ab"]])
+def test_bedrock_takes_no_block_that_is_no_mapping(block: Any) -> None:
+    with pytest.raises(InvalidMessage, match="cannot be read"):
+        compact([{"role": "user", "content": [block]}], provider="bedrock", model="gpt-5")
 
 
 def test_bedrock_says_what_it_cannot_hold() -> None:
