@@ -86,21 +86,40 @@ def test_a_hostile_list_gives_what_repair_gives(messages, model, step):
         assert same(done, repair(messages[:stop], model=model, original=original))
 
 
+@pytest.mark.parametrize("model", [BOUND, "claude-opus-4-5"])
 @pytest.mark.parametrize("seed", range(60))
-def test_after_any_edit_it_gives_what_repair_gives_with_its_originals(seed):
+def test_after_any_edit_it_gives_what_repair_gives_with_its_originals(seed, model):
     rng = random.Random(seed)
     talk = [user("q"), call("t0", "s0"), result("t0"), thought("s1"), user("next")]
-    repairer, before = Repairer(model=BOUND), []
+    repairer, before = Repairer(model=model), []
     for number in range(1, 8):
         grown = all(old is new for old, new in zip(before, [*talk, None], strict=False))
         known, before = repairer._tracking or not grown, talk
         done = repairer.repair(talk)
-        assert same(done, repair(talk, model=BOUND, original=repairer.originals if known else None))
+        assert same(done, repair(talk, model=model, original=repairer.originals if known else None))
         talk = list(done.messages) if rng.random() < 0.2 else list(talk)
         if rng.random() < 0.5:
             talk = mutate(talk, (rng.choice(sorted(MUTATIONS)), rng.randrange(20)))
         talk += [call(f"t{number}", f"c{number}"), result(f"t{number}")]
         talk += [thought(f"d{number}"), user("on")] if rng.random() < 0.7 else []
+
+
+def test_of_shortened_results_only_these_are_read():
+    talk = [user("q")]
+    for number in range(20):
+        talk += [call(f"t{number}", f"s{number}"), result(f"t{number}", "long")]
+    repairer = Repairer(model="claude-opus-4-5")
+    repairer.repair(talk)
+    for number in range(3):  # from the first rewrite on it is known what the model made
+        talk = [*talk]
+        talk[2 + 2 * number] = result(f"t{number}", "short")
+        assert repairer.repair(talk).messages is talk
+    assert repairer.read == 1
+    # The model's own words are no result: then the whole list is read.
+    talk = [*talk]
+    talk[1] = call("t0", "other")
+    assert not repairer.repair(talk).messages is talk
+    assert repairer.read == len(talk)
 
 
 def test_ledger_of_the_caller_is_used():

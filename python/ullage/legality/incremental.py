@@ -131,6 +131,23 @@ class Track:
                 return 0
         return max(0, start)
 
+    def exchanged(self, pairs: Iterable[tuple[Any, Any]]) -> bool:
+        """Whether all holds as before where the second of each pair stands for the first; False: feed the list again.
+
+        So it is where results are shortened or cleared: the model's own messages stand, and who speaks when.
+        """
+        if self.bound or not self._sure or self._odd or not self.fine():
+            return False
+        for old, new in pairs:
+            message = message_in(new)
+            before, role = message_in(old), message.get("role")
+            if role == ASSISTANT or role != before.get("role"):
+                return False
+            had_result = self._check(before, by_model=False)
+            if self._check(message, by_model=False) != had_result or self._odd:
+                return False
+        return True
+
     def sent(self, messages: Iterable[Any] | None) -> None:
         """A request was made of these messages; `None`: of the list as it is."""
         if not self.bound:
@@ -297,7 +314,8 @@ class Repairer:
 
     Attributes:
         originals: What the model made, and after what.
-        read: Messages that the last `repair` read: all of them, unless the list had only grown.
+        read: Messages that the last `repair` read: what was new or, on models whose thinking is not bound, changed by others than
+            the model; else all of them.
 
     Example:
         >>> talk = [{"role": "user", "content": "hello"}]
@@ -468,7 +486,10 @@ class Repairer:
                     start = changed
             elif not self._grown(messages):
                 start = 0
-            if rewritten := start < answer_at:
+            rewritten, changed = start < answer_at, 0
+            if rewritten and same and (changed := self._exchanged(messages, ledger)):
+                rewritten, start = False, answer_at
+            elif rewritten:
                 self._begin_tracking(again=True)
                 # In another ledger nothing says which message answers the newest request.
                 start, answer_at = 0, answer_at if same else -1
@@ -482,7 +503,7 @@ class Repairer:
                     self._reading.feed(new)
                 if self._tracking:
                     self._track_new(new, start, answer_at)
-            self.read, self._seen = len(new), len(messages)
+            self.read, self._seen = changed + len(new), len(messages)
         except InvalidMessage:  # an item that cannot be read: the whole repair names it
             if not self._grown(messages):
                 self._begin_tracking()
@@ -490,6 +511,20 @@ class Repairer:
             return False
         fine = not self._tracking or self._track.fine()
         return self._params_fine and fine and self._reading.legal()
+
+    def _exchanged(self, messages: Sequence[Any], ledger: Any) -> int:
+        """Take in a list in which only what others than the model said is another; how many messages are. 0: it has to be read again."""
+        if not self._tracking or len(messages) < self._seen or not self._reading.readable:
+            return 0
+        changed = [pair for pair in zip(self._items, messages) if pair[0] is not pair[1]]
+        if not changed or not self._track.exchanged(changed):
+            return 0
+        before, now = zip(*changed, strict=True)
+        self._reading.feed(now)
+        self._reading.feed(before, -1)
+        self._reading.adopt(ledger)
+        self._items = list(messages[: self._seen])
+        return len(changed)
 
     def _track_new(self, new: Sequence[Any], start: int, answer_at: int) -> None:
         """Feed the list from `start` on; `answer_at`: where an answer to the newest request stands, -1: unknown."""
@@ -535,7 +570,7 @@ class _Reading:
         """The list is fed from its beginning again."""
         self._bytes = self._head
         self._pages = 0
-        self._readable = self._head > 0
+        self.readable = self._head > 0
 
     def adopt(self, ledger: Any) -> None:
         """Take the digests from this ledger; `None`: from none."""
@@ -545,7 +580,7 @@ class _Reading:
         """Add what is new, at least one item; with -1 take off what is no longer there."""
         written = json_of({"messages": items})
         if not written:
-            self._readable = False
+            self.readable = False
         # `in` would first ask whether it is a number, and make an error of the answer.
         if self._page_limit and (written.find(_DOCUMENT) >= 0 or not written):
             self._pages += sign * sum(pages_of(document) for *_, document in documents_of(items))
@@ -554,7 +589,7 @@ class _Reading:
     def exchange(self, before: Sequence[Any], items: Sequence[Any]) -> None:
         """As `restart` and `feed`, of a list that holds most of the objects of the one before."""
         left, added = {id(item) for item in before}, {id(item) for item in items}
-        if not self._readable or len(left) < len(before) or len(added) < len(items):
+        if not self.readable or len(left) < len(before) or len(added) < len(items):
             self.restart()
             self.feed(items)
             return
@@ -566,7 +601,7 @@ class _Reading:
     def legal(self) -> bool:
         """Whether no rule over digests, bytes or pages is broken; in doubt False."""
         size = self._bytes if self._measured is None else self._measured
-        if size > self._body_limit or not self._readable:
+        if size > self._body_limit or not self.readable:
             return False
         if self._pages > self._page_limit or self._verifier is None:
             return False

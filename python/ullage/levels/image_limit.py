@@ -24,16 +24,17 @@ def limit_of(context: Context) -> int:
 def run(context: Context) -> StageReport | None:
     """Leave out the oldest images that the model has seen; `None` if there is room for all."""
     view, limit = context.view, limit_of(context)
-    if not limit or view.images() <= limit:
+    images = view.images() if limit else 0
+    if images <= limit:
         return None
-    excess = view.images() - limit + limit // BATCH_SHARE
+    excess = images - limit + limit // BATCH_SHARE
     chosen = []
-    for result in view.results(0, fresh_from(view.ledger)):
+    for result in view.results(view.first_image(), fresh_from(view.ledger)):
         if excess <= 0:
             break
-        images = 0 if result.replaced else view.images_in(result)
-        if images:
-            excess -= images
+        within = 0 if result.replaced else view.images_in(result)
+        if within:
+            excess -= within
             text = f"{view.text(result)}\n[image left out: a request holds at most {limit:,}]"
             chosen.append((result, Decision(result.id, STAGE, text.lstrip("\n"))))
     return view.report(STAGE, f"more than {limit:,} images", chosen) if chosen else None

@@ -462,7 +462,8 @@ class View:
         self.fresh_longest = self.fresh_chars = self.closely = 0
         self.stable = 0  # messages before this index stand where they stood when whoever keeps the state set it
         self.edits = 0  # how often a decision was made, a text added, an input or thinking left out
-        self._counted_upto = self._images = 0
+        self._images: dict[int, int] = {}  # by message, of those that were counted
+        self._counted_upto = 0
         self._lent = False
 
     def __len__(self) -> int:
@@ -613,8 +614,9 @@ class View:
 
     def _changed(self, index: int) -> int | None:
         self.closely = len(self.messages)
-        if index < self._counted_upto:
-            self._counted_upto = self._images = 0
+        self._counted_upto = min(self._counted_upto, index)
+        while self._images and next(reversed(self._images)) >= index:
+            self._images.popitem()
         self.looked = {name: min(at, index) for name, at in self.looked.items()}
         if index >= self.sent:
             return None
@@ -843,9 +845,14 @@ class View:
         count = len(self.messages)
         for at in range(self._counted_upto, count):
             if self.ledger.message(at).flags & _HAS_MEDIA:
-                self._images += sum(map(_images_of, self.ledger.blocks(at)))
+                if images := sum(map(_images_of, self.ledger.blocks(at))):
+                    self._images[at] = images
         self._counted_upto = count
-        return self._images
+        return sum(self._images.values())
+
+    def first_image(self) -> int:
+        """The first message with an image, of those that `images` has counted; 0: there is none."""
+        return next(iter(self._images), 0)
 
     def images_in(self, result: Result) -> int:
         """Images of a tool result."""

@@ -373,23 +373,29 @@ class Tally:
     def __init__(self, overhead: Mapping[str, int]) -> None:
         self._overhead = overhead
         self._totals = [0] * len(CATEGORIES)
-        self._rows: list[Row] = []
+        self._rows: list[tuple[Item, Row]] = []  # with the message that each is of
         self._version = 0
         self._ledger: Any = None
 
     def look(self, view: View, count: int) -> dict[str, int]:
         """Categories of the first so many messages that are not empty, in their order; not fewer messages than in the call before."""
-        rows, totals, valid = self._rows, self._totals, 0
+        rows, totals, valid, before = self._rows, self._totals, 0, []
         if self._ledger is view.ledger:
             valid = min(len(rows), view.ledger.changed_since(self._version))
-        for row in rows[valid:]:
+            before = rows[valid:]
+        for _, row in rows[valid:]:
             for at, tokens in row:
                 totals[at] -= tokens
         del rows[valid:]
         self._ledger, self._version = view.ledger, view.ledger.version
         for index in range(valid, count):
-            row = _row(view, index)
-            rows.append(row)
+            message, kept = view.shown[index], index - valid
+            # A level changes a few of many: the others are the same objects, and count the same.
+            if kept < len(before) and before[kept][0] is message:
+                row = before[kept][1]
+            else:
+                row = _row(view, index)
+            rows.append((message, row))
             for at, tokens in row:
                 totals[at] += tokens
         totals[0], totals[1] = self._overhead.get("system", 0), self._overhead.get("tools", 0)
