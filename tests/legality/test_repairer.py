@@ -118,7 +118,7 @@ def test_of_shortened_results_only_these_are_read():
     # The model's own words are no result: then the whole list is read.
     talk = [*talk]
     talk[1] = call("t0", "other")
-    assert not repairer.repair(talk).messages is talk
+    assert repairer.repair(talk).messages is not talk
     assert repairer.read == len(talk)
 
 

@@ -106,30 +106,23 @@ class Track:
         if mark not in self._learned and message.get("role") == ASSISTANT:
             self._learn(response, mark, self._sent.feed(response) if self.bound else ())
 
-    def learn(self, items: Iterable[Any]) -> None:
-        """As `feed` of these and `restart` where nothing is hashed: all that stays of them is what the model made."""
-        for item in items:
+    def learn(self, items: Sequence[Any]) -> None:
+        """As `feed` of these, the first, where nothing is hashed: they stand as they came."""
+        step = len(items)
+        while step and message_in(items[step - 1]).get("role") != ASSISTANT:
+            step -= 1
+        while step and message_in(items[step - 1]).get("role") == ASSISTANT:
+            step -= 1
+        for item in items[:step]:
             message = message_in(item)
             role = str(message.get("role", ""))
-            mark = _mark(item, message) if role == ASSISTANT else 0
-            if mark and mark not in self._learned:
-                self._note(item, mark, self._previous == ASSISTANT)
-            elif role != ASSISTANT:
+            if role != ASSISTANT:
                 self._check(message, by_model=False)
+            elif (mark := _mark(item, message)) not in self._learned:
+                self._note(item, mark, self._previous == ASSISTANT)
             self._previous = role or self._previous
-
-    def skipped(self, items: Sequence[Any]) -> int:
-        """How many of a list's first messages need not be fed: all before its current turn, if they are as they were learned."""
-        if self.bound or not self._sure or self._odd:
-            return 0
-        start = len(items) - 2
-        while start > 0 and not _begins_turn(items, start):
-            start -= 1
-        for item in items[: max(0, start)]:
-            message = message_in(item)
-            if message.get("role") == ASSISTANT and _mark(item, message) not in self._learned:
-                return 0
-        return max(0, start)
+        for item in items[step:]:  # the newest step, which what comes may go on with
+            self.feed(item)
 
     def exchanged(self, pairs: Iterable[tuple[Any, Any]]) -> bool:
         """Whether all holds as before where the second of each pair stands for the first; False: feed the list again.
@@ -267,15 +260,6 @@ def _blocks(message: Mapping[str, Any]) -> list[Any]:
     """Content blocks, which are only read."""
     content = message.get("content")
     return content if type(content) is list else as_blocks(content)
-
-
-def _begins_turn(items: Sequence[Any], at: int) -> bool:
-    """Whether the user speaks there, between two answers and without results."""
-    message = message_in(items[at])
-    blocks = (block for block in _blocks(message) if isinstance(block, Mapping))
-    if message.get("role") != USER or any(block.get("type") == "tool_result" for block in blocks):
-        return False
-    return all(message_in(items[near]).get("role") == ASSISTANT for near in (at - 1, at + 1))
 
 
 def _mark(item: Any, message: Mapping[str, Any]) -> int:
@@ -482,15 +466,16 @@ class Repairer:
             # The first message that is not as it was when the list was read last.
             start = answer_at = self._seen
             if same:
-                if (changed := ledger.changed_since(self._version)) < start:
-                    start = changed
+                start = min(start, ledger.changed_since(self._version))
             elif not self._grown(messages):
                 start = 0
-            rewritten, changed = start < answer_at, 0
-            if rewritten and same and (changed := self._exchanged(messages, ledger)):
+            changed = 0
+            if rewritten := start < answer_at:
+                self._begin_tracking(again=True)
+                changed = self._exchanged(messages, ledger) if same else 0
+            if changed:
                 rewritten, start = False, answer_at
             elif rewritten:
-                self._begin_tracking(again=True)
                 # In another ledger nothing says which message answers the newest request.
                 start, answer_at = 0, answer_at if same else -1
                 self._restart(ledger, messages)
@@ -514,22 +499,22 @@ class Repairer:
 
     def _exchanged(self, messages: Sequence[Any], ledger: Any) -> int:
         """Take in a list in which only what others than the model said is another; how many messages are. 0: it has to be read again."""
-        if not self._tracking or len(messages) < self._seen or not self._reading.readable:
+        if len(messages) < self._seen or not self._reading.readable:
             return 0
-        changed = [pair for pair in zip(self._items, messages) if pair[0] is not pair[1]]
+        items = list(messages[: self._seen])
+        changed = [pair for pair in zip(self._items, items, strict=True) if pair[0] is not pair[1]]
         if not changed or not self._track.exchanged(changed):
             return 0
         before, now = zip(*changed, strict=True)
         self._reading.feed(now)
         self._reading.feed(before, -1)
         self._reading.adopt(ledger)
-        self._items = list(messages[: self._seen])
+        self._items = items
         return len(changed)
 
     def _track_new(self, new: Sequence[Any], start: int, answer_at: int) -> None:
         """Feed the list from `start` on; `answer_at`: where an answer to the newest request stands, -1: unknown."""
-        skip = 0 if start else self._track.skipped(new[:answer_at] if answer_at >= 0 else new)
-        for index, item in enumerate(new[skip:] if skip else new, start + skip):
+        for index, item in enumerate(new, start):
             if index == answer_at:
                 self._track.answering()
             self._track.feed(item)
