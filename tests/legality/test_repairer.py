@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -86,6 +87,14 @@ def test_a_hostile_list_gives_what_repair_gives(messages, model, step):
         assert same(done, repair(messages[:stop], model=model, original=original))
 
 
+def stands(old: Any, new: Any, model: str) -> bool:
+    """Whether what the model made is still as it came, where a message has come in place of another."""
+    if old is new or model == BOUND or not isinstance(old, dict) or not isinstance(new, dict):
+        return old is new
+    results = ['"tool_result"' in json.dumps(message.get("content")) for message in (old, new)]
+    return old.get("role") == new.get("role") == "user" and results[0] == results[1]
+
+
 @pytest.mark.parametrize("model", [BOUND, "claude-opus-4-5"])
 @pytest.mark.parametrize("seed", range(60))
 def test_after_any_edit_it_gives_what_repair_gives_with_its_originals(seed, model):
@@ -93,8 +102,8 @@ def test_after_any_edit_it_gives_what_repair_gives_with_its_originals(seed, mode
     talk = [user("q"), call("t0", "s0"), result("t0"), thought("s1"), user("next")]
     repairer, before = Repairer(model=model), []
     for number in range(1, 8):
-        grown = all(old is new for old, new in zip(before, [*talk, None], strict=False))
-        known, before = repairer._tracking or not grown, talk
+        as_made = all(stands(*pair, model) for pair in zip(before, [*talk, user("")], strict=False))
+        known, before = repairer._tracking or not as_made, talk
         done = repairer.repair(talk)
         assert same(done, repair(talk, model=model, original=repairer.originals if known else None))
         talk = list(done.messages) if rng.random() < 0.2 else list(talk)

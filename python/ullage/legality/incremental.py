@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import starmap
 from operator import is_
 from typing import Any, Self, Unpack
 
 from ullage._engine import core
 from ullage.exceptions import InvalidMessage
-from ullage.legality.draft import ASSISTANT, USER, Repaired
+from ullage.legality.draft import ASSISTANT, USER, Repaired, kind_of
 from ullage.legality.originals import (
     Originals,
     PrefixHash,
@@ -86,6 +87,10 @@ class Track:
             return True
         return not self._turn_broken and (not self._run or self._run_stands())
 
+    def stands(self) -> bool:
+        """Whether `fine` depends on the model's own messages alone, and on who speaks when."""
+        return self._sure and not self._odd and self.fine()
+
     def _run_stands(self) -> bool:
         """Whether the assistant's last messages are a whole step, as it came."""
         marks = self._marks
@@ -106,40 +111,17 @@ class Track:
         if mark not in self._learned and message.get("role") == ASSISTANT:
             self._learn(response, mark, self._sent.feed(response) if self.bound else ())
 
-    def learn(self, items: Sequence[Any]) -> None:
-        """As `feed` of these, the first, where nothing is hashed: they stand as they came."""
-        step = len(items)
-        while step and message_in(items[step - 1]).get("role") != ASSISTANT:
-            step -= 1
-        while step and message_in(items[step - 1]).get("role") == ASSISTANT:
-            step -= 1
-        for item in items[:step]:
+    def learn(self, items: Iterable[Any]) -> None:
+        """As `feed` of these and `restart` where nothing is hashed: all that stays of them is what the model made."""
+        for item in items:
             message = message_in(item)
             role = str(message.get("role", ""))
-            if role != ASSISTANT:
-                self._check(message, by_model=False)
-            elif (mark := _mark(item, message)) not in self._learned:
+            mark = _mark(item, message) if role == ASSISTANT else 0
+            if mark and mark not in self._learned:
                 self._note(item, mark, self._previous == ASSISTANT)
+            elif role != ASSISTANT:
+                self._check(message, by_model=False)
             self._previous = role or self._previous
-        for item in items[step:]:  # the newest step, which what comes may go on with
-            self.feed(item)
-
-    def exchanged(self, pairs: Iterable[tuple[Any, Any]]) -> bool:
-        """Whether all holds as before where the second of each pair stands for the first; False: feed the list again.
-
-        So it is where results are shortened or cleared: the model's own messages stand, and who speaks when.
-        """
-        if self.bound or not self._sure or self._odd or not self.fine():
-            return False
-        for old, new in pairs:
-            message = message_in(new)
-            before, role = message_in(old), message.get("role")
-            if role == ASSISTANT or role != before.get("role"):
-                return False
-            had_result = self._check(before, by_model=False)
-            if self._check(message, by_model=False) != had_result or self._odd:
-                return False
-        return True
 
     def sent(self, messages: Iterable[Any] | None) -> None:
         """A request was made of these messages; `None`: of the list as it is."""
@@ -262,6 +244,17 @@ def _blocks(message: Mapping[str, Any]) -> list[Any]:
     return content if type(content) is list else as_blocks(content)
 
 
+def _alike(old: Any, new: Any) -> bool:
+    """Whether both are the user's, with results or both without, and neither holds what only the model makes."""
+    before, now = message_in(old), message_in(new)
+    if before.get("role") != USER or now.get("role") != USER:
+        return False
+    kinds_before, kinds = (list(map(kind_of, _blocks(message))) for message in (before, now))
+    if any(kind in _WATCHED for kind in (*kinds_before, *kinds)):
+        return False
+    return ("tool_result" in kinds) == ("tool_result" in kinds_before)
+
+
 def _mark(item: Any, message: Mapping[str, Any]) -> int:
     """Tells an assistant message also in another envelope: its list of blocks is the same object."""
     content = message.get("content")
@@ -278,13 +271,14 @@ class Repairer:
     """Repairs the requests of one growing conversation; a legal one costs what is new in it.
 
     Call `repair` with the whole list before each request. While messages were only appended to a legal
-    list, what came before is not read again. After an edit, a cut or a compaction the list is read once
-    more; an illegal list is repaired as a whole each time.
+    list, what came before is not read again; on models whose thinking is not bound, nor where the user's messages
+    were changed, as results are that are cleared. After another edit, a cut or a compaction the list is read
+    once more; an illegal list is repaired as a whole each time.
     Only the Anthropic form is followed like this; the others are repaired as a whole each time.
 
     The result is that of `ullage.legality.repairs.repair` for the whole list: the same list if it is legal, the
-    same objects for untouched messages. From the first rewrite or repair on it is that of
-    `repair(..., original=repairer.originals)`: on models whose thinking is bound to its prefix, thinking
+    same objects for untouched messages. From the first rewrite on (on models whose thinking is bound to its prefix,
+    also from the first repair) it is that of `repair(..., original=repairer.originals)`: on those models thinking
     from before a rewrite goes, thinking that came after it stays, and the open turn keeps its own.
 
     A message that is edited in place is not noticed; put a new object in its place, as everywhere here.
@@ -351,7 +345,7 @@ class Repairer:
             return self._whole(messages, resume)
         legal = self._follow(messages, ledger)
         done = Repaired(messages) if legal and not resume else self._whole(messages, resume)
-        if done.repairs:  # thinking made from here on follows what was sent
+        if done.repairs and self._track.bound:  # thinking made from here on follows what was sent
             self._begin_tracking()
         if self._tracking:
             as_it_is = done.messages is messages and self._seen == len(messages)
@@ -469,13 +463,10 @@ class Repairer:
                 start = min(start, ledger.changed_since(self._version))
             elif not self._grown(messages):
                 start = 0
-            changed = 0
+            changed = self._exchanged(messages, ledger) if same and start < answer_at else 0
+            start = answer_at if changed else start
             if rewritten := start < answer_at:
                 self._begin_tracking(again=True)
-                changed = self._exchanged(messages, ledger) if same else 0
-            if changed:
-                rewritten, start = False, answer_at
-            elif rewritten:
                 # In another ledger nothing says which message answers the newest request.
                 start, answer_at = 0, answer_at if same else -1
                 self._restart(ledger, messages)
@@ -498,12 +489,16 @@ class Repairer:
         return self._params_fine and fine and self._reading.legal()
 
     def _exchanged(self, messages: Sequence[Any], ledger: Any) -> int:
-        """Take in a list in which only what others than the model said is another; how many messages are. 0: it has to be read again."""
-        if len(messages) < self._seen or not self._reading.readable:
+        """Take in a list in which only what others than the model said is another; how many messages are. 0: it has to be read again.
+
+        So it is where results are shortened or cleared: what the model made stands as it came, of which nothing has to be known then.
+        """
+        track = self._track
+        if track.bound or len(messages) < self._seen or not self._reading.readable:
             return 0
         items = list(messages[: self._seen])
         changed = [pair for pair in zip(self._items, items, strict=True) if pair[0] is not pair[1]]
-        if not changed or not self._track.exchanged(changed):
+        if not (changed and track.stands() and all(starmap(_alike, changed))):
             return 0
         before, now = zip(*changed, strict=True)
         self._reading.feed(now)

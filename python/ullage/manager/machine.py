@@ -389,12 +389,10 @@ class Tally:
         del rows[valid:]
         self._ledger, self._version = view.ledger, view.ledger.version
         for index in range(valid, count):
-            message, kept = view.shown[index], index - valid
+            message, place = view.shown[index], index - valid
             # A level changes a few of many: the others are the same objects, and count the same.
-            if kept < len(before) and before[kept][0] is message:
-                row = before[kept][1]
-            else:
-                row = _row(view, index)
+            same = place < len(before) and before[place][0] is message
+            row = before[place][1] if same else _row(view, index)
             rows.append((message, row))
             for at, tokens in row:
                 totals[at] += tokens
