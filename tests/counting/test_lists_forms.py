@@ -138,3 +138,13 @@ def test_an_unknown_provider_is_named() -> None:
         strip_media([], provider="nobody")
     with pytest.raises(InvalidPolicy, match="provider"):
         ullage.compact([], provider="nobody")
+
+
+@pytest.mark.parametrize("provider", [None, "gemini", "openai_responses"])
+def test_no_messages_are_no_rounds(provider):
+    assert group_rounds([], provider=provider) == []
+
+
+def test_a_line_that_only_fills_a_request_is_a_round():
+    items = [{"role": "user", "parts": [{"text": "[The conversation continues here.]"}]}]
+    assert group_rounds(items) == [items]

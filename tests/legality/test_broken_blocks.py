@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from ullage import outgoing
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidMessage, UllageError
+from ullage.legality.repairs import repair
 from ullage.providers import SHAPES, gemini, openai_chat
 from ullage.requests.count import exact_message
 from ullage.requests.to_request import report_of
@@ -54,7 +55,7 @@ def deep(levels: int = 3_000) -> dict[str, Any]:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(messages=st.lists(_message, max_size=3))
 def test_whatever_a_block_holds(provider, messages):
-    for ask in (outgoing, report_of):
+    for ask in (outgoing, report_of, repair):
         try:
             ask(messages, provider=provider)
         except UllageError as exc:
@@ -109,3 +110,13 @@ def test_calls_of_any_kind_are_counted_or_refused(calls):
         assert exact_message(message, row) > 0
     except InvalidMessage as exc:
         assert "JSON" in str(exc)  # noqa: PT017 - a key that JSON has no word for
+
+
+@pytest.mark.parametrize("key", [("a", 1), b"a"], ids=repr)
+def test_a_call_that_becomes_text_may_hold_what_json_cannot(key):
+    call = {"functionCall": {"name": "", "args": {key: 1}}}
+    hello = {"role": "user", "parts": [{"text": "hi"}]}
+    done = repair([hello, {"role": "model", "parts": [call]}], provider="gemini")
+    assert (done.left, done.messages[1]["parts"][0]["text"][:15]) == ((), "[function call]")
+    block = {"type": "text", "text": {key: 1}}
+    assert repair([{"role": "user", "content": [block]}], provider="anthropic").ok

@@ -640,3 +640,10 @@ def test_messages_after_boundary_puts_kept_messages_after_their_anchor():
     items = [*HISTORY, boundary(preservedMessages=kept), summary(), user("u3", "on")]
     assert [item["uuid"] for item in messages_after_boundary(items)] == ["S", "a3", "u3"]
     assert messages_after_boundary(items)[1] is HISTORY[-1]
+
+
+@pytest.mark.parametrize("kept", [["a3"], [["a3"]], [{"a": 1}, None, 3]], ids=repr)
+def test_messages_after_boundary_takes_names_of_any_type(kept):
+    odd = {**user("u9", "x"), "uuid": ["a3"]}
+    items = [odd, boundary(preservedMessages={"anchorUuid": 4, "uuids": kept}), summary(), odd]
+    assert messages_after_boundary(items) == items[2:]

@@ -273,8 +273,11 @@ def text_of(block: Mapping[str, Any]) -> str:
 
 
 def dumps(value: Any) -> str:
-    """Compact JSON of anything."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
+    """Compact JSON of anything; what JSON cannot hold becomes text."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=repr)
+    except (TypeError, RecursionError):  # keys that are no strings, too deep
+        return json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"))
 
 
 _KINDS_OF: Final = {

@@ -6,6 +6,7 @@ Each builds a ledger for the call. A program that calls them at every turn shoul
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from ullage._engine import core
@@ -154,10 +155,9 @@ def group_rounds(messages: Sequence[Item], *, provider: str | None = None) -> li
     """
     form = read_form(messages, provider)
     starts = core.Ledger(None, messages if form is None else form.messages).rounds()
-    if form is not None and starts:
+    if form is not None and messages:
         starts = sorted({0, *(form.owner(start) for start in starts[1:])})
-    stops = [*starts[1:], len(messages)]
-    return [list(messages[start:stop]) for start, stop in zip(starts, stops, strict=True)]
+    return [list(messages[start:stop]) for start, stop in pairwise([*starts, len(messages)])]
 
 
 def keep_window(

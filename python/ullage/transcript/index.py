@@ -29,6 +29,7 @@ from ullage.transcript.records import (
     RowFlag,
     as_mapping,
     as_string,
+    as_strings,
     mark_of,
 )
 from ullage.transcript.render import to_messages
@@ -453,10 +454,9 @@ def messages_after_boundary(items: Sequence[Item]) -> list[Item]:
         return items
     after = list(items[at + 1 :])
     messages = as_mapping(as_mapping(items[at].get("compactMetadata")).get("preservedMessages"))
-    uuids, anchor = messages.get("uuids"), str(messages.get("anchorUuid", ""))
-    here = {item.get("uuid") for item in after}
-    before = {item.get("uuid"): item for item in items[:at]}
-    names = uuids if isinstance(uuids, list) else []
-    preserved = [before[uuid] for uuid in names if uuid in before and uuid not in here]
+    uuids, anchor = as_strings(messages.get("uuids")), as_string(messages.get("anchorUuid"))
+    here = {as_string(item.get("uuid")) for item in after}
+    before = {as_string(item.get("uuid")): item for item in items[:at]}
+    preserved = [before[uuid] for uuid in uuids if uuid in before and uuid not in here]
     place = next((i + 1 for i, item in enumerate(after) if item.get("uuid") == anchor), 0)
     return after[:place] + preserved + after[place:]
