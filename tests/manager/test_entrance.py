@@ -386,6 +386,39 @@ def test_what_is_no_list_of_messages_is_refused(function, given):
         function(given)
 
 
+@pytest.mark.parametrize("wrong", [5, None, "hello", ["a"]], ids=repr)
+@pytest.mark.parametrize("provider", ["anthropic", "openai_responses"])
+def test_a_list_with_something_that_is_no_message_is_refused(provider, wrong):
+    manager = ContextManager(model="claude-opus-4-5", provider=provider)
+    with pytest.raises(InvalidMessage, match="must be a mapping"):
+        manager.view([HELLO, wrong])
+
+
+def test_a_list_of_a_converse_manager_may_end_in_the_internal_view():
+    manager = ContextManager(model="claude-opus-4-5", provider="bedrock")
+    assert manager.view([HELLO]).messages == [{"role": "user", "content": [{"text": "hello"}]}]
+
+
+def test_a_message_that_holds_itself_is_refused():
+    message: dict[str, Any] = {"role": "user", "content": "hi"}
+    message["extra"] = {"message": message}
+    with pytest.raises(InvalidMessage, match="nested too deeply"):
+        ContextManager(model="gpt-5", provider="openai_chat").add(message)
+
+
+@pytest.mark.parametrize("calls", [3, 2.5, "x", ["x"]], ids=repr)
+def test_calls_that_are_no_list_cost_no_request(calls):
+    manager = ContextManager(model="gpt-5", provider="openai_chat")
+    manager.add({"role": "user", "content": "hi", "tool_calls": calls})
+    assert check("openai_chat", {"model": "gpt-5", **manager.prepare().body}) == []
+
+
+def test_a_number_that_a_cache_key_cannot_hold_costs_no_request():
+    manager = ContextManager(model="gpt-5", provider="openai_chat")
+    manager.add({"role": "user", "content": "word " * 5000, "extra": 1 << 64})
+    assert "prompt_cache_key" in manager.prepare().body
+
+
 def test_a_typo_in_a_models_name_is_shown():
     with pytest.warns(UserWarning, match="did you mean 'claude-opus-4-5'"):
         compact([HELLO], model="claud-opus-4-5")

@@ -76,7 +76,7 @@ def shared(messages: Sequence[Any], items: Sequence[Any]) -> Iterator[str | None
     The part comes in the internal view and in this form.
     """
     for item in items:
-        for call in item.get("tool_calls") or ():
+        for call in _calls_in(item):
             yield str(call.get("id"))
 
 
@@ -187,7 +187,11 @@ _ANSWER = AnswerForm(
 
 def calls_of(line: ChatLine) -> list[Any]:
     """An assistant message's tool calls; none for other messages."""
-    calls = line.get("tool_calls") if line.get("role") == ASSISTANT else None
+    return _calls_in(line) if line.get("role") == ASSISTANT else []
+
+
+def _calls_in(item: Mapping[str, Any] | ChatLine) -> list[Any]:
+    calls = item.get("tool_calls")
     listed = calls if isinstance(calls, list | tuple) else ()
     return [call for call in listed if isinstance(call, Mapping)]
 

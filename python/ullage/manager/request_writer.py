@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ullage._lazy import hashlib, orjson
+from ullage._lazy import hashlib
 from ullage.counting.models import Model
 from ullage.legality.draft import Repair, Repaired
 from ullage.legality.incremental import Repairer
 from ullage.levels.level import Extras
 from ullage.levels.view import StageReport, View
-from ullage.manager.machine import Machine
+from ullage.manager.machine import Machine, as_bytes
 from ullage.manager.values import Request
 from ullage.messages import Item, SystemPrompt, as_sent
 from ullage.providers import Loss, anthropic
@@ -422,8 +422,7 @@ def marks_for(provider: Provider, model: Model, head: Any) -> CacheMarks | None:
     if name == "bedrock" and points and model.thinking != ("disabled",):
         return CacheMarks(name)
     if name in ("openai_chat", "openai_responses") and model.known and model.provider == "openai":
-        head_bytes = orjson.dumps(head, default=str)
-        return CacheMarks(name, key=hashlib.blake2b(head_bytes, digest_size=16).hexdigest())
+        return CacheMarks(name, key=hashlib.blake2b(as_bytes(head), digest_size=16).hexdigest())
     return None
 
 

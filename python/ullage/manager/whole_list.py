@@ -129,22 +129,18 @@ class Followed:
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Followed:
-        """What `dump` gave, without points; an `InvalidPolicy` names the field if it is of another form or a newer version."""
+        """What `dump` gave, without points; an `InvalidPolicy` if it is of a newer version."""
         then = cls()
         if not stored:
             return then
         if stored.get("format") != FORMAT:
             raise InvalidPolicy("saved.followed.format", stored.get("format"), f"must be {FORMAT}")
-        try:
-            joined, uneven = str(stored["prints"]), dict(map(tuple, stored["uneven"]))
-            then.prints = [joined[at : at + PRINT] for at in range(0, len(joined), PRINT)]
-            counts = (uneven.get(at, 1) for at in range(len(then.prints)))
-            then.ends = list(accumulate(counts))
-            then.asked = int(stored["asked"])
-            then.mark = [int(number) for number in stored["mark"]]
-        except (KeyError, TypeError, ValueError) as exc:
-            reason = f"cannot be read: {exc}"
-            raise InvalidPolicy("saved.followed", type(exc).__name__, reason) from exc
+        joined, uneven = str(stored["prints"]), dict(map(tuple, stored["uneven"]))
+        then.prints = [joined[at : at + PRINT] for at in range(0, len(joined), PRINT)]
+        counts = (uneven.get(at, 1) for at in range(len(then.prints)))
+        then.ends = list(accumulate(counts))
+        then.asked = int(stored["asked"])
+        then.mark = [int(number) for number in stored["mark"]]
         return then
 
 
@@ -237,13 +233,13 @@ class WholeLists:
         followed, reports = self._followed, list[StageReport]()
         request: Request | None = None
         for at in range(len(followed.prints), len(items)):
-            answers = _speaks(items[at])
-            if answers and at and not _speaks(items[at - 1]) and self._followed.asked != at:
+            answers = speaks(items[at])
+            if answers and at and not speaks(items[at - 1]) and self._followed.asked != at:
                 # It was answered, so it was not too large for the model then in use.
                 with suppress(ContextTooLarge):
                     reports += (yield from self._request()).reports
             # Parts of one answer, as the Responses API has them: the last says that the answer is whole.
-            last = answers and (at + 1 == len(items) or not _speaks(items[at + 1]))
+            last = answers and (at + 1 == len(items) or not speaks(items[at + 1]))
             (turns.observe if last else turns.add)(items[at])
             followed.prints.append(prints[at])
             followed.ends.append(len(self._machine.history))
@@ -367,10 +363,10 @@ class WholeLists:
         return {**state_of(fresh), "outgoing": outgoing, **learned}
 
 
-def _speaks(item: Item) -> bool:
-    """Whether an item is the model's: a response, or a part of one."""
+def speaks(item: object) -> bool:
+    """Whether an item is the model's: a response, or a part of one; what is none is refused where it is taken."""
     message = message_of(item)
     if message is not None:
         return message.get("role") in ("assistant", "model")
-    kind = item.get("type")
+    kind = item.get("type") if isinstance(item, Mapping) else None
     return isinstance(kind, str) and not kind.endswith(("_output", "_response", "_reference"))

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from ullage.levels.view import StageReport, View
 from ullage.manager.machine import as_given
-from ullage.manager.whole_list import Followed
+from ullage.manager.whole_list import Followed, speaks
 from ullage.messages import Item, as_sent, message_of
 from ullage.providers.registry import Provider
 
@@ -177,8 +177,7 @@ def legal_again(
     if not messages:
         return []
     # A list that ends with the model's words gets the user's next message from its framework.
-    last = messages[-1:] if form.internal else form.shape.from_provider(messages[-1:]).messages
-    waits = bool(last) and last[-1].get("role") == "assistant"
+    waits = speaks(messages[-1])
     asked = [*messages, form.user_message(".")] if waits else messages
     done = repair(asked, provider=form, model=rules_model(model, form), system=system)
     if done.messages is asked:

@@ -35,7 +35,10 @@ def plain_json(value: Any) -> str | None:
             return text
     except (TypeError, RecursionError):  # lone surrogates, keys that are no strings, too deep
         pass
-    exact = is_json(value) and loads_object(text := dumps(value)) == value
+    try:
+        exact = is_json(value) and loads_object(text := dumps(value)) == value
+    except (TypeError, RecursionError):  # not by `json` either
+        return None
     return text if exact else None
 
 

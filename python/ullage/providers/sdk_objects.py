@@ -9,6 +9,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from ullage.exceptions import InvalidMessage
 from ullage.messages import Item
 from ullage.providers._common import ATOMS, is_json, without_nulls
 from ullage.providers.registry import Provider
@@ -134,7 +135,10 @@ def _camel(name: Any) -> Any:
 
 def given_as_json(received: Any, provider: Provider) -> Any:
     """A message or a response as the API spells it, whichever of the SDK's forms it comes in; the same object where it is that."""
-    plain = as_json(received)
+    try:
+        plain = as_json(received)
+    except RecursionError as exc:  # or it holds itself
+        raise InvalidMessage("is nested too deeply") from exc
     if type(plain) is not dict and not isinstance(plain, Mapping):
         return plain
     if provider.camel_case:
