@@ -108,6 +108,15 @@ def test_a_history_that_goes_on_is_added_as_what_came_since():
         ({"tracking": {"what": 1}}, "saved"),
         ({"correction": {}}, "correction"),
         ({"policy": None}, "saved"),
+        ({"policy": {"preset": "ladder", "changes": 5}}, "saved"),
+        ({"provider": {"name": "anthropic"}}, "provider"),
+        ({"overhead": {"tools": {"a": 1}}}, "saved"),
+        ({"overhead": 5}, "saved"),
+        ({"uuids": [1]}, "saved"),
+        ({"correction": 5}, "saved"),
+        ({"outgoing": {"tracking": True, "seen": 1, "bound_thinking": False}}, "saved"),
+        ({"followed": {"format": 1}}, "saved"),
+        ({"count": None}, "saved"),
     ],
 )
 def test_what_is_no_saved_state_is_named(change, field):

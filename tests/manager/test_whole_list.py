@@ -321,3 +321,13 @@ def test_back_to_nothing_after_a_summary():
     assert len(followed.history) == 0
     followed.add(user("Hello."))
     assert followed.prepare().messages == [user("Hello.")]
+
+
+@pytest.mark.parametrize("change", [{"followed": 5}, {"view": None}, {"overhead": []}], ids=str)
+def test_a_state_with_a_part_of_another_type_is_refused(change):
+    manager = ContextManager(model="claude-opus-4-5")
+    given = [{"role": "user", "content": "hello"}]
+    manager.view(given)
+    stored = {**manager.view_state(), **change}
+    with pytest.raises(InvalidPolicy):
+        ContextManager(model="claude-opus-4-5").load_view_state(stored, given)

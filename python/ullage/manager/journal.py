@@ -12,6 +12,7 @@ import dataclasses
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -23,7 +24,7 @@ import orjson
 from ullage._lazy import hashlib
 from ullage.compaction.job import SESSION_MEMORY
 from ullage.counting.calibration import Correction, Weights
-from ullage.exceptions import InvalidPolicy, InvalidTranscript
+from ullage.exceptions import InvalidPolicy, InvalidTranscript, UllageError
 from ullage.levels import collapse, fold, truncate
 from ullage.levels.cost import Cost
 from ullage.levels.pins import Pin
@@ -283,14 +284,11 @@ def told_since(machine: Machine, reports: int, records: int) -> dict[str, Any]:
 
 
 def load_account(machine: Machine, stored: Mapping[str, Any]) -> None:
-    """Restore what `told_since` returned; an `InvalidPolicy` if it is no such account."""
-    try:
-        machine.reports = [_load_report(row) for row in stored["reports"]]
-        machine.records = [RequestRecord(*row) for row in stored["records"]]
-        count, newest = stored.get("let_go", (0, 0))
-        machine.let_go = int(count), int(newest)
-    except (KeyError, TypeError, ValueError) as exc:
-        raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
+    """Restore what `told_since` returned."""
+    machine.reports = [_load_report(row) for row in stored["reports"]]
+    machine.records = [RequestRecord(*row) for row in stored["records"]]
+    count, newest = stored.get("let_go", (0, 0))
+    machine.let_go = int(count), int(newest)
 
 
 def state_of(machine: Machine) -> dict[str, Any]:
@@ -362,6 +360,17 @@ def _states_of(machine: Machine) -> dict[str, Any]:
     return {name: state.dump() for name, state in machine.states.items()}
 
 
+@contextmanager
+def state_read() -> Iterator[None]:
+    """Around what reads a stored state: a part that is missing or of another type is an `InvalidPolicy`, wherever it is noticed."""
+    try:
+        yield
+    except UllageError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as exc:
+        raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
+
+
 def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | None) -> None:
     """Put a stored state into a fresh machine of the stored model, policy and source.
 
@@ -393,35 +402,31 @@ def load(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item] | 
 
 
 def set_state(machine: Machine, stored: Mapping[str, Any], history: Sequence[Item]) -> None:
-    """Put what `state_of` gave into a machine, with the messages that it speaks of; an `InvalidPolicy` names the field that cannot be read."""
+    """Put what `state_of` gave into a machine, with the messages that it speaks of."""
     machine.settle()
     machine.touch()
     if not machine.overhead_tokens:
-        machine.overhead.update(stored.get("overhead", {}))
-    try:
-        machine.call_ids = CallIds({**machine.call_ids.came_as, **stored.get("renamed", {})})
-        machine.history = machine.call_ids.of_all(history)
-        del machine.prints[len(history) :]
-        machine.view = load_view(stored["view"], machine.history, machine.view.weights)
-        machine.pins = {name: Pin(name, text, by) for name, text, by in stored["pins"]}
-        machine.tracking = Tracking(**stored["tracking"])
-        machine.requests, machine.recovered = stored["requests"], stored["recovered"]
-        machine.steps_tried = list(stored["steps_tried"])
-        if machine.learned_limit is not None:  # back to the table's window
-            machine.learned_limit = None
-            machine.set_window(replace(machine.model, context_window=machine.table_window))
-        machine.learn(stored["learned_limit"])
-        machine.correction = Correction.load(stored["correction"])
-        machine.figure = Figure(*stored["figure"]) if stored["figure"] else None
-        for level in machine.levels:
-            if level.state is not None and level.name in stored["states"]:
-                # A copy: a level changes its state in place, and the stored one stays what it was.
-                own = deepcopy(stored["states"][level.name])
-                machine.states[level.name] = level.state.load(own)
-    except (KeyError, TypeError, ValueError) as exc:
-        if isinstance(exc, InvalidPolicy):
-            raise
-        raise InvalidPolicy("saved", type(exc).__name__, f"cannot be read: {exc}") from exc
+        overhead = stored.get("overhead", {}).items()
+        machine.overhead.update({name: int(tokens) for name, tokens in overhead})
+    machine.call_ids = CallIds({**machine.call_ids.came_as, **stored.get("renamed", {})})
+    machine.history = machine.call_ids.of_all(history)
+    del machine.prints[len(history) :]
+    machine.view = load_view(stored["view"], machine.history, machine.view.weights)
+    machine.pins = {name: Pin(name, text, by) for name, text, by in stored["pins"]}
+    machine.tracking = Tracking(**stored["tracking"])
+    machine.requests, machine.recovered = stored["requests"], stored["recovered"]
+    machine.steps_tried = list(stored["steps_tried"])
+    if machine.learned_limit is not None:  # back to the table's window
+        machine.learned_limit = None
+        machine.set_window(replace(machine.model, context_window=machine.table_window))
+    machine.learn(stored["learned_limit"])
+    machine.correction = Correction.load(stored["correction"])
+    machine.figure = Figure(*stored["figure"]) if stored["figure"] else None
+    for level in machine.levels:
+        if level.state is not None and level.name in stored["states"]:
+            # A copy: a level changes its state in place, and the stored one stays what it was.
+            own = deepcopy(stored["states"][level.name])
+            machine.states[level.name] = level.state.load(own)
 
 
 _REMOVED: Item = {"role": "user", "content": "."}
@@ -940,25 +945,23 @@ def read_journal(log: TranscriptLog) -> ReadJournal:
         if MARK_BYTES not in line and STATE_BYTES not in line:
             continue
         entry = _parsed(line)
-        if entry.get("type") == STATE:
-            try:
+        try:
+            if entry.get("type") == STATE:
                 _take_state(read, waiting, entry, log, start)
-            except (KeyError, TypeError, ValueError, AttributeError) as exc:
-                why = (
-                    str(exc)
-                    if isinstance(exc, ValueError)
-                    else "a part is missing or of another type"
-                )
-                raise InvalidTranscript(
-                    f"the manager's state cannot be read: {why}", path=log.name, line=number,
-                    hint="resume the transcript without it: ullage.resume",
-                ) from exc  # fmt: skip
-        elif isinstance(mark := entry.get(MARK), dict) and "at" in mark:
-            added = _added(entry, start)
-            if mark.get("waits"):
-                waiting[mark["at"]] = added
-            elif mark["at"] == len(read.history) + len(read.later):
-                read.later.append(added)
+            elif isinstance(mark := entry.get(MARK), dict) and "at" in mark:
+                added = _added(entry, start)
+                if mark.get("waits"):
+                    waiting[mark["at"]] = added
+                elif mark["at"] == len(read.history) + len(read.later):
+                    read.later.append(added)
+        except (KeyError, TypeError, ValueError, AttributeError) as exc:
+            why = (
+                str(exc) if isinstance(exc, ValueError) else "a part is missing or of another type"
+            )
+            raise InvalidTranscript(
+                f"the manager's state cannot be read: {why}", path=log.name, line=number,
+                hint="resume the transcript without it: ullage.resume",
+            ) from exc  # fmt: skip
     read.unfinished = [added.uuid for added in waiting.values()]
     return read
 

@@ -267,17 +267,19 @@ class Keeper:
 
     def load(self, saved: Mapping[str, Any], history: Sequence[Item] | None) -> None:
         """Go on from a state that was saved, which may be an `InvalidPolicy`; what it does not speak of stays as it is."""
-        from ullage.manager.journal import load
+        from ullage.manager.journal import load, state_read
 
-        load(self._machine, saved, history)
-        self._load_others(saved)
+        with state_read():
+            load(self._machine, saved, history)
+            self._load_others(saved)
 
     def put(self, state: Mapping[str, Any], history: Sequence[Item]) -> None:
         """Be in a state of `state`, with the messages that it speaks of. Raises as `load`."""
-        from ullage.manager.journal import set_state
+        from ullage.manager.journal import set_state, state_read
 
-        set_state(self._machine, state, history)
-        self._load_others(state)
+        with state_read():
+            set_state(self._machine, state, history)
+            self._load_others(state)
 
     def _others(self) -> dict[str, Any]:
         """The state of what is not in the machine: the last step before a request leaves, the notes, the framework's list."""
@@ -330,7 +332,7 @@ class Keeper:
 
     def resume(self, log: TranscriptLog, read: ReadJournal, *, owned: bool) -> None:
         """Go on from a log that a manager wrote, as it was read."""
-        from ullage.manager.journal import load_account, ms_of
+        from ullage.manager.journal import load_account, ms_of, state_read
 
         machine, journal = self._machine, self._new_journal(log, owned=owned)
         self.put(read.state, [added.item for added in read.history])
@@ -340,7 +342,8 @@ class Keeper:
             if added.uuid and not isinstance(added.item.get("uuid"), str)
         }
         account = {"reports": read.reports, "records": read.records, "let_go": read.let_go}
-        load_account(machine, account)
+        with state_read():
+            load_account(machine, account)
         trim_account(machine)
         # Plain messages have no line of the state after them: they are added as they were.
         for added in read.later:

@@ -543,9 +543,11 @@ class ContextManager:
     def _of_state(
         cls, saved: Mapping[str, Any], policy: Policy | str | None, outside: Mapping[str, Any]
     ) -> Self:
-        from ullage.manager.journal import arguments_of
+        from ullage.manager.journal import arguments_of, state_read
 
-        return cls(**{**arguments_of(saved, policy), **outside})
+        with state_read():
+            arguments = arguments_of(saved, policy)
+        return cls(**{**arguments, **outside})
 
     def fork(
         self,
@@ -740,7 +742,10 @@ class ContextManager:
         Raises:
             InvalidPolicy: It is no such state, or the manager is not empty; names the field.
         """
-        return self._lists.load(stored, messages)
+        from ullage.manager.journal import state_read
+
+        with state_read():
+            return self._lists.load(stored, messages)
 
     # ---- what may be asked at any moment -----------------------------------------------------
 

@@ -207,7 +207,7 @@ def clean_entries(entries: Sequence[Item]) -> tuple[list[Item], tuple[Loss, ...]
         sent = _message(message, index, ids, losses, fallback=True)
         if sent is None:
             continue
-        if sent.get("content") is not message["content"] or FOREIGN in message:
+        if sent.get("content") is not message.get("content") or FOREIGN in message:
             # With the log's own fields, such as `id`, `model` and `usage`.
             fields = {key: value for key, value in message.items() if key != FOREIGN}
             entry = {**entry, "message": {**fields, "content": sent["content"]}}

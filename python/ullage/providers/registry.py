@@ -340,7 +340,10 @@ def provider_of(provider: AnyProvider, *, writable: bool = False) -> Provider:
     """
     if isinstance(provider, Provider):
         return provider
-    row = _BY_NAME.get(provider)
+    try:
+        row = _BY_NAME.get(provider)
+    except TypeError:  # a dict or a list, from JSON
+        row = None
     if row is None or (writable and not row.writable):
         rows = SHAPES if writable else PROVIDERS
         raise InvalidPolicy("provider", provider, f"must be one of {', '.join(rows)}")

@@ -96,7 +96,7 @@ def _history_of(session: Session) -> tuple[list[Item], list[int]]:
         items: Sequence[Item] = [
             entry
             for entry in session.transcript.entries()
-            if removed.get(entry.get("uuid", "")) not in left_out
+            if removed.get(uuid_of(entry)) not in left_out
         ]
     else:
         items = session.entries()

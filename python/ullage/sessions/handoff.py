@@ -475,7 +475,7 @@ def _path(session: str) -> Path:
 
 
 def tidied(items: Sequence[Item]) -> list[Item]:
-    """The entries without blank texts, with an answer after each call that has none; what needs no repair is the same object."""
+    """The entries without blank texts and messages without content, with an answer after each call that has none; what needs no repair is the same object."""
     answered = {
         str(block.get("tool_use_id"))
         for item in items
@@ -496,7 +496,7 @@ def _without_blanks(item: Item) -> Item | None:
     if isinstance(content, str):
         return item if content.strip() else None
     if not isinstance(content, list):
-        return item
+        return None if content is None and isinstance(message, Mapping) else item
     blocks = [_filled(block) for block in content if not _is_blank(block)]
     if not blocks:
         return None

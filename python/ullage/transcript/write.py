@@ -48,7 +48,7 @@ class Envelope:
         self._same: dict[str, Any] = {}
         asked = [line for line in lines if typical is None or typical(line)]
         # What lines of one type share may be that type's own.
-        several = len({line.get("type") for line in asked}) > 1
+        several = len({str(line.get("type")) for line in asked}) > 1
         shared = set.intersection(*map(set, asked)) if several else set()
         for name in sorted(shared.difference(own)):
             values = [line[name] for line in lines if name in line]
