@@ -11,10 +11,10 @@ import pytest
 import ullage
 from ullage import ContextManager, compact, estimate_tokens, keep_window, truncate_head
 from ullage.counting import strip_media
-from ullage.exceptions import InvalidPolicy
+from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.legality import validate
 from ullage.providers import provider_of
-from ullage.requests import estimate_each, group_rounds
+from ullage.requests import count_request, estimate_each, group_rounds
 
 pytestmark = pytest.mark.both_engines
 
@@ -148,3 +148,9 @@ def test_no_messages_are_no_rounds(provider):
 def test_a_line_that_only_fills_a_request_is_a_round():
     items = [{"role": "user", "parts": [{"text": "[The conversation continues here.]"}]}]
     assert group_rounds(items) == [items]
+
+
+def test_what_nobody_can_send_is_not_counted():
+    message = {"role": "user", "content": "hi", "extra": {("a", 1): 2}}
+    with pytest.raises(InvalidMessage, match="JSON"):
+        count_request([message])

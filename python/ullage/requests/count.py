@@ -208,7 +208,7 @@ def count_request(
         Tokens by part, bytes, images, and the budgets that are exceeded.
 
     Raises:
-        InvalidMessage: An item is no message; names its index and field.
+        InvalidMessage: An item is no message; names its index and field. Or what is sent cannot be written as JSON.
         InvalidPolicy: `exact` for a model whose vocabulary is not public.
 
     Example:
@@ -285,8 +285,12 @@ def _bytes(body: Mapping[str, Any]) -> int:
     try:
         return len(orjson.dumps(stated))
     except TypeError:
+        pass
+    try:
         # Lone surrogates, integers over 64 bits: as the standard library would send them.
         return len(json.dumps(stated, default=str, separators=(",", ":")))
+    except (TypeError, ValueError, RecursionError) as exc:  # nobody sends it
+        raise InvalidMessage(f"cannot be written as JSON ({type(exc).__name__})") from exc
 
 
 def _over(
