@@ -689,3 +689,16 @@ def test_describe_is_one_line():
     (found,) = read_call("Bash", {"command": "a\nb " * 500})
     assert "\n" not in describe(found)
     assert len(describe(found)) < 200
+
+
+@pytest.mark.parametrize("limit", range(20, 60))
+def test_describe_cuts_between_words(limit):
+    words = [f"word{at}" for at in range(30)]
+    (command,) = read_call("Bash", {"command": " ".join(words)})
+    assert set(describe(command, limit).removesuffix("…").split()[1:]) <= set(words)
+    (read,) = read_call("Read", {"file_path": "/" + "/".join(words)})
+    name, path = describe(read, limit).split(" …/")
+    assert name == "Read"
+    assert set(path.split("/")) <= set(words)
+    (one,) = read_call("Bash", {"command": "x" * 200})
+    assert len(describe(one, limit)) == limit + len("Bash ")

@@ -376,12 +376,18 @@ def _script_line(script: str) -> str:
 
 
 def describe(call: CallEffect, limit: int = 160) -> str:
-    """One line for a user: the tool and its target."""
-    target = call.target[: limit * 4]
+    """One line for a user: the tool and its target, cut between words, a path between folders."""
+    is_file = call.action in (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE)
+    target = call.target[-limit * 4 :] if is_file else call.target[: limit * 4]
     if call.action is Action.COMMAND and "\n" in target:
         target = _script_line(target)
     target = " ".join(target.split())
     if len(target) > limit:
-        named = call.action in (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE)
-        target = "…" + target[1 - limit :] if named else target[: limit - 1].rstrip() + "…"
+        if is_file:
+            end = target[1 - limit :]
+            at = end.find("/")
+            target = "…" + (end[at:] if 0 < at < limit // 2 else end)
+        else:
+            words = target[:limit].rpartition(" ")[0].rstrip()
+            target = (words if len(words) > limit // 2 else target[: limit - 1]) + "…"
     return f"{call.name} {target}".strip()
