@@ -111,14 +111,15 @@ class InvalidPolicy(UllageError, ValueError):
 
     Attributes:
         field: Name of the field or argument.
-        value: The value that was passed.
+        value: The value that was passed; empty: none was.
         limit: Description of the accepted values.
     """
 
     code = "invalid_policy"
 
     def __init__(self, field: str, value: object, limit: str, *, hint: str = "") -> None:
-        super().__init__(f"{field}: {limit} (got {value!r})", hint=hint)
+        got = "" if isinstance(value, str) and not value else f" (got {value!r})"
+        super().__init__(f"{field}: {limit}{got}", hint=hint)
         self.field, self.value, self.limit = field, value, limit
 
 

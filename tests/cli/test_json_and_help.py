@@ -77,6 +77,7 @@ def test_a_session_is_read_from_standard_input(session, monkeypatch):
     found = report("inspect", "-")
     monkeypatch.undo()
     assert found["window"] == report("inspect", session)["window"]
+    assert found["file"] == "-"
 
 
 def test_a_compaction_goes_from_standard_input_to_standard_output(session, monkeypatch, tmp_path):
@@ -156,3 +157,15 @@ def test_every_example_of_the_help_is_a_command_with_those_options():
 
 def test_an_empty_report_has_its_envelope(tmp_path):
     assert result_of(ullage("memory", "list", "--folder", tmp_path, "--json"))["notes"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "help_of"),
+    [
+        (("session-memory", "a file.md"), "session-memory "),
+        (("memory", "x"), "memory "),
+        (("x",), ""),
+    ],
+)
+def test_a_word_that_is_no_command_points_to_the_help_that_lists_them(words, help_of):
+    assert ullage(*words).stderr.endswith(f"hint: ullage {help_of}--help\n")

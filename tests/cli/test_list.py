@@ -90,7 +90,7 @@ def test_a_machine_without_sessions(tmp_path, monkeypatch):
     done = ullage("list")
     assert (done.returncode, "no session was found" in done.stdout) == (1, True)
     done = ullage("inspect", "--last")
-    assert (done.returncode, "no session was found" in done.stderr) == (2, True)
+    assert (done.returncode, "no session was found on this machine\n" in done.stderr) == (2, True)
     assert "hint:" in done.stderr
 
 

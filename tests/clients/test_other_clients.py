@@ -16,6 +16,7 @@ from ullage.clients.other_clients import (
     CODEX_HOOKS,
     MARK,
     codex_checks,
+    other_checks,
     other_install,
     other_uninstall,
 )
@@ -113,6 +114,18 @@ def test_the_plugin_of_opencode_comes_and_goes(machine):
     assert "[PROGRAM]" not in path.read_text()
     carry_out(other_uninstall("opencode", "user", machine.home))
     assert not path.exists()
+
+
+def test_the_doctor_looks_at_the_plugin_of_opencode(machine):
+    path = machine.home / "config" / "opencode" / "plugins" / "ullage.js"
+    assert ullage("hooks", "install", "opencode", "--yes").returncode == 0
+    done = ullage("hooks", "doctor")
+    assert (done.returncode, str(path) in done.stdout) == (0, True)
+    path.write_text(path.read_text().replace("25000", "20000"))
+    done = ullage("hooks", "doctor")
+    assert (done.returncode, "another version" in done.stdout) == (1, True)
+    assert ullage("hooks", "install", "codex", "--yes").returncode == 0
+    assert [check.what for check in other_checks(machine.home)] == ["hooks", "trusted", "plugin"]
 
 
 def test_a_plugin_of_somebody_else_is_not_replaced(machine):

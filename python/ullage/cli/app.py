@@ -100,7 +100,7 @@ _COMMANDS = {
     "session-memory": "Show the notes of a session, or update them.",
     "completion": "Print a script that completes commands and options. No file of yours is changed.",
     "claude": "Install, remove and check Ullage's hooks and status line in Claude Code.",
-    "hooks": "Install or remove Ullage's hooks in Codex, or its plugin in OpenCode.",
+    "hooks": "Install, remove and check Ullage's hooks in Codex and its plugin in OpenCode.",
 }
 _GROUPS = ("claude", "hooks", "memory", "session-memory")
 """Commands with commands of their own."""
@@ -183,7 +183,10 @@ def run(argv: list[str]) -> int:
 
 def _usage_error(error: CycloptsError, *, as_json: bool) -> int:
     message = _plain_words(error)
-    of = "" if isinstance(error, UnknownCommandError) else COMMAND.get()
+    of = COMMAND.get()
+    if isinstance(error, UnknownCommandError):
+        group, space, _ = of.partition(" ")
+        of = group if space else ""
     hint = " ".join(filter(None, ("ullage", of, "--help")))
     if as_json:
         print(envelope(error={"code": "usage", "message": message, "hint": hint}))

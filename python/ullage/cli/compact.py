@@ -24,6 +24,7 @@ from ullage.cli.output import (
     WindowModel,
     WindowOption,
     bar,
+    file_name,
     held_back,
     part_of,
     read_target,
@@ -246,7 +247,7 @@ def _path(
         return None
     if output == Path(STDOUT):
         return held_back()
-    if file.name == "stdin" and output is None:
+    if file_name(file) == "-" and output is None:
         hint = "-o - writes to standard output"
         raise InvalidPolicy("--output", "none", "must be given for standard input", hint=hint)
     if in_place:
@@ -274,7 +275,7 @@ def report_of(
     kept_messages = len(resume(result.kept).messages) if result.compacted else before
     over = 0 if target_tokens is None else max(counts.messages_after - target_tokens, 0)
     report: dict[str, Any] = {
-        "file": str(opened.path),
+        "file": file_name(opened.path),
         "outcome": result.outcome.value,
         "reason": result.reason,
         "notice": result.user_notice,

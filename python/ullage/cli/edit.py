@@ -13,6 +13,7 @@ from ullage.cli.output import (
     Output,
     SessionArgument,
     counted,
+    file_name,
     read_target,
     read_window,
     tokens,
@@ -55,9 +56,9 @@ def edit_command(
     if results:
         shown.sort(key=lambda part: -part.tokens)
     if json:
-        out.json({"file": str(file), "parts": [dataclasses.asdict(part) for part in shown]})
+        out.json({"file": file_name(file), "parts": [dataclasses.asdict(part) for part in shown]})
         return 0
-    out.file_heading(str(file))
+    out.file_heading(file_name(file))
     rows = []
     for part in shown:
         name = part.name if part.kind == "turn" else f"  {part.name}"
@@ -73,7 +74,7 @@ def _remove(out: Output, opened: Session, names: list[str], *, write: bool) -> i
     # Estimates on both sides: the provider's last figure is of the longer context.
     after = max(0, before - _estimated(opened) + _estimated(now))
     report = {
-        "file": str(opened.path),
+        "file": file_name(opened.path),
         "removed": names,
         "tokens_before": before,
         "tokens_after": after,
@@ -111,7 +112,7 @@ def undo_command(
     out = Output(as_json=json)
     done = undo_compaction(open_session(file), write=not dry_run)
     report: dict[str, Any] = {
-        "file": str(file),
+        "file": file_name(file),
         "undone": done.undone,
         "when": done.when or None,
         "messages_before": done.messages_before,
@@ -126,7 +127,7 @@ def undo_command(
     if json:
         out.json(report)
         return 0
-    out.file_heading(str(file))
+    out.file_heading(file_name(file))
     # The file gives it the time of the message before it.
     after = f", after the message of {done.when[:16].replace('T', ' ')}" if done.when else ""
     out.line(f"undone  the newest change{after}")

@@ -26,6 +26,7 @@ from ullage.clients.other_clients import (
     TRUST,
     OtherClient,
     codex_checks,
+    other_checks,
     other_install,
     other_uninstall,
 )
@@ -152,7 +153,7 @@ def carry_out(changes: Sequence[FileChange], *, yes: bool, dry_run: bool, done: 
 
 hooks_app = App(
     name="hooks",
-    help="Install, remove or check Ullage's hooks in Codex; install or remove its plugin in OpenCode.",
+    help="Install, remove or check Ullage's hooks in Codex and its plugin in OpenCode.",
 )
 
 HooksScope = Annotated[
@@ -191,8 +192,8 @@ def hooks_uninstall(
 
 @hooks_app.command(name="doctor")
 def hooks_doctor(*, json: Json = False) -> int:
-    """Say whether Codex has the hooks and runs them. Exit code 1: something is wrong."""
-    return print_checks(list(codex_checks(Path.cwd())), as_json=json)
+    """Say whether Codex has the hooks and runs them, and whether OpenCode's plugin is the current one. Exit code 1: something is wrong."""
+    return print_checks(other_checks(Path.cwd()), as_json=json)
 
 
 # `ullage mcp`: the MCP server on standard input and output.

@@ -18,6 +18,7 @@ from ullage.cli.output import (
     WindowModel,
     WindowOption,
     bar,
+    file_name,
     read_window,
     share,
     tokens,
@@ -87,7 +88,7 @@ def report_of(
         boundary |= {name: metadata.get(key) for name, key in sizes.items()}
         boundaries.append(boundary)
     return {
-        "file": str(session.path),
+        "file": file_name(session.path),
         "format": session.format,
         "bytes": session.size,
         "model": session.model or None,

@@ -316,6 +316,11 @@ def _converted(type_: Any, words: Sequence[Any]) -> Path:
         raise NoSession(exc) from exc
 
 
+def file_name(session: Path) -> str:
+    """A session's file as the user named it: `-` for standard input."""
+    return "-" if session.match("ullage-*/stdin") else str(session)
+
+
 SessionArgument = Annotated[Path, Parameter(help=HELP, converter=_converted)]
 """The type of an argument that names a session."""
 

@@ -17,6 +17,7 @@ from ullage.cli.output import (
     SessionArgument,
     WhichConversation,
     WindowOption,
+    file_name,
     read_window,
     share,
     tokens,
@@ -111,7 +112,7 @@ def _document(opened: Session, script: SessionScript, runs: list[Run]) -> dict[s
     main = runs[0]
     unmanaged = next(run for run in runs if run.name == "unmanaged")
     return {
-        "file": str(opened.path),
+        "file": file_name(opened.path),
         "model": script.model,
         "window_tokens": main.window_tokens,
         "working_tokens": main.working_tokens,

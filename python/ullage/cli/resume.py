@@ -17,6 +17,7 @@ from ullage.cli.output import (
     SessionArgument,
     WhichConversation,
     counted,
+    file_name,
     json_printable,
 )
 from ullage.exceptions import InvalidPolicy
@@ -184,7 +185,7 @@ def validate_command(
     sent = opened.request(provider=provider, model=model)
     shown = checked.violations if warnings else checked.errors
     report = {
-        "file": str(file),
+        "file": file_name(file),
         "provider": sent.provider,
         "ok": checked.ok,
         "violations": [row._asdict() for row in shown],

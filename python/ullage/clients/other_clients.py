@@ -77,6 +77,22 @@ def other_uninstall(
     return [FileChange(path, before, None if ours else before)]
 
 
+def other_checks(project: Path) -> list[Check]:
+    """Of each client in which something is installed; if nothing is, that is what is wrong."""
+    codex, opencode = list(codex_checks(project)), list(_opencode_checks(project))
+    return opencode if opencode and not codex[0].ok else [*codex, *opencode]
+
+
+def _opencode_checks(project: Path) -> Iterator[Check]:
+    """Whether each plugin is the one that would be installed now: it names the Python that it starts."""
+    for scope in ("user", "project"):
+        path = _path("opencode", scope, project)
+        if path.exists():
+            same = path.read_bytes() == opencode_plugin().encode()
+            verdict = str(path) if same else f"{path}: of another version, or for another Python"
+            yield Check("plugin", same, verdict, "" if same else "`ullage hooks install opencode`")
+
+
 def codex_checks(project: Path) -> Iterator[Check]:
     """Whether Codex has the hooks, and whether it trusts them; otherwise it ignores them."""
     places = [_path("codex", scope, project).resolve() for scope in ("user", "project")]
