@@ -18,13 +18,12 @@ from ullage.levels import ORDER, Context, Decision, Level, StageReport
 from ullage.levels.level import NEVER, NOW, Rest
 from ullage.manager import ContextManager
 from ullage.policy import Policy
-from ullage.policy.whole import Group, group, number, switch
+from ullage.policy.whole import Group, number, switch
 
 # ---- 1. one group, in policy/whole.py, and its field in policy/whole.py
 
 
-@group("notes")
-class NotesPolicy(Group):
+class NotesPolicy(Group, name="notes"):
     """Answers of the tool `Note` are left out once they are old."""
 
     enabled: bool = switch(False, "only a toy")

@@ -6,10 +6,11 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypeAlias, TypedDict, TypeVar
 
+from ullage._frozen import Frozen
 from ullage.effects import (
     Call,
     Cancelled,
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 Attachment: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Skill:
+class Skill(Frozen):
     """A skill that was invoked: its instructions, so that it need not be invoked again."""
 
     name: str
@@ -85,8 +85,7 @@ class McpAttachment(TypedDict, total=False):
     removedNames: list[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Providers:
+class Providers(Frozen, kw_only=True):
     """The providers of the state to restore; each may be absent, and may return nothing.
 
     Attributes:

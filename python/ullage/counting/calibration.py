@@ -7,12 +7,12 @@ them. A correction is an immutable value: observing a figure returns the next on
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, Role
+from ullage._frozen import Frozen
 from ullage._lazy import orjson, pathlib
 from ullage.counting.models import ImageRule, Model, ModelTable
 from ullage.exceptions import InvalidPolicy
@@ -116,8 +116,7 @@ class Estimate(NamedTuple):
     high: int
 
 
-@dataclass(frozen=True, slots=True)
-class Correction:
+class Correction(Frozen):
     """The ratio of a model's reported figures to the estimates, in thousandths: the median of the newest.
 
     Attributes:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cache
 from itertools import filterfalse
 from typing import Any, Final, NamedTuple, Self
 
+from ullage._frozen import Frozen
 from ullage._lazy import decimal, pathlib, pattern
 from ullage.exceptions import InvalidPolicy, UnknownModel
 
@@ -34,8 +35,7 @@ class CacheRule(NamedTuple):
     breakpoints: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prices:
+class Prices(Frozen, kw_only=True):
     """US dollars per million tokens. `above_tokens`: prompts above it cost these prices (long context)."""
 
     input: decimal.Decimal
@@ -49,8 +49,7 @@ class Prices:
         return f"Prices(input=${self.input}, output=${self.output}, cache_read=${self.cache_read})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Model:
+class Model(Frozen, kw_only=True):
     """One model. `known` False: no row matches its name, and the window is a conservative guess.
 
     Attributes:
@@ -321,8 +320,7 @@ class UnknownModelWarning(UserWarning):
     """No row of the table matches a model name; conservative defaults are used."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelTable:
+class ModelTable(Frozen):
     """Rows by name, other names of rows, and rows to guess from.
 
     Example:

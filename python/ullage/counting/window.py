@@ -19,10 +19,10 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from ullage import _env
+from ullage._frozen import Frozen
 from ullage._lazy import fractions, pattern
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidPolicy
@@ -36,8 +36,7 @@ class IgnoredSetting(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WindowSettings:
+class WindowSettings(Frozen, kw_only=True):
     """Window settings from the environment or the host.
 
     Attributes:
@@ -180,8 +179,7 @@ def scaled(tokens: int, window_tokens: int) -> int:
     return min(tokens, tokens * window_tokens // FULL_WINDOW_TOKENS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Window:
+class Window(Frozen, kw_only=True):
     """A model's window with all thresholds that usage is compared with, in tokens.
 
     Attributes:

@@ -45,7 +45,7 @@ KEPT_INPUT = "User message "
 CLOSING = "[End of the summary]"
 # First line of a summary made from the session's notes.
 NOTES_OPENING = "[Notes of this session, kept while it went on]"
-_KEYS = tuple(tuple(re.findall(r"[a-z]+", heading.lower())) for heading in HEADINGS)
+_KEYS = tuple(tuple(heading.lower().split()) for heading in HEADINGS)
 _LINE = pattern(
     r"^[ \t]{0,8}(?:#{1,6}[ \t]{0,3})?(?:\*\*|__)?[ \t]{0,3}(?:(?P<number>\d{1,2})[.)][ \t]{0,3})?(?:\*\*|__)?"
     r"(?P<title>[A-Za-z][A-Za-z ,/&-]{3,60}?)(?: \([^()\n]{1,40}\))?[ \t]{0,3}(?:\*\*|__)?[ \t]{0,3}(?::(?:\*\*|__)?|$)(?P<rest>.*)$"
@@ -275,7 +275,7 @@ def read_user_messages(section: str) -> list[str]:
 
 # What stands above the user's newest message after a summary that has no room for it.
 NEWEST = "The user's newest message, verbatim:"
-_NEWEST = re.compile(rf"^{re.escape(NEWEST)}\n(`{{3,}})text\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
+_NEWEST = pattern(rf"^{re.escape(NEWEST)}\n(`{{3,}})text\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
 _SAME = 40  # characters by which a message that was cut is known again at its beginning or its end
 
 

@@ -28,6 +28,7 @@ class Repair(NamedTuple):
     ids: tuple[str, ...] = ()
 
 
+# Not `Frozen`: every request makes one.
 @dataclass(frozen=True)
 class Repaired:
     """A request's messages as they may be sent.

@@ -130,7 +130,7 @@ def _head(value: Any) -> bytes:
     return b"\2".join(hashed(block) for block in value)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Originals:
     """What the model made, and after what: the yardstick for thinking and compaction blocks.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, MessageFlag, Role
+from ullage._frozen import Frozen
 from ullage._lazy import hashlib, pattern
 from ullage.effects import Flow, Wait
 from ullage.exceptions import UnknownHandle
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 # What context collapse remembers of a conversation, and its lines for a transcript.
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(Frozen):
     """A span with its summary, ready to be committed."""
 
     first: int  # position in the history of its first message

@@ -8,10 +8,10 @@ price of p dollars per million costs 1000 p of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import isqrt
 from typing import Any, Final, NamedTuple, Self
 
+from ullage._frozen import Frozen
 from ullage.counting.models import Model
 from ullage.counting.window import AUTOCOMPACT_BUFFER_TOKENS, SUMMARY_RESERVE_TOKENS
 from ullage.levels.level import Context
@@ -19,8 +19,7 @@ from ullage.levels.view import StageReport, View
 from ullage.policy import Policy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
+class Cost(Frozen, kw_only=True):
     """The cost of one rewrite.
 
     Attributes:
@@ -214,8 +213,7 @@ class AuditedRequest(NamedTuple):
     cause: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionCosts:
+class SessionCosts(Frozen):
     """Of the requests that are remembered.
 
     Attributes:

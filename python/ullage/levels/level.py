@@ -181,7 +181,7 @@ def share_of(window_tokens: int, percent: int) -> int:
     return -(-window_tokens * percent // 100)
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Context:
     """What a level sees, and what it may use.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ullage._frozen import Frozen
 from ullage._lazy import pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import CLOSING, PINS_HEADING, quoted
@@ -18,8 +18,7 @@ _HEAD = pattern(r"^- ([^\s`~:][^`~\n]{0,79}):$")
 _FENCE = pattern(r"^(`{3,})text$")
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(Frozen):
     """A text that is kept verbatim.
 
     Args:

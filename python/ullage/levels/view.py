@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import takewhile
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ullage._engine import core
 from ullage._engine.digests import BlockFlag, BlockKind, MessageFlag, Role
+from ullage._frozen import Frozen
 from ullage.counting.calibration import Weights
 from ullage.facts.sections import alone, has_items, holds, newest_item, without
 from ullage.facts.words import standing_left
@@ -62,8 +63,7 @@ class Span(NamedTuple):
     stop: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageReport:
+class StageReport(Frozen, kw_only=True):
     """What one level did.
 
     Attributes:

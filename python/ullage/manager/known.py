@@ -431,7 +431,7 @@ def _one(effect: Effect) -> Flow[Any]:
 # What belongs to the outside of a conversation: summarizers, stores, hooks, listeners; what a host's prompt and tools come to.
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Host:
     """What is used from outside and is not saved; changed once at most, when a log is begun or resumed (`is_logged`).
 

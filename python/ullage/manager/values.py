@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ullage._frozen import Frozen
 from ullage.levels.view import StageReport
 from ullage.messages import Item
 from ullage.providers import Loss
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from ullage.requests.to_request import Outgoing
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Frozen):
     """How full the window is.
 
     Attributes:
@@ -42,8 +42,7 @@ class Usage:
         return 100 * self.tokens // self.window_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(Frozen):
     """Whether an automatic compaction is due, and why or why not.
 
     Attributes:
@@ -63,8 +62,7 @@ class Decided:
     fills: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(Frozen):
     """What was done about a refusal; true if it is worthwhile to prepare again and retry.
 
     Attributes:

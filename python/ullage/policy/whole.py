@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, NamedTuple, Self, TypeVar, cast, dataclass_transform
+from typing import Any, Final, NamedTuple, Self, cast, dataclass_transform
 
+from ullage._frozen import Frozen
 from ullage._lazy import pathlib
 from ullage.exceptions import InvalidPolicy
-
-T = TypeVar("T")
 
 
 class EffectiveValue(NamedTuple):
@@ -70,67 +69,19 @@ def _check(name: str, value: Any, item: dataclasses.Field[Any]) -> None:
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-def group(name: str) -> Callable[[type[T]], type[T]]:
-    """Turn a class into a group of settings: frozen, keyword-only, with a name for dotted names and files."""
+class Group(Frozen):
+    """Settings of one level, each checked against its limits; `name` in dotted names and files."""
 
-    def as_group(cls: type[T]) -> type[T]:
-        # What `Group` has is not compiled for each of them at import, which takes as long as all else of this module.
-        record = dataclass(init=False, kw_only=True, eq=False, repr=False)(cls)
-        record.GROUP = name  # type: ignore[attr-defined]
-        return record
+    _name = ""
 
-    return as_group
+    def __init_subclass__(cls, *, name: str) -> None:
+        super().__init_subclass__(kw_only=True)
+        cls._name = name
 
-
-class _Signature:
-    """A group's arguments, for `help` and editors."""
-
-    def __get__(self, instance: object, owner: type[Group]) -> object:
-        import inspect
-
-        shown = [
-            inspect.Parameter(
-                item.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=item.default,
-                annotation=item.type,
-            )
-            for item in dataclasses.fields(owner)
-        ]
-        return inspect.Signature(shown, return_annotation=None)
-
-
-class Group:
-    """Settings of one level; `GROUP` is its name in dotted names and files. Each subclass is a dataclass by `group`."""
-
-    GROUP: ClassVar[str] = ""
-    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
-    __signature__ = _Signature()
-
-    def __init__(self, **settings: Any) -> None:
-        for name, item in self.__dataclass_fields__.items():
-            self.__dict__[name] = value = settings.pop(name, item.default)
+    def __post_init__(self) -> None:
+        for item in dataclasses.fields(self):
             if item.metadata:
-                _check(f"{self.GROUP}.{name}", value, item)
-        for name in settings:
-            where = f"{type(self).__name__}.__init__()"
-            raise TypeError(f"{where} got an unexpected keyword argument {name!r}")
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-    def __delattr__(self, name: str) -> None:
-        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.__dict__ == other.__dict__
-
-    def __hash__(self) -> int:
-        return hash((*self.__dict__.values(),))
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in self.__dict__.items())
-        return f"{type(self).__qualname__}({shown})"
+                _check(f"{self._name}.{item.name}", getattr(self, item.name), item)
 
 
 # Refuses unknown keyword arguments at the call, with the nearest known name.
@@ -194,8 +145,7 @@ KEPT_TOOLS = ("AskUserQuestion", "TodoWrite", "Task", "Skill", "memory", "recall
 """Tools whose results stay, by family: answers of the user or another agent, todo lists, recalled content."""
 
 
-@group("tool_budget")
-class ToolBudgetPolicy(Group):
+class ToolBudgetPolicy(Group, name="tool_budget"):
     """Large tool results go to a store and leave a reference with a preview."""
 
     enabled: bool = switch(True, "the cheapest level; lossless")
@@ -217,8 +167,7 @@ class ToolBudgetPolicy(Group):
     )
 
 
-@group("snip")
-class SnipPolicy(Group):
+class SnipPolicy(Group, name="snip"):
     """Long results lose their middle in place; whole turns are removed when the model asks for it."""
 
     enabled: bool = switch(True, "in-place snip of long results")
@@ -239,8 +188,7 @@ class SnipPolicy(Group):
     )
 
 
-@group("micro")
-class MicrocompactPolicy(Group):
+class MicrocompactPolicy(Group, name="micro"):
     """Old results of tools become a placeholder or one line."""
 
     tools: tuple[str, ...] = names(
@@ -314,8 +262,7 @@ class MicrocompactPolicy(Group):
     )
 
 
-@group("collapse")
-class CollapsePolicy(Group):
+class CollapsePolicy(Group, name="collapse"):
     """Spans of old rounds are replaced by one placeholder each; replaces automatic compaction while on."""
 
     enabled: bool = switch(False, "if on, automatic compaction is deferred")
@@ -337,8 +284,7 @@ class CollapsePolicy(Group):
     keep_recent_rounds: int = number(6, "rounds", "the newest rounds are never collapsed", low=1)
 
 
-@group("protect")
-class ProtectPolicy(Group):
+class ProtectPolicy(Group, name="protect"):
     """What the levels before the summary leave alone."""
 
     user_inputs: int = number(3, "messages", "the newest user inputs", low=1)
@@ -349,8 +295,7 @@ class ProtectPolicy(Group):
     )
 
 
-@group("cost")
-class CostPolicy(Group):
+class CostPolicy(Group, name="cost"):
     """Whether a rewrite waits until it pays, and how much of a large window the levels use."""
 
     work: str = choice(
@@ -375,8 +320,7 @@ class CostPolicy(Group):
     )
 
 
-@group("offer")
-class OfferPolicy(Group):
+class OfferPolicy(Group, name="offer"):
     """What the model learns about its context, and may request; each tool only where the host offers it."""
 
     notice_percent: int = number(
@@ -399,8 +343,7 @@ class OfferPolicy(Group):
 # Settings of compaction: when, how much stays, the summary call, what is restored, the last resort, session notes.
 
 
-@group("auto")
-class AutocompactPolicy(Group):
+class AutocompactPolicy(Group, name="auto"):
     """When older messages are replaced by a summary."""
 
     enabled: bool = switch(
@@ -452,8 +395,7 @@ class AutocompactPolicy(Group):
     )
 
 
-@group("keep")
-class KeepPolicy(Group):
+class KeepPolicy(Group, name="keep"):
     """How much of the newest conversation stays verbatim."""
 
     min_tokens: int = number(
@@ -463,8 +405,7 @@ class KeepPolicy(Group):
     min_text_messages: int = number(5, "messages", "messages with text that should stay", low=0)
 
 
-@group("summary")
-class SummaryPolicy(Group):
+class SummaryPolicy(Group, name="summary"):
     """The call that writes a summary, and the handling of its response."""
 
     max_output_tokens: int = number(20_000, "tokens", "room for the summary", low=100)
@@ -490,8 +431,7 @@ class SummaryPolicy(Group):
     )
 
 
-@group("restore")
-class RestorePolicy(Group):
+class RestorePolicy(Group, name="restore"):
     """What is restored after a compaction."""
 
     max_files: int = number(5, "files", "recently read, newest first", low=0)
@@ -505,8 +445,7 @@ class RestorePolicy(Group):
     )
 
 
-@group("truncate")
-class TruncatePolicy(Group):
+class TruncatePolicy(Group, name="truncate"):
     """The last resort: whole oldest rounds are dropped."""
 
     start_percent: int = number(95, "percent of the window", "only above this", low=1, high=100)
@@ -515,8 +454,7 @@ class TruncatePolicy(Group):
     )
 
 
-@group("session_memory")
-class SessionMemoryPolicy(Group):
+class SessionMemoryPolicy(Group, name="session_memory"):
     """Notes that are kept while the agent works, so that a compaction needs no model call."""
 
     enabled: bool = switch(False, "keep session notes up to date")
@@ -557,6 +495,7 @@ def _dotted(changes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield f"{prefix}{key}", tuple(value) if isinstance(value, list) else value
 
 
+# Not `Frozen`: hosts add groups in dataclasses of their own, and from one that is frozen only frozen ones can derive.
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
     """All thresholds of all levels.

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import wraps
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
+from ullage._frozen import Frozen
 from ullage._lazy import hashlib, json, late, orjson, pattern
 from ullage.exceptions import InvalidMessage, UllageError
 from ullage.facts.sections import family_of
@@ -149,8 +150,7 @@ class Loss(NamedTuple):
     why: str
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Shaped:
+class Shaped(Frozen):
     """A conversation in a provider's shape."""
 
     parts: dict[str, Any]  # keys to put into the request, such as `messages` and `tools`
@@ -167,8 +167,7 @@ class Shaped:
         return f"Shaped({', '.join(sizes)}, losses={len(self.losses)})"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Internal:
+class Internal(Frozen):
     """A conversation in the internal view: Anthropic-shaped; `None` where the source names no prompt or tools."""
 
     messages: list[dict[str, Any]]

@@ -7,13 +7,13 @@ its alphabet are mapped, calls and results alike.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import takewhile
 from operator import is_
 from typing import Any, Final, TypeAlias
 
 from ullage._engine.digests import BlockKind, Role
+from ullage._lazy import pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import readable
 from ullage.messages import THINKING, Block, Item
@@ -35,7 +35,7 @@ from ullage.providers._common import (
 from ullage.providers.registry import AnyProvider, provider_of
 
 # The pattern of the API's own error: "String should match pattern '^[a-zA-Z0-9_-]+$'" (A08).
-_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_ID = pattern(r"[a-zA-Z0-9_-]+")
 # Raw blocks of other providers' answers: thoughts, which nobody else can use, and the rest.
 _THOUGHTS = frozenset("reasoning reasoning_text reasoning_content summary_text thought".split())
 _OTHERS = _THOUGHTS | frozenset(

@@ -7,9 +7,10 @@ rooms above this one, and so that a program loads only the forms it asks for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
+from ullage._frozen import Frozen
 from ullage._lazy import loaded
 from ullage.exceptions import InvalidPolicy
 from ullage.messages import Block, Item
@@ -62,8 +63,7 @@ class PlainForm(Protocol):
         """Whole rounds (`manager.written_form.rounds`) as the form's writer writes them after others; `None`: they are not all plain."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatRules:
+class ChatRules(Frozen, kw_only=True):
     """How a server that speaks Chat Completions differs from OpenAI, for the rules and the repairs.
 
     Attributes:
@@ -83,8 +83,7 @@ class ChatRules:
     blank_answers: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
+class Provider(Frozen, kw_only=True):
     """One row: a provider's request form.
 
     Attributes:

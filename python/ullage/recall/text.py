@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, NamedTuple
 
-from ullage._lazy import orjson
+from ullage._frozen import Frozen
+from ullage._lazy import orjson, pattern
 from ullage.facts.calls import describe, read_call
 from ullage.facts.words import blocks_of
 from ullage.messages import role_of
@@ -80,7 +81,7 @@ def _block(role: str, block: Mapping[str, Any]) -> str:
 HIDDEN = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 """DEL, the C1 controls, line separators, and characters that set the direction of text."""
 
-_UNSAFE = re.compile(f"[\x00-\x08\x0b-\x1f{HIDDEN}\ud800-\udfff]")
+_UNSAFE = pattern(f"[\x00-\x08\x0b-\x1f{HIDDEN}\ud800-\udfff]")
 
 
 def visible(text: str) -> str:
@@ -121,8 +122,7 @@ RECALL_NAME: Final = "recall"
 """The tool that returns removed content, as the model calls it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Frozen):
     """A tool's name, its description, and the JSON Schema of its input."""
 
     name: str
@@ -142,8 +142,7 @@ class Tool:
         return provider_of(provider, writable=True).definition(own)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolAnswer:
+class ToolAnswer(Frozen):
     """The result of one of the library's tools.
 
     Attributes:
