@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.kit import result, said, use, user
+from tests.kit import result, said, text, use, user
 from tests.oracle.legality import assert_legal
 from ullage import ContextManager, InvalidPolicy, outgoing, validate
 from ullage.exceptions import ContextTooLarge
@@ -178,6 +178,34 @@ def test_the_state_is_small_json_and_goes_on_in_another_process():
         manager().load_view_state({**state, "version": 9}, messages)
     with pytest.raises(InvalidPolicy, match="empty"):
         other.load_view_state(state, messages)
+
+
+def crowded(seed):
+    """Long words of the user between results, for a window that they overfill."""
+    rng = random.Random(seed)
+
+    def words(*counts):
+        return " ".join(rng.choices(["ledger", "queue", "shard", "lease"], k=rng.choice(counts)))
+
+    messages = []
+    for turn in range(4):
+        messages.append(user(f"Step {turn}: {words(40, 400, 900)}"))
+        for call in range(rng.choice((0, 1, 3))):
+            messages.append(said([text("I look."), use(f"c{turn}_{call}", path="a.py")]))
+            messages.append(user([result(f"c{turn}_{call}", words(100, 700))]))
+        messages.append(said(f"Done. {words(5, 60)}"))
+    return messages[:-1]
+
+
+@pytest.mark.parametrize("seed", [5, 119, 305])
+def test_a_list_that_was_left_above_the_trigger_is_not_compacted_again_by_another_process(seed):
+    messages = crowded(seed)
+    options = {"model": "claude-opus-4-5", "context_window": 2048, "max_output_tokens": 400}
+    followed, other = ContextManager(**options), ContextManager(**options)
+    view = followed.view(messages)
+    assert other.load_view_state(json.loads(json.dumps(followed.view_state())), messages)
+    assert other.view(messages).messages == view.messages
+    assert other.usage() == followed.usage()
 
 
 def test_saved_and_restored_it_goes_on():

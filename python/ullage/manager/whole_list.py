@@ -147,6 +147,9 @@ class Followed:
 VERSION = 1
 """Of `view_state`; raised when an older reader could not read it any more."""
 
+_DECIDED = 3
+"""Where a mark counts the decisions about results."""
+
 OFTEN = 64
 """Requests after which a point to go back to is noted even if no level has acted: as many are made again at most."""
 
@@ -195,10 +198,15 @@ class WholeLists:
     def state(self) -> dict[str, Any]:
         """See `ContextManager.view_state`."""
         state, ledger = self._keeper.state(), self._machine.view.ledger
-        held = [
-            decision for decision in state["view"]["decisions"] if ledger.find_result(decision[0])
-        ]
-        return {"version": VERSION, **state, "view": {**state["view"], "decisions": held}}
+        view, followed = state["view"], state["followed"]
+        held = [decision for decision in view["decisions"] if ledger.find_result(decision[0])]
+        mark = list(followed["mark"])
+        if (
+            mark
+        ):  # or a list that nothing was done to would be asked about again once this is loaded
+            mark[_DECIDED] -= len(view["decisions"]) - len(held)
+        changes = {"view": {**view, "decisions": held}, "followed": {**followed, "mark": mark}}
+        return {"version": VERSION, **state, **changes}
 
     def load(self, stored: Mapping[str, Any], messages: Sequence[Item]) -> bool:
         """See `ContextManager.load_view_state`."""
