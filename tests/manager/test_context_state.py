@@ -290,6 +290,15 @@ def test_pins_survive_compactions_and_go_by_name():
         manager.unpin("tone")
 
 
+def test_a_pinned_text_that_was_never_said_waits_for_the_next_change():
+    manager = filled(60_000)
+    before = manager.prepare().messages
+    manager.pin("tone", "answer in French")
+    assert manager.prepare().messages == before
+    manager.compact()
+    assert "answer in French" in str(manager.prepare().messages)
+
+
 def test_a_pinned_text_that_a_level_takes_is_put_back_once_and_legally():
     secret = "the token bucket holds 4711 entries"
     output = "line\n" * 3_000 + secret + "\n" + "line\n" * 3_000

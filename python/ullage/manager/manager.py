@@ -240,6 +240,9 @@ class ContextManager:
     def pin(self, name: str, given: str | Item, *, by: str = "host") -> None:
         """Keep a text, or the text of a message or block, verbatim through every level (CTX-3).
 
+        One that the context does not hold when it is pinned is put into it with the next change of what was sent, such as a
+        clearing or a compaction; until then nothing is added. To show it at once, `add` it as a message.
+
         Args:
             name: The name to unpin it by; another text under the same name replaces it.
             given: A string, a message or entry, or a text block.
