@@ -282,13 +282,24 @@ def test_a_refused_target_changes_nothing_of_a_manager():
     assert (list(manager.messages), manager.usage().tokens, calls) == (before, tokens, [])
 
 
-def test_an_automatic_compaction_takes_a_target_that_cannot_be_met_as_room_for_all_else():
+def test_an_automatic_compaction_has_room_for_words_about_the_work_whatever_its_target():
     items = [*conversation(seed=3, tokens=20_000, ending="assistant"), user(words(3_000))]
     report = compact(items, model=MODEL, target_tokens=1_000, trigger="auto").report
     (warning,) = report.warnings
     code, _, least = warning.partition(":")
     assert code == "target_too_small"
-    assert 3_000 < int(least) < report.messages_after <= int(least) + 1_000
+    assert 3_000 < int(least) < report.messages_after <= int(least) + 300
+
+
+@pytest.mark.parametrize(("seed", "newest"), [(3, 500), (5, 1_500), (8, 3_000)])
+def test_a_smaller_automatic_target_never_leaves_more(seed, newest):
+    items = [*conversation(seed=seed, tokens=20_000, ending="assistant"), user(words(newest))]
+    targets = (100, 300, 600, 900, 1_200, 2_000, 3_000, 3_500, 4_000, 6_000)
+    after = [
+        compact(items, model=MODEL, target_tokens=target, trigger="auto").report.messages_after
+        for target in targets
+    ]
+    assert after == sorted(after)
 
 
 def test_a_target_that_is_not_reached_changes_nothing_else():

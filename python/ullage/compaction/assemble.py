@@ -756,15 +756,20 @@ def check_target(state: State) -> None:
     Raises:
         ContextTooLarge: Names the smallest target that can be met, and what takes it.
     """
-    target, whole = state.job.target_tokens, state.counted(state.tokens)
-    if target is None or whole <= target:
-        return
-    parts = least_messages(state)
-    if sum(parts.values()) > whole:
-        parts = {"the messages, which a summary would only lengthen": whole}
+    parts, target = parts_of_target(state), state.job.target_tokens or 0
     least = sum(parts.values())
     if least > target:
         raise target_too_small(least, target, parts)
+
+
+def parts_of_target(state: State) -> dict[str, int]:
+    """What takes the smallest target that can be met; empty: there is none, or it is met as it is."""
+    target, whole = state.job.target_tokens, state.counted(state.tokens)
+    if target is None or whole <= target:
+        return {}
+    parts = least_messages(state)
+    is_longer = sum(parts.values()) > whole
+    return {"the messages, which a summary would only lengthen": whole} if is_longer else parts
 
 
 def target_too_small(least: int, target: int, parts: dict[str, int]) -> ContextTooLarge:

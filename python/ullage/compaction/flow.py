@@ -19,6 +19,7 @@ from ullage.compaction.assemble import (
     check_target,
     only_summary,
     over_target,
+    parts_of_target,
     summary_text,
     target_too_small,
     too_little,
@@ -55,7 +56,7 @@ from ullage.compaction.job import (
 from ullage.compaction.restore import rebuild, within
 from ullage.compaction.summary_call import Accepted, write_summary
 from ullage.effects import Call, Cancelled, Emit, Flow, LetOthersRun, RunHook, Store
-from ullage.exceptions import CompactionError, ContextTooLarge, UllageError
+from ullage.exceptions import CompactionError, UllageError
 from ullage.facts.model import Facts
 from ullage.facts.sections import BRIEF_OPENING, CLOSING, NOTES_OPENING, OPENING
 from ullage.facts.words import summary_text as text_of_summary, text_of
@@ -200,24 +201,26 @@ def _started(state: State) -> CompactionStarted:
     )
 
 
-def _with_target(state: State) -> tuple[State, list[str]]:
-    """The job, with a warning where its target cannot be met: the agent's loop needs room in any case.
+WORK_TOKENS = 300
+"""What an automatic compaction has next to what must stay: without it there is no word about the work. No more: a larger target would give less."""
 
-    Such a target is then the room for all else: the smallest that can be met has no word about the work.
+
+def _with_target(state: State) -> tuple[State, list[str]]:
+    """The job, with a warning where its target had to be raised: the agent's loop needs room in any case.
 
     Raises:
-        ContextTooLarge: Such a target, where somebody asked for it.
+        ContextTooLarge: A target that cannot be met, where somebody asked for it.
     """
     warnings = [f"usage_set_aside:{state.untrue_usage}"] if state.untrue_usage else []
-    try:
+    if state.job.trigger == "manual":
         check_target(state)
-    except ContextTooLarge as exc:
-        if state.job.trigger == "manual":
-            raise
-        target = exc.floor_tokens + exc.limit_tokens
-        job = replace(state.job, target_tokens=target)
-        return prepare(job), [*warnings, f"target_too_small:{exc.floor_tokens}"]
-    return state, warnings
+        return state, warnings
+    target, least = state.job.target_tokens or 0, sum(parts_of_target(state).values())
+    raised = least + min(target, WORK_TOKENS)
+    if not least or raised <= target:
+        return state, warnings
+    job = replace(state.job, target_tokens=raised)
+    return prepare(job), [*warnings, f"target_too_small:{least}"]
 
 
 def _written(state: State, instructions: str) -> Flow[tuple[State, Accepted, list[str]]]:

@@ -55,7 +55,7 @@ _WARNINGS = {
     "request_not_in_source": "the summary tells of a request that nobody made: {}",
     "results_kept_whole": "tool results stay whole in a transcript; cutting them would free {} tokens",
     "session_memory_passed": "the session's notes could not be used: {}",
-    "target_too_small": "what has to stay takes {} tokens, more than the target, which was taken as the room for all else",
+    "target_too_small": "what has to stay takes {} tokens, so the target was raised: words about the work need room too",
     "usage_set_aside": "a usage figure was ignored as impossible: {}",
     "would_trigger_again": "the new context is so large that the next turn compacts again",
 }
