@@ -13,7 +13,13 @@ from ullage import ContextManager, UllageError
 from ullage.exceptions import InvalidTranscript
 from ullage.replay import script_of
 from ullage.report.session_figures import figures_of
-from ullage.sessions import compact_session, inspect_session, open_session, session_parts
+from ullage.sessions import (
+    compact_session,
+    inspect_session,
+    open_session,
+    session_parts,
+    undo_compaction,
+)
 from ullage.sessions.handoff import handoff
 
 ODD: list[Any] = [None, "", 0, -1, [], {}, True, ["a"], {"a": 1}, [[1]], 10**19, "user", "system"]
@@ -92,3 +98,12 @@ def test_a_managers_line_without_its_message_is_named(tmp_path):
     with pytest.raises(InvalidTranscript, match="part is missing") as error:
         ContextManager.resume(path)
     assert error.value.line == at + 1
+
+
+def test_an_undo_takes_names_of_any_type(tmp_path):
+    path = lines(tmp_path / "s.jsonl", claude_lines(IDS["claude-code"], "/w", turns=12))
+    compact_session(open_session(path), output=path, keep=300)
+    made = [json.loads(line) for line in path.read_text().splitlines()]
+    mark = next(line for line in made if line.get("subtype") == "compact_boundary")
+    mark["compactMetadata"]["groupUuids"] = [{"a": 1}, *mark["compactMetadata"]["groupUuids"]]
+    assert undo_compaction(open_session(lines(path, made)), write=False).undone

@@ -23,7 +23,7 @@ from ullage.sessions.save import (
 )
 from ullage.summarizers.budgeted_text import one_line
 from ullage.transcript import Conversation, resume
-from ullage.transcript.records import metadata_of
+from ullage.transcript.records import as_strings, metadata_of
 
 # One line of a terminal.
 _TITLE_CHARS = 100
@@ -208,7 +208,7 @@ def _standing(lines: Sequence[Item]) -> list[int]:
 def _without(lines: Sequence[Item], at: int) -> list[Item]:
     """The lines as if this compaction and what was written with it, and all views after it, had never been written."""
     marks = [line for line in lines[at:] if line.get("subtype") == BOUNDARY]
-    written = {name for mark in marks for name in metadata_of(mark).get("groupUuids") or ()}
+    written = {name for mark in marks for name in as_strings(metadata_of(mark).get("groupUuids"))}
     places = {_place(mark) for mark in marks} - {""}
     lines_left = list(lines[:at])
     for line in lines[at:]:
