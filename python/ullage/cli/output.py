@@ -420,7 +420,7 @@ WindowOption: TypeAlias = Annotated[
     str | None,
     Parameter(
         name="--window",
-        help="tokens of the window to work in (200000, 200k); default: the model's whole window",
+        help="tokens of the window to work in (200000, 200k); default: the model's, or of one above 200,000 the part that costs least",
     ),
 ]
 """`--window` of commands that compare a session with a window."""

@@ -578,7 +578,7 @@ def conversation(
     style: str | Style = "coding",
     ending: Ending = "user",
 ) -> list[Message]:
-    """The messages of `scenario` alone.
+    """The messages of `scenario` alone, with its arguments: `tokens` are characters / 4, of which a model counts more.
 
     Example:
         >>> messages = conversation(7, tokens=20_000)
@@ -606,7 +606,8 @@ def scenario(
     Args:
         seed: Any int; equal seeds and arguments give equal sessions.
         turns: User inputs; `None`: as many as `tokens` need, or 6 without those.
-        tokens: Size by the rough estimate (characters / 4); `None`: what the turns come to.
+        tokens: Size by the rough estimate (characters / 4), so that a seed gives the same whatever a model counts:
+            `estimate_tokens` counts 1.1 to 2 times as many, by model. `None`: what the turns come to.
         style: A name in `STYLES`, or a `Style`.
         ending: `user`: the newest message is the user's words. `loop`: it holds tool results.
             `assistant`: an answer. `open`: tool calls that nobody has answered (not legal to send).
