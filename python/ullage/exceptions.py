@@ -111,14 +111,14 @@ class InvalidPolicy(UllageError, ValueError):
 
     Attributes:
         field: Name of the field or argument.
-        value: The value that was passed; empty: none was.
+        value: The value that was passed; `None`: none was.
         limit: Description of the accepted values.
     """
 
     code = "invalid_policy"
 
     def __init__(self, field: str, value: object, limit: str, *, hint: str = "") -> None:
-        got = "" if isinstance(value, str) and not value else f" (got {value!r})"
+        got = "" if value is None else f" (got {value!r})"
         super().__init__(f"{field}: {limit}{got}", hint=hint)
         self.field, self.value, self.limit = field, value, limit
 

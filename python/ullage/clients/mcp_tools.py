@@ -159,7 +159,7 @@ def _this_session(sessions: Sequence[FoundSession]) -> FoundSession:
         if opened <= _LOOKED_AT and _cwd(session) == project:
             return session
     hint = "pass `session`: an id from search_sessions"
-    raise InvalidPolicy("session", "", f"none ran in {project}", hint=hint)
+    raise InvalidPolicy("session", None, f"none ran in {project}", hint=hint)
 
 
 def _cwd(session: FoundSession) -> str:

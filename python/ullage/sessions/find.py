@@ -423,7 +423,7 @@ def last_session(sessions: Sequence[FoundSession] | None = None) -> FoundSession
     sessions = found_sessions() if sessions is None else sessions
     if not sessions:
         hint = "name a FILE; CLAUDE_CONFIG_DIR, CODEX_HOME and the like name folders elsewhere; `ullage demo` needs none"
-        raise InvalidPolicy("--last", "", "no session was found on this machine", hint=hint)
+        raise InvalidPolicy("--last", None, "no session was found on this machine", hint=hint)
     return sessions[0]
 
 

@@ -65,7 +65,7 @@ def key_for(passed: str | None, names: Sequence[str], *, local: bool) -> str:
     if key or local:
         return key or "none"
     hint = "set it, or pass `api_key=` in Python; the summarizer 'extractive' needs no key"
-    raise InvalidPolicy(f"environment variable {names[0]}", "", "must hold a key", hint=hint)
+    raise InvalidPolicy(f"environment variable {names[0]}", None, "must hold a key", hint=hint)
 
 
 def row_of(model: str) -> Model | None:
