@@ -1,7 +1,8 @@
 """What loads on first use: names of a room, so that importing one of its modules does not load them all, optional packages, and modules and regular expressions that most conversations use late or never.
 
 orjson loads `json`, `uuid` and `datetime`, `pathlib` loads `urllib.parse`: with `hashlib`, `decimal` and `fractions` a tenth of what importing a
-`ContextManager` took. Only what is on the way of that import is late here.
+`ContextManager` took. Only what is on the way of that import is late here. A hook before a compaction compiled 200 regular expressions,
+half of its time, and used few of them.
 """
 
 from __future__ import annotations

@@ -286,7 +286,7 @@ def test_nothing_spent_is_nothing_reported():
 
 
 def vars_of(usage: SummaryUsage) -> list[int]:
-    return [getattr(usage, name) for name in SummaryUsage.__slots__]
+    return [getattr(usage, name) for name in SummaryUsage.__dataclass_fields__]
 
 
 def items_of(log: Any) -> list[Any]:

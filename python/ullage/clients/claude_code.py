@@ -10,19 +10,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ullage import _env
+from ullage._frozen import Frozen
 from ullage.clients.settings_file import Addition, FileChange, is_ours, with_additions, without_ours
 from ullage.facts import Facts, collect
 from ullage.facts.model import Origin
 from ullage.facts.words import text_of
 from ullage.messages import BOUNDARY, is_summary
 from ullage.recall.store import file_stem
-from ullage.sessions.find import claude_folder, state_folder
-from ullage.sessions.handoff import handed_summary
+from ullage.sessions.find import claude_folder, handed_summary, state_folder
 from ullage.sessions.load import open_session, private_folder, write_private
 from ullage.summarizers.extractive import failure_line, file_line, rule_line
 from ullage.summarizers.lines import task_line
@@ -44,8 +43,7 @@ IDLE_HOOK = ("SessionEnd", None, "session-end", 5)
 _SLOW_MS = 500
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Frozen):
     """One line of a diagnosis."""
 
     what: str

@@ -15,6 +15,8 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
+from ullage._frozen import Frozen
+from ullage._lazy import pattern
 from ullage.exceptions import InvalidPolicy, StoreError
 from ullage.sessions.find import state_folder
 from ullage.sessions.load import private_folder, write_private
@@ -28,8 +30,8 @@ from ullage.sessions.load import private_folder, write_private
 Step = str | int
 """A key of an object, or a position in a list."""
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_INDENT = re.compile(r"[ \t]*")
+_SPACE = pattern(r"[ \t\r\n]*")
+_INDENT = pattern(r"[ \t]*")
 _DECODER = json.JSONDecoder()
 
 
@@ -170,8 +172,7 @@ _MADE_FOLDERS = (".claude", ".codex")
 """Project folders that exist only for such files: an empty one is removed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Addition:
+class Addition(Frozen):
     """One value to add."""
 
     path: tuple[str, ...]  # keys from the top of the file
@@ -179,8 +180,7 @@ class Addition:
     into_list: bool = True  # append it to the list at `path`; else it is the value of that key
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(Frozen):
     """A file before and after."""
 
     path: Path  # the file; a symbolic link's target

@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ullage._engine import core
+from ullage._lazy import pattern
 from ullage.compaction.cut import (
     LEAST_SUMMARY_TOKENS,
     SMALL_ROOM,
@@ -223,7 +224,7 @@ _REPAIRED = (
     "user_messages", "decisions", "changed_files", "rules", "tasks", "closed_tasks", "still_open",
     "failures", "commits", "urls", "read_files", "names",
 )  # fmt: skip
-_SAYS_DONE = re.compile(
+_SAYS_DONE = pattern(
     r"\[x\]|✅|✓|✔|\b(?:done|complete\w*|finished|cancel\w*|closed|fixed|withdrawn)\b", re.I
 )
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, Role
+from ullage._frozen import Frozen
 from ullage.compaction.job import Direction, Job
 from ullage.counting.calibration import Weights
 from ullage.effects import Flow, LetOthersRun, drive
@@ -47,8 +48,7 @@ from ullage.transcript.render import to_messages
 # The input of a compaction: the context that the model currently sees, from a list of messages or entries.
 
 
-@dataclass(frozen=True)
-class CompactionInput:
+class CompactionInput(Frozen):
     """A conversation, split into its parts."""
 
     items: tuple[Item, ...]  # everything that was passed
@@ -636,8 +636,7 @@ class CutFacts:
         return _unranked(self._source.context[first:last], first)
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Frozen):
     """A job with everything that is computed from it."""
 
     job: Job

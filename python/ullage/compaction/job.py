@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
+from ullage._frozen import Frozen
 from ullage.compaction.effects_runner import Providers
 from ullage.counting.calibration import Weights
 from ullage.effects import CancelToken, Flow
@@ -71,8 +72,7 @@ def warning_text(warning: str) -> str:
     return _WARNINGS[code].format(value) if code in _WARNINGS else warning
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionReport:
+class CompactionReport(Frozen, kw_only=True):
     """What was done, for logs and for the user; also for a compaction that changed nothing.
 
     Attributes:
@@ -119,8 +119,7 @@ class CompactionReport:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionResult:
+class CompactionResult(Frozen, kw_only=True):
     """The outcome of one compaction.
 
     Attributes:
@@ -323,8 +322,7 @@ class ListOptions(CompactionOptions, total=False):
     transcript_path: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class Job(Frozen, kw_only=True):
     """What to compact and how.
 
     The options of `ListOptions` mean here what they mean there, but are read: a preset's name is a `Policy`, a line a summarizer.

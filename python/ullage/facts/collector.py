@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ullage._engine import core
+from ullage._frozen import Frozen
+from ullage._lazy import pattern
 from ullage.facts import names, rules, sections, tallies, words, work
 from ullage.facts.calls import Action, CallEffect, listed_in, read_call
 from ullage.facts.model import (
@@ -49,7 +51,7 @@ def _questions(call_input: Any) -> list[str]:
     return [words.clean(q.get("question"), 1000) for q in listed if isinstance(q, Mapping)]
 
 
-_PAIR = re.compile(r'"([^"]{1,1000})"="([^"]{0,2000})"')
+_PAIR = pattern(r'"([^"]{1,1000})"="([^"]{0,2000})"')
 
 
 def question_answers(call_input: Any, item: Any, text: str) -> list[tuple[str, str]]:
@@ -83,13 +85,13 @@ def tool_references(item: Any) -> list[str]:
 OFFERED = 3  # newest texts of the assistant in which a chosen option is looked for
 # Characters of a message that chooses an option, of one that names only its number or letter, and of the option.
 MAX_CHOICE, MAX_BARE_CHOICE, MAX_OPTION = 400, 60, 600
-_NAMED = re.compile(
+_NAMED = pattern(
     r"\b(?:option|approach|choice|variant|alternative|proposal)s? #?(\d{1,2}|[A-H])\b", re.I
 )
-_BARE = re.compile(
+_BARE = pattern(
     r"(?:^|\b(?:go with|let['’]?s (?:try|do|go with|take)|try|take|do|pick|choose|prefer|want|think)) ?#?(\d{1,2}|[A-H]|^[a-h])(?=\W|$)"
 )
-_LISTS = re.compile(r"\s*\d{1,2}[.)]\s+\S")  # a list of the user's own: "1. it happened twice".
+_LISTS = pattern(r"\s*\d{1,2}[.)]\s+\S")  # a list of the user's own: "1. it happened twice".
 _OFFER = r"^[#>*_\s-]{{0,8}}(?:(?:option|approach|choice|variant|alternative|proposal|scenario|design|version|plan) ){}#?[*_(]{{0,3}}{}[*_]{{0,2}}[.):\]—–-]"
 
 
@@ -141,19 +143,19 @@ def findings(text: str) -> tuple[list[str], list[str]]:
 
 
 # What follows a sentence that no longer holds.
-_TAKES_BACK = re.compile(r"\W*(?:actually|wait|hmm|on second thought|no[,.])\b", re.I)
+_TAKES_BACK = pattern(r"\W*(?:actually|wait|hmm|on second thought|no[,.])\b", re.I)
 # How a sentence begins that says what the assistant does next, in small letters; part of a pattern.
 WILL = r"(?:(?:now|next|first|so),? )?(?:let me|let['’]s|i['’]ll|i will)\b"
 # What the assistant is about to do is not what it leaves open, nor what it ticks off.
-_BEGINS = re.compile(rf"[\s>*-]{{0,8}}(?:[✅✓✔☑]|\[x\]|~~)|\W*{WILL}", re.I)
+_BEGINS = pattern(rf"[\s>*-]{{0,8}}(?:[✅✓✔☑]|\[x\]|~~)|\W*{WILL}", re.I)
 MOST_DECIDED, MOST_OPEN = 3, 8
-_FIGURE = re.compile(
+_FIGURE = pattern(
     r"(?<![\w.,#:/@~-])[$€£]?(?:\d{1,3}(?:[,_]\d{3})+(?:\.\d{1,9})?|\d{3,12}|\d{1,12}\.\d{1,9}|"
     r"\d{1,12}(?=[ \u00a0]?(?:%|percent|[µmn]?s\b|[kKMGT]i?B\b|seconds?\b|minutes?\b|hours?\b|days?\b|times\b|x\b)))"
     r"(?![\w:/-]|\.\d)"
 )
-_DIGIT = re.compile(r"\d")
-_PLACE = re.compile(
+_DIGIT = pattern(r"\d")
+_PLACE = pattern(
     r"\b(?:lines?|L|PR|issue|commit|step|chapter|section|port|HTTP|exit code)\s?#?$", re.I
 )
 MAX_FIGURE = 200
@@ -175,7 +177,7 @@ def figures(text: str) -> list[str]:
 
 _SHORT_ANSWER = 300
 # A reply that means what was said just before it, if nothing was asked: "yes, let's do that".
-_POINTS = re.compile(
+_POINTS = pattern(
     r"(?:(?:ok(?:ay)?|yes|yeah|yep|sure|great|cool|nice|perfect)\b[,.!]? )?(?:please |then )?"
     r"(?:(?:let['’]?s|can (?:we|you)|please|just) )?(?:do|add|try|build|fix|implement|change|use|run) (?:that|it|this|both|those|these)\b[^\n]{0,20}",
     re.I,
@@ -601,8 +603,7 @@ class AgreedState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-@dataclass(frozen=True, slots=True)
-class AgreedItem:
+class AgreedItem(Frozen):
     """One rule, decision or piece of work, verbatim."""
 
     kind: CommitmentKind
@@ -617,8 +618,7 @@ class AgreedItem:
     error: str = ""  # of failed work: the line of that call's result
 
 
-@dataclass(frozen=True, slots=True)
-class CommitmentList:
+class CommitmentList(Frozen):
     """Everything agreed, rules and decisions in order of the messages, then work."""
 
     items: tuple[AgreedItem, ...] = ()

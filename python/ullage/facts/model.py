@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from ullage._frozen import Frozen
 from ullage.facts.calls import Action
 from ullage.facts.names import NameKind, is_well_known
 from ullage.facts.word_counts import WordCounts
@@ -138,8 +139,7 @@ class Name(NamedTuple):
         return is_well_known(self.text, self.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredQuestion:
+class AnsweredQuestion(Frozen):
     """A question that a tool asked the user, and the answer."""
 
     index: int
@@ -222,8 +222,7 @@ class ToolStep:
     origin: Origin = Origin.TOOL
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRun:
+class AgentRun(Frozen):
     """A task given to a sub-agent, and the beginning of its answer."""
 
     index: int
@@ -232,8 +231,7 @@ class AgentRun:
     origin: Origin = Origin.TOOL
 
 
-@dataclass(frozen=True, slots=True)
-class Previous:
+class Previous(Frozen):
     """The summary of an earlier compaction: its sections by number (1 to 9), and its pins."""
 
     text: str
@@ -247,8 +245,7 @@ class Previous:
         return dict(self.sections).get(number, "")
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Frozen):
     """The facts that code keeps about a conversation (FULL-8)."""
 
     inputs: tuple[UserInput, ...] = ()

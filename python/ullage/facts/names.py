@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cache
 
 from ullage._engine import core
-from ullage._lazy import table
+from ullage._lazy import pattern, table
 
 
 class NameKind(StrEnum):
@@ -36,8 +36,8 @@ KINDS = (
     NameKind.SYMBOL,
     NameKind.OPTION,
 )
-_COMMIT_LINE = re.compile(r"^\[(\S+)(?: \([\w -]+\))? ([0-9a-f]{7,40})\] (.{1,160})$", re.MULTILINE)
-_URL = re.compile(r"https?://[^\s<>\"'`\\\[\](){}|^]{4,300}")
+_COMMIT_LINE = pattern(r"^\[(\S+)(?: \([\w -]+\))? ([0-9a-f]{7,40})\] (.{1,160})$", re.MULTILINE)
+_URL = pattern(r"https?://[^\s<>\"'`\\\[\](){}|^]{4,300}")
 
 
 def find_names(text: str) -> list[tuple[str, NameKind]]:
@@ -45,12 +45,12 @@ def find_names(text: str) -> list[tuple[str, NameKind]]:
     return [(name, KINDS[kind]) for name, kind in core.find_names(text)]
 
 
-_HEAD = re.compile(
+_HEAD = pattern(
     r"(?:^|&&|\|\||[;|\n(])[ \t]*(?:[A-Z_]+=\S+ )*(?:sudo |time |exec |xargs )?"
     r"([a-z][\w.+-]{0,40} [a-z][\w:.-]{0,40}(?: [a-z][\w:.-]{0,40})?)"
 )
 # A text inside a command, such as the message of a commit: none of its lines is run.
-_TYPED = re.compile(
+_TYPED = pattern(
     r"<<-?[ \t]{0,4}['\"]?(?P<end>\w{1,40})['\"]?[^\n]*\n(?:.*?\n)??[ \t]*(?P=end)\b|\"(?:[^\"\\\n]|\\.){0,400}\n(?:[^\"\\]|\\.){0,4000}\"|'[^'\n]{0,400}\n[^']{0,4000}'",
     re.DOTALL,
 )
@@ -113,8 +113,8 @@ def label_of(kind: NameKind, home: str) -> str:
     return f"{LABELS[kind]} {_JOINS[kind]} {home}" if home else LABELS[kind]
 
 
-_UNDER = re.compile(r"^- Paths under (\S{1,400}): (.{1,20000})$", re.MULTILINE)
-_HOME = re.compile(r"^- (?:Names in|Options of) ([^:\n]{1,400}): (.{1,20000})$", re.MULTILINE)
+_UNDER = pattern(r"^- Paths under (\S{1,400}): (.{1,20000})$", re.MULTILINE)
+_HOME = pattern(r"^- (?:Names in|Options of) ([^:\n]{1,400}): (.{1,20000})$", re.MULTILINE)
 
 
 def plain(summary: str) -> str:
@@ -135,7 +135,7 @@ def homes_in(summary: str) -> list[tuple[str, str]]:
 # Names that any model knows without being reminded: standard libraries, everyday commands, usual files.
 
 
-_ROOT_END = re.compile(r"\.|::")
+_ROOT_END = pattern(r"\.|::")
 
 
 @cache

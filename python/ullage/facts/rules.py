@@ -14,7 +14,7 @@ from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 from ullage._engine import core
-from ullage._lazy import table
+from ullage._lazy import pattern, table
 from ullage.facts.model import UserInput
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import unfenced
@@ -133,7 +133,7 @@ def _ends(text: str) -> list[str]:
     return lines
 
 
-_OPENING_TAG = re.compile(r"<([A-Za-z][\w:.-]{0,60})(?:[ \t\n][^<>]{0,400})?>")
+_OPENING_TAG = pattern(r"<([A-Za-z][\w:.-]{0,60})(?:[ \t\n][^<>]{0,400})?>")
 _GAP = f"\n{_CUT}\n"
 
 
@@ -372,40 +372,38 @@ def _is_csv(lines: Sequence[str]) -> bool:
 _SHOWN = frozenset((_Mark.MACHINE, _Mark.SHOWN, _Mark.BOX))
 SHORT_LINE = 90
 HEADING_SLACK = 2  # characters by which the line under a heading may differ from it
-_RULER = re.compile(r"[ \t]*(?:([-=_*~#+.─═━])(?:[ ]?\1){2,}|[─═━]{3,})[ \t]*$")
-_TITLED_RULER = re.compile(
+_RULER = pattern(r"[ \t]*(?:([-=_*~#+.─═━])(?:[ ]?\1){2,}|[─═━]{3,})[ \t]*$")
+_TITLED_RULER = pattern(
     r"[ \t]*[-=_~+]{3,}[ \t]*([^\s\-=_~+][^\n]{0,120}?)[ \t]*[-=_~+]{2,}[ \t]*$"
 )
 _CLOSERS = {"'''": "'''", '"""': '"""', "<<<": ">>>", "/*": "*/", "/**": "*/"}
 _OPENERS = {"“": "”", "„": "“”", "«": "»", "‹": "›", "「": "」", "『": "』", "‘": "’", '"': '"'}
-_LIST_ITEM = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
-_SPEAKER = re.compile(
+_LIST_ITEM = pattern(r"[ \t]*(?:[-*+•]|\d{1,3}[.)])[ \t]")
+_SPEAKER = pattern(
     r"[ \t]*(?:\*\*|\[)?(?:system|assistant|human|user|ai|bot|tool|agent|developer|function|claude|chatgpt|model)(?:\*\*|\])?"
     r"[ \t]*:",
     re.IGNORECASE,
 )
 _CAPITAL = r"[A-ZÀ-ÖØ-ÞА-ЯЁ](?:[^\W\d_]|[.'’-]){0,20}"
-_NAME = re.compile(rf"{_CAPITAL}(?: {_CAPITAL}){{0,2}}")
+_NAME = pattern(rf"{_CAPITAL}(?: {_CAPITAL}){{0,2}}")
 # Somebody's name and a colon.
-_NAMED = re.compile(
+_NAMED = pattern(
     rf"[ \t]*(?:\*\*|\[|@)?({_CAPITAL}(?: {_CAPITAL}){{0,2}})(?:\*\*|\])?[ \t]*(?:\([^)\n]{{1,30}}\))?(?:\*\*)?[ \t]*(?::|：)(?:\*\*)?[ \t]+\S"
 )
-_HOLD = re.compile(r"\b(?:are|is|apply|applies|hold|gelten|gilt|sind)\b", re.IGNORECASE)
-_WORKS_ON = re.compile(
+_HOLD = pattern(r"\b(?:are|is|apply|applies|hold|gelten|gilt|sind)\b", re.IGNORECASE)
+_WORKS_ON = pattern(
     r"[ \t]*(?:(?:please|pls|can you|could you|bitte)[ \t,]+)*(?:summari[sz]|translat|proofread|rephras|paraphras|reword|rewrit|transcrib|shorten|polish|tl;?dr|fasse|übersetz|traduis|résum|traduc|resum)",
     re.IGNORECASE,
 )
-_MACHINE = re.compile(
+_MACHINE = pattern(
     r"[=<>{}\[\]|\\/_]\S|\S[=<>{}\[\]|_;]|\d{3,}|^[ \t]+\S|^\W|\w\.\w|\w(?:Error|Exception)\b"
 )
-_KEY = re.compile(
+_KEY = pattern(
     r"[ \t]{0,40}(?:-[ \t]{1,8})?(?:export[ \t]{1,8})?([a-z_][\w.-]{0,60}|[A-Z][A-Z0-9_]{1,60})[ \t]{0,40}(?::(?:[ \t]|$)|=[ \t]?\S)"
     r"|[ \t]{0,40}(\[[\w .-]{1,60}\])[ \t]*$"
 )
 _HEADER = {
-    mark: re.compile(
-        rf"[ \t]*\"?[\w .-]{{1,30}}\"?(?:{mark}[ ]?\"?[\w .-]{{1,30}}\"?){{1,40}}[ \t]*"
-    )
+    mark: pattern(rf"[ \t]*\"?[\w .-]{{1,30}}\"?(?:{mark}[ ]?\"?[\w .-]{{1,30}}\"?){{1,40}}[ \t]*")
     for mark in ",;\t"
 }
 MAX_RULE = 400
@@ -427,7 +425,7 @@ class UserRule(NamedTuple):
 Sentence = tuple[str, str]  # a sentence, and the same with quotations masked
 _QUOTES = {**_OPENERS, "`": "`", "'": "'"}
 _COVER = "\x00"
-_QUOTE = re.compile(f"[{''.join(_QUOTES)}]")
+_QUOTE = pattern(f"[{''.join(_QUOTES)}]")
 
 
 def _covered(paragraph: str) -> str:
@@ -459,10 +457,10 @@ def _quoted_to(text: str, at: int) -> int:
     return 0 if mark in "'`‘" else len(text)
 
 
-_BREAK = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
-_WIDE_END = re.compile("[。！？]")
+_BREAK = pattern(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
+_WIDE_END = pattern("[。！？]")
 # The same for a text without wide marks: it begins with what is looked for quickly.
-_BREAK_AT_BLANKS = re.compile(r"\s(?:(?<=[.!?]\s)\s*|(?<=\n))")
+_BREAK_AT_BLANKS = pattern(r"\s(?:(?<=[.!?]\s)\s*|(?<=\n))")
 
 
 def sentences(text: str) -> list[Sentence]:
@@ -499,10 +497,10 @@ _of_short = lru_cache(maxsize=512)(_typed_sentences)  # a compaction asks severa
 # ---- which sentences bind -------------------------------------------------------------------------
 
 # A lasting note must not send anything anywhere or run anything.
-_NOT_A_NOTE = re.compile(
+_NOT_A_NOTE = pattern(
     r"https?://|[|`]|&&|\$\(|[\w.+-]{1,64}@[\w-]{1,64}\.|\b(?:curl|wget|sudo|eval|base64)\b", re.I
 )
-_LISTED = re.compile(r"#|[-*+•][ \t]|\d{1,3}[.)][ \t]")
+_LISTED = pattern(r"#|[-*+•][ \t]|\d{1,3}[.)][ \t]")
 
 
 def rules_of(text: str) -> list[UserRule]:
@@ -677,12 +675,12 @@ def commitments_among(sentences: Sequence[tuple[str, str]]) -> list[Commitment]:
 
 
 _VALUE = r"[`\"'“]?(?P<{0}>(?:[\w:@~-]{{0,40}}[./:@-]){{0,8}}[\w@~-]{{1,40}})[`\"'”]?"
-_IS = re.compile(
+_IS = pattern(
     r"(?:^|[:,;(] ?|\b(?:the|our|my|its|your) )(?P<what>[A-Za-z][\w-]{0,30}(?: [A-Za-z][\w-]{0,30}){0,3}) (?:is|are|will be|must be|should be|has to be|=|equals|(?:has |was )?(?:changed|moved) to|becomes)"
     r"(?: now| actually| really)?(?: (?:at|on|in|called|named|set to))? " + _VALUE.format("value"),
     re.IGNORECASE,
 )
-_SWAP = re.compile(
+_SWAP = pattern(
     r"\bfrom " + _VALUE.format("old1") + r" to [\w`\"“]|\binstead of " + _VALUE.format("old2")
     + r"|\b(?:not|n['’]t) " + _VALUE.format("old3") + r",? but |, not " + _VALUE.format("old4") + r"(?:[.,;!]|$)"
     + r"|\b(?:no longer|rather than|forget(?: about)?|scratch|drop) " + _VALUE.format("old5") + r"(?:[ .,;:!]|$)"
@@ -690,7 +688,7 @@ _SWAP = re.compile(
     re.IGNORECASE,
 )  # fmt: skip
 # Orders to take one thing for another, which also name it by an everyday word.
-_PLAIN_SWAP = re.compile(
+_PLAIN_SWAP = pattern(
     r"\b(?:use|take|choose|pick|go with|switch to|change to|move to|stick to|write|call)\b[^.!?\n]{1,60}? instead of (?:the |an? )?" + _VALUE.format("old1")
     + r"(?:[ .,;!]|$)|\b(?:switch|change|move|migrate)\b[^.!?\n]{0,60}? from (?:the |an? )?" + _VALUE.format("old2") + r" to [\w`\"“]"
     + r"|\breplace (?:the |an? )?" + _VALUE.format("old3") + r" (?:with|by) [\w`\"“]",
@@ -709,21 +707,21 @@ _REVISES = SearchedPatterns(
     )
 )
 # A value, by the kind that it shares with what replaces it.
-_ANY_VALUE = re.compile(
+_ANY_VALUE = pattern(
     r"(?<![\w/@.:-])(?:(?P<option>--?[A-Za-z][\w-]{1,40})|(?P<name>@[\w-]{1,40})|(?P<address>[a-z]{2,8}://\S{1,80}[\w/])|(?P<date>\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{2,4})|"
     r"(?P<path>[~.]{0,2}(?:/[\w.@~-]{1,40}){1,8}/?|[\w.@~-]{1,40}(?:/[\w.@~-]{1,40}){1,8})(?<!\.)|(?P<number>[$€£]?\d{1,12}(?:[.,:]\d{1,9}){0,4}[%a-z]{0,3})|"
     r"(?P<file>[\w-]{1,40}(?:\.[A-Za-z][\w-]{0,20}){1,4})|(?P<id>[A-Za-z][A-Za-z0-9]{0,30}(?:[_-][A-Za-z0-9]{1,30}){1,6}))(?![\w/@-]|[.:]\w)"
 )
 # Before a number that says which one, not how much.
-_NUMBERED = re.compile(
+_NUMBERED = pattern(
     r"\b(?:lines?|pr|issues?|bugs?|tickets?|tasks?|parts?|steps?|phases?|chapters?|sections?|pages?|commits?|messages?|cases?)\s?#?$",
     re.IGNORECASE,
 )
-_LEFT = re.compile(
+_LEFT = pattern(
     r"\b(?:no longer|rather than|instead of|not|n['’]t|isn['’]t|aren['’]t|forget(?: about)?|scratch|drop|no longer (?:\w+ ){1,2}) ?(?:at |on |in |to |called |the )?$",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[^\W\d_]{3,}")
+_WORD = pattern(r"[^\W\d_]{3,}")
 _NO_TOPIC = frozenset(
     "the and for not but with from this that these those then than are was were will would should could can may must have has had into onto out "
     "use using take make call name set put keep change move switch write run please now instead actually sorry wait after all again ever never "
@@ -731,11 +729,11 @@ _NO_TOPIC = frozenset(
     "their his her one two new old what when where which who how why correction update lives live called named become moved".split()
 )
 NEAREST = 3  # messages back that a sentence about nothing (“sorry, I meant 3”) can take back
-_TELLING = re.compile(r"\d|[/_@]|\w\.\w")
-_ARTICLES = re.compile(
+_TELLING = pattern(r"\d|[/_@]|\w\.\w")
+_ARTICLES = pattern(
     r"^(?:(?:the|our|my|its|your|a|an|no|sorry|actually|correction) )+", re.IGNORECASE
 )
-_ORDER = re.compile(
+_ORDER = pattern(
     r"^\W*(?:(?:please|then|and|now|ok(?:ay)?|actually|no)[, ]+)*(?:use|take|choose|pick|go|switch|change|move|migrate|replace|stick|write|call|name|install|"
     r"run|build|test|deploy|put|store|save|format|publish|start|keep|add)\b",
     re.IGNORECASE,
@@ -862,7 +860,7 @@ def _said_otherwise(
 
 
 MOST_TOPICS = 6  # of a sentence that says one thing of another
-_TAKES_BACK = re.compile(
+_TAKES_BACK = pattern(
     r"\b(?:meant|misspoke|wrong|mistake|minds?|second thoughts?|scratch|forget|disregard|instead(?! of)|no longer|any ?more|turns out|"
     r"change of plans?|go with|make (?:it|that|the))\b",
     re.IGNORECASE,

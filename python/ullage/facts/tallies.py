@@ -12,6 +12,7 @@ from posixpath import basename, normpath
 from typing import NamedTuple
 
 from ullage._engine import core
+from ullage._lazy import pattern
 from ullage.facts.calls import Action, CallEffect, describe
 from ullage.facts.model import (
     AgentRun,
@@ -48,7 +49,7 @@ HEAD_CHARS = 600
 # A command that went on when its call returned; a later call may report its end.
 LEFT_RUNNING = CallOutcome(None, None, "left running", "")
 # In the words of Codex (above all output, or in its last line) and of Claude Code (below it).
-_GOES_ON = re.compile(
+_GOES_ON = pattern(
     r"^(?:Process running with session ID|Script running with cell ID|Command [^\n]{0,160}\bbackground(?:ed by user)?(?: with ID:| \(ID:)) ?(\w+)|"
     r"^SESSION_ID=(\d+)\s*\Z",
     re.M,
@@ -76,29 +77,29 @@ def read_outcome(text: str, *, is_error: bool) -> CallOutcome:
 
 
 # A command's end that only picks lines of its output; its exit code is that of the picking.
-PIPED = re.compile(r"\|\s*(?:head|tail|grep|rg|sed|awk|cat|less|sort|uniq|tee|wc)\b[^|;&]*$")
-_HIDES_CODE = re.compile(
+PIPED = pattern(r"\|\s*(?:head|tail|grep|rg|sed|awk|cat|less|sort|uniq|tee|wc)\b[^|;&]*$")
+_HIDES_CODE = pattern(
     rf"{PIPED.pattern.removesuffix('$')}(?:&&\s*echo\b[^;|&]*)?$|\|\|\s*(?:true|:|echo\b[^;|&]*)\s*$|[;\n]\s*(?:true|echo\b[^;|&]*)$"
 )
-_GIT_FAILED = re.compile(
+_GIT_FAILED = pattern(
     r"^(?:fatal: |error: failed to push| ! \[(?:remote )?rejected\]|hint: Updates were rejected)",
     re.MULTILINE,
 )
 # How test runners and compilers end their output when something failed.
-_FAILED_RUN = re.compile(
+_FAILED_RUN = pattern(
     r"(?:--- )?FAIL(?:ED)?(?:[\s:]|$)|(?:\[[\w:.-]+\] )?ERROR task failed|npm (?:ERR!|error)|BUILD FAILED|make(?:\[\d+\])?: \*\*\*|error(?:\[E\d+\])?: |"
     r"(?i:exit(?: status| code)?)\s?[:=]?\s?[1-9]|test result: FAILED|(?:=+ )?[1-9]\d* fail(?:ed|ing)\b|Tests?\b.*\b[1-9]\d* failed\b|Found [1-9]\d* errors?\b|✖ \d+ problems? \([1-9]|"
     # a compiler's place; in a table or a search the line would not begin with it, or the command only looks
     r"[\w./-]{1,200}\.\w{1,5}(?:\(\d+,\d+\)|:\d+:\d+): (?!warning|note|info)"
 )
-_PASSED_RUN = re.compile(
+_PASSED_RUN = pattern(
     r"test result: ok|(?:=+ )?\d+ pass(?:ed|ing)\b(?!.*\d failed)|Tests?\b.*\b\d+ passed\b|ok\s+\S+\s+(?:\d|\(cached)|Finished\b|All checks passed|BUILD SUCCESS|Done in \d|no issues found",
     re.I,
 )
 # Of an output, in which such an end is looked for: what is printed after a test run is short.
 LAST_CHARS, LAST_LINES = 1_000, 4
-_FINDS = re.compile(r"(?:git )?(?:rg|[ef]?grep|diff)\b[^;&|]*(?:\|\s*(?:rg|grep)\b[^;&|]*)?$")
-_QUOTED = re.compile(r"""'[^']*'|"(?:\\.|[^"\\])*\"""")
+_FINDS = pattern(r"(?:git )?(?:rg|[ef]?grep|diff)\b[^;&|]*(?:\|\s*(?:rg|grep)\b[^;&|]*)?$")
+_QUOTED = pattern(r"""'[^']*'|"(?:\\.|[^"\\])*\"""")
 _NO_OUTPUT = "Command: "  # what Codex writes above all output
 
 
@@ -129,7 +130,7 @@ SCANNED = 40_000
 _ALIKE = 2  # lines of one pattern that are findings; more are a table
 # What the engine says of a line: it may tell a value by its key, it may name a port.
 KEYED, PORT = 1, 2
-_FACT = re.compile(
+_FACT = pattern(
     r"^(?:"
     # a number with its key
     r"[ \t]{0,20}[-*•]?[ \t]{0,3}[\"']?[A-Za-z][\w ()/.%-]{1,50}[\"']?[ \t]?[:=][ \t]{0,3}[-+$€£]?\d[\d,._]{0,24}(?:[ \t]?[%\w/]{1,12}){0,2}[ \t]{0,9}[.,;]?[ \t]{0,9}$|"
@@ -140,14 +141,14 @@ _FACT = re.compile(
     r"ticket|version|tag)[\"']?[ \t]?[:=#][ \t]{0,3}[\"']?(?=[\w.:-]{0,40}\d)[\w.:-]{4,80}[\"']?,?[ \t]{0,9}$)",
     re.IGNORECASE,
 )
-_PORT = re.compile(
+_PORT = pattern(
     r"(?:[Pp]ort|[Ll]istening|[Ll]istens|[Ss]erving|[Rr]unning|localhost|127\.0\.0\.1|0\.0\.0\.0)\b.{0,30}[ :=]\d{2,5}\b[^\d\n]{0,40}$"
 )
-_DIGIT = re.compile(r"\d")
-_DIGITS = re.compile(r"\d+")
-_VALUE = re.compile(r"(?<![\w.])[\w-]{0,40}\d[\w.,:-]{0,60}\w")
-_PICTURE = re.compile(r"\.(?:png|jpe?g|gif|svg|ico|webp|css|js)\b|[?&]v=\d+$")
-_KEY = re.compile(r"[ \t]*+[-*•]?[ \t\"']*+([A-Za-z][\w ()/.%-]{1,50})")
+_DIGIT = pattern(r"\d")
+_DIGITS = pattern(r"\d+")
+_VALUE = pattern(r"(?<![\w.])[\w-]{0,40}\d[\w.,:-]{0,60}\w")
+_PICTURE = pattern(r"\.(?:png|jpe?g|gif|svg|ico|webp|css|js)\b|[?&]v=\d+$")
+_KEY = pattern(r"[ \t]*+[-*•]?[ \t\"']*+([A-Za-z][\w ()/.%-]{1,50})")
 
 
 def fact_lines(text: str) -> list[str]:
@@ -335,7 +336,7 @@ class FileTally:
 
 
 # What takes back what was written to files since the newest commit; `git stash` all of it, until it is popped.
-_UNDOES = re.compile(
+_UNDOES = pattern(
     r"(?P<back>git stash (?:pop|apply)\b)|(?P<all>git reset --hard\b|(?P<stash>git stash(?: push| save)?(?: -\S+)*$))|"
     r"git (?:checkout(?: \S+)? --|restore)(?= )|(?P<rm>(?:git )?rm )"
 )
@@ -420,9 +421,9 @@ def merge_ranges(ranges: _Ranges) -> _Ranges:
 
 
 COMMAND_CHARS = 2_000  # of a command that are read: what follows is a text or a program inside it
-_CD = re.compile(r"^\(?cd (\S+) ?(?:&&|;) ?")
+_CD = pattern(r"^\(?cd (\S+) ?(?:&&|;) ?")
 # For commands with single spaces only: the pattern would try every split of a longer run.
-_TAIL = re.compile(r" ?(?:2>&1 ?)?\| ?(?:head|tail|grep|rg|less|cat|wc)\b.*$| ?2>&1$")
+_TAIL = pattern(r" ?(?:2>&1 ?)?\| ?(?:head|tail|grep|rg|less|cat|wc)\b.*$| ?2>&1$")
 
 
 def command_key(command: str) -> str:
@@ -431,10 +432,10 @@ def command_key(command: str) -> str:
     return _TAIL.sub("", _CD.sub("", core)).strip()
 
 
-_FOLLOWS = re.compile(r"[;\n]")
-_SETS = re.compile(r"^(?:(?:env|export|sudo|time|nohup|timeout \d+\w?) +|[A-Za-z_]\w{0,60}=\S* *)+")
-_REDIRECTED = re.compile(r" ?\d?>{1,2} ?(?:&\d|[^\s>]{1,200})")
-_NO_WORK = re.compile(r"^(?:cd|echo|export|set|sleep|true|pwd|source|mkdir -p)\b|^\W*$")
+_FOLLOWS = pattern(r"[;\n]")
+_SETS = pattern(r"^(?:(?:env|export|sudo|time|nohup|timeout \d+\w?) +|[A-Za-z_]\w{0,60}=\S* *)+")
+_REDIRECTED = pattern(r" ?\d?>{1,2} ?(?:&\d|[^\s>]{1,200})")
+_NO_WORK = pattern(r"^(?:cd|echo|export|set|sleep|true|pwd|source|mkdir -p)\b|^\W*$")
 
 
 @lru_cache(maxsize=512)
@@ -485,7 +486,7 @@ def is_scratch(command: str, text: str) -> bool:
     return "git init" in command or ("(root-commit)" in text and bool(_PASSING.search(command)))
 
 
-_PASSING = re.compile(r"\bmktemp\b|\btmp/")
+_PASSING = pattern(r"\bmktemp\b|\btmp/")
 
 
 def place_of(call: CallEffect) -> str:
@@ -531,13 +532,13 @@ def _core(part: str) -> str:
     return command_key(_REDIRECTED.sub("", part) if ">" in part else part)
 
 
-_CONTINUED = re.compile(r"(?:\\|(&&|\|\|?))[ \t]*\n\s*")
+_CONTINUED = pattern(r"(?:\\|(&&|\|\|?))[ \t]*\n\s*")
 # A script of which each command has to succeed.
-_STOPS_AT_ONCE = re.compile(r"^set -\w*e\w*", re.MULTILINE)
-_HIDDEN = re.compile("\0(\\d+)\1")
-_WORD_ALONE = re.compile(r"(['\"])[\w./#@:+-]+\1")
-_BLOCK = re.compile(r"[ \t]{0,40}(?:for|while|until|if|case)\b")
-_HEREDOC = re.compile(
+_STOPS_AT_ONCE = pattern(r"^set -\w*e\w*", re.MULTILINE)
+_HIDDEN = pattern("\0(\\d+)\1")
+_WORD_ALONE = pattern(r"(['\"])[\w./#@:+-]+\1")
+_BLOCK = pattern(r"[ \t]{0,40}(?:for|while|until|if|case)\b")
+_HEREDOC = pattern(
     r"<<-?[ \t]{0,4}(?P<quote>['\"]?)(?P<end>\w{1,40})(?P=quote)(?P<rest>[^\n]*)\n(?:.*?\n)??[ \t]*(?P=end)\b",
     re.DOTALL,
 )
@@ -645,7 +646,7 @@ _NAMED_AT_ONCE = ("bashoutput", "taskoutput")
 # How a command ended that was left running and asked for, where no result says it.
 END_UNREAD = "its end was not read"
 STOPPED = "stopped"  # how a command ended that was left running and then stopped
-_TIME = re.compile(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
+_TIME = pattern(r"Wall time: (\d{1,7})(?:\.(\d{1,3}))?")
 _ON_FILES = (Action.READ, Action.EDIT, Action.WRITE, Action.DELETE)
 
 
@@ -797,13 +798,13 @@ class CallLog:
         self._effect(effect, at, outcome)
 
 
-_ENDS_BY_ITSELF = re.compile(
+_ENDS_BY_ITSELF = pattern(
     r"\b(?:tests?|build|lint|check|clippy|nextest|pytest|tsc|mypy|compile|vet)\b"
 )
-_PUSH_LINE = re.compile(
+_PUSH_LINE = pattern(
     r"^[ *+]+(?:[0-9a-f]{7,40}\.{2,3}[0-9a-f]{7,40}|\[new branch\]) +\S+ -> \S", re.MULTILINE
 )
-_GOES_ON_RUNNING = re.compile(r"--watch|\b(?:watch|dev|serve|start)\b|<status>running</status>")
+_GOES_ON_RUNNING = pattern(r"--watch|\b(?:watch|dev|serve|start)\b|<status>running</status>")
 
 
 def _read_end(command: str, outcome: CallOutcome, text: str) -> tuple[bool, CallOutcome]:
@@ -833,13 +834,13 @@ def _spent(text: str) -> int:
 
 
 # Which commands only look: what was done next shows what they revealed.
-_LOOKS = re.compile(
+_LOOKS = pattern(
     r"^(?:ls|cat|head|tail|grep|rg|find|wc|sed -n|awk|echo|pwd|which|file|tree|nl|jq|stat|du|"
     r"git (?:status|log|diff|show|branch|remote|rev-parse|blame|fetch|ls-remote|ls-files)|"
     r"gh (?:api|search \w+|(?:pr|issue|run|repo|release) (?:view|list|diff|checks|status|watch)))\b"
 )
-_IN_BLOCK = re.compile(r"^(?:do |then |else |(?:for|while|until|if|case|done|fi|esac)\b.*)")
-_WRITES = re.compile(r"(?<![\d&=-])>{1,2} ?(?!&|/dev/null)[\w./~$\0]")
+_IN_BLOCK = pattern(r"^(?:do |then |else |(?:for|while|until|if|case|done|fi|esac)\b.*)")
+_WRITES = pattern(r"(?<![\d&=-])>{1,2} ?(?!&|/dev/null)[\w./~$\0]")
 _ACTS = (Action.COMMAND, Action.EDIT, Action.WRITE, Action.DELETE, Action.AGENT, Action.OTHER)
 
 

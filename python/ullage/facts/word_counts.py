@@ -5,7 +5,6 @@ Small talk has the words and the form of other small talk, in any language, so n
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
@@ -13,12 +12,13 @@ from itertools import pairwise
 from math import log
 
 from ullage._engine import core
+from ullage._lazy import pattern
 
-_PIECE = re.compile(r"[^\W_]+(?:[-'’.:/][^\W_]+)*")
+_PIECE = pattern(r"[^\W_]+(?:[-'’.:/][^\W_]+)*")
 # Scripts that put no blanks between words, or few.
-_WIDE = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
-_SIGN = re.compile(r"[\d/]|\w[.:]\w")
-_ENDS = re.compile(r"(?<=[.!?。！？।؟])\s*|\n+")
+_WIDE = pattern(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+_SIGN = pattern(r"[\d/]|\w[.:]\w")
+_ENDS = pattern(r"(?<=[.!?。！？।؟])\s*|\n+")
 _MARKS = str.maketrans(
     dict.fromkeys('!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~…–—“”„«»¿¡،؛؟。、！？，：；（）「」।', " ")
 )

@@ -8,26 +8,27 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ullage._lazy import pattern
 from ullage.facts.calls import Action
 from ullage.facts.model import Origin, Task, WorkItem, WorkState
 from ullage.facts.rules import CommitmentKind, commitments_among
 from ullage.facts.words import clean, unfenced
 
-_DONE = re.compile(
+_DONE = pattern(
     r"\b(?:done|finished|completed?|implemented|fixed|written|added|migrated|merged|resolved|closed|verified|renamed|archived|deployed|"
     r"tested|translated|updated|removed|is in|are in|erledigt|fertig|hecho|terminado|fait|terminé|feito|готово|сделано)\b|完成|終わりました|完了",
     re.IGNORECASE,
 )
-_NOT_DONE = re.compile(
+_NOT_DONE = pattern(
     r"\b(?:not|n['’]t|never|still|yet|todo|fixme|open|remain\w*|before|once|after|if|when|until|will|need\w*|must|should|to be|nicht|noch|no|pas|не)\b|[?？]",
     re.IGNORECASE,
 )
-_WITHDRAWN = re.compile(
+_WITHDRAWN = pattern(
     r"^\W*(?:(?:please|ok(?:ay)?|so|and|no)[, ]+)*(?:forget(?: about)?|never ?mind|skip|drop|cancel|leave out|don['’]?t bother with|no need (?:to|for)|"
     r"we (?:no longer|don['’]?t) need|you (?:no longer|don['’]?t) (?:need|have) to|vergiss|lass|olvida|oublie|esqueça|забудь)\b|不用|不需要",
     re.IGNORECASE,
 )
-_BREAK = re.compile(r"(?<=[.!?。！？])\s|\n")
+_BREAK = pattern(r"(?<=[.!?。！？])\s|\n")
 MOST_OPEN = 200
 MOST_CLOSED = 200
 
@@ -41,8 +42,8 @@ SAME_PERCENT = 70  # of the words of work that names nothing, which another text
 # The same where the work names something: all of its names must be there too.
 SAME_WORDS_PERCENT = 40
 STEM = 5  # characters of a word that count: `archive` is done by `archived`
-_WORD = re.compile(r"[\w./-]{4,}")
-_NAME = re.compile(r"[\d_./]")
+_WORD = pattern(r"[\w./-]{4,}")
+_NAME = pattern(r"[\d_./]")
 _COMMON = frozenset(
     "todo fixme still need needs have open remains later before after with that this there from done left next"
     " step steps then afterwards todo: also will must should could into over only when what which been were your them they".split()
@@ -167,10 +168,10 @@ def todos_of(index: int, sentences: Sequence[tuple[str, str]]) -> list[WorkItem]
 # ---- rows of a summary --------------------------------------------------------------------------
 
 _CALL = r"call (?P<call>\S{1,200}) (?:succeeded|failed: `(?P<error>.+)`)"
-_TASK = re.compile(
+_TASK = pattern(
     rf"^- \[[ x]\] (?:#(?P<id>\w{{1,20}}) )?(?P<text>.+?) \((?P<status>[\w -]{{1,40}}?)(?: by call (?P<by>\S{{1,200}})|; {_CALL})?\)$"
 )
-_WORK = re.compile(
+_WORK = pattern(
     rf"^- (?P<head>Said to be open|Done|Withdrawn): (?P<text>.+?)(?: \((?:by call (?P<by>\S{{1,200}})|{_CALL})\))?$"
 )
 _STATES = {"Done": WorkState.DONE, "Withdrawn": WorkState.WITHDRAWN}
@@ -231,7 +232,7 @@ def _rows(pattern: re.Pattern[str], section: str) -> list[re.Match[str]]:
 
 
 MAX_TASKS = 500
-_ID = re.compile(r"#(\w{1,20})")
+_ID = pattern(r"#(\w{1,20})")
 _SUBJECT_KEYS = ("content", "step", "subject", "title", "description", "text", "task")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple, Unpack
@@ -12,6 +12,7 @@ import orjson
 
 from ullage._engine import core
 from ullage._engine.digests import Violation
+from ullage._frozen import Frozen
 from ullage._lazy import loaded, table
 from ullage.exceptions import InvalidMessage
 from ullage.legality.draft import error_at
@@ -36,8 +37,7 @@ def rules() -> Mapping[str, Rule]:
     return MappingProxyType({name: Rule(name, **row) for name, row in rows})
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Frozen):
     """All that was found, sorted by place.
 
     Attributes:
@@ -106,8 +106,7 @@ def read_ledger(messages: Iterable[Any], rule: str) -> tuple[Any, list[Violation
     return ledger, unreadable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleRequest:
+class RuleRequest(Frozen, kw_only=True):
     """All of a request but its messages; see `ullage.legality.validate`."""
 
     provider: Provider

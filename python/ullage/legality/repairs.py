@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Unpack
 
@@ -46,8 +46,7 @@ def run_steps(
     return Repaired(result, tuple(work.repairs[:repairs]), best.errors)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RepairRequest(RuleRequest):
+class RepairRequest(RuleRequest, kw_only=True):
     """All of a request but its messages; see `RepairOptions`."""
 
     orphans: str = "note"

@@ -6,10 +6,11 @@ The engine reads the messages once and counts (`core.Survey`); here stands what 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from ullage._engine import core
+from ullage._frozen import Frozen
 from ullage.counting.calibration import Weights
 from ullage.facts.calls import matches
 from ullage.facts.words import host_texts, is_host_only
@@ -32,8 +33,7 @@ NOTABLE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUsage:
+class ToolUsage(Frozen):
     """One tool: how often it was called, and the tokens of its calls and results."""
 
     name: str
@@ -42,8 +42,7 @@ class ToolUsage:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileUsage:
+class FileUsage(Frozen):
     """One file: tokens of the results that show it, and how often it was used."""
 
     path: str
@@ -51,8 +50,7 @@ class FileUsage:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class Freeable:
+class Freeable(Frozen):
     """What one level would free if it acted now: estimated tokens, and the number of blocks."""
 
     level: str
@@ -61,8 +59,7 @@ class Freeable:
     how: str
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
+class Inspection(Frozen):
     """The contents of a conversation.
 
     Attributes:

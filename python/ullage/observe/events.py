@@ -7,15 +7,15 @@ raises, the event is lost for that listener; the observed work continues.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from ullage._frozen import Frozen
 
 if TYPE_CHECKING:
     from ullage.levels.view import StageReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryUsage:
+class SummaryUsage(Frozen, kw_only=True):
     """Tokens of summary calls as reported by their providers; all 0 if there was no call, or no report.
 
     Attributes:
@@ -42,8 +42,7 @@ class SummaryUsage:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionStarted:
+class CompactionStarted(Frozen, kw_only=True):
     """A compaction begins; exactly one `CompactionFinished` follows, however it ends.
 
     Attributes:
@@ -70,8 +69,7 @@ class CompactionStarted:
     source: str = "main"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionProgress:
+class CompactionProgress(Frozen, kw_only=True):
     """A summary is being written; `chars` were received so far. Sent by the thread that reads the stream."""
 
     summarizer: str
@@ -79,8 +77,7 @@ class CompactionProgress:
     chars: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionRetried:
+class CompactionRetried(Frozen, kw_only=True):
     """The summary call is repeated.
 
     `reason`: `overflow`, `rate_limit`, `overloaded`, `error`, `rejected`, `part` or `fallback`.
@@ -93,16 +90,14 @@ class CompactionRetried:
     wait_seconds: float = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionSummaryRejected:
+class CompactionSummaryRejected(Frozen, kw_only=True):
     """A summary failed the checks; `problems` says why."""
 
     summarizer: str
     problems: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionSummaryWritten:
+class CompactionSummaryWritten(Frozen, kw_only=True):
     """A summary passed the checks; nothing is installed yet. `attempts` and `usage`: of all calls so far."""
 
     summarizer: str
@@ -111,8 +106,7 @@ class CompactionSummaryWritten:
     usage: SummaryUsage = SummaryUsage()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompactionFinished:
+class CompactionFinished(Frozen, kw_only=True):
     """A compaction ended.
 
     Attributes:
@@ -140,16 +134,14 @@ class CompactionFinished:
     usage: SummaryUsage = SummaryUsage()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookStarted:
+class HookStarted(Frozen, kw_only=True):
     """A hook starts."""
 
     event_name: str
     hook: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookFinished:
+class HookFinished(Frozen, kw_only=True):
     """A hook ended; `status` is one of `ok`, `blocked`, `failed`, `timeout`."""
 
     event_name: str
@@ -158,16 +150,14 @@ class HookFinished:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheReset:
+class CacheReset(Frozen, kw_only=True):
     """The cached prefix was changed intentionally; the cache monitor takes a new baseline."""
 
     reason: str
     details: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CacheBroken:
+class CacheBroken(Frozen, kw_only=True):
     """The provider had much less of the prefix in its cache than expected, without an announcement.
 
     `reason` as in `ullage.observe.cache_monitor.CacheVerdict`; `message`: first message that changed.
@@ -180,16 +170,14 @@ class CacheBroken:
     message: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundStarted:
+class BackgroundStarted(Frozen, kw_only=True):
     """A summary is started in advance; it is installed later, or never."""
 
     tokens: int
     trigger_tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackgroundFinished:
+class BackgroundFinished(Frozen, kw_only=True):
     """A summary in advance is finished or abandoned. Sent by the thread or task that wrote it.
 
     `outcome` is one of `ready`, `nothing` (too little to summarise), `failed`, `cancelled`; `usage` is reported again by the
@@ -201,23 +189,20 @@ class BackgroundFinished:
     usage: SummaryUsage = SummaryUsage()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LevelActed:
+class LevelActed(Frozen, kw_only=True):
     """A level of the pipeline changed the view."""
 
     report: StageReport
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionMemoryStarted:
+class SessionMemoryStarted(Frozen, kw_only=True):
     """An update of the session's notes begins; `tokens` is the size of the conversation at that time."""
 
     reason: str
     tokens: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionMemoryFinished:
+class SessionMemoryFinished(Frozen, kw_only=True):
     """An update of the session's notes ended.
 
     `outcome` is one of `updated`, `unchanged`, `conflict`, `failed`, `busy`, `dropped`, `cancelled`; `refused` lists

@@ -13,9 +13,10 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from ullage._frozen import Frozen
 from ullage._lazy import orjson
 from ullage.exceptions import InvalidPolicy
 
@@ -27,8 +28,7 @@ DEFAULT_TIMEOUT_SECONDS = 60.0  # Claude Code's default
 MAX_OUTPUT_CHARS = 10_000  # limit for a hook's text: a log must not fill the room just made
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HookReply:
+class HookReply(Frozen, kw_only=True):
     """The reply of a hook.
 
     Attributes:
@@ -46,8 +46,7 @@ class HookReply:
     stop: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ShellHook:
+class ShellHook(Frozen):
     """A shell command.
 
     Args:
@@ -73,8 +72,7 @@ class ShellHook:
 HookFunction: TypeAlias = Callable[[Mapping[str, Any]], object]
 
 
-@dataclass(frozen=True, slots=True)
-class CallableHook:
+class CallableHook(Frozen):
     """A function that gets the payload and returns `None`, a text, the mapping that a shell hook would print, or a `HookReply`.
 
     Args:
@@ -112,8 +110,7 @@ HooksLike: TypeAlias = OneHook | Iterable[OneHook]
 """One hook or some: each a hook, a function, or a shell command."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hooks:
+class Hooks(Frozen):
     """The hooks of a host, by event, in the order to run.
 
     Example:

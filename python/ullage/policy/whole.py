@@ -495,7 +495,7 @@ def _dotted(changes: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str,
             yield f"{prefix}{key}", tuple(value) if isinstance(value, list) else value
 
 
-# Not `Frozen`: hosts add groups in dataclasses of their own, and from one that is frozen only frozen ones can derive.
+# A dataclass of its own: hosts derive frozen dataclasses from it, which Python allows from frozen ones only.
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
     """All thresholds of all levels.

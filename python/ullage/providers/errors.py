@@ -11,12 +11,14 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
+from ullage._frozen import Frozen
+from ullage._lazy import pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.providers.registry import AnyProvider, provider_of
 
@@ -34,14 +36,14 @@ _MAX_DEPTH = 8
 _MAX_CHAIN = 6
 """Links of `__cause__` that are followed: frameworks wrap an SDK's error two or three times."""
 
-_ESCAPE = re.compile(r"\\+u(?![dD][89a-fA-F])([0-9a-fA-F]{4})")
+_ESCAPE = pattern(r"\\+u(?![dD][89a-fA-F])([0-9a-fA-F]{4})")
 """A character as JSON escapes it, half a pair excepted."""
-_LEADING_STATUS = re.compile(
+_LEADING_STATUS = pattern(
     r"^\W*(?:error code:?|http(?:/[\d.]+)?(?: error)?:?|status(?:[ _]code)?:?|<title>)?"
     r"\s*([45]\d\d)\b",
     re.IGNORECASE,
 )
-_INNER_STATUS = re.compile(
+_INNER_STATUS = pattern(
     r"(?:\bhttp(?:/[\d.]+)? ?|\bstatus(?:[ _]?code)?\W{1,4}|\berror code:? "
     r"|[\"']code[\"']\s*:\s*|<title>\s*)([45]\d\d)\b",
     re.IGNORECASE,
@@ -278,7 +280,7 @@ def _headers(value: Any) -> dict[str, str]:
         return {}
 
 
-_WAIT = re.compile(
+_WAIT = pattern(
     r"(?:try again|retry|retrydelay|retry_after|retry-after)\W{1,4}(?:in |after )?"
     r"(?:(?P<minutes>\d+)m(?!s))?(?P<value>\d+(?:\.\d+)?)\s?(?P<unit>ms|s|sec|seconds)?\b",
     re.IGNORECASE,
@@ -413,8 +415,7 @@ _SMALLEST_WINDOW = 512
 _LARGEST_WINDOW = 1_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Classified:
+class Classified(Frozen):
     """What an answer means.
 
     Attributes:

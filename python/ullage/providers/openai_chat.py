@@ -12,10 +12,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from ullage._lazy import pattern
 from ullage.facts.sections import readable
 from ullage.messages import THINKING, Block, Item
 from ullage.providers._common import (
@@ -142,7 +142,7 @@ def _parts_of(content: Any) -> list[Any]:
 # fixed, so that the way back finds the items and puts them where they stood.
 
 
-_LABEL = re.compile(r"\[attachment (\d+) of tool call ([^\]\s]+)\]")
+_LABEL = pattern(r"\[attachment (\d+) of tool call ([^\]\s]+)\]")
 
 
 def _placeholder(number: int) -> dict[str, Any]:

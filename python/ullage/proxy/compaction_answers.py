@@ -30,7 +30,7 @@ from ullage.proxy.client_list import (
 )
 from ullage.proxy.proxy_settings import CompactionMode
 from ullage.proxy.upstream import GatewayError, Send, decoded, end_to_end, error_body, message_in
-from ullage.sessions.handoff import hand_over
+from ullage.sessions.find import hand_over
 from ullage.stores import DocumentStore
 
 # Opaque compaction items that the gateway gave to a client, and their messages.

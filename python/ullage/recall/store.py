@@ -11,9 +11,10 @@ import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from ullage._frozen import Frozen
 from ullage._lazy import hashlib, pathlib, pattern
 from ullage.exceptions import InvalidPolicy, StoreError, UnknownHandle
 from ullage.facts.words import blocks_of, text_of
@@ -186,13 +187,12 @@ class MemoryStore:
 
 
 # Nine digits: no list is longer, and `int` of a longer text takes quadratic time.
-_NUMBERED = re.compile(r"([mu])(\d{1,9})(?:-\1?(\d{1,9}))?\Z")
+_NUMBERED = pattern(r"([mu])(\d{1,9})(?:-\1?(\d{1,9}))?\Z")
 _TALK = ("user", "assistant", "attachment")
-_OFFSET = re.compile(r"@(\d{1,18})\Z")
+_OFFSET = pattern(r"@(\d{1,18})\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Recalled:
+class Recalled(Frozen):
     """The content that a handle names.
 
     Attributes:
@@ -397,8 +397,7 @@ def _results_in(item: Item) -> Iterator[Mapping[str, Any]]:
 _TITLE_CHARS = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Frozen):
     """One thing that was removed from the context.
 
     Attributes:

@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any, Literal, TypeAlias
 
 from ullage import _env
 from ullage._engine import core
+from ullage._frozen import Frozen
+from ullage._lazy import hashlib, pattern
 from ullage.counting.calibration import weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for
@@ -31,7 +32,9 @@ from ullage.sessions.load import (
     index_warnings,
     open_recognised,
     open_session,
+    private_folder,
     recognised_file,
+    write_private,
 )
 from ullage.summarizers.budgeted_text import one_line
 from ullage.transcript import Transcript
@@ -42,8 +45,7 @@ from ullage.transcript.render import rendered
 _TAIL_BYTES = 1 << 16  # in so much of a file's end nearly every session names its model
 
 
-@dataclass(frozen=True, slots=True)
-class InspectedSession:
+class InspectedSession(Frozen):
     """A session's file in numbers."""
 
     path: Path
@@ -189,8 +191,7 @@ class _Contexts:
 _MILLION = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Spending:
+class Spending(Frozen):
     """Tokens as the provider reported them, and their price."""
 
     input_tokens: int = 0  # prompt tokens that no cache held
@@ -257,14 +258,13 @@ def _tokens(usage: Mapping[str, Any], key: str) -> int:
 
 # Where the tools of this machine keep their sessions, and what their files are named.
 
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_GEMINI_ID = re.compile(rb'"sessionId"\s*:\s*"([\w-]{1,100})"')
+_UUID = pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_GEMINI_ID = pattern(rb'"sessionId"\s*:\s*"([\w-]{1,100})"')
 # Gemini's recordings begin with their id; the rest of a file need not be read to list it.
 _HEAD_BYTES = 512
 
 
-@dataclass(frozen=True, slots=True)
-class ToolFolder:
+class ToolFolder(Frozen):
     """A folder in which a tool keeps sessions."""
 
     tool: str  # `claude-code`, `codex`, `pi`, `gemini`, `copilot` or `opencode`
@@ -272,8 +272,7 @@ class ToolFolder:
     pattern: str  # what the path of a session's file below it matches
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSession:
+class FoundSession(Frozen):
     """A session's file, as its name and the folder say."""
 
     tool: str  # see `ToolFolder`
@@ -461,8 +460,7 @@ _TITLES = (("custom-title", "customTitle"), ("ai-title", "aiTitle"), ("summary",
 _UNTITLED = (Kind.NONE, Kind.HOST, Kind.INTERRUPT, Kind.SHELL)
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSession:
+class ListedSession(Frozen):
     """One row."""
 
     session: FoundSession  # which file, id and tool
@@ -564,3 +562,35 @@ def home_relative(path: str) -> str:
     """A path with `~` for the user's home, for display."""
     home = str(Path.home())
     return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
+
+
+# Summaries that the gateway gave to a client, for the hook that runs next: what stands in one need not be restored.
+
+FRESH_SECONDS = 600  # a client installs a summary within seconds: an older one is stale
+MOST_SUMMARIES = 20  # summaries of so many sessions stay
+
+
+def hand_over(session: str, text: str) -> None:
+    """Keeps the newest summary of a session, by the id that the client calls it; `StoreError`: it cannot be written."""
+    path = _handed_file(session)
+    private_folder(path.parent)
+    write_private(path, text.encode("utf-8", "surrogatepass"))
+    summaries = sorted(path.parent.glob("*.txt"), key=lambda file: file.stat().st_mtime)
+    for old in summaries[:-MOST_SUMMARIES]:
+        old.unlink(missing_ok=True)
+
+
+def handed_summary(session: str) -> str:
+    """The summary that a session was just given; empty if there was none."""
+    with suppress(OSError):
+        path = _handed_file(session)
+        age = time.time() - path.stat().st_mtime
+        if session and age <= FRESH_SECONDS:
+            return path.read_bytes().decode("utf-8", "replace")
+    return ""
+
+
+def _handed_file(session: str) -> Path:
+    """A file's name for any id: ids come from outside, and none may lead elsewhere."""
+    name = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return state_folder() / "handed" / f"{name}.txt"

@@ -5,17 +5,15 @@ It is compacted where it does not fit that tool's window, and legal for its prov
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 import shlex
 import sqlite3
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +21,7 @@ from urllib.parse import quote
 
 import orjson
 
+from ullage._frozen import Frozen
 from ullage.counting.models import ModelTable
 from ullage.counting.window import window_for
 from ullage.exceptions import ContextTooLarge, InvalidPolicy, StoreError
@@ -49,8 +48,7 @@ FLAGS = ("isMeta", "isCompactSummary")
 """What a host wrote in the user's role, and what is a summary: kept where another tool passes over keys that it does not know."""
 
 
-@dataclass(frozen=True, slots=True)
-class Handoff:
+class Handoff(Frozen):
     """The new session, as it is written."""
 
     name: str  # its id
@@ -439,38 +437,6 @@ def _document(store: sqlite3.Connection, session: str) -> dict[str, Any]:
     return {"info": info, "messages": messages}
 
 
-# Summaries that the gateway gave to a client, for the hook that runs next: what stands in one need not be restored.
-
-FRESH_SECONDS = 600  # a client installs a summary within seconds: an older one is stale
-MOST_SUMMARIES = 20  # summaries of so many sessions stay
-
-
-def hand_over(session: str, text: str) -> None:
-    """Keeps the newest summary of a session, by the id that the client calls it; `StoreError`: it cannot be written."""
-    path = _path(session)
-    private_folder(path.parent)
-    write_private(path, text.encode("utf-8", "surrogatepass"))
-    summaries = sorted(path.parent.glob("*.txt"), key=lambda file: file.stat().st_mtime)
-    for old in summaries[:-MOST_SUMMARIES]:
-        old.unlink(missing_ok=True)
-
-
-def handed_summary(session: str) -> str:
-    """The summary that a session was just given; empty if there was none."""
-    with suppress(OSError):
-        path = _path(session)
-        age = time.time() - path.stat().st_mtime
-        if session and age <= FRESH_SECONDS:
-            return path.read_bytes().decode("utf-8", "replace")
-    return ""
-
-
-def _path(session: str) -> Path:
-    """A file's name for any id: ids come from outside, and none may lead elsewhere."""
-    name = hashlib.sha256(session.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return state_folder() / "handed" / f"{name}.txt"
-
-
 # Small damage of a session, repaired entry by entry, so that each entry keeps what is known of it: its id, time and flags.
 
 
@@ -538,8 +504,7 @@ _WINDOWS = {"claude-code": 200_000, "codex": 272_000, "pi": 200_000, "opencode":
 """Tokens of the model that each tool uses by default; `model` or `window_tokens` states another."""
 
 
-@dataclass(frozen=True, slots=True)
-class HandedOver:
+class HandedOver(Frozen):
     """A session in another tool's form."""
 
     tool: TargetTool  # which one

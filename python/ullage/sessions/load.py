@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ullage._engine import core
+from ullage._frozen import Frozen
 from ullage.counting.calibration import Weights
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError
@@ -32,8 +33,7 @@ CLAUDE_CODE = "claude_code"
 _ROLES = ("user", "assistant", "system", "developer", "tool")
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Session:
+class Session(Frozen):
     """One conversation of a file, as its model saw it last.
 
     Attributes:

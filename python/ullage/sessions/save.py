@@ -12,7 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from functools import partial
 from io import FileIO
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from ullage._engine import core
+from ullage._frozen import Frozen
 from ullage.compaction import CompactionResult
 from ullage.compaction.api import Copies, entries_to_write, job_of, on_one_chain
 from ullage.compaction.cut import ReadItems
@@ -353,8 +354,7 @@ def _summary_text(entries: Sequence[Item]) -> str:
     return "\n\n".join(str(part.get("text", "")) for part in content)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class CompactedSession:
+class CompactedSession(Frozen):
     """A compaction, and where it was written.
 
     Attributes:
@@ -648,8 +648,7 @@ def _refuse(session: Session, target: Path, overwrite: bool) -> None:
 _TOOLS = {"claude_code": "claude-code", "codex": "codex", "pi": "pi"}
 
 
-@dataclass(frozen=True, slots=True)
-class FreshSession:
+class FreshSession(Frozen):
     """A new session."""
 
     id: str
@@ -752,8 +751,7 @@ PiEntry = Mapping[str, Any]
 EDIT = "ullage-edit"  # type of a record after an edit's copies; its data names the tip before them
 
 
-@dataclass(frozen=True, slots=True)
-class PiChange:
+class PiChange(Frozen):
     """The newest compaction or edit on a session's branch."""
 
     entry: PiEntry

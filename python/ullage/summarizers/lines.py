@@ -14,6 +14,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from ullage._engine import core
+from ullage._lazy import pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.calls import Action, family_of
 from ullage.facts.collector import WILL, figures
@@ -76,8 +77,8 @@ def _is_passing(name: Name) -> bool:
 
 
 _FORGES = ("gh ", "git ", "curl ")  # commands whose results have the fields of a listing
-_PINNED = re.compile(r"@[0-9a-f]{40}")  # what a log of a build names with its whole hash
-_TWO_WORDS = re.compile(r"[A-Za-z]+/[A-Za-z]+")
+_PINNED = pattern(r"@[0-9a-f]{40}")  # what a log of a build names with its whole hash
+_TWO_WORDS = pattern(r"[A-Za-z]+/[A-Za-z]+")
 # Names that differ only in their digits, from which they are rows of a listing; and how many of these are named.
 SERIES, SERIES_SHOWN = 10, 3
 
@@ -128,7 +129,7 @@ def _without_series(listed: Sequence[Name]) -> list[Name]:
     return names
 
 
-_DIGITS = re.compile(r"\d+")
+_DIGITS = pattern(r"\d+")
 
 
 def shown(name: Name) -> str:
@@ -266,8 +267,8 @@ def _extractive() -> ExtractiveSummarizer:
 
 
 ESSENTIAL = 1 << 30  # subtracted from the rank of a unit that comes first
-_UNSOLVED = re.compile(r"not seen to succeed since$|was refused; the user said")
-_MISSED = re.compile(
+_UNSOLVED = pattern(r"not seen to succeed since$|was refused; the user said")
+_MISSED = pattern(
     r"^- `[^`\n]*?(?P<name>[^\s`]{3,})` failed: `(?=[^`]*(?:does not exist|no such file|not found|ENOENT))[^`]*(?P=name)",
     re.IGNORECASE,
 )
@@ -294,7 +295,7 @@ def is_missing(call: str, line: str) -> bool:
     return family_of(call.partition(" ")[0]) == "read" and _NOT_THERE.search(line) is not None
 
 
-_NOT_THERE = re.compile(r"does not exist|no such file|not found|ENOENT", re.I)
+_NOT_THERE = pattern(r"does not exist|no such file|not found|ENOENT", re.I)
 # Lines of an earlier summary that are essential, by section.
 _FIRST: dict[int, Callable[[str], object]] = {
     2: re.compile(r"^- https?://").match,
@@ -318,7 +319,7 @@ def essential_cost(units: Sequence[Unit]) -> int:
     return sum(cost(unit.text) for unit in units if unit.rank < 0)
 
 
-_FAILED = re.compile(r"^- (`[^`\n]*`) failed: .*; (not seen to succeed since)$", re.DOTALL)
+_FAILED = pattern(r"^- (`[^`\n]*`) failed: .*; (not seen to succeed since)$", re.DOTALL)
 
 
 def carried_failure(piece: str, facts: Facts) -> str:
@@ -341,8 +342,8 @@ def carried_failure(piece: str, facts: Facts) -> str:
 # ---- changed files in one line ------------------------------------------------------------------
 
 _CHANGED = "- Changed"
-_LINE = re.compile(r"^- Changed(?: under `([^`\n]+)`)?: (.*)$")
-_OWN = re.compile(r"^- `([^`\n]+)`: (?:[^\n]*\b)?(?:edited|written|deleted)\b")
+_LINE = pattern(r"^- Changed(?: under `([^`\n]+)`)?: (.*)$")
+_OWN = pattern(r"^- `([^`\n]+)`: (?:[^\n]*\b)?(?:edited|written|deleted)\b")
 LEAST_PREFIX = 12
 
 
@@ -494,7 +495,7 @@ def _checked(steps: Sequence[ToolStep]) -> str:
     return ""
 
 
-BOOKS = re.compile(r"\b(?:git|gh) ")
+BOOKS = pattern(r"\b(?:git|gh) ")
 
 
 def settled(facts: Facts) -> list[Dated]:
@@ -514,8 +515,8 @@ def settled(facts: Facts) -> list[Dated]:
     ]
 
 
-_WILL = re.compile(rf"\W*{WILL}", re.I)
-_QUOTED = re.compile(r"- The assistant said: “(.+)”")
+_WILL = pattern(rf"\W*{WILL}", re.I)
+_QUOTED = pattern(r"- The assistant said: “(.+)”")
 
 
 def quoted_sentence(line: str) -> str:
@@ -543,7 +544,7 @@ def ends_with_words(facts: Facts) -> bool:
     return facts.state.statements[-1:] == facts.statements[-1:]
 
 
-_NUMBER = re.compile(r"\d[\d,._]*\d|\d")
+_NUMBER = pattern(r"\d[\d,._]*\d|\d")
 
 
 def since_request(facts: Facts) -> list[Statement]:
@@ -567,11 +568,11 @@ def asides(facts: Facts, *, every: bool) -> list[Unit]:
 
 
 # What nobody named later and is a field of a structure, a line of code or an address says nothing alone.
-_ALONE = re.compile(
+_ALONE = pattern(
     r"""["'{\[<]|https?://|(?:const|let|var|final|static|export|return) |\S{1,200}:\d{1,6}:"""
 )
 # What is printed before anything has happened.
-_STARTED = re.compile(r"\brunning \d+ tests?\b", re.I)
+_STARTED = pattern(r"\brunning \d+ tests?\b", re.I)
 FEW_ADDRESSES = 2
 # Pairs of content words of a remark in the middle of a turn: "I see the issue" says nothing.
 LEAST_PAIRS = 3
@@ -697,18 +698,18 @@ def _written_lines(file: FileUse) -> list[str]:
     return list(newest.values())[-MOST_LINES:]
 
 
-_HAS_WORD = re.compile(r"[^\W\d_]{3}")
+_HAS_WORD = pattern(r"[^\W\d_]{3}")
 LEAST_PART, LONGEST_PART = 100, 500
 # A line that Codex's application shows as a button; calls and commits say what it stands for.
-_BUTTON = re.compile(r"^::(?:git-[a-z-]+|created-thread)\{[^\n]*\}[ \t]*$", re.M)
-_PARAGRAPH = re.compile(r"\n[ \t]*\n")
-_SENTENCE_END = re.compile(r"(?<=[.!?])[ \t]+(?=\S)|(?<=[。！？])|\n+")
-_PREPARES = re.compile(
+_BUTTON = pattern(r"^::(?:git-[a-z-]+|created-thread)\{[^\n]*\}[ \t]*$", re.M)
+_PARAGRAPH = pattern(r"\n[ \t]*\n")
+_SENTENCE_END = pattern(r"(?<=[.!?])[ \t]+(?=\S)|(?<=[。！？])|\n+")
+_PREPARES = pattern(
     r"^(?:now|let me|let's|i'll|i will|next|first|good|great|perfect|ok(?:ay)?|i need to|looking)\b",
     re.I,
 )
 # The end of a remark that says which call follows: the call says it too.
-ANNOUNCES = re.compile(
+ANNOUNCES = pattern(
     rf"(?:^|(?<=[.!?:])[ \t]|\n){WILL}(?:[^.!?\n`]|`[^`\n]{{0,100}}`|[.!?](?=\w)){{0,200}}[:.]?\s{{0,9}}$",
     re.I,
 )
@@ -765,17 +766,17 @@ def _written_weight(file: FileUse, line: str) -> float:
 
 
 _DOCUMENTS = (".md", ".rst", ".txt")
-_DECLARES = re.compile(
+_DECLARES = pattern(
     r"(?:(?:export|pub(?:\([^)]{0,20}\))?|public|private|protected|static|async|default|abstract|final|override) )*"
     r"(?:func|def|class|type|struct|interface|enum|record|fn|fun|function|impl|trait|module|const|var|create (?:table|view|function))\b",
     re.I,
 )
-_REMARK = re.compile(r"//|/?\*|#|--|\"\"\"")
-_TESTS = re.compile(r"test|spec", re.I)
+_REMARK = pattern(r"//|/?\*|#|--|\"\"\"")
+_TESTS = pattern(r"test|spec", re.I)
 # A word; in scripts that put no blanks between words, a sign.
-_TOLD_WORD = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{2,}")  # fmt: skip
+_TOLD_WORD = pattern(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]|[^\W_\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{2,}")  # fmt: skip
 # The same where there is nothing else: looking for other scripts in each text cost a tenth of a compaction.
-_ASCII_WORD = re.compile(r"[a-z0-9]{2,}")
+_ASCII_WORD = pattern(r"[a-z0-9]{2,}")
 WordPair = tuple[str, str]
 
 
@@ -868,7 +869,7 @@ def _once(remarks: list[Statement]) -> list[Statement]:
 
 
 # How a model begins a report before it says anything.
-_PREAMBLE = re.compile(
+_PREAMBLE = pattern(
     r"^(?:\W{0,9}(?:(?:excellent|perfect|great|good)(?: [\w ]{1,40})?[.!,]|(?:now )?(?:let me|i['’]ll)\b[^.!:\n]{0,200}(?:[.!:](?=\s)|\n)|"
     r"(?:now )?i (?:now )?have (?:all|enough|everything|a (?:complete|clear|full|good|comprehensive))\b[^.!:\n]{0,200}(?:[.!:](?=\s)|\n)|"
     r"(?:here['’]?s|here is|here are|based on)\b[^.!:\n]{0,200}:(?=\s))\s{0,9}){1,4}",
@@ -906,8 +907,8 @@ def _commands(facts: Facts) -> list[Dated]:
 
 
 # `git commit` said this: the commit has a line of its own.
-_COMMITTED = re.compile(r"^\[\S+(?: \([\w -]+\))? [0-9a-f]{7,40}\] ")
-_FAILED_LINE = re.compile(
+_COMMITTED = pattern(r"^\[\S+(?: \([\w -]+\))? [0-9a-f]{7,40}\] ")
+_FAILED_LINE = pattern(
     r"^(?:FAIL|--- FAIL|E {2,}|error\b|fatal:)|\b[1-9]\d* (?:failed|errors?)\b", re.I
 )
 NOT_RUN = "refused or stopped"

@@ -10,9 +10,10 @@ import contextlib
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from ullage._frozen import Frozen
 from ullage.messages import Item, is_thinking
 
 if TYPE_CHECKING:
@@ -180,8 +181,7 @@ _CUT_OFF = frozenset({"max_tokens", "length", "max_output_tokens", "incomplete",
 _REFUSALS = frozenset({"refusal", "content_filter", "safety", "prohibited_content", "recitation"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryRequest:
+class SummaryRequest(Frozen, kw_only=True):
     """One summary call, complete: a summarizer adds nothing to it.
 
     Attributes:
@@ -228,8 +228,7 @@ class SummaryRequest:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SummaryReply:
+class SummaryReply(Frozen, kw_only=True):
     """The reply of a summarizer, not yet checked.
 
     Attributes:

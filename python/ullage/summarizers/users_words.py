@@ -8,13 +8,13 @@ and what is left out is named by its number.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
+from ullage._lazy import pattern
 from ullage.facts.collector import findings
 from ullage.facts.model import UserInput
 from ullage.facts.rules import (
@@ -67,9 +67,9 @@ def is_low_content(text: str, rules: Sequence[str] | None = None) -> bool:
 
 # ---- shortening ----------------------------------------------------------------------------------
 
-_END = re.compile(r"(?<=[.!?])[ \t]+|(?<=[。！？])|\n+")
+_END = pattern(r"(?<=[.!?])[ \t]+|(?<=[。！？])|\n+")
 # The same for ASCII: it begins with what is looked for quickly.
-_END_AT_BLANKS = re.compile(r"[ \t\n](?:(?<=\n)\n*|(?<=[.!?][ \t])[ \t]*)")
+_END_AT_BLANKS = pattern(r"[ \t\n](?:(?<=\n)\n*|(?<=[.!?][ \t])[ \t]*)")
 MAX_UNITS = 4_000  # of a text, half at each end; what is between them is one
 # Tokens of a sentence up to which it is kept or left out whole; a longer one is mostly no sentence.
 LONGEST_WHOLE = 80
@@ -173,7 +173,7 @@ def _units(text: str, rules: Sequence[str]) -> list[Span]:
 
 
 # A mark of an earlier compaction; the next one adds to it.
-_LEFT_OUT = re.compile(r"\[… (\d{1,9}) characters left out …\]")
+_LEFT_OUT = pattern(r"\[… (\d{1,9}) characters left out …\]")
 _FIRST = 1 << 20
 _MARK = 9  # tokens of a mark for what is missing
 # Tokens of one message that belong to what is set aside for the user; the rest competes with the other sections.

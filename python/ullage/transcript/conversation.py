@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ullage._frozen import Frozen
 from ullage.exceptions import InvalidTranscript, LogConflict, StoreError
 from ullage.messages import Item, is_summary, listed, message_of
 from ullage.transcript import records
@@ -25,8 +26,7 @@ from ullage.transcript.records import (
 from ullage.transcript.render import messages_of, project, rendered
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeReport:
+class ResumeReport(Frozen):
     """What a resume left out, repaired or could not find."""
 
     removed: Mapping[str, str] = field(default_factory=dict)
@@ -51,8 +51,7 @@ class ResumeReport:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(Frozen):
     """What the model was shown last.
 
     Attributes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, pairwise
 from typing import Any, Literal, NamedTuple
 
+from ullage._frozen import Frozen
 from ullage.exceptions import StoreError
 from ullage.messages import COPY_OF, Item, StoredEntry, is_summary
 from ullage.transcript import records
@@ -80,8 +81,7 @@ _OF_EACH = 10
 """So many of the newest entries of each type say what all entries carry."""
 
 
-@dataclass(frozen=True, slots=True)
-class BoundaryInfo:
+class BoundaryInfo(Frozen):
     """What a boundary records about its compaction; `None` leaves a field out."""
 
     trigger: Literal["auto", "manual"] = "auto"

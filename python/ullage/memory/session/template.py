@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ullage._engine import core
+from ullage._lazy import pattern
 from ullage.facts.sections import holds_notes
 from ullage.facts.words import blocks_of, clean, text_of
 from ullage.messages import Item, largest, message_of, role_of
@@ -47,9 +47,9 @@ TITLES = tuple(title for title, _ in _FORM)  # the ten sections, in their order
 DEFAULT_TEMPLATE = "\n\n".join(f"# {title}\n_{about}_" for title, about in _FORM) + "\n"
 """The notes before anything is known."""
 
-_HEADING = re.compile(r"# +(\S.*?)\s*$")
-_ITALIC = re.compile(r"_(?!_).*[^_\s]_\s*$|\*(?!\*).*[^*\s]\*\s*$")
-_FENCE = re.compile(r"\s{0,3}(`{3,}|~{3,})(.*)$")
+_HEADING = pattern(r"# +(\S.*?)\s*$")
+_ITALIC = pattern(r"_(?!_).*[^_\s]_\s*$|\*(?!\*).*[^*\s]\*\s*$")
+_FENCE = pattern(r"\s{0,3}(`{3,}|~{3,})(.*)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,12 +240,10 @@ def _closed(lines: list[str]) -> list[str]:
 MAX_EDITS = 64  # edits in one response; ten sections need no more
 MAX_TOLD = 200  # characters of what was tried that a refusal repeats
 
-_OPEN = re.compile(
-    r"\s*<edit(?:\s+(?:file|path|file_path)\s*=\s*(\"[^\"\n]*\"|'[^'\n]*'))?\s*>\s*$"
-)
-_DONE = re.compile(r"\s*<done\s*/?>\s*$")
+_OPEN = pattern(r"\s*<edit(?:\s+(?:file|path|file_path)\s*=\s*(\"[^\"\n]*\"|'[^'\n]*'))?\s*>\s*$")
+_DONE = pattern(r"\s*<done\s*/?>\s*$")
 _OLD, _MIDDLE, _NEW, _CLOSE = "<<<<<<< OLD", "=======", ">>>>>>> NEW", "</edit>"
-_CALL = re.compile(
+_CALL = pattern(
     r"<(?:antml:)?invoke\s+name\s*=\s*[\"']?([\w.:-]{1,80})|"
     r"[\"'](?:name|tool|tool_name|function)[\"']\s*:\s*[\"']([\w.:-]{1,80})[\"']|"
     r"^\s*<([A-Za-z_][\w.:-]{0,60})(?:\s[^>\n]{0,400})?>\s*$"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from io import FileIO
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from ullage._frozen import Frozen
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import BOUNDARY, Block, StoredEntry
 from ullage.providers._common import place_result
@@ -32,8 +33,7 @@ class ReadWarning(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ReadSession:
+class ReadSession(Frozen):
     """One conversation.
 
     Attributes:
@@ -73,8 +73,7 @@ class ReadSession:
         return f"ReadSession({self.id!r}, {len(self.entries)} entries)"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ReadTranscript:
+class ReadTranscript(Frozen):
     """A file that was read.
 
     Attributes:
