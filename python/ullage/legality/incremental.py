@@ -389,6 +389,11 @@ class Repairer:
 
     # ---- saving ------------------------------------------------------------------------------
 
+    @property
+    def binds(self) -> bool:
+        """Whether `dump` tells of each thinking block what it was made after: the list was rewritten, and that is asked for."""
+        return self._tracking and self._track.bound
+
     def dump(self) -> dict[str, Any]:
         """What cannot be found out from the messages again, as plain JSON."""
         return {

@@ -257,6 +257,9 @@ def _placed(parts: Sequence[Any], history: Sequence[Item]) -> list[tuple[int | s
 FORMAT = 1
 """Raised when an older reader could not read it any more."""
 
+RESTED = 2
+"""The form of a line that says of a request only that it was made: what it changed follows from the lines before it."""
+
 
 def dump(machine: Machine, *, history: bool) -> dict[str, Any]:
     """The state as plain JSON; without `history` the host gives the messages back on restoring."""
@@ -520,7 +523,30 @@ ITEM = "ullage-item"
 
 _SUMMARIES = ("autocompact", "compact", SESSION_MEMORY, fold.STAGE, truncate.STAGE)
 
+_SPEAKERS = ("user", "assistant")
+
 Line = dict[str, Any]
+
+
+Rested = tuple[int, int, int, int | None]
+"""A request for which no level had anything to do: messages of the history then, its number, its tokens, the clock."""
+
+_RESTED = ("at", "number", "tokens", "now_ms")
+
+
+class Since:
+    """What the log holds after the newest line of the state: with it and the messages the conversation is made again.
+
+    Attributes:
+        answers: Messages by position that were observed as answers of the model.
+        rests: Requests for which no level had anything to do.
+    """
+
+    __slots__ = ("answers", "rests")
+
+    def __init__(self) -> None:
+        self.answers: set[int] = set()
+        self.rests: list[Rested] = []
 
 
 class Journal:
@@ -536,7 +562,7 @@ class Journal:
         holds: Calls that may go back to the state as it was when they began.
         messages: How many messages of the history are in the log.
         offsets: Where the line of each begins, in bytes; negative: it has none of its own.
-        answers: Messages after those that the state speaks of, by position, that were observed as answers of the model.
+        since: What came after the state.
     """
 
     def __init__(
@@ -552,7 +578,7 @@ class Journal:
         self.state: dict[str, Any] = {}
         self.messages = self.reports = self.records = 0
         self.offsets = array("q")
-        self.answers: set[int] = set()
+        self.since = Since()
         self._base = False
         self.holds = 0
         self._mark: ViewMark | None = None
@@ -562,16 +588,28 @@ class Journal:
         self.made_uuids: dict[str, str] = {}  # uuids of what levels made, by key
         self.recorder: Recorder | None = None
         self.model = model
+        # Writes one line, and says where it begins.
+        self._put: Callable[[Line], int] = log.put
+        # What each line of a kind carries, in its order; `_line` and `rested` fill in the rest.
+        empty = {"type": "user", "message": {"role": "user", "content": ""}}
+        self._bare = log.entry({**empty, "uuid": "", "timestamp": "", MARK: {}}, parent=None)
+        self._rested = {
+            "type": STATE,
+            "format": RESTED,
+            "what": "prepare",
+            "sessionId": log.session_id,
+        }
         if record:
             from ullage.transcript.record import Recorder
 
             self.recorder = Recorder()
+            self._put = lambda line: self._write([line])[0]
 
     def goes_on(self, machine: Machine, state: Mapping[str, Any], offsets: Iterable[int]) -> None:
-        """The log holds this state already, and all that the machine holds."""
+        """The log holds this state already, the machine's account, and messages that begin there."""
         self.offsets = array("q", offsets)
         self.state, self.made_uuids = dict(state), dict(state.get("made", {}))
-        self.messages = len(machine.history)
+        self.messages = len(self.offsets)
         self.reports, self.records = len(machine.reports), machine.record_count
 
     # ---- writing -----------------------------------------------------------------------------
@@ -589,14 +627,36 @@ class Journal:
         at = self.messages
         if len(machine.history) - at != 1:
             return False
-        line = self._line(machine, at, self.log.leaf, {"at": at})
+        mark = {"at": at, "answer": True} if answer else {"at": at}
+        self.offsets.append(self._put(self._line(machine, at, self.log.leaf, mark)))
         if answer:
-            line[MARK]["answer"] = True
-        self._wrote(self._write([line]))
-        if answer:
-            self.answers.add(at)
+            self.since.answers.add(at)
         self.messages = at + 1
         return True
+
+    def rested(self, machine: Machine, count: int, tokens: int, now_ms: int | None) -> bool:
+        """Write that the newest request was made at rest; False where that takes a line of the state. Errors are those of `added`.
+
+        `count`: messages of the history when it was seen that no level has anything to do; `tokens`: of the request.
+        """
+        with self.log.one_writer:
+            # Another thread may have added since.
+            if not count == len(machine.history) == self.messages or not self._holds(machine):
+                return False
+            number = machine.requests
+            fields = {"at": count, "number": number, "tokens": tokens, "now_ms": now_ms}
+            self._put({**self._rested, **fields})
+            self.since.rests.append((count, number, tokens, now_ms))
+        return True
+
+    def _holds(self, machine: Machine) -> bool:
+        """Whether all but messages and requests at rest is as the newest line of the state says."""
+        mark, view = self._mark, machine.view
+        if mark is None or mark.view is not view or mark.edits != view.edits:
+            return False
+        if view.stable < mark.messages or len(machine.reports) > self.reports:
+            return False
+        return self._looks == machine.looks
 
     def commit(
         self,
@@ -645,10 +705,9 @@ class Journal:
             names = {**self.made_uuids, **uuids} if uuids else self.made_uuids
             record = self._recorded(machine, request, names) if request else None
             starts = self._write(lines, record)
-            self._wrote(starts[: len(machine.history) - self.messages])
+            self.offsets.extend(starts[: len(machine.history) - self.messages])
             self.state = patch(self.state, change, in_place=not self.holds)
-            self.made_uuids, self._base = names, False
-            self.answers.clear()
+            self.made_uuids, self._base, self.since = names, False, Since()
             self._mark, self._looks, self._seldom = mark_of(view), machine.looks, seldom
             self._correction, self.messages = machine.correction, len(machine.history)
             self.reports, self.records = len(machine.reports), machine.record_count
@@ -744,10 +803,6 @@ class Journal:
         self.offsets = array("q", [-1] * self.messages)
         self.commit(machine, others, "begin")
 
-    def _wrote(self, starts: Iterable[int]) -> None:
-        del self.offsets[self.messages :]
-        self.offsets.extend(starts)
-
     def message(self, at: int) -> Added | None:
         """What the log records about a message of the history; `None`: it has no line of its own."""
         if not 0 <= at < len(self.offsets) or self.offsets[at] < 0:
@@ -759,13 +814,14 @@ class Journal:
         added = self.message(at)
         return None if added is None else added.item
 
-    def trimmed(self, machine: Machine) -> None:
-        """The oldest of the account was dropped from memory: what is left is in the log."""
-        self.reports, self.records = len(machine.reports), machine.record_count
+    def trimmed(self, reports: int, records: int) -> None:
+        """So many, the oldest of the account, were dropped from memory."""
+        self.reports, self.records = self.reports - reports, max(0, self.records - records)
 
     def rewound(self, count: int) -> None:
         """Only so many messages of the history are left; `without` takes the others out of the transcript's context."""
         self.messages = min(self.messages, count)
+        del self.offsets[self.messages :]
         if self.recorder is not None:
             self.recorder = self.recorder.again()  # it knows messages that are not there any more
 
@@ -779,12 +835,15 @@ class Journal:
     def _line(self, machine: Machine, at: int, parent: str | None, mark: dict[str, Any]) -> Line:
         """For a message that the log does not hold yet."""
         item, view = machine.history[at], machine.view
-        uuid = item.get("uuid")
+        uuid, role, came = item.get("uuid"), item.get("role"), view.times.get(at)
         if not isinstance(uuid, str):
-            uuid = view.uuids.setdefault(at, self._ids())
-        named = {"uuid": uuid}
-        if at in view.times:
-            named["timestamp"] = iso_of(view.times[at])
+            uuid = view.uuids.get(at) or view.uuids.setdefault(at, self._ids())
+        if came is not None and role in _SPEAKERS and type(item.get("content")) in (str, list):
+            return {
+                **self._bare, "parentUuid": parent, "type": role, "message": item,
+                "uuid": uuid, "timestamp": iso_of(came), MARK: mark,
+            }  # fmt: skip
+        named = {"uuid": uuid} if came is None else {"uuid": uuid, "timestamp": iso_of(came)}
         if not _is_talk(item):
             head = {"type": ITEM, **named, "sessionId": self.log.session_id}
             return {**head, "item": item, MARK: mark}
@@ -878,11 +937,11 @@ def _is_talk(item: Item) -> bool:
     message = item if "role" in item else message_of(item)
     if message is None:
         return item.get("type") == "attachment" and rendered(item) is not None
-    if message.get("role") not in ("user", "assistant"):
+    if message.get("role") not in _SPEAKERS:
         return False
     if not isinstance(message.get("content"), str | list):
         return False
-    return message is item or item.get("type") in ("user", "assistant")
+    return message is item or item.get("type") in _SPEAKERS
 
 
 def _info(reports: Sequence[StageReport]) -> BoundaryInfo:
@@ -918,6 +977,7 @@ class ReadJournal:
         state: As `Journal.state`; empty: no manager has written to this log.
         history: Of that state.
         later: Messages that were added after it.
+        rests: Requests that were made after it.
         unfinished: Uuids of entries that such a write left: they count as never written.
         reports: Of all levels so far, as they were dumped.
         records: Of all requests so far.
@@ -927,6 +987,7 @@ class ReadJournal:
     state: dict[str, Any] = field(default_factory=dict)
     history: list[Added] = field(default_factory=list)
     later: list[Added] = field(default_factory=list)
+    rests: list[Rested] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
     reports: list[Any] = field(default_factory=list)
     records: list[Any] = field(default_factory=list)
@@ -976,8 +1037,11 @@ def _take_state(
     log: TranscriptLog,
     start: int,
 ) -> None:
+    if entry["format"] == RESTED:
+        read.rests.append(_rest_in(entry, read))
+        return
     if entry["format"] != FORMAT:
-        raise ValueError(f"its form is {entry['format']!r}, this version reads {FORMAT}")
+        raise ValueError(f"its form is {entry['format']!r}, this version reads up to {RESTED}")
     read.state = patch(read.state, entry["state"], in_place=True)
     if entry.get("base"):
         # The context of the transcript that a manager began with, as the log was up to this line.
@@ -996,10 +1060,25 @@ def _take_state(
     if len(history) < count:
         raise ValueError(f"{count - len(history)} of {count} messages are missing")
     del history[count:]
-    read.later = []
+    read.later, read.rests = [], []
     read.reports += entry.get("reports", ())
     read.records += entry.get("records", ())
     read.let_go = entry.get("let_go", read.let_go)
+
+
+def _rest_in(entry: Mapping[str, Any], read: ReadJournal) -> Rested:
+    """The request that a line tells of; a `ValueError` where a line before it is missing. What was taken back before it does not count."""
+    at, number, tokens, now_ms = (entry[name] for name in _RESTED)
+    least, count = len(read.history), len(read.history) + len(read.later)
+    if not least <= at <= count:
+        raise ValueError(f"it tells of {at} messages, there are {count}")
+    del read.later[at - least :]
+    while read.rests and read.rests[-1][1] >= number:
+        read.rests.pop()
+    requests = read.state["requests"] + len(read.rests)
+    if number != requests + 1:
+        raise ValueError(f"request {number} follows request {requests}")
+    return at, number, tokens, now_ms
 
 
 def read_message(log: TranscriptLog, offset: int) -> Added:

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any, Self
 from ullage.exceptions import InvalidPolicy, LogConflict, ManagerBusy, UllageError
 from ullage.facts.words import blocks_of
 from ullage.levels.view import View
+from ullage.manager import prepare
 from ullage.manager.known import Host
 from ullage.manager.machine import Machine, new_uuid, opened_log
 from ullage.manager.request_writer import RequestWriter
 from ullage.messages import Item, message_of
 
 if TYPE_CHECKING:
-    from ullage.manager.journal import Journal, ReadJournal
+    from ullage.manager.journal import Journal, ReadJournal, Rested, Since
     from ullage.manager.options import Log
     from ullage.manager.values import Request
     from ullage.manager.whole_list import Followed
@@ -210,15 +211,17 @@ _FEW = 64
 """Messages that may have left the view before it is worth a walk, which costs the length of the view."""
 
 
-def trim_account(machine: Machine) -> None:
-    """Let the oldest reports and records of requests go, if they are many."""
-    more = len(machine.reports) - MOST_TOLD
+def trim_account(machine: Machine) -> tuple[int, int]:
+    """Let the oldest reports and records of requests go, if they are many; returns how many went."""
+    reports, records = len(machine.reports), machine.record_count
+    more = reports - MOST_TOLD
     if more >= MOST_TOLD:
         newest = max(report.request for report in machine.reports[:more])
         machine.let_go = machine.let_go[0] + more, max(newest, machine.let_go[1])
         del machine.reports[:more]
-    if machine.record_count >= 2 * MOST_TOLD:
+    if records >= 2 * MOST_TOLD:
         machine.trim_records(MOST_TOLD)
+    return reports - len(machine.reports), records - machine.record_count
 
 
 # Where a conversation is kept: each call is in the log when it returns, or has changed nothing.
@@ -247,6 +250,7 @@ class Keeper:
         self._journal: Journal | None = None
         self.sent: Request | None = None
         self._recorded: Request | None = None  # the newest request that is in the log
+        self._derived = False  # what a request at rest changes follows from what was written before
         self._left = 0  # messages that had left the view when memory was last looked through
         self.lock: AbstractContextManager[object] = nullcontext()
 
@@ -345,12 +349,12 @@ class Keeper:
         with state_read():
             load_account(machine, account)
         trim_account(machine)
-        # Plain messages have no line of the state after them: they are added as they were.
-        for added in read.later:
-            at_ms = ms_of(added.timestamp)
-            self._add_again(added.item, at_ms=at_ms, uuid=added.uuid, answer=added.answer)
         places = (added.offset for added in (*read.history, *read.later))
         journal.goes_on(machine, read.state, places)
+        # Plain messages and requests at rest have no line of the state after them: they are added and made as they were.
+        later = ((one.item, ms_of(one.timestamp), one.uuid, one.answer) for one in read.later)
+        self._again(later, read.rests)
+        journal.trimmed(*trim_account(machine))
         self._use(journal)
         self.commit("resume", journal.without(read.unfinished, "an unfinished write"))
 
@@ -398,9 +402,9 @@ class Keeper:
 
     def lighten(self) -> None:
         """Let go of what left the view, after a request: messages that the log holds, names, times, what the repairer knows of them."""
-        trim_account(self._machine)
+        dropped = trim_account(self._machine)
         if self._journal is not None:
-            self._journal.trimmed(self._machine)
+            self._journal.trimmed(*dropped)
         machine, view = self._machine, self._machine.view
         count = len(machine.history)
         left = count - len(view.messages)
@@ -452,19 +456,56 @@ class Keeper:
 
     def commit(self, what: str, more: Sequence[dict[str, Any]] = ()) -> None:
         """Write what has changed; if that fails, nothing has."""
-        if self._journal is None:
+        journal = self._journal
+        if journal is None:
             return
-        request = self.sent if self.sent is not self._recorded else None
         try:
-            self._journal.commit(self._machine, self._others(), what, more, request)
-            self._recorded = self.sent
+            self._commit(journal, what, more)
         except BaseException:
-            self.sent = self._recorded
-            self.go_back(self._journal.state, self._journal.messages)
+            self._take_back(journal)
             raise
 
+    def at_rest(self, count: int, tokens: int, now_ms: int | None) -> Request:
+        """Make the next request, for which no level has anything to do; where it cannot be written, it was not made.
+
+        Args:
+            count: Messages of the history when that was looked at.
+            tokens: Of the request.
+            now_ms: The host's clock.
+        """
+        machine, journal = self._machine, self._journal
+        try:
+            self.sent = request = prepare.at_rest(machine, self._writer, tokens, now_ms)
+            # A repair may begin to bind thinking to requests.
+            bare = self._derived and not (machine.provider.internal and request.repairs)
+            if journal is not None and not (
+                bare and journal.rested(machine, count, tokens, now_ms)
+            ):
+                self._commit(journal, "prepare")
+            self._recorded = request
+        except BaseException:
+            if journal is not None:
+                self._take_back(journal)
+            raise
+        if machine.record_count >= 2 * MOST_TOLD:
+            self.lighten()
+        return request
+
+    def _commit(self, journal: Journal, what: str, more: Sequence[dict[str, Any]] = ()) -> None:
+        machine, others = self._machine, self._others()
+        request = self.sent if self.sent is not self._recorded else None
+        journal.commit(machine, others, what, more, request)
+        self._recorded = self.sent
+        outside = "memory" in others or self._writer.binds
+        self._derived = not (outside or machine.policy.collapse.enabled or journal.recorder)
+
+    def _take_back(self, journal: Journal) -> None:
+        """Be as the log says."""
+        self.sent = self._recorded
+        self.go_back(journal.state, journal.messages, since=journal.since)
+
     @contextmanager
-    def whole(self, what: str, *, careful: bool = True, levels: bool = True) -> Iterator[None]:
+    def whole(self, what: str, *, careful: bool = True) -> Iterator[None]:
         """A call that is in the log when it ends, and that changes nothing if it is interrupted.
 
         What a call learned before one of Ullage's errors is kept, for example that a summarizer failed.
@@ -472,15 +513,15 @@ class Keeper:
         Args:
             what: For the log.
             careful: Look back in memory too, where there is no log.
-            levels: Whether levels are asked, which may change their states to the end.
         """
         machine, journal = self._machine, self._journal
         before: Mapping[str, Any] | None = None
+        since: Since | None = None
         if journal is not None:
-            before, journal.holds = journal.state, journal.holds + 1
+            before, since, journal.holds = journal.state, journal.since, journal.holds + 1
         elif careful:
             before = self.state()
-        counts = len(machine.reports), machine.record_count, _marks(machine)
+        reports, marks = len(machine.reports), _marks(machine)
         failure: BaseException | None = None
         try:
             yield
@@ -488,38 +529,67 @@ class Keeper:
             failure = exc
             raise
         finally:
-            machine.looks += levels
+            machine.looks += 1  # levels may have changed their states to the end
             if journal is not None:
                 journal.holds -= 1
             # A failed summary counts towards the rest of the summarizer: an error that is ours leaves a state that is whole.
             if failure is None or (isinstance(failure, UllageError) and failure.code != "aborted"):
                 self.commit(what)
             # Another call went on from what this one changed: taking that back would lose its work.
-            elif before is not None and counts[2] == _marks(machine):
-                self.go_back(before, len(machine.history), counts[:2])
+            elif before is not None and marks == _marks(machine):
+                self.go_back(before, len(machine.history), reports, since)
         if what == "prepare":
             self.lighten()
 
     def go_back(
-        self, state: Mapping[str, Any], messages: int, counts: tuple[int, int] | None = None
+        self,
+        state: Mapping[str, Any],
+        messages: int,
+        reports: int | None = None,
+        since: Since | None = None,
     ) -> None:
         """Restore an earlier state; of what was added since, the messages up to a number stay.
 
-        `counts`: reports and records of requests that stay; `None`: those that are in the log.
+        Args:
+            state: As of `state`.
+            messages: So many of the history stay.
+            reports: So many stay; `None`: those that are in the log.
+            since: What the log holds after the state.
         """
         machine, journal = self._machine, self._journal
         history, view = machine.history[:messages], machine.view
-        written = (journal.reports, journal.records) if journal else (0, 0)
-        reports, records = counts or written
+        if reports is None:
+            reports = journal.reports if journal else 0
         self.put(state, history[: state["count"]])
         del machine.reports[reports:]
-        machine.records = machine.records[:records]
+        machine.records = [one for one in machine.records if one.number <= machine.requests]
         machine.view.uuids = {at: name for at, name in view.uuids.items() if at < messages}
-        for at in range(state["count"], messages):
-            answer = journal is not None and at in journal.answers
-            self._add_again(
-                history[at], at_ms=view.times.get(at), uuid=view.uuids.get(at, ""), answer=answer
-            )
+        answers, rests = (since.answers, since.rests) if since else ((), ())
+        later = (
+            (history[at], view.times.get(at), view.uuids.get(at, ""), at in answers)
+            for at in range(state["count"], messages)
+        )
+        self._again(later, rests)
+
+    def _again(
+        self, later: Iterable[tuple[Item, int | None, str, bool]], rests: Iterable[Rested]
+    ) -> None:
+        """Add messages, and make requests at rest, that came after a state.
+
+        `later`: each with when it came, its name in the log, and whether it was observed.
+        """
+        requests: dict[int, list[Rested]] = {}
+        for request in rests:
+            requests.setdefault(request[0], []).append(request)
+        self._rest_again(requests)
+        for item, at_ms, uuid, answer in later:
+            self._add_again(item, at_ms=at_ms, uuid=uuid, answer=answer)
+            self._rest_again(requests)
+
+    def _rest_again(self, requests: Mapping[int, Sequence[Rested]]) -> None:
+        """Make the requests at rest that were made when the history was as long as it is."""
+        for _, _, tokens, now_ms in requests.get(len(self._machine.history), ()):
+            prepare.rest_again(self._machine, self._writer, tokens, now_ms)
 
     def _add_again(self, item: Item, *, at_ms: int | None, uuid: str, answer: bool) -> None:
         """Add a message that a log holds; where it was observed as the model's answer, it counts as one again."""

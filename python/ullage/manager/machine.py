@@ -661,15 +661,16 @@ class Machine:
 
         `at_ms` and `uuid`: when it came (milliseconds since the epoch) and what a log calls it, where it does not say so itself.
         """
-        if uuid or not self._take_plain(message, at_ms):
-            self._add(message, at_ms, uuid)
+        place = len(self.history)
+        if not self._take_plain(message, at_ms):
+            self._add(message, at_ms)
+        if uuid and not isinstance(message.get("uuid"), str):
+            self.view.uuids[place] = uuid
 
-    def _add(self, message: Item, at_ms: int | None, uuid: str = "") -> None:
+    def _add(self, message: Item, at_ms: int | None) -> None:
         message, place = self.call_ids.own(message), len(self.history)
         if self.view.add(message, place) and at_ms is not None and "timestamp" not in message:
             self.view.times[place] = at_ms
-        if uuid and not isinstance(message.get("uuid"), str):
-            self.view.uuids[place] = uuid
         self.history.append(message)
         self.call_ids.take(message)
 
@@ -997,8 +998,8 @@ class Machine:
 
 def new_uuid() -> str:
     """A random one, of version 4."""
-    name = os.urandom(16).hex()  # the standard library's module takes milliseconds to load
-    variant = "89ab"[int(name[16], 16) & 3]
+    random = os.urandom(16)  # the standard library's module takes milliseconds to load
+    name, variant = random.hex(), "89ab"[random[8] & 3]
     return f"{name[:8]}-{name[8:12]}-4{name[13:16]}-{variant}{name[17:20]}-{name[20:]}"
 
 

@@ -15,7 +15,7 @@ from ullage.levels import context_edits, pipeline
 from ullage.levels.fold import tokens_of
 from ullage.levels.pins import Pin, pin_of, unpin
 from ullage.levels.view import StageReport
-from ullage.manager import keeping, prepare
+from ullage.manager import prepare
 from ullage.manager.keeping import ExclusiveGuard, Keeper
 from ullage.manager.known import (
     Host,
@@ -904,16 +904,10 @@ class ContextManager:
         if not self._marks.suffice:
             return None
         now = self._clock() if now_ms is None else now_ms
+        count = len(machine.history)
         if not self._marks.hold(machine, self.host, now):
             return None
-        if not self.host.logged:  # nothing that could fail halfway
-            request = prepare.at_rest(machine, self._writer, self._marks.tokens, now)
-            if machine.record_count >= 2 * keeping.MOST_TOLD:
-                keeper.lighten()
-            return request
-        with keeper.whole("prepare", levels=False):
-            keeper.sent = prepare.at_rest(machine, self._writer, self._marks.tokens, now)
-            return keeper.sent
+        return keeper.at_rest(count, self._marks.tokens, now)
 
     def _prepare(self, now_ms: int | None) -> Flow[Request]:
         now = self._clock() if now_ms is None else now_ms

@@ -71,6 +71,12 @@ def at_rest(machine: Machine, writer: RequestWriter, tokens: int, now_ms: int | 
     return writer.request(machine, now_ms=now_ms, tokens=tokens)
 
 
+def rest_again(machine: Machine, writer: RequestWriter, tokens: int, now_ms: int | None) -> None:
+    """Make a request again that was made at rest, with the same effects, whatever the levels' marks are now."""
+    _results_pass(machine, NEVER)
+    at_rest(machine, writer, tokens, now_ms)
+
+
 # ---- context collapse ------------------------------------------------------------------------
 
 

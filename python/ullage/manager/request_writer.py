@@ -243,6 +243,11 @@ class RequestWriter:
                 self._repaired(machine)
                 return
 
+    @property
+    def binds(self) -> bool:
+        """Whether `dump` tells of each answer to which request its thinking is bound."""
+        return self._form is None and self._repairer.binds
+
     def dump(self, machine: Machine) -> dict[str, Any]:
         """The state that cannot be derived from the view, as plain JSON."""
         if machine.view.changed_from is not None and not self._form:

@@ -353,13 +353,10 @@ class WholeLists:
             followed.cut(count)
             return
         state = self._empty_state() if point is None else point[1]
-        machine, requests = self._machine, int(state["requests"])
-        counts = (
-            sum(report.request <= requests for report in machine.reports),
-            sum(record.number <= requests for record in machine.records),
-        )
+        requests = int(state["requests"])
+        reports = sum(report.request <= requests for report in self._machine.reports)
         followed.cut(0 if point is None else point[0])
-        self._keeper.go_back(state, state["count"], counts)
+        self._keeper.go_back(state, state["count"], reports)
 
     def _empty_state(self) -> Mapping[str, Any]:
         """The state of a conversation that begins, with what the provider said of the window since."""

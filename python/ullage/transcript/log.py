@@ -105,7 +105,8 @@ class LogFile:
         try:
             if lock:
                 lock_file(self._file.fileno(), path)
-            self._opened = os.fstat(self._file.fileno())
+            opened = os.fstat(self._file.fileno())
+            self._identity = opened.st_ino, opened.st_dev
             self.refresh()
         except BaseException:
             self._file.close()
@@ -141,11 +142,6 @@ class LogFile:
         spans: list[tuple[int, int]] = []
         try:
             self._write_all(data, spans)
-            if not self._follows(spans):
-                raise LogConflict(
-                    f"{self.path}: another program wrote to the log at the same time",
-                    hint="call reload() to go on from what is there: nothing of this write counts",
-                )
         except BaseException as exc:
             self._roll_back(data, spans)
             if isinstance(exc, OSError):
@@ -214,7 +210,7 @@ class LogFile:
             there = os.stat(self.path)  # noqa: PTH116
         except OSError as exc:
             raise LogConflict(f"{self.path}: the log was moved or deleted") from exc
-        if not os.path.samestat(self._opened, there):
+        if (there.st_ino, there.st_dev) != self._identity:
             raise LogConflict(f"{self.path}: another file has replaced the log")
         if pin is not None:
             pin.check(there, self.path)
@@ -225,7 +221,7 @@ class LogFile:
             )
 
     def _write_all(self, data: bytes, spans: list[tuple[int, int]]) -> None:
-        fd, left = self._file.fileno(), memoryview(data)
+        fd, left, at = self._file.fileno(), data, self.end
         while left:
             # A short write is how a disk that fills up, or a size limit, shows itself first.
             written = self._write(fd, left)
@@ -233,7 +229,12 @@ class LogFile:
                 raise OSError("nothing was written")
             stop = os.lseek(fd, 0, os.SEEK_CUR)  # an appending write leaves the file there
             spans.append((stop - written, stop))
-            left = left[written:]
+            if stop - written != at:
+                raise LogConflict(
+                    f"{self.path}: another program wrote to the log at the same time",
+                    hint="call reload() to go on from what is there: nothing of this write counts",
+                )
+            left, at = left[written:], stop
 
     def _follows(self, spans: list[tuple[int, int]]) -> bool:
         """Whether each write directly follows what was there before it."""
@@ -606,6 +607,17 @@ class TranscriptLog:
         if self._durability == "fsync":
             self._file.sync()
         return [*accumulate(map(len, lines[:-1]), initial=start)]
+
+    def put(self, entry: Mapping[str, Any]) -> int:
+        """`write` of one entry; returns where its line begins."""
+        line, file = line_of(entry, 0), self._file
+        with self.one_writer:
+            file.append(line)
+            start = file.end - len(line)
+            self._leaf = _next_leaf(entry, self._leaf)
+        if self._durability == "fsync":
+            file.sync()
+        return start
 
     # ---- reading -----------------------------------------------------------------------------
 
