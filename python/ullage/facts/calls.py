@@ -225,13 +225,18 @@ def _action(name: str, body: Mapping[str, Any]) -> Action:
     verb = body.get("command")
     if isinstance(verb, str) and verb in _EDITOR_VERBS and _path(body):
         return _EDITOR_VERBS[verb]
-    short = name.lower().rsplit("__", 1)[-1].rsplit(".", 1)[-1].replace("-", "_")
-    action = _tools()[1].get(short)
+    action = _named_action(name)
     if action is Action.TODO:
         listed = _first(body, ("todos", "plan", "items", "tasks"))
         if isinstance(listed, str) or not (isinstance(listed, Sequence) and listed):
             action = None
     return action or _by_shape(body)
+
+
+@lru_cache(maxsize=4096)
+def _named_action(name: str) -> Action | None:
+    short = name.lower().rsplit("__", 1)[-1].rsplit(".", 1)[-1].replace("-", "_")
+    return _tools()[1].get(short)
 
 
 def _by_shape(body: Mapping[str, Any]) -> Action:
@@ -269,7 +274,7 @@ def _number(value: Any) -> int:
 def _file_read(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
     target = _path(body) or raw
     span = body.get("view_range")
-    if isinstance(span, Sequence) and len(span) == 2 and not isinstance(span, str):
+    if span and isinstance(span, Sequence) and len(span) == 2 and not isinstance(span, str):
         lines, start, end = 0, _number(span[0]), _number(span[1])
     else:
         lines = _number(body.get("limit"))

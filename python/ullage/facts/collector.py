@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -117,6 +118,10 @@ def chosen_option(reply: str, offers: Sequence[str]) -> str:
                 begin = places[chosen[-1]].start()
                 return text[begin : min([*following[:1], begin + MAX_OPTION])].strip()
     return ""
+
+
+def _heads(call: CallEffect) -> list[str]:
+    return names.command_heads(call.target) if call.action is Action.COMMAND else []
 
 
 # Findings of responses: decisions, open work, figures.
@@ -460,7 +465,8 @@ class Collector:
         key, first = words.clean(block.get("id"), 200), calls[0]
         action, target = first.action, first.target
         writes = action is Action.EDIT or action is Action.WRITE
-        home = tallies.home_of(first)
+        heads = [_heads(call) for call in calls] if self.ranked else [[]]
+        home = tallies.home_of(first, heads[0])
         text = words.ends_of(words.flat_text(call_input), tallies.NAMES_CHARS)
         # A file of some length has the words of any task.
         chars = work.FILE_CHARS if writes else work.CALL_CHARS
@@ -474,10 +480,8 @@ class Collector:
         if self.ranked:
             self._names.add(text, "edit" if writes else "call", index, home)
             self._shown.named(text)
-            for call in calls:
-                if call.action is Action.COMMAND:
-                    for head in names.command_heads(call.target):
-                        self._names.add_command(head, index)
+            for head in chain.from_iterable(heads):
+                self._names.add_command(head, index)
         if "://" in target:
             self._urls.update(dict.fromkeys(names.urls_in(target)))
         if action is Action.SKILL:

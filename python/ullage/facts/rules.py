@@ -513,10 +513,15 @@ def rules_in(sentences: Sequence[Sentence]) -> list[UserRule]:
     rules = []
     for whole, bare in sentences:
         if MIN_RULE <= len(whole) <= MAX_RULE and not bare.endswith(("?", "？")):
-            place = patterns().rules.first(bare)
+            place = _rule_place(bare)
             if place >= 0 and not is_reported(bare):
                 rules.append(UserRule(whole, lasting=place == 0))
     return rules
+
+
+@lru_cache(maxsize=4096)  # as `kind_of`
+def _rule_place(bare: str) -> int:
+    return patterns().rules.first(bare)
 
 
 def is_talk(text: str, word_counts: WordCounts) -> bool:

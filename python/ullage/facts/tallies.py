@@ -24,7 +24,7 @@ from ullage.facts.model import (
     ResultFact,
     ToolStep,
 )
-from ullage.facts.names import KINDS, NameKind, command_heads, urls_in
+from ullage.facts.names import KINDS, NameKind, urls_in
 from ullage.facts.words import ends_of, feedback_of, is_launch
 
 # How a tool call ended: refused, failed or successful, with the line that shows it.
@@ -740,7 +740,9 @@ class CallLog:
         steps = list(self.steps)
         for place, text in self._outputs:
             if place >= 0:
-                steps[place] = replace(steps[place], output=text)
+                step = steps[place]
+                fields = (step.index, step.action, step.line, step.ok, step.result)
+                steps[place] = ToolStep(*fields, text, step.origin)
         return steps[-MAX_STEPS:]
 
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
@@ -819,11 +821,10 @@ def _read_end(command: str, outcome: CallOutcome, text: str) -> tuple[bool, Call
     return any(map(_PASSED_RUN.match, last)), outcome
 
 
-def home_of(call: CallEffect) -> str:
-    """What the names in a call and its result belong to: its file, or its command."""
+def home_of(call: CallEffect, heads: Sequence[str]) -> str:
+    """What the names in a call and its result belong to: its file, or the first of the programs that it runs (`heads`)."""
     if call.action in (Action.READ, Action.EDIT, Action.WRITE):
         return call.target if "\n" not in call.target else ""
-    heads = command_heads(call.target) if call.action is Action.COMMAND else []
     return heads[0] if heads else ""
 
 

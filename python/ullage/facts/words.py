@@ -696,10 +696,11 @@ def result_text(block: BlockView) -> str:
     content = block.get("content", block.get("output"))
     if isinstance(content, str):
         return clean(content)
-    if isinstance(content, (dict, Mapping)):
-        return flat_text(content)
-    if not isinstance(content, Sequence):
-        return ""
+    if type(content) is not list:
+        if isinstance(content, (dict, Mapping)):
+            return flat_text(content)
+        if not isinstance(content, Sequence):
+            return ""
     texts = []
     for part in content:
         if not isinstance(part, (dict, Mapping)):

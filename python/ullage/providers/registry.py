@@ -352,8 +352,10 @@ def provider_of(provider: AnyProvider, *, writable: bool = False) -> Provider:
 def recognised(items: Iterable[object]) -> Provider | None:
     """The provider whose format a list has, by its first unambiguous item; `None`: unknown."""
     for item in items:
-        if not isinstance(item, Mapping) or "message" in item:
+        if not isinstance(item, (dict, Mapping)) or "message" in item:
             continue
+        if "role" in item and "content" in item:
+            continue  # of several forms
         provider = next((row for row in _ROWS if row.recognises(item)), None)
         if provider is not None:
             return provider

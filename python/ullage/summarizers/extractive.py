@@ -24,6 +24,7 @@ from ullage.facts import tallies
 from ullage.facts.calls import Action, family_of
 from ullage.facts.model import Command, Facts, FailedCall, FileUse, Name, ToolStep, UserInput
 from ullage.facts.names import LINES
+from ullage.facts.rules import SearchedPatterns
 from ullage.facts.sections import HEADINGS, quoted, read_numbered_messages
 from ullage.facts.words import Kind, ends_of
 from ullage.facts.work import read_tasks, read_work
@@ -523,9 +524,10 @@ _SAID_ELSEWHERE = (
     Action.FIND_TOOL,
 )
 # Lines of a failed call's result that say what failed.
-_TELLING = pattern(
-    r"^(?:--- FAIL|FAILED\b|E {2,}|fatal:|panic:|✗|✖|×|not ok\b|\S+:\d+(?::\d+)?:)|\w(?:Error|Exception)\b|\berror(?:\[\w+\])?:|\berror\b.*:|\b(?:undefined|cannot use)\b",
-    re.I,
+_TELLING = SearchedPatterns(
+    [
+        r"^(?:--- FAIL|FAILED\b|E {2,}|fatal:|panic:|✗|✖|×|not ok\b|\S+:\d+(?::\d+)?:)|\w(?:Error|Exception)\b|\berror(?:\[\w+\])?:|\berror\b.*:|\b(?:undefined|cannot use)\b"
+    ]
 )
 
 
@@ -611,7 +613,7 @@ def _rows(step: ToolStep) -> str:
     """The lines of a result that say why it failed, or the first ones; empty: its one line says as much."""
     rows = [line.strip() for line in ends_of(step.output, OUTPUT_CHARS).split("\n")]
     rows = [row for row in rows if row and not core.is_framing(row)]
-    telling = list(dict.fromkeys(row[:160] for row in rows if _TELLING.search(row)))
+    telling = list(dict.fromkeys(row[:160] for row in rows if _TELLING.first(row) >= 0))
     # What a test asserts, before what the program under test logged.
     telling = sorted(telling, key=lambda row: _PLACE.match(row) is not None)[:4]
     if not step.ok:
