@@ -6,10 +6,6 @@
 mod forms;
 pub mod tally;
 
-use hashbrown::HashSet;
-
-use forms::named;
-
 /// The kind of a name, by its form. The numbers are what the binding returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -38,9 +34,16 @@ pub(crate) fn is_wide_letter(c: char) -> bool {
     matches!(c, '\u{c0}'..='\u{24f}' | '\u{370}'..='\u{4ff}')
 }
 
-/// `W` a letter, digit or underscore; `P` punctuation of names; 0 what ends a run; `M` what also marks what follows it; `B` a byte of a
-/// wider character.
+/// What a byte of a run is, by bit; 0 ends a run.
 const CLASSES: [u8; 256] = classes();
+const LOWER: u8 = 1;
+const UPPER: u8 = 2;
+const DIGIT: u8 = 4; // or an underscore
+const POINT: u8 = 8;
+const COLON: u8 = 16;
+const SLASH: u8 = 32;
+const SIGN: u8 = 64; // other punctuation of names
+const LOOK: u8 = 128; // of a wider character, or a mark that says something of what follows it
 
 const fn classes() -> [u8; 256] {
     let mut table = [0; 256];
@@ -48,10 +51,14 @@ const fn classes() -> [u8; 256] {
     while byte < 256 {
         let c = byte as u8;
         table[byte] = match c {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'_' => b'W',
-            b'@' | b'~' | b'.' | b'#' | b'/' | b':' | b'+' | b'-' => b'P',
-            b'\\' | b'<' => b'M',
-            128.. => b'B',
+            b'a'..=b'z' => LOWER,
+            b'A'..=b'Z' => UPPER,
+            b'0'..=b'9' | b'_' => DIGIT,
+            b'.' => POINT,
+            b':' => COLON,
+            b'/' => SLASH,
+            b'@' | b'~' | b'#' | b'+' | b'-' => SIGN,
+            b'\\' | b'<' | 128.. => LOOK,
             _ => 0,
         };
         byte += 1;
@@ -59,33 +66,9 @@ const fn classes() -> [u8; 256] {
     table
 }
 
-/// Every name in a text once, in order of first use.
-///
-/// ```
-/// use ullage_core::names::{Kind, names};
-///
-/// let found = names("see src/main.rs: cfg.Source, then src/main.rs --force");
-/// assert_eq!(found, [("src/main.rs", Kind::Path), ("cfg.Source", Kind::Symbol), ("--force", Kind::Option)]);
-/// ```
-#[must_use]
-pub fn names(text: &str) -> Vec<(&str, Kind)> {
-    let mut runs = HashSet::with_hasher(foldhash::fast::FixedState::default());
-    let mut seen = HashSet::with_hasher(foldhash::fast::FixedState::default());
-    let mut found = Vec::new();
-    for_each_run(text, |run| {
-        if runs.insert(run) {
-            named(run, &mut |name, kind| {
-                if seen.insert((name, kind)) {
-                    found.push((name, kind));
-                }
-            });
-        }
-    });
-    found
-}
-
-/// The runs of four and more characters; `</` before one belongs to it, and an escape (`\n`) to none.
-fn for_each_run<'a>(text: &'a str, mut take: impl FnMut(&'a str)) {
+/// The runs of four and more characters that may hold a name, each with the classes in it: no tags of markup (`</`), which belong
+/// to what follows them, and no plain words. An escape (`\n`) belongs to no run.
+fn for_each_run<'a>(text: &'a str, mut take: impl FnMut(&'a str, u8)) {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
@@ -102,12 +85,15 @@ fn for_each_run<'a>(text: &'a str, mut take: impl FnMut(&'a str)) {
             _ => (at, false),
         };
         let inner = if tagged { at + 2 } else { at };
-        let (end, chars) = run_end(text, inner);
-        let rest = address_rest(&bytes[start..end], &bytes[end..]);
+        let (end, chars, seen) = run_end(text, inner);
+        let rest = address_rest(&bytes[start..end], seen, &bytes[end..]);
         if rest > 0 {
             at = end + rest; // parameters and escapes of an address are no names
         } else if chars >= MIN_CHARS {
-            take(&text[start..end]);
+            let run = &text[start..end];
+            if !(tagged || is_word(run, seen)) {
+                take(run, seen);
+            }
             at = end;
         } else if tagged {
             at += 1; // the slash may begin a run of its own
@@ -117,30 +103,47 @@ fn for_each_run<'a>(text: &'a str, mut take: impl FnMut(&'a str)) {
     }
 }
 
-/// Where the run that begins here ends, and how many characters it has.
-fn run_end(text: &str, start: usize) -> (usize, usize) {
+/// Where the run that begins here ends, how many characters it has, and their classes.
+fn run_end(text: &str, start: usize) -> (usize, usize, u8) {
     let bytes = text.as_bytes();
-    let (mut at, mut more) = (start, 0); // bytes of wide letters beyond the first
-    loop {
-        let narrow = bytes[at..]
-            .iter()
-            .position(|&byte| !matches!(CLASSES[byte as usize], b'W' | b'P'));
-        at = narrow.map_or(bytes.len(), |count| at + count);
-        match text[at..].chars().next() {
-            Some(c) if is_wide_letter(c) => {
-                at += c.len_utf8();
-                more += c.len_utf8() - 1;
-            }
-            _ => break,
+    let (mut at, mut more, mut seen) = (start, 0, 0); // more: bytes of wide letters beyond the first
+    while let Some(&byte) = bytes.get(at) {
+        let class = CLASSES[byte as usize];
+        if class == 0 {
+            break;
         }
+        if class != LOOK {
+            at += 1;
+        } else if let Some(c) = text[at..].chars().next().filter(|&c| is_wide_letter(c)) {
+            at += c.len_utf8();
+            more += c.len_utf8() - 1;
+        } else {
+            break;
+        }
+        seen |= class;
     }
-    (at, at - start - more)
+    (at, at - start - more, seen)
+}
+
+/// Whether a run is a plain word, which names nothing: letters without a hump, perhaps with a point or colon at their end.
+fn is_word(run: &str, seen: u8) -> bool {
+    if seen & !(LOWER | UPPER | POINT | COLON) != 0 || seen == LOWER {
+        return seen == LOWER;
+    }
+    let mut bytes = run.trim_end_matches(['.', ':']).bytes();
+    let mut before = b'A';
+    bytes.all(|byte| {
+        let hump = before.is_ascii_lowercase() && byte.is_ascii_uppercase();
+        before = byte;
+        byte.is_ascii_alphabetic() && !hump
+    })
 }
 
 /// How far an address goes on after a run: to a blank, a quote, a bracket or another script; 0 where the run is of none.
-fn address_rest(run: &[u8], after: &[u8]) -> usize {
-    // Most runs end where an address would: these are not looked into.
-    if !after.first().copied().is_some_and(is_of_address)
+fn address_rest(run: &[u8], seen: u8, after: &[u8]) -> usize {
+    // Most runs have no colon and slash, or end where an address would: these are not looked into.
+    if seen & (COLON | SLASH) != COLON | SLASH
+        || !after.first().copied().is_some_and(is_of_address)
         || memchr::memmem::find(run, b"://").is_none()
     {
         return 0;

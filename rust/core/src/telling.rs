@@ -226,11 +226,16 @@ fn ends_in(bytes: &[u8], word: &[u8]) -> bool {
     bytes.len() >= word.len() && bytes[bytes.len() - word.len()..].eq_ignore_ascii_case(word)
 }
 
+/// Most characters that follow a port on its line.
+const AFTER_PORT: usize = 40;
+
 /// `listening on :8080`: the last digits of the line, at its end or nearly, and such a word before them.
 fn names_port(line: &[u8]) -> bool {
-    let Some(last) = line.iter().rposition(u8::is_ascii_digit) else {
+    let end = line.len().saturating_sub(AFTER_PORT + 1);
+    let Some(last) = line[end..].iter().rposition(u8::is_ascii_digit) else {
         return false;
     };
+    let last = end + last;
     let count = line[..=last]
         .iter()
         .rev()
@@ -238,7 +243,6 @@ fn names_port(line: &[u8]) -> bool {
         .count();
     let start = last + 1 - count;
     (2..=5).contains(&count)
-        && line.len() - last <= 41
         && start > 0
         && matches!(line[start - 1], b' ' | b':' | b'=')
         && !line.get(last + 1).is_some_and(|&b| is_word(b))
@@ -250,10 +254,8 @@ fn is_of_ports(line: &[u8]) -> bool {
     let mut rest = line;
     while let Some(at) = rest.iter().position(|&byte| is(byte, BEGINS_PORT)) {
         rest = &rest[at..];
-        if OF_PORTS
-            .iter()
-            .any(|word| rest.starts_with(word.as_bytes()))
-        {
+        let mut words = OF_PORTS.iter().map(|word| word.as_bytes());
+        if words.any(|word| word[0] == rest[0] && rest.starts_with(word)) {
             return true;
         }
         rest = &rest[1..];

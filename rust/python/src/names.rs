@@ -10,11 +10,9 @@ use ullage_core::names::tally::{MOST_AUTHORS, Source, Tally};
 #[pyfunction]
 fn find_names(text: &Bound<'_, PyString>) -> PyResult<Vec<(String, u8)>> {
     with_utf8(text, |utf8| {
-        let found = names::names(utf8);
-        found
-            .into_iter()
-            .map(|(name, kind)| (name.to_owned(), kind as u8))
-            .collect()
+        let mut tally = Tally::default();
+        let found = tally.names_in(utf8).into_iter();
+        found.map(|(name, kind)| (name.to_owned(), kind)).collect()
     })
 }
 

@@ -1,6 +1,6 @@
 //! What a run of characters names, judged from the whole run inwards.
 
-use super::{Kind, MAX_CHARS, MIN_CHARS, is_wide_letter};
+use super::{COLON, Kind, MAX_CHARS, MIN_CHARS, SIGN, SLASH, is_wide_letter};
 
 const MAX_PART: usize = 80;
 const MAX_PARTS: usize = 20;
@@ -10,13 +10,18 @@ const ENDINGS: [char; 8] = ['.', ':', '/', '#', '@', '~', '+', '-'];
 /// Last parts of file names.
 const EXTENSIONS: &[&str] = &include!("../../../../python/ullage/data/file_endings.json");
 
-/// Passes each name in a run to `take`: mostly none or one.
-pub(super) fn named<'a>(run: &'a str, take: &mut impl FnMut(&'a str, Kind)) {
-    if chars(run) > MAX_CHARS
-        || run.starts_with("</")
-        || run.starts_with("toolu_")
-        || run.contains("://")
-    {
+/// Passes each name in a run to `take`, mostly none or one; `seen`: the classes of its characters.
+pub(super) fn named<'a>(run: &'a str, seen: u8, take: &mut impl FnMut(&'a str, Kind)) {
+    if chars(run) > MAX_CHARS || run.starts_with("toolu_") {
+        return;
+    }
+    if seen & (COLON | SLASH | SIGN) == 0 {
+        if let Some((name, kind)) = simple(run.trim_end_matches('.')) {
+            take(name, kind);
+        }
+        return;
+    }
+    if seen & COLON != 0 && run.contains("://") {
         return;
     }
     let bare = run.trim_end_matches(ENDINGS).trim_start_matches([':', '+']);
@@ -67,10 +72,15 @@ fn one(part: &str) -> Option<(&str, Kind)> {
     if is_uuid(part) {
         return Some((part, Kind::Id));
     }
+    simple(without_grep_tail(part))
+}
+
+/// The name that letters, digits and points are.
+fn simple(part: &str) -> Option<(&str, Kind)> {
     if is_commit(part) {
         return Some((part, Kind::Commit));
     }
-    plain(without_grep_tail(part))
+    plain(part)
 }
 
 fn path(part: &str) -> Option<(&str, Kind)> {
@@ -96,7 +106,8 @@ fn path(part: &str) -> Option<(&str, Kind)> {
         && name
             .chars()
             .any(|c| c.is_ascii_alphabetic() || is_wide_letter(c))
-        && inner.split('/').all(|each| is_part(each) && !is_data(each));
+        && inner.split('/').all(|each| is_part(each) && !is_data(each))
+        && !(name.contains('.') && name.contains("..."));
     fits.then_some((name, Kind::Path))
 }
 
@@ -229,9 +240,9 @@ fn is_part(text: &str) -> bool {
             .all(|c| is_word(c) || matches!(c, '.' | '@' | '~' | '+' | '-'))
 }
 
-/// Versions, base64 runs and shortened names are not places in a file system.
+/// Versions and base64 runs are not places in a file system, nor are shortened names.
 fn is_data(part: &str) -> bool {
-    is_version(part) || part.contains("...") || is_random(part)
+    is_version(part) || is_random(part)
 }
 
 fn is_version(part: &str) -> bool {

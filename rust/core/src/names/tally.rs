@@ -183,6 +183,24 @@ impl Tally {
         number
     }
 
+    /// Each name in a text once, in order of first use, with its kind; it is not counted.
+    ///
+    /// ```
+    /// use ullage_core::names::{Kind, tally::Tally};
+    ///
+    /// let mut tally = Tally::default();
+    /// let found = tally.names_in("see src/main.rs: cfg.Source, then src/main.rs --force");
+    /// let kinds = [Kind::Path, Kind::Symbol, Kind::Option].map(|kind| kind as u8);
+    /// assert_eq!(found, [("src/main.rs", kinds[0]), ("cfg.Source", kinds[1]), ("--force", kinds[2])]);
+    /// ```
+    pub fn names_in(&mut self, text: &str) -> Vec<(&str, u8)> {
+        let found = self.found_in(text);
+        let named = found.into_iter();
+        named
+            .map(|(number, kind)| (self.text(number), kind))
+            .collect()
+    }
+
     /// Number and kind of each name in a text once, in order of first use.
     fn found_in(&mut self, text: &str) -> Vec<(u32, u8)> {
         self.texts += 1;
@@ -190,13 +208,10 @@ impl Tally {
             (self.runs, self.run, self.in_runs) = Default::default();
         }
         let mut found = Vec::new();
-        for_each_run(text, |run| {
-            if is_word(run) {
-                return;
-            }
+        for_each_run(text, |run, seen| {
             let number = self.runs.intern(run.as_bytes()) as usize;
             if number > self.run.len() {
-                self.read_run(run);
+                self.read_run(run, seen);
             }
             let known = &mut self.run[number - 1];
             if known.text == self.texts {
@@ -219,9 +234,9 @@ impl Tally {
         found
     }
 
-    fn read_run(&mut self, run: &str) {
+    fn read_run(&mut self, run: &str, seen: u8) {
         let first = saturate_len(self.in_runs.len());
-        named(run, &mut |name, kind| {
+        named(run, seen, &mut |name, kind| {
             let number = self.number(name.as_bytes());
             self.in_runs.push((number, kind as u8));
         });
@@ -333,17 +348,6 @@ impl Tally {
         // What was interned was a `str`.
         std::str::from_utf8(self.names.get(number)).unwrap_or("")
     }
-}
-
-/// Whether a run is a plain word, which names nothing: letters without a hump, perhaps with a point or colon at their end.
-fn is_word(run: &str) -> bool {
-    let mut bytes = run.trim_end_matches(['.', ':']).bytes();
-    let mut before = b'A';
-    bytes.all(|byte| {
-        let hump = before.is_ascii_lowercase() && byte.is_ascii_uppercase();
-        before = byte;
-        byte.is_ascii_alphabetic() && !hump
-    })
 }
 
 /// A path's last two parts.
