@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benches import growth
+from benches import bodies, growth
 
 from tests.kit import calls
 from ullage import ContextManager
@@ -49,6 +49,20 @@ def is_turn(curve: growth.Curve) -> bool:
 def calls_of(run: Callable[[], object], units: int) -> float:
     run()
     return calls(run) / units
+
+
+WITH_A_LOG = 1.5
+"""Calls that a turn with a log may make, over those of one without; time cannot be judged here: half of what is left of it is the system's."""
+
+
+@pytest.mark.parametrize("form", [form for form in bodies.FORMS if form != "openai_responses"])
+def test_a_turn_with_a_log_makes_few_calls_more(form: str):
+    # An answer in the form of Responses is several messages, which take a line of the state.
+    without, with_log = (
+        calls_of(*growth.in_form(200, form, ugly=True, log=log, turns=3 * growth.TURNS))
+        for log in (False, True)
+    )
+    assert with_log <= WITH_A_LOG * without, (without, with_log)
 
 
 def test_a_compaction_reads_no_more_of_a_longer_log(
