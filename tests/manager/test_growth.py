@@ -55,9 +55,8 @@ WITH_A_LOG = 1.5
 """Calls that a turn with a log may make, over those of one without; time cannot be judged here: half of what is left of it is the system's."""
 
 
-@pytest.mark.parametrize("form", [form for form in bodies.FORMS if form != "openai_responses"])
+@pytest.mark.parametrize("form", bodies.FORMS)
 def test_a_turn_with_a_log_makes_few_calls_more(form: str):
-    # An answer in the form of Responses is several messages, which take a line of the state.
     without, with_log = (
         calls_of(*growth.in_form(200, form, ugly=True, log=log, turns=3 * growth.TURNS))
         for log in (False, True)

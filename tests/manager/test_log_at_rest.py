@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benches import bodies
 
 from tests.crash_kit import faulty
 from tests.manager.test_context_log import MODEL, QUIET, SCENARIOS, Run
@@ -202,3 +203,82 @@ def test_a_line_whose_request_was_taken_back_does_not_count(tmp_path):
     path.write_bytes(b"".join([*lines[: at + 1], lines[at], *lines[at + 1 :]]))
     with ContextManager.resume(path) as manager:
         assert manager.machine.requests == 6
+
+
+# ---- answers of several messages
+
+
+def served(path: Path, form: str, turns: int) -> ContextManager:
+    """A conversation on bodies as a server of this form answers; the newest answer has no results yet."""
+    manager = ContextManager(
+        model=bodies.FORMS[form][0], provider=form, context_window=900_000, log=path
+    )
+    manager.add(bodies.opening(form))
+    for number in range(turns):
+        manager.prepare()
+        given = bodies.turn(form, number, ugly=True)
+        for item in [given.answer] if given.whole else given.answer:
+            (manager.observe if given.whole else manager.add)(item)
+        if number < turns - 1:
+            for item in given.results:
+                manager.add(item)
+    return manager
+
+
+@pytest.mark.parametrize("form", bodies.FORMS)
+@pytest.mark.parametrize("turns", [1, 2, 7])
+def test_answers_of_servers_count_again_after_a_resume(tmp_path, form, turns):
+    path = tmp_path / "s.jsonl"
+    with served(path, form, turns) as manager:
+        log = path.read_bytes()
+        saved = plain(manager.save(history=True))
+    path.write_bytes(log)
+    with ContextManager.resume(path) as again:
+        assert plain(again.save(history=True)) == saved
+        for item in bodies.turn(form, turns - 1, ugly=True).results:
+            again.add(item)
+        again.prepare()
+
+
+def test_an_answer_of_several_messages_takes_no_line_of_the_state(tmp_path):
+    path = tmp_path / "s.jsonl"
+    served(path, "openai_responses", 4).close()
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()]
+    newest = next(line for line in reversed(lines) if line["type"] == "ullage-manager")
+    assert (newest["what"], newest["format"], newest["messages"]) == ("observe", RESTED, 4)
+    assert [line["ullage"]["waits"] for line in lines[-5:-1]] == [True] * 4
+
+
+def test_an_answer_that_was_not_written_whole_was_not_given(tmp_path):
+    whole, path = tmp_path / "whole.jsonl", tmp_path / "s.jsonl"
+    served(whole, "openai_responses", 4).close()
+    log = whole.read_bytes()
+    lines = log.splitlines(keepends=True)
+    start = len(log) - sum(map(len, lines[-5:]))
+    states = []
+    for end in (start, start + 10, start + len(lines[-5]), len(log) - len(lines[-1]), len(log) - 9):
+        path.write_bytes(log[:end])
+        with ContextManager.resume(path) as manager:
+            states.append(plain(manager.save(history=True)))
+    assert states[0]["requests"] == 4
+    assert all(state == states[0] for state in states)
+
+
+def test_an_answer_of_several_messages_that_cannot_be_written_was_not_given(tmp_path):
+    path = tmp_path / "s.jsonl"
+    with served(path, "openai_responses", 4) as manager:
+        given = bodies.turn("openai_responses", 3, ugly=True)
+        for item in given.results:
+            manager.add(item)
+        manager.prepare()
+        log = path.read_bytes()
+        answer = bodies.turn("openai_responses", 4, ugly=True).answer
+        with faulty(1, kill=False), pytest.raises(StoreError):
+            refill(manager).observe(answer)
+        assert path.read_bytes() == log
+        history = len(manager.history)
+        manager.observe(answer)
+        assert len(manager.history) > history + 1
+        saved = plain(manager.save(history=True))
+    with ContextManager.resume(path) as again:
+        assert plain(again.save(history=True)) == saved

@@ -258,7 +258,7 @@ FORMAT = 1
 """Raised when an older reader could not read it any more."""
 
 RESTED = 2
-"""The form of a line that says of a request only that it was made: what it changed follows from the lines before it."""
+"""The form of a line that says of a request only that it was made, or of messages only that they count: what that changed follows from the lines before it."""
 
 
 def dump(machine: Machine, *, history: bool) -> dict[str, Any]:
@@ -538,14 +538,14 @@ class Since:
     """What the log holds after the newest line of the state: with it and the messages the conversation is made again.
 
     Attributes:
-        answers: Messages by position that were observed as answers of the model.
+        answers: By the position of its newest message, how many an answer of the model is that was observed.
         rests: Requests for which no level had anything to do.
     """
 
     __slots__ = ("answers", "rests")
 
     def __init__(self) -> None:
-        self.answers: set[int] = set()
+        self.answers: dict[int, int] = {}
         self.rests: list[Rested] = []
 
 
@@ -593,12 +593,7 @@ class Journal:
         # What each line of a kind carries, in its order; `_line` and `rested` fill in the rest.
         empty = {"type": "user", "message": {"role": "user", "content": ""}}
         self._bare = log.entry({**empty, "uuid": "", "timestamp": "", MARK: {}}, parent=None)
-        self._rested = {
-            "type": STATE,
-            "format": RESTED,
-            "what": "prepare",
-            "sessionId": log.session_id,
-        }
+        self._rested = self._head("prepare", RESTED)
         if record:
             from ullage.transcript.record import Recorder
 
@@ -624,14 +619,20 @@ class Journal:
             LogConflict: Another process changed the log; nothing was written.
             StoreError: The log could not be written; it is as it was.
         """
-        at = self.messages
-        if len(machine.history) - at != 1:
+        at, count = self.messages, len(machine.history)
+        if count - at == 1:
+            mark = {"at": at, "answer": True} if answer else {"at": at}
+            self.offsets.append(self._put(self._line(machine, at, self.log.leaf, mark)))
+        # Of an answer in Anthropic's form thinking is bound to the request, by its newest message alone.
+        elif answer and count > at and not machine.provider.internal:
+            fields = {"at": count, "messages": count - at}
+            lines = [*self._waiting(machine), {**self._head("observe", RESTED), **fields}]
+            self.offsets.extend(self._write(lines)[:-1])
+        else:
             return False
-        mark = {"at": at, "answer": True} if answer else {"at": at}
-        self.offsets.append(self._put(self._line(machine, at, self.log.leaf, mark)))
         if answer:
-            self.since.answers.add(at)
-        self.messages = at + 1
+            self.since.answers[count - 1] = count - at
+        self.messages = count
         return True
 
     def rested(self, machine: Machine, count: int, tokens: int, now_ms: int | None) -> bool:
@@ -676,12 +677,7 @@ class Journal:
             request: What was made, to be recorded; `None`: nothing was.
         """
         with self.log.one_writer:
-            lines, parent = list[Line](), self.log.leaf
-            for at in range(self.messages, len(machine.history)):
-                # They count only with the line of the state after them.
-                lines.append(self._line(machine, at, parent, {"at": at, "waits": True}))
-                parent = lines[-1]["uuid"] if "parentUuid" in lines[-1] else parent
-            lines += more
+            lines = [*self._waiting(machine), *more]
             machine.settle()
             view, mark, uuids = machine.view, self._mark, dict[str, str]()
             same_view = mark is not None and mark.view is view and mark.edits == view.edits
@@ -696,7 +692,7 @@ class Journal:
             request = request if self.recorder else None
             if not (change or lines or account["reports"] or account["records"] or request):
                 return
-            head = {"type": STATE, "format": FORMAT, "what": what, "sessionId": self.log.session_id}
+            head = self._head(what, FORMAT)
             if self._base:
                 head["base"] = True
             if what == "begin" and machine.let_go[0]:
@@ -832,6 +828,17 @@ class Journal:
 
     # ---- messages ----------------------------------------------------------------------------
 
+    def _head(self, what: str, form: int) -> Line:
+        return {"type": STATE, "format": form, "what": what, "sessionId": self.log.session_id}
+
+    def _waiting(self, machine: Machine) -> list[Line]:
+        """Lines of messages that the log does not hold yet; they count only with a manager's line after them."""
+        lines, parent = list[Line](), self.log.leaf
+        for at in range(self.messages, len(machine.history)):
+            lines.append(self._line(machine, at, parent, {"at": at, "waits": True}))
+            parent = lines[-1]["uuid"] if "parentUuid" in lines[-1] else parent
+        return lines
+
     def _line(self, machine: Machine, at: int, parent: str | None, mark: dict[str, Any]) -> Line:
         """For a message that the log does not hold yet."""
         item, view = machine.history[at], machine.view
@@ -966,7 +973,7 @@ class Added(NamedTuple):
     uuid: str
     timestamp: str
     offset: int = -1  # of its line; negative: it has none of its own
-    answer: bool = False  # the model's, observed after the newest line of the state
+    answer: int = 0  # so many messages up to it are one answer of the model, observed after the newest line of the state
 
 
 @dataclass(slots=True)
@@ -1038,7 +1045,10 @@ def _take_state(
     start: int,
 ) -> None:
     if entry["format"] == RESTED:
-        read.rests.append(_rest_in(entry, read))
+        if "messages" in entry:
+            read.later += _answer_in(entry, read, waiting)
+        else:
+            read.rests.append(_rest_in(entry, read))
         return
     if entry["format"] != FORMAT:
         raise ValueError(f"its form is {entry['format']!r}, this version reads up to {RESTED}")
@@ -1069,16 +1079,32 @@ def _take_state(
 def _rest_in(entry: Mapping[str, Any], read: ReadJournal) -> Rested:
     """The request that a line tells of; a `ValueError` where a line before it is missing. What was taken back before it does not count."""
     at, number, tokens, now_ms = (entry[name] for name in _RESTED)
-    least, count = len(read.history), len(read.history) + len(read.later)
-    if not least <= at <= count:
-        raise ValueError(f"it tells of {at} messages, there are {count}")
-    del read.later[at - least :]
+    _go_back_to(at, read)
     while read.rests and read.rests[-1][1] >= number:
         read.rests.pop()
     requests = read.state["requests"] + len(read.rests)
     if number != requests + 1:
         raise ValueError(f"request {number} follows request {requests}")
     return at, number, tokens, now_ms
+
+
+def _answer_in(
+    entry: Mapping[str, Any], read: ReadJournal, waiting: dict[int, Added]
+) -> list[Added]:
+    """The messages of one answer, which a line says count; errors as of `_rest_in`."""
+    at, count = entry["at"], entry["messages"]
+    _go_back_to(at - count, read)
+    messages = [waiting[place] for place in range(at - count, at)]
+    waiting.clear()
+    return [*messages[:-1], messages[-1]._replace(answer=count)]
+
+
+def _go_back_to(count: int, read: ReadJournal) -> None:
+    """Only so many messages count: others were taken back."""
+    least, most = len(read.history), len(read.history) + len(read.later)
+    if not least <= count <= most:
+        raise ValueError(f"it tells of {count} messages, there are {most}")
+    del read.later[count - least :]
 
 
 def read_message(log: TranscriptLog, offset: int) -> Added:
@@ -1102,7 +1128,7 @@ def _added(entry: Mapping[str, Any], offset: int) -> Added:
     else:
         item = {key: entry[key] for key in keys if key in entry}
     stamp = stamp if isinstance(stamp, str) else ""
-    return Added(item, uuid, stamp, offset, mark.get("answer") is True)
+    return Added(item, uuid, stamp, offset, int(mark.get("answer") is True))
 
 
 def _lines(log: TranscriptLog) -> Iterator[tuple[int, bytes]]:

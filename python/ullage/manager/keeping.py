@@ -564,41 +564,37 @@ class Keeper:
         del machine.reports[reports:]
         machine.records = [one for one in machine.records if one.number <= machine.requests]
         machine.view.uuids = {at: name for at, name in view.uuids.items() if at < messages}
-        answers, rests = (since.answers, since.rests) if since else ((), ())
+        answers, rests = (since.answers, since.rests) if since else ({}, [])
         later = (
-            (history[at], view.times.get(at), view.uuids.get(at, ""), at in answers)
+            (history[at], view.times.get(at), view.uuids.get(at, ""), answers.get(at, 0))
             for at in range(state["count"], messages)
         )
         self._again(later, rests)
 
     def _again(
-        self, later: Iterable[tuple[Item, int | None, str, bool]], rests: Iterable[Rested]
+        self, later: Iterable[tuple[Item, int | None, str, int]], rests: Iterable[Rested]
     ) -> None:
         """Add messages, and make requests at rest, that came after a state.
 
-        `later`: each with when it came, its name in the log, and whether it was observed.
+        `later`: each with when it came, its name in the log, and how many up to it are an answer that was observed, which counts as one again.
         """
+        machine, sizes = self._machine, list[int]()
         requests: dict[int, list[Rested]] = {}
         for request in rests:
             requests.setdefault(request[0], []).append(request)
         self._rest_again(requests)
         for item, at_ms, uuid, answer in later:
-            self._add_again(item, at_ms=at_ms, uuid=uuid, answer=answer)
+            sizes.append(int(machine.view.ledger.tokens()))
+            machine.add(item, at_ms=at_ms, uuid=uuid)
+            self._writer.note_answer(machine)
+            if answer:
+                machine.answered(machine.history[-1], sizes[-answer])
             self._rest_again(requests)
 
     def _rest_again(self, requests: Mapping[int, Sequence[Rested]]) -> None:
         """Make the requests at rest that were made when the history was as long as it is."""
         for _, _, tokens, now_ms in requests.get(len(self._machine.history), ()):
             prepare.rest_again(self._machine, self._writer, tokens, now_ms)
-
-    def _add_again(self, item: Item, *, at_ms: int | None, uuid: str, answer: bool) -> None:
-        """Add a message that a log holds; where it was observed as the model's answer, it counts as one again."""
-        machine = self._machine
-        before = int(machine.view.ledger.tokens())
-        machine.add(item, at_ms=at_ms, uuid=uuid)
-        self._writer.note_answer(machine)
-        if answer:
-            machine.answered(machine.history[-1], before)
 
     def rewind(self, count: int) -> None:
         """See `ContextManager.rewind`."""
