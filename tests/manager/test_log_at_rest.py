@@ -282,3 +282,20 @@ def test_an_answer_of_several_messages_that_cannot_be_written_was_not_given(tmp_
         saved = plain(manager.save(history=True))
     with ContextManager.resume(path) as again:
         assert plain(again.save(history=True)) == saved
+
+
+@pytest.mark.parametrize("count", [0, 5, 17])
+def test_a_rewind_that_cannot_be_written_takes_nothing_back(tmp_path, count):
+    path = tmp_path / "s.jsonl"
+    with quiet(path, 9) as manager:
+        log, history = path.read_bytes(), list(manager.history)
+        with faulty(1, kill=False), pytest.raises(StoreError):
+            refill(manager).rewind(count)
+        assert path.read_bytes() == log
+        assert manager.history == history
+        turn(manager, 9)
+        log = path.read_bytes()
+        saved = plain(manager.save(history=True))
+    path.write_bytes(log)
+    with ContextManager.resume(path) as again:
+        assert plain(again.save(history=True)) == saved

@@ -605,14 +605,23 @@ class Keeper:
         # The log calls them so; afterwards the machine does not know them.
         names = [] if journal is None else journal.names(machine, back)
         self._writer.note_imported(machine)
-        before = machine.view
+        before, items = machine.view, machine.history[max(0, count) :]
+        uuids, times = dict(before.uuids), dict(before.times)
         rewind(machine, count)
         if journal is None:
             return
+        messages, offsets = journal.messages, journal.offsets[:]
         journal.rewound(count)
         # What a compaction stood for has come back whole: the line names what is in the context again.
         shown = None if machine.view is before else journal.names(machine, range(count))
-        self.commit("rewind", journal.without(names, "taken back", shown))
+        try:
+            self._commit(journal, "rewind", journal.without(names, "taken back", shown))
+        except BaseException:
+            machine.history.extend(items)
+            machine.view.uuids, machine.view.times = uuids, times
+            journal.messages, journal.offsets = messages, offsets
+            self._take_back(journal)
+            raise
 
 
 def _marks(machine: Any) -> tuple[int, ...]:
