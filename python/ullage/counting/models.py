@@ -162,7 +162,12 @@ def _merged(documents: Iterable[Mapping[str, Any]]) -> ModelTable:
         aliases |= _table(document, "aliases")
         guesses |= _table(document, "guesses")
         version = str(document.get("version", version))
-    rows = {name: _row(name, _inherited(name, raw)) for name in raw}
+    # What a row states is read once, however many rows are like it.
+    stated = {
+        name: {key: _value(f"models.{name}.{key}", key, value) for key, value in row.items()}
+        for name, row in raw.items()
+    }
+    rows = {name: _row(name, _inherited(name, stated)) for name in stated}
     for kind, names in (("aliases", aliases), ("guesses", guesses)):
         for name, row in names.items():
             _expect(f"{kind}.{name}", row, str, "must be a string")
@@ -196,8 +201,6 @@ def _inherited(name: str, raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
             raise InvalidPolicy(f"models.{chain[-1]}.like", at, "must name a row, without a cycle")
         chain.append(at)
         at = raw[at].get("like")
-        if at is not None:
-            _expect(f"models.{chain[-1]}.like", at, str, "must be a string")
     values: dict[str, Any] = {}
     for link in reversed(chain):
         if "prices" in raw[link]:
@@ -210,7 +213,7 @@ def _inherited(name: str, raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any
 
 _NUMBERS: Final = frozenset(item.name for item in fields(Model) if item.type == "int")
 _FLAGS: Final = frozenset(item.name for item in fields(Model) if item.type == "bool")
-_STRINGS: Final = frozenset({"provider", "family", "encoding"})
+_STRINGS: Final = frozenset({"provider", "family", "encoding", "like"})
 _NEEDED: Final = ("provider", "context_window", "max_output_tokens", "family", "image", "cache")
 
 
@@ -218,8 +221,7 @@ def _row(name: str, values: Mapping[str, Any]) -> Model:
     for needed in _NEEDED:
         if needed not in values:
             raise InvalidPolicy(f"models.{name}.{needed}", None, "is missing: state it, or `like`")
-    read = {key: _value(f"models.{name}.{key}", key, value) for key, value in values.items()}
-    row = Model(name=name, **read)
+    row = Model(name=name, **values)
     for key in ("context_window", "max_output_tokens"):
         if getattr(row, key) == 0:
             raise InvalidPolicy(f"models.{name}.{key}", 0, "must be positive")
