@@ -8,10 +8,11 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlencode
 
-from jinja2 import Environment
+from jinja2 import Environment, Template
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from starlette.datastructures import Headers
@@ -205,14 +206,18 @@ _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 """All are answered here: these paths never go to the provider."""
 
 
+@cache
+def _page() -> Template:
+    """Compiled when it is first shown: most gateways are started for requests alone."""
+    page = (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
+    return Environment(autoescape=True).from_string(page)
+
+
 def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -> list[Route]:
     """The routes of the page, the metrics, and what left.
 
     `lines`: conversations in memory; `None`: levels are off. `token`: see `ProxySettings.page_token`.
     """
-    page = Environment(autoescape=True).from_string(
-        (Path(__file__).parent / "page.html").read_text(encoding="utf-8")
-    )
     registry = CollectorRegistry()
     registry.register(_Figures(accounts, lines))
 
@@ -220,7 +225,7 @@ def page_routes(accounts: CallAccounts, lines: ClientLines | None, token: str) -
         token_given = request.query_params.get("token")
         query = urlencode({"token": token_given}) if token_given else ""
         shown = {"accounts": list(accounts), "totals": accounts.totals, "n": "{:,}".format}
-        return HTMLResponse(page.render(shown, age=age, query=query), headers=_HEADERS)
+        return HTMLResponse(_page().render(shown, age=age, query=query), headers=_HEADERS)
 
     async def metrics(request: Request) -> Response:
         return Response(generate_latest(registry), media_type="text/plain; version=0.0.4")
