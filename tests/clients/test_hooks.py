@@ -148,6 +148,30 @@ def test_a_hook_starts_with_little(machine):
         assert f"'{name}'" not in loaded, name
 
 
+@pytest.mark.parametrize("event", ["pre-compact", "session-start"])
+def test_a_hook_that_reads_a_transcript_loads_nothing_that_writes_one(machine, event):
+    path = compacted(machine.home)
+    given = {**BASE, "transcript_path": str(path), "source": "compact", "custom_instructions": ""}
+    program = f"""if True:
+        import io, sys
+        from ullage.clients import hook
+        sys.stdin = type("S", (), {{"buffer": io.BytesIO({json.dumps(given).encode()!r})}})
+        hook.main([{event!r}])
+        print(sorted(sys.modules))
+    """
+    words = [sys.executable, "-P", "-c", program]
+    loaded = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert "'ullage.facts.collector'" in loaded
+    for name in (
+        "sqlite3",
+        "ullage.sessions.save",
+        "ullage.compaction.flow",
+        "ullage.summarizers.anthropic",
+    ):
+        assert f"'{name}'" not in loaded, name
+    assert log_of(machine) == []
+
+
 def test_a_full_disk_neither_fails_the_client_nor_leaves_half_a_copy(machine):
     path = lines(machine.home / "t.jsonl", claude_lines("s-1", "/w", turns=50))
     assert path.stat().st_size > 8_192

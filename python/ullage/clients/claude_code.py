@@ -23,9 +23,8 @@ from ullage.messages import BOUNDARY, is_summary
 from ullage.recall.store import file_stem
 from ullage.sessions.find import claude_folder, handed_summary, state_folder
 from ullage.sessions.load import open_session, private_folder, write_private
-from ullage.summarizers.extractive import failure_line, file_line, rule_line
+from ullage.summarizers.extractive import LEDGER_HEAD, failure_line, file_line, rule_line
 from ullage.summarizers.lines import task_line
-from ullage.summarizers.native import LEDGER_HEAD
 
 Scope = Literal["user", "project", "local"]
 

@@ -20,8 +20,7 @@ from ullage.facts.words import is_standing
 from ullage.manager import ContextManager, ListView
 from ullage.messages import common_length, is_thinking
 from ullage.proxy.client_calls import ClientCall
-from ullage.summarizers.extractive import DEFAULT_TOKENS, MIN_TOKENS, render
-from ullage.summarizers.native import without_ledger
+from ullage.summarizers.extractive import DEFAULT_TOKENS, MIN_TOKENS, render, without_ledger
 from ullage.transcript.record import RecordFile
 
 _HEAD_ROLES = ("system", "developer")
