@@ -135,13 +135,14 @@ if TYPE_CHECKING:
     import hashlib as hashlib
     import json as json
     import pathlib as pathlib
+    import unicodedata as unicodedata
     from re import compile as pattern
 
     import orjson as orjson
 else:
-    decimal, fractions, hashlib, json, orjson, pathlib = (
+    decimal, fractions, hashlib, json, orjson, pathlib, unicodedata = (
         _Late(partial(import_module, name))
-        for name in ("decimal", "fractions", "hashlib", "json", "orjson", "pathlib")
+        for name in ("decimal", "fractions", "hashlib", "json", "orjson", "pathlib", "unicodedata")
     )
 
     def pattern(text: str | bytes, flags: int = 0) -> _Late:

@@ -27,7 +27,7 @@ STAGE = "context_edits"
 _THINKING = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ContextEdits(PlainState):
     """What was asked for, and what was done of it."""
 

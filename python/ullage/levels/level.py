@@ -328,9 +328,15 @@ class Level(NamedTuple):
 
 
 class PlainState:
-    """The state of a level whose fields are plain JSON: a base of dataclasses."""
+    """The state of a level whose fields are plain JSON: a base of dataclasses, which share what would be compiled for each."""
 
     __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.dump() == other.dump()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.dump()})"
 
     def dump(self) -> dict[str, Any]:
         """As plain JSON."""

@@ -44,7 +44,7 @@ ENOUGH_CLEARED = 4  # cleared results from which a share of them says something
 MOST_CAUTION = 8
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Micro(PlainState):
     """State of the level."""
 

@@ -39,7 +39,7 @@ SUMMARY_TOKENS = 8_000  # what a summary comes to, for the estimate of what a co
 INSTRUCTION_CHARS = 2_000
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Offers(PlainState):
     """State of what is offered."""
 

@@ -27,7 +27,7 @@ STAGE = "provider_clearing"
 NEVER_CLEARED = ("memory", "recall", "Snip")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class ProviderClearing(PlainState):
     """What the provider clears by itself."""
 
