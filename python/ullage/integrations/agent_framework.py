@@ -57,6 +57,7 @@ class MessageTranslator:
         """A copy of the message that says what its reading says now."""
         before, blocks = blocks_of(self.read(message)), blocks_of(now)
         more = text_of({"content": blocks[len(before) :]})
+        # Not deeply: contents that stay are the framework's own objects.
         copied = copy.copy(message)
         copied.contents = list(_contents_now(message, before, blocks))
         copied.contents += [Content.from_text(more)] if more else []
@@ -124,6 +125,7 @@ def _contents_now(
                 yield content
                 continue
             copied = copy.copy(content)
+            # The provider's own object still says what was there before.
             copied.raw_representation, copied.call_id = None, str(call["id"])
             is_text = isinstance(content.arguments, str)
             copied.arguments = json.dumps(arguments) if is_text else arguments
@@ -164,6 +166,7 @@ class UllageChatMiddleware(ChatMiddleware):
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
         """Send what fits, and after a refusal as too long less."""
         messages, options = list(context.messages), dict(context.options or {})
+        # The service holds what came before: these messages are only what is new.
         if not messages or options.get("conversation_id"):
             await call_next()
             return
@@ -211,12 +214,14 @@ class UllageCompactionStrategy:
 
     async def __call__(self, messages: list[Message]) -> bool:
         """Replace the list's contents by what fits; the given messages themselves are not changed."""
+        # Strategies of the framework leave what they exclude in the list, with a mark.
         included = included_messages(messages)
         if not included:
             return False
         conversation = self._conversations.of(_begin(included), self._model)
         fitted = await conversation.afit(included)
         if fitted.changed:
+            # A strategy works in place: its caller goes on with the list that it passed.
             messages[:] = fitted.messages
             conversation.manager.view_kept(fitted.view)
         return fitted.changed

@@ -169,6 +169,7 @@ class HeldConversation(Generic[M]):
         """
         while True:
             fitted = self.fit(messages, system=system, tools=tools)
+            # Ends: a refusal that no step of the ladder can answer is raised by `refused`.
             try:
                 return call(fitted)
             except Exception as error:
@@ -221,6 +222,7 @@ class HeldConversation(Generic[M]):
 
 def _as_refusal(error: Exception, overflow: bool) -> Any:
     refusal = classify(error)
+    # The framework's own class stands for the provider's words, which it may have replaced.
     return _TOO_LONG if overflow and not refusal.is_overflow else error
 
 
@@ -279,6 +281,7 @@ class HeldConversations(Generic[M]):
         if self.host_writes:
             self.summarizer = None
         try:
+            # A manager that is thrown away: a typo would else come to light in the middle of an agent's run.
             self._fresh(_ANY, self.summarizer, self.context_window, self.max_output_tokens)
         except InvalidPolicy as error:
             if error.field != "summarizer":
@@ -294,6 +297,7 @@ class HeldConversations(Generic[M]):
         `name`: such as the id of a thread. `summarizer`: the host's; `None`: the one of these conversations.
         """
         with self._lock:
+            # Put in again at the end, so that the order of the dict is that of use.
             conversation = self._held.pop((name, model), None)
             conversation = conversation or self._begun(name, model, summarizer)
             self._held[name, model] = conversation
@@ -386,6 +390,7 @@ def text_of(item: Item) -> str:
 
 def transcript_of(items: Iterable[Item], prompt: str) -> str:
     """Messages as one text for a model that writes a summary, with its prompt at the end."""
+    # As text: blocks of calls and results would oblige the request to declare the agent's tools.
     lines = [f"<{item.get('role')}>\n{text_of(item)}\n</{item.get('role')}>" for item in items]
     return "\n\n".join([*lines, prompt])
 

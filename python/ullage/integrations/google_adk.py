@@ -72,6 +72,7 @@ class UllagePlugin(BasePlugin):
         """Send what fits."""
         if llm_request.contents:
             contents = list(llm_request.contents)
+            # After an error ADK hands over the request with what was sent; to fit again takes what was given.
             self._originals[id(llm_request)] = llm_request, contents
             conversation = self._of(callback_context, llm_request)
             fitted = await conversation.afit(contents, **_head(llm_request.config))

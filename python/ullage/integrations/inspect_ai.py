@@ -186,6 +186,7 @@ class UllageCompaction(CompactionStrategy):
         self, model: Model, messages: list[ChatMessage], tools: list[ToolInfo]
     ) -> tuple[list[ChatMessage], ChatMessageUser | None]:
         """The messages made smaller, whether the window is full or not; nothing is added to the record."""
+        # They stay in front whatever is left out, so they count as the system prompt.
         standing = [message for message in messages if isinstance(message, ChatMessageSystem)]
         others = [message for message in messages if not isinstance(message, ChatMessageSystem)]
         if not others:
@@ -209,6 +210,7 @@ class UllageCompaction(CompactionStrategy):
             except ContextTooLarge as error:  # over which Inspect would end the run
                 await conversation.manager.acompact(target_tokens=error.floor_tokens)
             fitted = await conversation.afit(others, **head)
+        # Inspect hands over the smaller list next time, with what followed.
         read = [conversation.translator.read(message) for message in fitted.messages]
         conversation.manager.view_kept(replace(fitted.view, messages=read))
         return [*standing, *fitted.messages], None

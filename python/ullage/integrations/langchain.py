@@ -58,6 +58,7 @@ with framework("langchain"):
     from langgraph.graph.message import REMOVE_ALL_MESSAGES
     from langgraph.runtime import Runtime
 
+# Content may repeat the calls in the provider's words; `tool_calls` has each of them once, and only that is read.
 _CALLS = frozenset(("tool_use", "tool_call", "function_call", "tool_call_chunk", "input_json_delta", "invalid_tool_call"))  # fmt: skip
 _REASONING = frozenset((*THINKING, "reasoning", "reasoning_content"))
 
@@ -101,6 +102,7 @@ class LangChainTranslator:
             call = str(result.get("tool_use_id"))
             return ToolMessage(_plain(result.get("content")), tool_call_id=call)
         text = text_of(item)
+        # As LangChain marks what its own middleware writes.
         own = {"additional_kwargs": {"lc_source": "ullage"}}
         if item.get("role") == "assistant":
             return AIMessage(text, **own)
@@ -123,6 +125,7 @@ def _blocks(content: list[Any]) -> Iterator[dict[str, Any]]:
             address = url.get("url") if isinstance(url, Mapping) else url
             yield {"type": "image", "source": from_url(str(address))}
         elif block.get("type") in ("reasoning", "reasoning_content"):
+            # The whole block, so that what is sealed in it counts; it is sent as it came.
             yield {"type": "thinking", "thinking": json.dumps(block, default=str), "signature": ""}
         else:
             yield dict(block)
@@ -141,6 +144,7 @@ def _response(message: AIMessage) -> Item:
 def _calls(message: AIMessage) -> Iterator[dict[str, Any]]:
     for at, call in enumerate([*message.tool_calls, *message.invalid_tool_calls]):
         arguments = call["args"] if isinstance(call["args"], dict) else {"arguments": call["args"]}
+        # Some local models give none: the message's own id makes the same name in each reading.
         name = call["id"] or f"call_{message.id}_{at}"
         yield {"type": "tool_use", "id": name, "name": call["name"] or "", "input": arguments}
 
@@ -172,6 +176,7 @@ def _response_now(message: AIMessage, now: list[Mapping[str, Any]]) -> AIMessage
         stays = [block for block in content if thinks or _kind(block) not in _REASONING]
         content = list(_content_now(stays, list(zip(before, calls_now, strict=True))))
     more = dict(message.additional_kwargs)
+    # langchain-openai sends these where `tool_calls` is empty: calls that left would come back.
     for name in () if calls == message.tool_calls else ("tool_calls", "function_call"):
         more.pop(name, None)
     if not thinks:
@@ -268,6 +273,7 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         **options: See `ullage.integrations.conversations.Options`. Of the model its profile is known.
     """
 
+    # With the metadata of `_asked`: without both, a summary streams to the user as if the agent said it (langchain 1.4.7).
     transformers = (InternalCallTransformer,)
 
     def __init__(
@@ -329,6 +335,7 @@ class UllageMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         model: Any = request.model
         host = ChatSummarizer(model) if self.conversations.host_writes else None
         profile = getattr(model, "profile", None) or {}
+        # Chat models share no attribute: OpenAI's have `model_name`, Anthropic's and Google's `model`, Bedrock's `model_id`.
         names = (getattr(model, name, None) for name in ("model_name", "model", "model_id"))
         name = next(
             (text for text in names if isinstance(text, str) and text), type(model).__name__
@@ -356,6 +363,7 @@ def _written(
         return None
     read = [conversation.translator.read(message) for message in fitted.messages]
     conversation.manager.view_kept(replace(fitted.view, messages=read))
+    # The graph merges messages by id: a list is replaced only where all of the old one is removed first.
     return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), *fitted.messages]}
 
 

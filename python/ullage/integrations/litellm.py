@@ -121,6 +121,7 @@ class UllageLogger(CustomLogger):
         owner, conversation = _under_way.get() or (None, None)
         if owner is self and conversation is not None and not _own_call.get():
             _under_way.set(None)
+            # Where no room can be made: litellm raises the error itself.
             with suppress(type(exception)):
                 is_overflow = isinstance(exception, ContextWindowExceededError)
                 await conversation.arefused(exception, overflow=is_overflow)
@@ -257,6 +258,7 @@ class _HostSummarizer:
     def __init__(self, request: _Request, call: Callable[..., Any] | None) -> None:
         options = request.options
         self._access = {name: options[name] for name in ("model", *_ACCESS) if options.get(name)}
+        # The caller's function may know what the request does not name, as a router its deployments' keys.
         chat = call if call is not None and request.form is _CHAT else None
         is_async = chat is not None and inspect.iscoroutinefunction(chat)
         self._call: Any = litellm.completion if chat is None or is_async else chat
@@ -305,4 +307,5 @@ def _facts(options: Mapping[str, Any]) -> ModelFacts:
         row = {}
     own = options.get("model_info") or {}
     window, output = (own.get(name) or row.get(name) for name in ("max_input_tokens", "max_output_tokens"))  # fmt: skip
+    # litellm's names have the provider in front.
     return ModelFacts(model.rpartition("/")[2], window, output)

@@ -202,6 +202,7 @@ class UllageLLM(FunctionCallingLLM):
     """
 
     llm: LLM = Field(description="The model that is asked.")
+    # No field: fields are dumped and stored.
     _conversations: HeldConversations[ChatMessage] = PrivateAttr()
 
     def __init__(self, llm: LLM, **options: Unpack[Options]) -> None:
@@ -245,6 +246,7 @@ class UllageLLM(FunctionCallingLLM):
         while True:
             fitted = conversation.fit(request.messages, **request.head)
             try:
+                # A piece that was passed on cannot be taken back: from then on the error is the caller's.
                 for piece in self.llm.stream_chat(request.sent(fitted), **kwargs):
                     begun = True
                     yield piece
@@ -310,6 +312,7 @@ class UllageLLM(FunctionCallingLLM):
         """Asks the model as it is."""
         return await self.llm.astream_complete(prompt, formatted, **kwargs)
 
+    # Agents ask the outer model: how tools are written, and calls are read, is the inner one's business.
     def _prepare_chat_with_tools(self, tools: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         return self.llm._prepare_chat_with_tools_compat(tools, *args, **kwargs)
 
@@ -400,6 +403,7 @@ class UllageBlock(BaseMemoryBlock[list[ChatMessage]]):
         return None
 
     async def _shown(self, limit: int) -> Fitted[ChatMessage]:
+        # It is shown inside a prompt: no answer has to fit next to it.
         facts = ModelFacts(self.model, limit, max(limit // 16, 1))
         return await self._conversations.of("", facts).afit(self.flushed)
 
@@ -459,5 +463,6 @@ def _tools(tools: Any) -> list[dict[str, Any]]:
         if isinstance(tool, Mapping):
             definitions.append(dict(tool))
         elif (about := getattr(tool, "metadata", None)) is not None:
+            # LlamaIndex refuses descriptions over OpenAI's 1,024 characters here; other models take them.
             definitions.append(about.to_openai_tool(skip_length_check=True))
     return definitions

@@ -71,6 +71,7 @@ class _Plugged:
         model_name = model if isinstance(model, str) else getattr(model, "model", None)
         if not isinstance(model_name, str) or not model_name:
             model_name = _USUAL
+        # `litellm/…` and other prefixes of the SDK name the provider in front.
         facts = ModelFacts(model_name.rpartition("/")[2])
         return self._conversations.of(name or (print_of(items[0]) if items else ""), facts, host)
 
@@ -94,6 +95,7 @@ def ullage_filter(
             system=model_input.instructions or "",
             tools=_tools(getattr(data.agent, "tools", ())),
         )
+        # Copies of pending items end a run with a UserError: the SDK knows them by identity (0.24).
         return replace(model_input, input=fitted.messages) if fitted.changed else model_input
 
     return fit
@@ -232,6 +234,7 @@ class UllageSession:
             fitted = await conversation.afit(items)
         if not fitted.changed:
             return items
+        # Sessions have no call that replaces: the lock keeps others out between the two.
         smaller: list[Any] = list(fitted.messages)
         await self.session.clear_session()
         await self.session.add_items(smaller)
@@ -262,6 +265,7 @@ async def _fit(
 
 def _tools(tools: Iterable[Any]) -> list[dict[str, Any]]:
     """Definitions of function tools, as far as they are counted."""
+    # Hosted tools have no schema: the provider runs them, and counts them itself.
     return [
         {
             "type": "function",
@@ -278,6 +282,7 @@ def _host(model: Model | str | None) -> Callable[[SummaryRequest], Awaitable[Sum
     """The agent's own model as the writer of summaries."""
 
     async def write(request: SummaryRequest) -> SummaryReply:
+        # A name may have a prefix that only the SDK's own look-up reads.
         asked = model if isinstance(model, Model) else MultiProvider().get_model(model)
         answer = await asked.get_response(
             system_instructions=request.system,

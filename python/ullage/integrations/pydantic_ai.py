@@ -68,12 +68,14 @@ class PydanticTranslator:
         """The message in the internal view."""
         if isinstance(message, ModelRequest):
             blocks = [block for part in message.parts for block in _request_blocks(part)]
+            # An empty one would be dropped as illegal, though what it holds, such as a system prompt, is sent.
             return {"role": "user", "content": blocks or [_text("[nothing]")]}
         read: dict[str, Any] = {
             "role": "assistant",
             "content": [_response_block(part) for part in message.parts] or [_text("[nothing]")],
         }
         usage = message.usage
+        # Models without figures report 0.
         if size := usage.input_tokens:
             read["usage"] = {"input_tokens": size, "output_tokens": usage.output_tokens}
         return read
@@ -100,6 +102,7 @@ class PydanticTranslator:
             return ModelRequest(parts=results)
         if item.get("role") == "assistant":
             return ModelResponse(parts=[TextPart(text_of(item))])
+        # Said in the user's voice; tools that were found before it are announced again (pydantic-ai 2.62).
         return ModelRequest(parts=[CompactionPart(content=text_of(item), metadata=OWN)])
 
 
@@ -179,6 +182,7 @@ def _request_now(
             parts.append(part)
         elif (result := next(results)) is not None:
             parts.append(_result_now(part, result))
+    # By text, not by place: a part can be several blocks, and a system prompt is none.
     texts, earlier = (
         [str(block["text"]) for block in blocks if block.get("type") == "text"]
         for blocks in (now, before)
@@ -250,6 +254,7 @@ class Ullage(AbstractCapability[Any]):
         request_context.messages = _with_system(messages, fitted)
         if self._persist:
             _note_view(conversation, request_context.messages, fitted)
+            # The request's list is a copy; the run goes on with this one.
             ctx.messages[:] = request_context.messages
         return request_context
 
@@ -258,9 +263,11 @@ class Ullage(AbstractCapability[Any]):
     ) -> ModelResponse:
         """After a refusal as too long, send less."""
         conversation = self.of(ctx, request_context.model, request_context.messages)
+        # The whole history: the request's own list is the one that was refused.
         messages = list(ctx.messages)
         is_overflow = isinstance(error, ModelContextWindowExceededError)
         await conversation.arefused(error, overflow=is_overflow)
+        # Asked directly: what wraps a request may call its handler once only (pydantic-ai 2.62).
         return await conversation.asend(
             messages,
             lambda fitted: model_request(
@@ -312,6 +319,7 @@ class UllageStrategy:
     ) -> list[ModelMessage]:
         """The messages made smaller, whether the window is full or not."""
         conversation = self._capability.of(ctx, ctx.model, messages)
+        # The harness asks because a threshold of its own is passed, which says nothing of Ullage's.
         if not (await conversation.afit(messages)).changed:
             await conversation.manager.acompact()
         return _history(conversation, messages, await conversation.afit(messages))

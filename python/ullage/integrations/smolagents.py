@@ -110,6 +110,7 @@ class UllageCallback:
 
     def __call__(self, memory_step: MemoryStep, agent: MultiStepAgent) -> None:
         """Called by the agent with each step, before the step is in its memory."""
+        # After the final answer no request follows.
         if not isinstance(memory_step, FinalAnswerStep):
             self._fit(agent, memory_step)
 
@@ -125,8 +126,10 @@ class UllageCallback:
         self._fit(agent)
 
     def _of(self, agent: MultiStepAgent) -> HeldConversation[StepPart]:
+        # The hub's and litellm's names have an owner or a provider in front.
         name = str(agent.model.model_id or type(agent.model).__name__).rpartition("/")[2]
         host = _host(agent.model) if self._conversations.host_writes else None
+        # An agent has no id, and a memory of its own.
         return self._conversations.of(str(id(agent)), ModelFacts(name), host)
 
     def _fit(self, agent: MultiStepAgent, newest: MemoryStep | None = None) -> None:
@@ -166,6 +169,7 @@ def _show(steps: list[MemoryStep], parts: list[StepPart], fitted: Fitted[StepPar
     for step in steps:
         view = sent[id(step)]
         if view.before or view.after or view.own != type(step).to_messages(step):
+            # An attribute of the instance hides the method: what reads the step's fields, such as a replay, finds it whole.
             step.to_messages = view
         else:
             vars(step).pop("to_messages", None)
@@ -212,6 +216,7 @@ def _results_now(step: ActionStep, now: Item) -> ActionStep:
     content = blocks_of({"content": results[-1].get("content")}) if results else []
     images = [image for image in step.observations_images or () if _image(image) in content]
     text = text_of({"content": content})
+    # The text holds the error already: with both it would be sent twice.
     return replace(step, observations=text, error=None, observations_images=images)
 
 

@@ -84,6 +84,7 @@ class UllageConversationManager(ConversationManager):
             **kwargs: Not used.
         """
         if e is not None:
+            # Strands calls with an error only where it has recognised it as an overflow.
             self._of(agent).refused(e, overflow=True)
         try:
             self._fit(agent)
@@ -156,6 +157,7 @@ def _host(model: Model) -> Callable[[SummaryRequest], SummaryReply]:
         return SummaryReply(text="".join(parts), finish_reason=reason)
 
     def write(request: SummaryRequest) -> SummaryReply:
+        # Hooks are called inside the agent's running loop, where `asyncio.run` is refused.
         with ThreadPoolExecutor(1) as pool:
             return pool.submit(asyncio.run, ask(request)).result()
 
