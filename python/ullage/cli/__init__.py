@@ -19,13 +19,15 @@ EXIT_INTERRUPTED = 130
 
 
 def _complain(error: UllageError | OSError, *, as_json: bool) -> int:
-    hint = getattr(error, "hint", "")
+    hint, message = getattr(error, "hint", ""), str(error)
+    if not isinstance(error, UllageError) and error.filename:
+        message = f"{error.filename}: {error.strerror}"
     if as_json and not isinstance(error, MissingExtra):
         from ullage.cli.output import envelope
 
         code = getattr(error, "code", "os_error")
-        print(envelope(error={"code": code, "message": str(error), "hint": hint or None}))
-    _tell(f"error: {error}")
+        print(envelope(error={"code": code, "message": message, "hint": hint or None}))
+    _tell(f"error: {message}")
     if hint:
         _tell(f"hint: {hint}")
     return EXIT_BAD_INPUT
