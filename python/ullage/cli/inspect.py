@@ -217,6 +217,7 @@ def _show_boundaries(out: Output, boundaries: list[dict[str, Any]]) -> None:
     for boundary in boundaries:
         when = str(boundary["timestamp"] or "")[:16].replace("T", " ")
         counts = (boundary["tokens_before"], boundary["tokens_after"])
-        sizes = (tokens(count) if isinstance(count, int) else "–" for count in counts)
+        # 0: an edit, which counts nothing.
+        sizes = (tokens(count) if isinstance(count, int) and count else "–" for count in counts)
         rows.append((when, str(boundary["trigger"] or ""), *sizes))
     out.table(("when", "trigger", "before", "after"), rows, right=(2, 3))

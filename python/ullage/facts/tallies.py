@@ -295,7 +295,7 @@ class FileTally:
         use.add(call, index)
 
     def undone(self, call: CallEffect, committed: int) -> None:
-        """A command may have taken back or deleted what was written since the newest commit (index of its call)."""
+        """A command may have moved files, or taken back or deleted what was written since the newest commit (index of its call)."""
         for step in command_steps(call.target):
             undoes = _UNDOES.match(step)
             if undoes is None:
@@ -304,14 +304,18 @@ class FileTally:
                 self._files.update(self._stashed)
                 self._stashed = {}
                 continue
-            words = step[undoes.end() :].split()
+            words = step[undoes.end() :].partition("||")[0].split()
             if {"--staged", "-S", "--cached"}.intersection(words) and "--worktree" not in words:
                 continue
             named = [word for word in words if not word.startswith("-")]
+            folder = folder_of(call.target) or call.folder
+            if undoes["mv"]:
+                if "-t" not in words:  # the folder comes first
+                    self._move(named, folder)
+                continue
             if undoes["all"] or "." in named:
                 paths = [*self._files]
             else:
-                folder = folder_of(call.target) or call.folder
                 paths = [path for word in named if (path := self._file(word, folder))]
             for path in paths:
                 use = self._files[path]
@@ -319,6 +323,23 @@ class FileTally:
                     if undoes["stash"]:
                         self._stashed[path] = copy(use)
                     use.undo(deleted=undoes["rm"] is not None)
+
+    def _move(self, names: Sequence[str], folder: str) -> None:
+        """The files of all names but the last have another path from now on."""
+        for name in map(normpath, names[:-1]):
+            path, target = self._file(name, folder), names[-1]
+            # A shell makes other words of a target with such a sign.
+            if not path or not path.endswith(name) or not set("$*?{").isdisjoint(target):
+                continue
+            # What stands before a name is what the command's folder stands for.
+            new = normpath(path.removesuffix(name) + target if target[:1] != "/" else target)
+            within = len(names) > 2 or target.endswith(("/", "."))
+            if within or any(other.startswith(f"{new}/") for other in self._files):
+                new = f"{new}/{basename(path)}"
+            self._by_name[basename(path)].remove(path)
+            alike = self._by_name.setdefault(basename(new), [])
+            alike += [] if new in alike else [new]
+            self._files[new] = self._files.pop(path)
 
     def _file(self, name: str, folder: str) -> str:
         """Which file a command means by a name; empty: none that is known, or one of several."""
@@ -338,7 +359,7 @@ class FileTally:
 # What takes back what was written to files since the newest commit; `git stash` all of it, until it is popped.
 _UNDOES = pattern(
     r"(?P<back>git stash (?:pop|apply)\b)|(?P<all>git reset --hard\b|(?P<stash>git stash(?: push| save)?(?: -\S+)*$))|"
-    r"git (?:checkout(?: \S+)? --|restore)(?= )|(?P<rm>(?:git )?rm )"
+    r"git (?:checkout(?: \S+)? --|restore)(?= )|(?P<rm>(?:git )?rm )|(?P<mv>(?:git )?mv )"
 )
 
 
@@ -705,7 +726,7 @@ class CallLog:
             if committed:
                 self._committed = at
                 self.failures.committed(at)
-            may_undo = outcome.ok and ("git " in target or "rm " in target)
+            may_undo = outcome.ok and any(word in target for word in ("git ", "rm ", "mv "))
             if may_undo and "No local changes" not in text:
                 self.files.undone(first, self._committed)
         # Of what a script printed nobody knows which of its calls returned it.
