@@ -962,3 +962,17 @@ def test_a_mark_on_a_long_message_names_the_value_that_was_replaced():
 def test_what_opened_the_conversation(first: str, opened: str):
     items = [user(first), said("Yes?"), user("Fix the lexer."), said("Done."), user("And its page.")]  # fmt: skip
     assert f"- Opened with: “{opened}”" in render(collect(items), tokens=2_000)
+
+
+def test_a_deleted_file_without_a_line_of_its_own_is_marked_from_summary_to_summary():
+    edits = [each for at in range(9) for each in edit(at, f"/w/src/part_{at}.py")]
+    items = [user("Split the lexer."), *edits, *run(20, "rm src/part_1.py")]
+    items += [each for at in range(30, 40) for each in edit(at, f"/w/lib/piece_{at}.py")]
+    text = render(collect(items), tokens=500)
+    assert "part_1.py (deleted)" in text
+    assert "part_2.py (deleted)" not in text
+    summary = {"role": "user", "isCompactSummary": True, "content": text}
+    again = render(collect([summary, *edit(50, "/w/lib/last.py")]), tokens=500)
+    assert "part_1.py (deleted)" in again
+    back = collect([summary, *edit(50, "/w/src/part_1.py"), *edit(51, "/w/lib/last.py")])
+    assert "(deleted)" not in render(back, tokens=300)

@@ -166,7 +166,7 @@ def files_section(facts: Facts, new: Sequence[Unit], old: Sequence[Unit], tokens
     carried = fill(old, room * 2 // 5, _OLDER_POINTS) if old else ""
     shown = fill(new, room - (cost(carried) if carried else 0), counted("{} files"))
     # A file with a line of its own need not be named twice.
-    others = [path for path in paths if f"- `{path}`:" not in shown]
+    others = [path for path in paths if f"- `{path.removesuffix(lines.DELETED)}`:" not in shown]
     line = lines.changed_line(others, tokens) if others else ""
     return joined((line, carried, shown))
 

@@ -354,6 +354,8 @@ def carried_failure(piece: str, facts: Facts) -> str:
 _CHANGED = "- Changed"
 _LINE = pattern(r"^- Changed(?: under `([^`\n]+)`)?: (.*)$")
 _OWN = pattern(r"^- `([^`\n]+)`: (?:[^\n]*\b)?(?:edited|written|deleted)\b")
+DELETED = " (deleted)"
+"""After the path of a file that is no longer there."""
 LEAST_PREFIX = 12
 
 
@@ -363,18 +365,21 @@ def is_dense(piece: str) -> bool:
 
 
 def changed_paths(facts: Facts) -> list[str]:
-    """Every file that the session changed, the newest last, those of the previous summary too."""
-    old: dict[str, None] = {}
+    """Every file that the session changed, the newest last, those of the previous summary too; what was deleted says so."""
+    marks: dict[str, str] = {}
     for line in facts.previous.section(3).split("\n") if facts.previous else ():
         if own := _OWN.match(line):
-            old[own[1]] = None
+            marks[own[1]] = DELETED if re.search(r": (?:.*, )?deleted\b", line) else ""
         elif dense := _LINE.match(line):
-            base = dense[1] or ""
-            paths = [base + path for path in dense[2].split(", ") if not path.startswith("…")]
-            old.update(dict.fromkeys(paths))
-    files = sorted(facts.files, key=attrgetter("last"))
-    now = dict.fromkeys([file.path for file in files if file.changed])
-    return [path for path in old if path not in now] + list(now)
+            for path in dense[2].split(", "):
+                if not path.startswith("…"):
+                    bare = path.removesuffix(DELETED)
+                    marks[(dense[1] or "") + bare] = path[len(bare) :]
+    for file in sorted(facts.files, key=attrgetter("last")):
+        if file.changed:
+            marks.pop(file.path, None)
+            marks[file.path] = DELETED if file.deleted else ""
+    return [path + mark for path, mark in marks.items()]
 
 
 def changed_line(paths: Sequence[str], tokens: int) -> str:
