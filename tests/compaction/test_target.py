@@ -9,6 +9,7 @@ import itertools
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hypothesis import given, settings, strategies as st
 import ullage
 from tests.kit import said, user
 from ullage import ContextManager, Policy, acompact, compact, estimate_tokens, validate
+from ullage.compaction import assemble
 from ullage.compaction.cut import shorter_results
 from ullage.compaction.job import warning_text
 from ullage.exceptions import CompactionError, ContextTooLarge, InvalidPolicy
@@ -514,6 +516,42 @@ def test_a_target_takes_few_summaries(monkeypatch):
         compact(conversation(seed=seed, tokens=40_000), model=MODEL, target_tokens=target, keep=0)
     assert written.total() <= 2 * len(targets) * len(seeds)
     assert max(written.values()) <= 2.5 * len(targets)
+
+
+def test_the_smallest_target_is_looked_for_only_where_it_may_matter(monkeypatch):
+    looks = Counter()
+    least_messages = assemble.least_messages
+
+    def counted(*args):
+        looks[target] += 1
+        return least_messages(*args)
+
+    monkeypatch.setattr(assemble, "least_messages", counted)
+    items = [user("Never push to main."), said("Yes."), *conversation(seed=2, tokens=40_000)]
+    for target in (1_500, 15_000, 30_000):
+        within = compact(items, model=MODEL, target_tokens=target)
+        monkeypatch.setattr(assemble, "_fits_by_far", lambda *_: False)
+        assert compact(items, model=MODEL, target_tokens=target).messages == within.messages
+        monkeypatch.undo()
+        monkeypatch.setattr(assemble, "least_messages", counted)
+    assert looks == {1_500: 2, 15_000: 1, 30_000: 1}
+
+
+@pytest.mark.parametrize("rules", [0, 5, 60, 400])
+def test_what_surely_fits_is_more_than_what_must_stay(monkeypatch, rules):
+    sizes = []
+    fits = assemble._fits_by_far
+    monkeypatch.setattr(assemble, "_fits_by_far", lambda *args: sizes.append(args) or False)
+    words = [
+        f"Always use port {8_000 + n}. No, use port {9_000 + n} instead." for n in range(rules)
+    ]
+    talk = [each for text in words for each in (user(text), said("Done. " * 60))]
+    items = [*talk, user("Look at " + "every part " * 200), said("I have. " * 900)]
+    with pytest.raises(ContextTooLarge) as caught:
+        compact(items, model=MODEL, target_tokens=100, keep=0)
+    least, state, others = sizes[-1]
+    job = replace(state.job, target_tokens=caught.value.floor_tokens)
+    assert not fits(least, replace(state, job=job), others)
 
 
 def test_the_smallest_target_is_no_more_than_the_messages_have():

@@ -33,6 +33,7 @@ from ullage.compaction.summary_call import Accepted, least_tokens
 from ullage.exceptions import ContextTooLarge
 from ullage.facts import is_user_input
 from ullage.facts.model import Facts, UserInput
+from ullage.facts.rules import rules_of
 from ullage.facts.sections import (
     BRIEF_OPENING,
     CLOSING,
@@ -146,7 +147,7 @@ class BoundaryEntries:
 def _shared(context: Sequence[Item]) -> StoredEntry:
     shared: StoredEntry = {"isSidechain": False}
     for item in reversed(context):
-        if isinstance(item.get("message"), Mapping) and item.get("sessionId"):
+        if item.get("sessionId") and isinstance(item.get("message"), Mapping):
             shared.update({key: item[key] for key in _COPIED if item.get(key) is not None})
             break
     stamps = [item["timestamp"] for item in context if isinstance(item.get("timestamp"), str)]
@@ -764,11 +765,14 @@ def check_target(state: State) -> None:
 
 
 def parts_of_target(state: State) -> dict[str, int]:
-    """What takes the smallest target that can be met; empty: there is none, or it is met as it is."""
+    """What takes the smallest target that can be met; empty: there is none, or it is met in any case."""
     target, whole = state.job.target_tokens, state.counted(state.tokens)
     if target is None or whole <= target:
         return {}
-    parts = least_messages(state)
+    shortest, others = _must_stay(state)
+    if _fits_by_far(shortest, state, sum(others.values())):
+        return {}
+    parts = least_messages(shortest, others)
     is_longer = sum(parts.values()) > whole
     return {"the messages, which a summary would only lengthen": whole} if is_longer else parts
 
@@ -780,12 +784,8 @@ def target_too_small(least: int, target: int, parts: dict[str, int]) -> ContextT
     return ContextTooLarge(least, target, parts=shown, limit="the target of messages is", hint=hint)
 
 
-def least_messages(state: State) -> dict[str, int]:
-    """What must stay of the messages whatever the target, in the provider's tokens: the sum is the smallest that can be met (FULL-17).
-
-    The unfinished end (a message without an answer, open calls), the provider's own item, what hosts put there to stand, and the summary
-    message in its shortest form, which holds the user's newest message, every rule and the pins.
-    """
+def _must_stay(state: State) -> tuple[State, dict[str, int]]:
+    """The job with as little kept as can be, and the tokens of what stays next to its summary."""
     least = unshortened(state)
     if state.job.direction == "full":
         least = recut(state, least_of(state))
@@ -795,13 +795,41 @@ def least_messages(state: State) -> dict[str, int]:
     newest_item = least.source.item
     goes = newest_item is not None and newest_item.at < least.cut.stop
     item = item_tokens(least.source, least.ledger) if goes else 0
-    host = least.facts.standing_tokens
+    return least, {
+        "messages that wait for an answer": waiting,
+        "the provider's own compaction": item,
+        "standing host text": least.facts.standing_tokens,
+    }
+
+
+def _fits_by_far(least: State, state: State, others: int) -> bool:
+    """Whether a target is met in any case, by facts that are needed for the summary itself: to write the shortest one takes as long."""
+    if state.job.redact or with_media(least, ""):
+        return False
+    facts = state.facts.whole
+    rules = {rule.text for entry in facts.inputs for rule in rules_of(entry.text)}
+    rules |= {rule.text for rule in facts.standing}
+    texts = [*rules, facts.open_question, write_pins(state.pins), state.job.transcript_path or ""]
+    texts += [entry.text for entry in facts.inputs[-1:]] * 2
+    most = LONGEST_LEAST + RULE_FRAME_TOKENS * len(rules) + sum(map(state.measure, texts))
+    return others + most <= (state.target or 0)
+
+
+LONGEST_LEAST = 2_000  # tokens of the shortest summary without what the user's words and pins add, and of its frame
+RULE_FRAME_TOKENS = 100  # around a rule in its row, with the sentence that corrects it
+
+
+def least_messages(least: State, others: Mapping[str, int]) -> dict[str, int]:
+    """What must stay of the messages whatever the target, in the provider's tokens: the sum is the smallest that can be met (FULL-17).
+
+    The unfinished end (a message without an answer, open calls), the provider's own item, what hosts put there to stand (`others`), and the
+    summary message in its shortest form, which holds the user's newest message, every rule and the pins.
+    """
+    waiting, _, host = others.values()
     summary = _least_summary(least, waiting + host)
     newest = min(least.measure(least.newest_input), summary)
     parts = {
-        "messages that wait for an answer": waiting,
-        "the provider's own compaction": item,
-        "standing host text": host,
+        **others,
         "the user's newest message": newest,
         "rules, pins and frame": summary - newest + ROUNDING_TOKENS,
     }
