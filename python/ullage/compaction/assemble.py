@@ -300,6 +300,8 @@ def with_rules(
 
 def _lost_rules(facts: Facts, summary: str, *, by_code: bool, newest: str = "") -> list[UserInput]:
     """Rules that are lost: those that the summary does not hold, and lasting ones that a model wrote where the next compaction does not read them."""
+    if by_code and all(" ".join(rule.text.split()) in summary for rule in facts.standing):
+        return []
     flat = in_rows = " ".join(f"{summary} {newest}".split())
     if not by_code:
         previous = parse_summary(summary)
@@ -806,11 +808,12 @@ def _fits_by_far(least: State, state: State, others: int) -> bool:
     """Whether a target is met in any case, by facts that are needed for the summary itself: to write the shortest one takes as long."""
     if state.job.redact or with_media(least, ""):
         return False
-    facts = state.facts.whole
-    rules = {rule.text for entry in facts.inputs for rule in rules_of(entry.text)}
-    rules |= {rule.text for rule in facts.standing}
-    texts = [*rules, facts.open_question, write_pins(state.pins), state.job.transcript_path or ""]
-    texts += [entry.text for entry in facts.inputs[-1:]] * 2
+    whole, rules = state.facts.whole, set[str]()
+    for facts in (state.facts.removed, whole):
+        rules.update(rule.text for entry in facts.inputs for rule in rules_of(entry.text))
+        rules.update(rule.text for rule in facts.standing)
+    texts = [*rules, whole.open_question, write_pins(state.pins), state.job.transcript_path or ""]
+    texts += [entry.text for entry in whole.inputs[-1:]] * 2
     most = LONGEST_LEAST + RULE_FRAME_TOKENS * len(rules) + sum(map(state.measure, texts))
     return others + most <= (state.target or 0)
 
