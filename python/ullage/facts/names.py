@@ -61,7 +61,10 @@ MAX_COMMAND = 2_000
 def command_heads(command: str) -> list[str]:
     """The programs of a shell command with their subcommands: `git push`, `npm run build`; what follows `cd` and the like is a place."""
     heads: dict[str, None] = {}
-    for head in _HEAD.findall(_TYPED.sub(" ", command[: 2 * MAX_COMMAND])[:MAX_COMMAND]):
+    text = command[: 2 * MAX_COMMAND]
+    if "\n" in text:
+        text = _TYPED.sub(" ", text)
+    for head in _HEAD.findall(text[:MAX_COMMAND]):
         words = head.split(" ")
         if words[0] not in _NO_PROGRAM and "." not in words[1]:
             heads[" ".join(words[: 3 if words[1] in _RUNNERS else 2])] = None

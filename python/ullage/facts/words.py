@@ -622,12 +622,13 @@ def blocks_in(message: Mapping[str, Any]) -> list[BlockView]:
     if type(content) is not list:
         content = (content,) if isinstance(content, str) else content
         content = content if _is_sequence(content) else ()
-    # dicts are recognised at once
-    blocks: list[BlockView] = [
-        {"type": "text", "text": block} if isinstance(block, str) else block
-        for block in content
-        if isinstance(block, (dict, str, Mapping))
-    ]
+    blocks: list[BlockView] = [*content]
+    if {*map(type, content)} != {dict}:
+        blocks = [
+            {"type": "text", "text": block} if isinstance(block, str) else block
+            for block in content
+            if isinstance(block, (str, Mapping))
+        ]
     calls = message.get("tool_calls")
     if calls is not None and _is_sequence(calls):
         blocks += [_openai_call(call) for call in calls if isinstance(call, (dict, Mapping))]

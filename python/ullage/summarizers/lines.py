@@ -813,18 +813,22 @@ class PairWorth:
 
     def __init__(self, end: int) -> None:
         self._end = end
-        self._counts: tuple[Counter[WordPair], ...] = tuple(Counter() for _ in range(4))
+        self._counts: tuple[Counter[WordPair], ...] = (Counter(), Counter())
+        self._shown: tuple[set[WordPair], ...] = (set(), set())
         self._last: dict[WordPair, int] = {}
 
     def add(self, text: str, index: int, where: int) -> None:
         """Notes who used them: a text at a message."""
         pairs = _word_pairs(text[:MOST_COUNTED])
-        self._counts[where].update(pairs)
+        if where < WROTE:
+            self._counts[where].update(pairs)
+        else:  # how often says nothing
+            self._shown[where - WROTE].update(pairs)
         self._last.update(dict.fromkeys(pairs, index))
 
     def __call__(self, pair: WordPair) -> float:
         """What this pair is worth."""
-        closing, remarks, wrote, called = self._counts
+        (closing, remarks), (wrote, called) = self._counts, self._shown
         used = 1 + 1.5 * log1p(closing.get(pair, 0)) + log1p(remarks.get(pair, 0))
         used += 0.5 * (pair in wrote) + 0.5 * (pair in called)
         recent = (self._last.get(pair, 0) / self._end) ** AGES
