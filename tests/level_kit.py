@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
+from tests.kit import result, said, text, use, user
 from ullage.effects import Call, drive
 from ullage.levels.level import Context, Level, Outcome
 from ullage.levels.pipeline import fresh_states
@@ -43,3 +44,33 @@ def act(
 
 def _answer(effect: Any) -> Any:
     return effect.function(*effect.args) if isinstance(effect, Call) else None
+
+
+def planted() -> list[dict]:
+    """A turn with a finding far into a long report, a decision in the middle of the work, a failure that was cured, one that was not, and an edit."""
+    report = " ".join(f"Module {name} only reads settings." for name in "abcdefghijklmnopqrstuvwx")
+    report += (
+        "\n\nThe cache key leaves out the locale, which is why German users see English pages."
+    )
+    option = "We keep the Redis store and drop the memcached fallback, since only Redis can expire by tag."
+    fixed = use("e", "Edit", file_path="/app/keys.py", old_string="", new_string="key += locale")
+    steps = [
+        ([text(option), use("a", "Bash", command="pytest tests/keys")], "collected\n1 failed", True),
+        ([fixed], "The file has been updated.", False),
+        ([use("b", "Bash", command="pytest tests/keys")], "14 passed in 2.1s", False),
+        ([use("c", "Bash", command="make deploy")], "building\nError: registry quay-7 refused the push\nexit code 2", True),
+    ]  # fmt: skip
+    messages = [user("Why do German users see English pages?")]
+    for blocks, returned, failed in steps:
+        answer = result(blocks[-1]["id"], returned + "\n" + "log " * 2_000)
+        messages += [said(blocks), user([{**answer, "is_error": failed}])]
+    return [*messages, said(report)]
+
+
+PLANTED = (
+    "The cache key leaves out the locale, which is why German users see English pages.",
+    "We keep the Redis store and drop the memcached fallback",
+    "- `Bash pytest tests/keys` failed: `1 failed`; later succeeded, after changes to app/keys.py",
+    "- `Edit /app/keys.py` → ok, inserted: `key += locale`",
+    "- `Bash make deploy` failed: `Error: registry quay-7 refused the push`; not seen to succeed in this part",
+)

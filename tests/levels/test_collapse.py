@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 
 from tests.kit import view_of
 from tests.kit.transcripts import session_287k
-from tests.level_kit import act, context_of
+from tests.level_kit import PLANTED, act, context_of, planted
 from tests.oracle.legality import assert_legal
 from ullage.effects import Flow, Summarize, Together, Wait, drive
 from ullage.exceptions import UnknownHandle
@@ -200,7 +200,7 @@ def test_at_the_second_mark_spans_are_committed_until_below_the_target():
     shown = [m for m in view.messages if "<context-collapse" in str(m["content"])]
     assert len(shown) == len(state.commits)
     assert "Please look at part 0." in str(shown[0])
-    assert "- Read /src/module_0.py: " in str(shown[0])
+    assert "- `Read /src/module_0.py`" in str(shown[0])
     assert_legal("anthropic", view.messages, model=MODEL)
     # The most rewarding went, and no more than needed: without the last it would not be below the target.
     left_over = [risks[each.collapse_id] for each in state.staged if each.collapse_id in risks]
@@ -210,6 +210,13 @@ def test_at_the_second_mark_spans_are_committed_until_below_the_target():
     )
     collapse.expand(view, state, last, items)
     assert collapse.percent(context(view, where, state)) >= ON.collapse.target_percent
+
+
+def test_a_placeholder_says_what_was_found_decided_changed_and_is_open():
+    view = view_of([*planted(), *session(3)])
+    span = Candidate(0, len(planted()), view.ledger.tokens(0, len(planted())), 0)
+    (text,) = drive(collapse.summaries(view, ON, None, [span]), never)
+    assert [line for line in PLANTED if line not in text] == []
 
 
 def test_just_below_the_second_mark_nothing_is_committed():
@@ -278,7 +285,7 @@ def test_a_bad_answer_is_replaced_by_lines(reply):
     assert drive(stage(view, room(view, 80, summarizer=Model()), state), perform)
     run(view, ON, room(view, 92, summarizer=Model()), state)
     assert state.commits
-    assert "- Read /src/module_0.py" in str(view.messages[0])
+    assert "- `Read /src/module_0.py`" in str(view.messages[0])
 
 
 def never(effect: Any) -> Any:
@@ -289,7 +296,7 @@ def test_no_model_is_asked_on_the_way_and_from_the_last_mark_on_lines_must_do():
     view, state = view_of(session(20)), Collapse()
     assert run(view, ON, room(view, 94, summarizer=Model()), state, never) is None
     assert run(view, ON, room(view, 95, summarizer=Model()), state, never).freed > 0
-    assert "- Read /src/module_0.py" in str(view.messages[0])
+    assert "- `Read /src/module_0.py`" in str(view.messages[0])
 
 
 def test_a_running_summary_is_not_waited_for_where_what_is_ready_suffices():
@@ -396,7 +403,7 @@ def test_the_extractive_summarizer_is_not_asked_the_lines_are_shorter():
         raise AssertionError(effect)
 
     run(view, ON, room(view, 92, summarizer=ExtractiveSummarizer()), state, never)
-    assert "- Read /src/module_0.py" in str(view.messages[0])
+    assert "- `Read /src/module_0.py`" in str(view.messages[0])
 
 
 def test_what_a_model_is_shown_of_a_long_message_are_its_two_ends():

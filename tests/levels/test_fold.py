@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from tests.kit import result, said, text, use, user, view_of
-from tests.level_kit import context_of
+from tests.level_kit import PLANTED, context_of, planted
 from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
+from ullage.facts.model import Facts
 from ullage.levels import View, fold
-from ullage.levels.fold import RECORD_HEAD, RECORD_TAIL, Line, fitted, lines_of
+from ullage.levels.fold import RECORD_HEAD, RECORD_TAIL, WORDS, Record, fitted, record_of
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall import Archive, left
+from ullage.summarizers.budgeted_text import Unit
 from ullage.testing import conversation
 
 POLICY = Policy.buffered()
@@ -55,11 +57,10 @@ def test_the_record_holds_words_whole_and_a_line_for_each_call():
     cut = report.removed[0].stop
     for at in range(0, cut, 4):
         assert messages[at]["content"] in record or messages[at] is view.originals[1]
-        assert f"- Bash make {at // 4}.0: 5 lines, " in record
-    assert "begins: starting; exit 2" in record
+    assert "- `Bash make 3.0` failed: `Error: no rule to make it`; " in record
     assert "The user wrote:\nTask 0" in record
     assert record.count("The user wrote:") == len(range(0, cut, 4))
-    assert record.count("- Bash ") == len(range(1, cut, 4))
+    assert record.count("- `Bash ") + ("(1 line left out)" in record) == len(range(1, cut, 4))
     assert all(a is b for a, b in zip(view.messages[-4:], messages[-4:], strict=True))
     assert view.ledger.tokens() <= 2_200 - POLICY.truncate.margin_tokens
     assert_legal("anthropic", view.messages, model=MODEL)
@@ -78,22 +79,21 @@ def test_in_one_long_turn_the_request_stands_after_the_record():
     fold.folded(context_of(view, POLICY), 7_000)
     assert view.originals[1] is messages[0]
     assert messages[0]["content"] not in view.messages[0]["content"]
-    assert "failed: Error: no rule to make it; exit 2" in view.messages[0]["content"]
-    assert "- Bash make 0.0: " in view.messages[0]["content"]
+    assert "- `Bash make 0.0` failed: `Error: no rule to make it`; " in view.messages[0]["content"]
     assert view.messages[2]["role"] == "assistant"
     assert_legal("anthropic", view.messages, model=MODEL)
 
 
 def test_lines_that_do_not_fit_are_counted_the_oldest_go():
-    lines = [Line("call", f"- call {at} " + "word " * 20) for at in range(50)]
-    text = fitted([Line("user", "do it"), *lines], 300, None)
+    calls = [(at, Unit(f"- call {at} " + "word " * 20, 50 - at)) for at in range(50)]
+    text = fitted(Record([(0, Unit("do it", WORDS))], calls, Facts()), 300, None)
     assert text.startswith("(")
     assert "do it" in text
     assert "- call 49" in text
     assert "- call 0 " not in text
     kept = text.count("- call")
-    assert f"({50 - kept} older lines left out)" in text
-    assert fitted([Line("user", "word " * 900)], 300, None) is None
+    assert f"({50 - kept} lines left out)" in text
+    assert fitted(Record([(0, Unit("word " * 900, WORDS))], [], Facts()), 300, None) is None
 
 
 def test_words_that_do_not_fit_are_left_to_truncation():
@@ -153,6 +153,24 @@ def test_a_refusal_is_answered_by_a_fold_before_anything_is_dropped():
     assert "truncate" not in stages
 
 
+def test_a_fold_says_what_was_found_decided_changed_and_is_open():
+    view = view_of([*planted(), user("And now?"), said("I look."), *session(12)])
+    assert fold.folded(context_of(view, POLICY), 7_000) is not None
+    record = view.messages[0]["content"]
+    assert [line for line in PLANTED if line not in record] == []
+    assert "Why do German users see English pages?" in record
+
+
+def test_what_the_user_said_when_refusing_a_call_is_theirs_and_whole():
+    refusal = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\n"
+    words = "Never deploy from this machine. " + "Ask the release team first. " * 30
+    call = said([use("t", "Bash", command="make deploy")])
+    answer = user([{**result("t", refusal + words), "is_error": True}])
+    view = view_of([user("Ship it."), call, answer, said("I ask them."), *session(6)])
+    assert fold.folded(context_of(view, POLICY), 2_900) is not None
+    assert words.strip() in view.messages[0]["content"]
+
+
 @settings(max_examples=15, deadline=None)
 @given(
     st.integers(0, 5_000), st.sampled_from(["coding", "operations", "media"]), st.integers(20, 70)
@@ -160,14 +178,15 @@ def test_a_refusal_is_answered_by_a_fold_before_anything_is_dropped():
 def test_any_conversation(seed, style, percent):
     messages = conversation(seed, tokens=15_000, style=style)
     view = view_of(messages)
-    inputs = [line.text for line in lines_of(view, 0, len(view)) if line.kind == "user"]
+    own = record_of(view, range(len(view))).own
+    inputs = [unit.text.strip() for _, unit in own if unit.rank == WORDS]
     limit = view.ledger.tokens() * percent // 100 + POLICY.truncate.margin_tokens
     report = fold.folded(context_of(view, POLICY), limit)
     if report is None:
         assert all(shown is item for shown, item in zip(view.messages, messages, strict=True))
         return
     assert view.ledger.tokens() <= limit - POLICY.truncate.margin_tokens
-    everything = "\n".join(str(line.text) for line in lines_of(view, 0, len(view)))
+    everything = "\n".join(unit.text for _, unit in record_of(view, range(len(view))).own)
     assert all(text in everything for text in inputs)
     archive = Archive(messages)
     gone = {at for span in report.removed for at in range(*span)}
@@ -260,14 +279,13 @@ def test_a_fold_of_a_fold_cuts_no_line_and_counts_all_that_went():
             str(m["content"]) for m in request.messages if RECORD_HEAD in str(m["content"])
         )
         lines = record.split(RECORD_HEAD)[1].split(RECORD_TAIL)[0].strip().splitlines()
-        calls = [line for line in lines if line.startswith("- Bash cat ")]
-        told = [line for line in lines if line.startswith("- said: Part ")]
-        assert all(line.count(" lines, ") == 1 for line in calls)
-        numbers = [int(line.split()[3].rstrip(":")) for line in calls]
+        calls = [line for line in lines if line.startswith("- `Bash cat ")]
+        told = [line for line in lines if line.startswith("- Found: Part ")]
+        numbers = [int(line.split()[3].rstrip("`")) for line in calls]
         assert numbers == list(range(numbers[0], numbers[-1] + 1))  # the oldest went, in order
-        left = [line for line in lines if line.endswith(" older lines left out)")]
+        left = [line for line in lines if line.endswith(" left out)")]
         kept = 2 * (numbers[-1] + 1) - len(calls) - len(told)
-        assert left == ([f"({kept} older lines left out)"] if kept else [])
+        assert left == ([f"({kept} lines left out)"] if kept else [])
         assert {*lines} == {*calls, *told, *left}
     assert seen > 2
 

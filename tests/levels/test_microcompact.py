@@ -12,8 +12,7 @@ from tests.level_kit import act, context_of
 from tests.oracle.legality import assert_legal
 from ullage.effects import LetOthersRun, Summarize, Together
 from ullage.levels import View, microcompact
-from ullage.levels.fold import outcome
-from ullage.levels.microcompact import MOST_CAUTION, Micro, fingerprint
+from ullage.levels.microcompact import MOST_CAUTION, Micro, fingerprint, outcome
 from ullage.manager import ContextManager
 from ullage.messages import CLEARED
 from ullage.policy import Policy

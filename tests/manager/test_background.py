@@ -136,7 +136,7 @@ def test_where_nobody_was_asked_a_request_does_not_wait():
     filled(manager, 96)
     request = manager.prepare()  # the first request there is
     assert [report.stage for report in request.reports] == ["collapse"]
-    assert "- Read /src/part_0.py" in words(request)
+    assert "- `Read /src/part_0.py`" in words(request)
     writer.open.set()
 
 
@@ -225,7 +225,7 @@ def test_a_synchronous_call_ends_the_task_that_its_loop_could_not_go_on_with():
         assert manager.machine.states["collapse"].running == 1
         filled(manager, 96, number)
         begun = time.monotonic()
-        assert "- Read /src/part_0.py" in words(manager.prepare())
+        assert "- `Read /src/part_0.py`" in words(manager.prepare())
         assert time.monotonic() - begun < WAIT / 2
         assert not manager.host.background._in_loop
 

@@ -238,6 +238,8 @@ class Collector:
         ranked: Whether names, facts of results and corrections are wanted, which takes longer than all else.
     """
 
+    most_steps: int | None = tallies.MAX_STEPS  # newest calls that are kept as lines; `None`: all
+
     def __init__(self, earlier: Collector | None = None, *, ranked: bool = True) -> None:
         self.ranked = ranked  # may be turned off for what follows
         self._end = 0
@@ -377,14 +379,17 @@ class Collector:
         elif option := chosen_option(text, offers):
             self._decisions.append(AnsweredQuestion(index, option, text))
         self._offered = () if question else words.listed_before(text, before)
-        self._last_said, self._pending_question, self._interrupted = "", "", False
-        if self._statements:
-            last = self._statements[-1]
-            self._statements[-1] = Statement(last.index, last.text, closing=True)
+        self._turn_ended()
         self._mentions(text, "user", index)
         if kind is Kind.PROMPT:
             for todo in self._typed(index, text, Origin.USER):
                 self._open.opened(todo)
+
+    def _turn_ended(self) -> None:
+        self._last_said, self._pending_question, self._interrupted = "", "", False
+        if self._statements:
+            last = self._statements[-1]
+            self._statements[-1] = Statement(last.index, last.text, closing=True)
 
     def _mentions(self, text: str, source: str, index: int) -> None:
         """What the user or the assistant said names values that results held, and addresses."""
@@ -520,10 +525,7 @@ class Collector:
         elif action is Action.AGENT and words.is_launch(text):
             self._launched[words.launched_as(text) or opened.id] = first.target[:2000]
         self._log.ended(opened.calls, at, outcome, text, committed=committed)
-        if outcome.ok is not None and tallies.acts(action, first.target):
-            error = "" if outcome.ok else outcome.line[:ERROR_CHARS] or "no text"
-            result = Tried(opened.id, outcome.ok, error)
-            self._open.tried(opened.input_text, result, self._board.open_subjects())
+        self._tried(opened, outcome)
         if not outcome.ok:
             return
         scripted = len(opened.calls) > 1 or first.name == "update_plan"
@@ -540,6 +542,13 @@ class Collector:
             self._found_tools.update(dict.fromkeys(tool_references(item)))
         else:
             self._board.done(action, opened.call_input, text, at, opened.id)
+
+    def _tried(self, opened: _Open, outcome: CallOutcome) -> None:
+        first = opened.calls[0]
+        if outcome.ok is not None and tallies.acts(first.action, first.target):
+            error = "" if outcome.ok else outcome.line[:ERROR_CHARS] or "no text"
+            result = Tried(opened.id, outcome.ok, error)
+            self._open.tried(opened.input_text, result, self._board.open_subjects())
 
     def finish(self, *, most_names: int = tallies.MAX_NAMES) -> Facts:
         """The facts from all items so far; `most_names` of the best names."""
@@ -567,7 +576,7 @@ class Collector:
             files=self._log.files.files(),
             commands=tuple(self._log.commands),
             failures=self._log.failures.failures(),
-            steps=tuple(self._log.newest()),
+            steps=tuple(self._log.newest(self.most_steps)),
             names=self._names.ranked(self._end, most_names) if self.ranked else (),
             urls=tuple(self._urls),
             commits=tuple(self._commits.values()),
@@ -591,6 +600,26 @@ class Collector:
             tool_uses=self._tool_uses,
             word_counts=word_counts,
         )
+
+
+class CourseCollector(Collector):
+    """For a record in which the user's words stand whole: nothing is read out of them but an option that they choose, and open work is not followed."""
+
+    most_steps = None
+
+    def __init__(self) -> None:
+        super().__init__(ranked=False)
+
+    def _input(self, index: int, text: str, kind: Kind, uuid: str = "") -> None:
+        self._add(UserInput(index, text, kind, uuid=uuid, number=self._last_number + 1))
+        if option := chosen_option(
+            text, [statement.text for statement in self._statements[-OFFERED:]]
+        ):
+            self._decisions.append(AnsweredQuestion(index, option, text))
+        self._turn_ended()
+
+    def _tried(self, opened: _Open, outcome: CallOutcome) -> None:
+        pass
 
 
 # What a conversation has agreed on, as data: rules, decisions, plan, tasks and open work, each with who said it and its state.

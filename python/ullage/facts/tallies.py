@@ -659,7 +659,7 @@ class FailureTally:
 # What calls did: files, commands, failures, agents, and a line for each call.
 
 
-MAX_STEPS = 400  # newest calls that are kept as lines; the tallies count all
+MAX_STEPS = 400  # newest calls that a summary keeps as lines; the tallies count all
 MAX_CALLS = 12  # effects of one call that are listed line by line
 NEWEST_OUTPUTS = 20  # newest calls, without waiting ones, of which the result is kept
 # Tools that ask for what a command has printed whose own result names it in any case, where others may word it as they like.
@@ -756,15 +756,15 @@ class CallLog:
         elif action is Action.AGENT and not is_launch(text):
             self.agents.append(AgentRun(at, target[:2000], text.strip()[:2000]))
 
-    def newest(self) -> list[ToolStep]:
-        """The newest steps; the last ones with what they showed."""
+    def newest(self, most: int | None) -> list[ToolStep]:
+        """So many of the newest steps, or all; the last ones with what they showed."""
         steps = list(self.steps)
         for place, text in self._outputs:
             if place >= 0:
                 step = steps[place]
                 fields = (step.index, step.action, step.line, step.ok, step.result)
                 steps[place] = ToolStep(*fields, text, step.origin)
-        return steps[-MAX_STEPS:]
+        return steps if most is None else steps[-most:]
 
     def _effect(self, call: CallEffect, at: int, outcome: CallOutcome) -> None:
         """A call did something, or failed to."""

@@ -15,7 +15,7 @@ from ullage.effects import Flow, Wait
 from ullage.exceptions import UnknownHandle
 from ullage.facts.sections import newest_item
 from ullage.facts.words import blocks_of, flat_text, is_host_only, standing_in, text_of
-from ullage.levels.fold import fitted, lines_of
+from ullage.levels.fold import fitted, record_of
 from ullage.levels.level import (
     NEVER,
     NOW,
@@ -486,6 +486,7 @@ WEIGHTS = {"age": 25, "size": 20, "tools": 20, "unreferenced": 20, "calm": 8, "u
 # Plain numbers: an enum's own operators are slow, and every message is asked.
 _USER_INPUT = int(MessageFlag.USER_INPUT)
 _ASSISTANT, _RESULT = int(Role.ASSISTANT), int(BlockKind.TOOL_RESULT)
+_TEXTS = (int(BlockKind.TEXT), int(BlockKind.UNKNOWN))
 _APART = (int(Role.SYSTEM), int(Role.NONE))
 
 
@@ -515,7 +516,8 @@ def protected(view: View, policy: Policy) -> set[int]:
         for block in ledger.blocks(at)
         if block.kind == _RESULT
     )
-    apart.update(at for at, message in enumerate(view.messages) if standing_in(message))
+    texts = (at for at in ledger.with_kinds(*_TEXTS) if roles[at] != _ASSISTANT)
+    apart.update(at for at in texts if standing_in(view.messages[at]))
     item = newest_item(view.messages, ledger)
     apart |= set() if item is None else {item.at}
     apart.update(islice(inputs, rules.user_inputs), islice(answers, rules.assistant_messages))
@@ -637,8 +639,8 @@ class _Mentions:
     def __init__(self, view: View) -> None:
         self.newest: dict[str, int] = {}  # the last message that mentions each
         self._inputs: dict[int, set[str]] = {}  # by `id` of a call's input
-        for at, item in enumerate(view.originals):
-            for block in blocks_of(item):
+        for at in view.ledger.with_kinds(*_TEXTS, int(BlockKind.TOOL_USE)):
+            for block in blocks_of(view.originals[at]):
                 if block.get("type") in ("text", "tool_use"):
                     value: Any = block.get("text") or block.get("input")
                     self.newest.update(dict.fromkeys(self._read(value), at))
@@ -732,9 +734,9 @@ def _accepted(reply: Any, span: Candidate, facts: Facts | None) -> str:
 
 
 def _lines(view: View, span: Candidate) -> str:
-    lines = lines_of(view, span.start, span.stop)
+    record = record_of(view, range(span.start, span.stop))
     for share in (LINES_SHARE, 2):
-        text = fitted(lines, max(150, span.tokens // share), view.weights)
+        text = fitted(record, max(150, span.tokens // share), view.weights)
         if text is not None:
             return text.strip()
     return ""

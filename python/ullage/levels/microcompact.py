@@ -6,15 +6,15 @@ a bare placeholder after a pause, when the provider's cache is cold anyway. Call
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ullage._lazy import hashlib, orjson
+from ullage._lazy import hashlib, orjson, pattern
 from ullage.effects import Flow, LetOthersRun
 from ullage.facts.calls import family_of, matches
-from ullage.levels.fold import outcome
 from ullage.levels.level import (
     NEVER,
     NOW,
@@ -477,6 +477,43 @@ def lines_for(
             if answer and (written := one_line(answer.text, limit)):
                 own[at] = f"{_title(results[at])}: {written}"
     return [f"[Compacted: {line}]" for line in own]
+
+
+def outcome(text: str, *, is_error: bool = False) -> list[str]:
+    """Summary of a tool result: its size, its first meaningful line (of a failure the first that says so), exit status."""
+    first = _first_line(text)
+    if is_error and not _FAILED.search(first):
+        telling = (line.strip() for line in text.splitlines() if any(map(str.isalnum, line)))
+        first = next(filter(_FAILED.search, telling), first)
+    parts = [f"{text.count(chr(10)) + 1:,} lines, {len(text):,} characters"]
+    if first:
+        parts.append(f"{'failed' if is_error else 'begins'}: {one_line(first, FIRST_LINE_CHARS)}")
+    # Tools write it in their first line or at their end.
+    ends = f"{text[:EXIT_CHARS]}\n{text[-EXIT_CHARS:]}"
+    # Most results do not say it, and a pattern that ignores case looks at every letter.
+    if "exit" in ends.lower() and (exit_match := _EXIT.search(ends)):
+        parts.append(f"exit {exit_match[1]}")
+    return parts
+
+
+def _first_line(text: str) -> str:
+    """The first line with a letter or digit, without splitting the rest of the text; empty if there is none."""
+    telling = _TELLING.search(text)
+    if telling is None:
+        return ""
+    at = telling.start()
+    start = at + 1 - len(f"{text[:at]}x".splitlines()[-1])
+    end = _BREAK.search(text, at)
+    return text[start : end.start() if end else len(text)].strip()
+
+
+FIRST_LINE_CHARS = 160
+EXIT_CHARS = 400
+_EXIT = pattern(r"\bexit(?:ed with)?(?: code| status)?[:= ]+(\d+)", re.IGNORECASE)
+_FAILED = pattern(r"\b(?:error|exception|failed|failure|fatal|denied|not found)\b", re.IGNORECASE)
+# As `str.isalnum` and `str.splitlines` have it.
+_TELLING = pattern(r"[^\W_]")
+_BREAK = pattern("[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
 def _title(result: Result) -> str:

@@ -118,17 +118,20 @@ def fill(units: Sequence[Unit], tokens: int, left_out: LeftOut | None = None) ->
     return text
 
 
-def fitting(units: Sequence[Unit], tokens: int) -> list[Unit]:
+def fitting(units: Sequence[Unit], tokens: int, measure: Callable[[str], int] = cost) -> list[Unit]:
     """The units that fit, in their own order, those of lowest rank first; what several pieces begin with counts once.
 
     Args:
         units: What could be said; equal ranks go by place.
         tokens: How much may be.
+        measure: Tokens of a text.
     """
-    return [*_fitting(units, tokens).values()]
+    return [*_fitting(units, tokens, measure).values()]
 
 
-def _fitting(units: Sequence[Unit], tokens: int) -> dict[int, Unit]:
+def _fitting(
+    units: Sequence[Unit], tokens: int, measure: Callable[[str], int] = cost
+) -> dict[int, Unit]:
     """By their places."""
     chosen: dict[int, Unit] = {}
     begun: set[tuple[str, int]] = set()
@@ -138,11 +141,11 @@ def _fitting(units: Sequence[Unit], tokens: int) -> dict[int, Unit]:
         text = (unit.lead, unit.of)
         around = GAP_TOKENS * bool(unit.lead and not unit.fenced)
         if unit.lead and text not in begun:
-            around += cost(unit.lead) + FENCE_TOKENS * unit.fenced
-        price = around + cost(unit.text)
+            around += measure(unit.lead) + FENCE_TOKENS * unit.fenced
+        price = around + measure(unit.text)
         if price > tokens and unit.short:
             unit = unit._replace(text=unit.short)
-            price = around + cost(unit.text)
+            price = around + measure(unit.text)
         if price <= tokens:
             chosen[place] = unit
             begun.add(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import replace
 from itertools import islice
 from operator import attrgetter, itemgetter
@@ -209,10 +209,16 @@ def errors(facts: Facts) -> list[Unit]:
     return units
 
 
-def failure_line(failure: FailedCall, chars: int = 200, passed: Sequence[Command] = ()) -> str:
+def failure_line(
+    failure: FailedCall,
+    chars: int = 200,
+    passed: Sequence[Command] = (),
+    *,
+    open_as: str = "not seen to succeed since",
+) -> str:
     """A failure, so many characters of the telling line, and what followed.
 
-    `passed`: tests, linters and builds that ran without a failure, oldest first.
+    `passed`: tests, linters and builds that ran without a failure, oldest first. `open_as`: what is said of one that nothing ended.
     """
     paths = ", ".join(map(lines.short_path, filter(None, failure.fixed_by.split(", "))))
     ended = failure.fixed_index >= 0
@@ -227,7 +233,7 @@ def failure_line(failure: FailedCall, chars: int = 200, passed: Sequence[Command
     ):
         return head
     edited = f"edited since: {paths}; " if paths else ""
-    return f"{head}; {edited}{_passed_since(failure, passed) or 'not seen to succeed since'}"
+    return f"{head}; {edited}{_passed_since(failure, passed) or open_as}"
 
 
 def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
@@ -250,17 +256,7 @@ def _passed_since(failure: FailedCall, passed: Sequence[Command]) -> str:
 def current_work(facts: Facts) -> list[Unit]:
     """Section 8: in order of time what was said, changed, run and seen since the newest request; and the state of the repository."""
     since = facts.inputs[-1].index if facts.inputs else -1
-    steps = [
-        step
-        for step in facts.steps
-        if step.action not in _SAID_ELSEWHERE
-        # Not a command that nobody knows and that returned nothing.
-        and (
-            step.action is not Action.COMMAND
-            or " " in step.line
-            or bool(step.output.strip() or step.result)
-        )
-    ]
+    steps = _telling_steps(facts)
     recent = [step for step in steps if step.index > since]
     if len(recent) < STEPS // 2:
         recent = steps[-STEPS // 2 :]
@@ -272,9 +268,7 @@ def current_work(facts: Facts) -> list[Unit]:
         action, changes = step.action, step.action in (Action.EDIT, Action.WRITE)
         results[changes] += action is not Action.READ
         shown = _result(step, written, long=results[changes] <= LONG_RESULTS)
-        looks = action in (Action.READ, Action.SEARCH) or (
-            action is Action.COMMAND and tallies.only_looks(step.line.partition(" ")[2])
-        )
+        looks = _looks(step)
         runs = action is Action.COMMAND and not looks
         rank = 1 + age + STEPS * (looks and age > 1) - STEPS // 2 * runs
         if not looks and not work_seen:
@@ -293,6 +287,67 @@ def current_work(facts: Facts) -> list[Unit]:
     units = [unit for _, _, unit in sorted(newest.values(), key=in_order)]
     states = filter(None, (running(facts.state), checks(facts.state), repository(facts.state)))
     return [*units, *(Unit(f"- {state}", -STEPS) for state in states)]
+
+
+def _telling_steps(facts: Facts) -> list[ToolStep]:
+    """Without those of which other lines say what they did, and commands that nobody knows and that returned nothing."""
+    return [
+        step
+        for step in facts.steps
+        if step.action not in _SAID_ELSEWHERE
+        and (
+            step.action is not Action.COMMAND
+            or " " in step.line
+            or bool(step.output.strip() or step.result)
+        )
+    ]
+
+
+def _looks(step: ToolStep) -> bool:
+    if step.action is Action.COMMAND:
+        return tallies.only_looks(step.line.partition(" ")[2])
+    return step.action in (Action.READ, Action.SEARCH)
+
+
+def remark_lines(facts: Facts, *, ranked: bool) -> list[lines.Dated]:
+    """For a record of a part in which the user's words stand too: what was said, decided and answered.
+
+    `ranked`: there is no room for all of it: what the assistant said goes by what it tells, decisions and figures have lines of their own.
+    """
+    stated = lines.settled(facts) if ranked else []
+    if ranked:
+        remarks = lines.course_units(facts, (), stated, newest_apart=False).remarks
+    else:
+        remarks = lines.whole_course(facts)
+    return [*remarks, *stated, *lines.answers(facts), *lines.agents(facts)]
+
+
+def call_lines(facts: Facts) -> list[lines.Dated]:
+    """For such a record: each call and how it ended, a repeated line once; first what changed files, or failed and is open, last what only looked."""
+    failed = {(f.index, f.what): f for f in facts.failures if f.line or f.feedback}
+    written = {(at, file.path): text for file in facts.files for at, text in file.written}
+    answered = {run.index for run in facts.agents}
+    newest: dict[str, lines.Dated] = {}
+    steps = _telling_steps(facts)
+    for age, step in zip(range(len(steps), 0, -1), steps, strict=True):
+        if step.action is Action.AGENT and step.ok and step.index in answered:
+            continue
+        head = f"- {lines.call_line(step.line, LINE)}"
+        short = head if len(head) <= SHORT_LINE else f"- {lines.call_line(step.line, SHORT_LINE)}"
+        failure = failed.get((step.index, step.line))
+        if failure is None:
+            text = head + _result(step, written, long=True)
+        else:
+            text = failure_line(failure, open_as=NOT_SEEN_HERE)
+        if step.action in lines.CHANGES or (failure is not None and failure.fixed_index < 0):
+            rank = age - lines.ESSENTIAL
+        else:
+            rank = lines.RAN * (2 if _looks(step) else 1) + age
+        newest[text] = (step.index, Unit(text, rank, short=short + _ended_as(step)))
+    return [*newest.values()]
+
+
+NOT_SEEN_HERE = "not seen to succeed in this part"
 
 
 def running(facts: Facts) -> str:
@@ -1170,8 +1225,19 @@ def _course(
     """The course of the work, and what was written to files: one room, what says most first."""
     label = EARLIER[5] if old and room >= LEAST_LABELLED_TOKENS else ""
     room -= _spent(label)
-    units = [*old, *new, *written]
-    chosen = fitting(units, room)
+    chosen, _ = fitting_once([*old, *new, *written], room)
+    carried = set(map(id, old))
+    earlier = lines_of([unit for unit in chosen if id(unit) in carried])
+    newer = lines_of([unit for unit in chosen if not unit.fenced and id(unit) not in carried])
+    course = joined((label if earlier else "", earlier, newer))
+    return course, lines_of([unit for unit in chosen if unit.fenced])
+
+
+def fitting_once(
+    units: Sequence[Unit], tokens: int, measure: Callable[[str], int] = cost
+) -> tuple[list[Unit], Sequence[Unit]]:
+    """`fitting`, and the units of which they are: without lines of their own that quote a sentence of a passage that fits."""
+    chosen = fitting(units, tokens, measure)
     words = "\n".join(unit.text for unit in chosen if unit.lead)
     twice = {
         id(unit)
@@ -1179,12 +1245,9 @@ def _course(
         if (sentence := lines.quoted_sentence(unit.text)) and sentence in words
     }
     if twice:
-        chosen = fitting([unit for unit in units if id(unit) not in twice], room)
-    carried = set(map(id, old))
-    earlier = lines_of([unit for unit in chosen if id(unit) in carried])
-    newer = lines_of([unit for unit in chosen if not unit.fenced and id(unit) not in carried])
-    course = joined((label if earlier else "", earlier, newer))
-    return course, lines_of([unit for unit in chosen if unit.fenced])
+        units = [unit for unit in units if id(unit) not in twice]
+        chosen = fitting(units, tokens, measure)
+    return chosen, units
 
 
 def _next_step(facts: Facts, room: int, current: str) -> str:

@@ -440,7 +440,21 @@ TURN_RANK = 40
 
 def problem_solving(facts: Facts, course: Sequence[Dated], stated: Sequence[Dated]) -> list[Unit]:
     """Section 5: decisions, what the assistant said (`course`, `settled`), commands, commits."""
-    decisions = [
+    commits = [
+        (
+            commit.index,
+            Unit(f"- Committed {commit.digest} on {commit.branch}: {commit.subject}", 2 + age),
+        )
+        for age, commit in enumerate(reversed(facts.commits), 1)
+    ][::-1]
+    others = (stated, agents(facts), _commands(facts), commits, _turns(facts))
+    dated = [*course, *answers(facts), *chain.from_iterable(others)]
+    return [unit for _, unit in sorted(dated, key=itemgetter(0))]
+
+
+def answers(facts: Facts) -> list[Dated]:
+    """What the user answered to a question, or chose."""
+    return [
         (
             answer.index,
             Unit(
@@ -450,16 +464,6 @@ def problem_solving(facts: Facts, course: Sequence[Dated], stated: Sequence[Date
         )
         for answer in facts.decisions
     ]
-    commits = [
-        (
-            commit.index,
-            Unit(f"- Committed {commit.digest} on {commit.branch}: {commit.subject}", 2 + age),
-        )
-        for age, commit in enumerate(reversed(facts.commits), 1)
-    ][::-1]
-    others = (stated, _agents(facts), _commands(facts), commits, _turns(facts))
-    dated = [*course, *decisions, *chain.from_iterable(others)]
-    return [unit for _, unit in sorted(dated, key=itemgetter(0))]
 
 
 def _turns(facts: Facts) -> list[Dated]:
@@ -481,7 +485,7 @@ def _turns(facts: Facts) -> list[Dated]:
         steps = all_steps[first:end]
         changed: dict[str, None] = {}
         for step in steps:
-            if step.ok and step.action in _CHANGES:
+            if step.ok and step.action in CHANGES:
                 path = step.line.partition(" ")[2]
                 if path in still or path.startswith("…"):
                     changed[short_path(path)] = None
@@ -495,13 +499,13 @@ def _turns(facts: Facts) -> list[Dated]:
 
 
 _index = attrgetter("index")
-_CHANGES = (Action.EDIT, Action.WRITE, Action.DELETE)
+CHANGES = (Action.EDIT, Action.WRITE, Action.DELETE)
 
 
 def _checked(steps: Sequence[ToolStep]) -> str:
     """How the last command after the last change ended."""
     for step in reversed(steps):
-        if step.action in _CHANGES:
+        if step.action in CHANGES:
             return ""
         command = step.line.partition(" ")[2]
         if step.action is Action.COMMAND and step.ok is not None:
@@ -607,12 +611,12 @@ class CourseUnits(NamedTuple):
     earlier: list[Unit]  # of the previous summary
 
 
-def course_units(facts: Facts, earlier: Sequence[str], stated: Sequence[Dated]) -> CourseUnits:
-    """What the assistant said and wrote, together with pieces of the previous summary; not what lines of their own say (`settled`)."""
-    since = facts.inputs[-1].index if facts.inputs else -1
-    newest = facts.statements[-1:] if ends_with_words(facts) else ()
-    older = facts.statements[: len(facts.statements) - len(newest)]
-    remarks = _once([s for s in older if s.index > since or not _only_prepares(s)])
+def course_units(
+    facts: Facts, earlier: Sequence[str], stated: Sequence[Dated], *, newest_apart: bool = True
+) -> CourseUnits:
+    """What the assistant said and wrote, together with pieces of the previous summary; not what lines of their own say (`settled`), nor its newest words where they are to stand `newest_apart`."""
+    newest = facts.statements[-1:] if newest_apart and ends_with_words(facts) else ()
+    remarks = _remarks(facts, facts.statements[: len(facts.statements) - len(newest)])
     elsewhere = (
         *(entry.text for entry in facts.inputs),
         *(unit.text for _, unit in stated),
@@ -620,7 +624,7 @@ def course_units(facts: Facts, earlier: Sequence[str], stated: Sequence[Dated]) 
         *(statement.text for statement in newest),
     )
     changed = tuple(file for file in facts.files if file.written)
-    asked = tuple((entry.index, entry.number) for entry in facts.inputs if entry.number)
+    asked = _asked(facts)
     end = max(facts.messages, 1)
     inputs = (tuple(remarks), changed, facts.steps, elsewhere, tuple(earlier), end, asked)
     before, units = facts.read.get("course", (None, None))
@@ -628,6 +632,36 @@ def course_units(facts: Facts, earlier: Sequence[str], stated: Sequence[Dated]) 
         units = _ranked(*inputs)
         facts.read["course"] = inputs, units
     return units
+
+
+def whole_course(facts: Facts) -> list[Dated]:
+    """What the assistant said, where there is room for all of it: of equal rank."""
+    asked = _asked(facts)
+    return [
+        (remark.index, _passage(remark, at, part, asked, 2))
+        for remark in _remarks(facts, facts.statements)
+        for at, part in enumerate(_parts_of(_telling(remark)))
+        if remark.closing or len(_word_pairs(part)) >= LEAST_PAIRS
+    ]
+
+
+def _remarks(facts: Facts, statements: Sequence[Statement]) -> list[Statement]:
+    since = facts.inputs[-1].index if facts.inputs else -1
+    return _once([s for s in statements if s.index > since or not _only_prepares(s)])
+
+
+def _asked(facts: Facts) -> tuple[tuple[int, int], ...]:
+    return tuple((entry.index, entry.number) for entry in facts.inputs if entry.number)
+
+
+def _telling(remark: Statement) -> str:
+    return remark.text if remark.closing else ANNOUNCES.sub("", remark.text)
+
+
+def _passage(
+    remark: Statement, at: int, part: str, asked: Sequence[tuple[int, int]], rank: int
+) -> Unit:
+    return Unit(part, rank, _lead(remark, asked), remark.index + 1, place=at)
 
 
 def _ranked(
@@ -646,9 +680,8 @@ def _ranked(
     for remark in remarks:
         closing = remark.closing
         words.add(remark.text, remark.index, CLOSED_WITH if closing else REMARKED)
-        text = remark.text if closing else ANNOUNCES.sub("", remark.text)
         whole = CLOSING_WEIGHT if closing else CURRENT_WEIGHT if remark.index > since else 1.0
-        for at, part in enumerate(_parts_of(text)):
+        for at, part in enumerate(_parts_of(_telling(remark))):
             pairs = _word_pairs(part)
             if closing or len(pairs) >= LEAST_PAIRS:
                 parts.append((remark, at, part))
@@ -667,10 +700,7 @@ def _ranked(
         weighed.append((text, CLOSING_WEIGHT, _word_pairs(text)))
     places = iter(told_first(weighed, words, elsewhere))
     course = [
-        (
-            remark.index,
-            Unit(part, 2 + next(places), _lead(remark, asked), remark.index + 1, place=at),
-        )
+        (remark.index, _passage(remark, at, part, asked, 2 + next(places)))
         for remark, at, part in parts
     ]
     of = {file.path: at for at, file in enumerate(changed)}
@@ -896,7 +926,8 @@ _PREAMBLE = pattern(
 )
 
 
-def _agents(facts: Facts) -> list[Dated]:
+def agents(facts: Facts) -> list[Dated]:
+    """What sub-agents and tasks in the background answered."""
     dated = []
     said_at = facts.statements[-1].index if facts.statements else -1
     for age, run in enumerate(reversed(facts.agents), 1):
