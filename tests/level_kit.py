@@ -52,7 +52,7 @@ def planted() -> list[dict]:
     report += (
         "\n\nThe cache key leaves out the locale, which is why German users see English pages."
     )
-    option = "We keep the Redis store and drop the memcached fallback, since only Redis can expire by tag."
+    option = "We decided to keep the Redis store and drop the memcached fallback, since only Redis can expire by tag."
     fixed = use("e", "Edit", file_path="/app/keys.py", old_string="", new_string="key += locale")
     steps = [
         ([text(option), use("a", "Bash", command="pytest tests/keys")], "collected\n1 failed", True),
@@ -69,7 +69,7 @@ def planted() -> list[dict]:
 
 PLANTED = (
     "The cache key leaves out the locale, which is why German users see English pages.",
-    "We keep the Redis store and drop the memcached fallback",
+    "We decided to keep the Redis store and drop the memcached fallback",
     "- `Bash pytest tests/keys` failed: `1 failed`; later succeeded, after changes to app/keys.py",
     "- `Edit /app/keys.py` → ok, inserted: `key += locale`",
     "- `Bash make deploy` failed: `Error: registry quay-7 refused the push`; not seen to succeed in this part",

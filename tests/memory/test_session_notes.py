@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from tests.kit import said, user
+from tests.level_kit import PLANTED, planted
 from ullage.compaction.summary_call import filled
 from ullage.facts import collect
 from ullage.memory import wording
@@ -410,6 +412,36 @@ def test_the_ten_sections_are_filled_with_copies():
     assert "The token check is wrong" in bodies["Key results"]
     assert "1. “Fix the login page" in bodies["Worklog"]
     assert skeleton(made.text) == skeleton(DEFAULT_TEMPLATE)
+
+
+def test_the_sections_say_what_was_found_far_into_a_report_decided_and_is_open():
+    notes = copied(DEFAULT_TEMPLATE, [*planted(), user("And now?")]).text
+    bodies = {section.title: section.body for section in parse_notes(notes)}
+    found, decided, cured, _, still_open = PLANTED
+    assert found in bodies["Key results"]
+    assert decided in bodies["Learnings"]
+    assert cured in bodies["Errors & Corrections"]
+    assert still_open.partition(";")[0] in bodies["Errors & Corrections"]
+
+
+def test_a_long_request_is_whole_where_there_is_room():
+    words = "Port the parser, one rule after the other. " * 30 + "Keep the old error codes."
+    items = [user(words), said("Done."), user("Go on.")]
+    assert words in copied(DEFAULT_TEMPLATE, items).text
+    tight = copied(DEFAULT_TEMPLATE, items, section_tokens=300).text
+    assert "- User 1: “Port the parser" in tight
+    assert words not in tight
+
+
+def test_a_line_that_a_user_took_out_does_not_come_back_in_its_short_form():
+    words = "Port the parser, one rule after the other. " * 20
+    items = [user(words), said("Done."), user("Go on.")]
+    first = copied(DEFAULT_TEMPLATE, items)
+    (line,) = [row for row in first.generated["Task specification"] if row.startswith("- User 1:")]
+    second = copied(
+        first.text.replace(line + "\n", ""), items, generated=first.generated, section_tokens=300
+    )
+    assert "- User 1:" not in second.text
 
 
 def test_a_second_update_of_the_same_changes_nothing():

@@ -440,16 +440,20 @@ TURN_RANK = 40
 
 def problem_solving(facts: Facts, course: Sequence[Dated], stated: Sequence[Dated]) -> list[Unit]:
     """Section 5: decisions, what the assistant said (`course`, `settled`), commands, commits."""
-    commits = [
+    others = (stated, agents(facts), _commands(facts), commits(facts), _turns(facts))
+    dated = [*course, *answers(facts), *chain.from_iterable(others)]
+    return [unit for _, unit in sorted(dated, key=itemgetter(0))]
+
+
+def commits(facts: Facts) -> list[Dated]:
+    """The commits of the session."""
+    return [
         (
             commit.index,
             Unit(f"- Committed {commit.digest} on {commit.branch}: {commit.subject}", 2 + age),
         )
         for age, commit in enumerate(reversed(facts.commits), 1)
     ][::-1]
-    others = (stated, agents(facts), _commands(facts), commits, _turns(facts))
-    dated = [*course, *answers(facts), *chain.from_iterable(others)]
-    return [unit for _, unit in sorted(dated, key=itemgetter(0))]
 
 
 def answers(facts: Facts) -> list[Dated]:
@@ -950,7 +954,7 @@ def _commands(facts: Facts) -> list[Dated]:
     for at in newest.values():
         command, age = facts.commands[at], len(facts.commands) - at
         if command.index <= since and not _COMMITTED.match(command.line):
-            text = f"- Ran {inline(command.text, LINE)}{_end(command)}"
+            text = f"- Ran {inline(command.text, LINE)}{command_end(command)}"
             only_looked = only_looks(command.text)
             dated.append((command.index, Unit(text, RAN + age + RAN * only_looked)))
     return dated
@@ -964,7 +968,8 @@ _FAILED_LINE = pattern(
 NOT_RUN = "refused or stopped"
 
 
-def _end(command: Command) -> str:
+def command_end(command: Command) -> str:
+    """How a command ended, after its text."""
     if command.ok is None:
         return f" → {command.line or NOT_RUN}"
     code = f" (exit {command.exit_code})" if command.exit_code else ""

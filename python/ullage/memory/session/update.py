@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ullage._engine import core
@@ -22,10 +23,10 @@ from ullage.counting.media_stripping import strip_media
 from ullage.effects import Call, Cancelled, Flow, Summarize
 from ullage.exceptions import LogConflict, StoreError, UllageError
 from ullage.facts import collect
-from ullage.facts.calls import Action
 from ullage.facts.collector import Collector
 from ullage.facts.model import Facts, Name, Origin, UserInput
 from ullage.facts.sections import quoted
+from ullage.facts.tallies import only_looks
 from ullage.facts.words import Kind
 from ullage.memory import wording
 from ullage.memory.session.notes_folder import CONFIG, MAX_BYTES, STATE, Lock, Notes, NotesPlace
@@ -65,7 +66,8 @@ _NAMES = "Codebase and System Documentation"
 
 _NAMES_IN_ROW = 30
 
-_CHANGES = (Action.EDIT, Action.WRITE, Action.DELETE)
+# Characters of the assistant's newest words and of a message of the user, where there is room and where there is not.
+_NEWEST_CHARS, _ASKED_CHARS = (2_400, 700), (1_500, 600)
 _PROMPTS = (Kind.PROMPT, Kind.COMMAND)
 
 
@@ -102,9 +104,12 @@ def merged(
     frame = "\n\n".join(s.text(written[s.title]) for s in sections)
     room = max(total_tokens - measure(frame), 0)
     rooms = {s.title: section_tokens - measure(s.text(written[s.title])) for s in sections}
-    # One line each: a path or a name may contain line ends, followed by a heading.
     units = {
-        title: [Unit(_flat(unit.text), unit.rank) for unit in write(facts)]
+        title: [
+            unit
+            for unit in map(_on_a_line, write(facts))
+            if hashes.isdisjoint((_hash(unit.text), _hash(unit.short)))
+        ]
         for title, (_, write) in _SECTIONS.items()
         if title in rooms
     }
@@ -127,6 +132,11 @@ def merged(
             break
     ours = {title: tuple(bodies[title]) for title in written if bodies.get(title)}
     return Merged("\n\n".join(texts) + "\n", ours, tuple(dict.fromkeys(lines_removed)))
+
+
+def _on_a_line(unit: Unit) -> Unit:
+    """A path or a name may contain line ends, followed by a heading."""
+    return unit._replace(text=_flat(unit.text), short=_flat(unit.short))
 
 
 def _hash(line: str) -> str:
@@ -205,11 +215,13 @@ def _state(facts: Facts) -> list[Unit]:
     tasks = [task for task in facts.tasks if task.open and task.subject]
     units += [Unit(summary_lines.task_line(task), 1 + at) for at, task in enumerate(tasks)]
     units += [Unit(summary_lines.work_line(work), 1) for work in facts.still_open]
-    work = extractive.current_work(facts)
-    units += [Unit(unit.text, 2 + unit.rank) for unit in work]
+    units += [unit._replace(rank=2 + unit.rank) for unit in extractive.current_work(facts)]
     if facts.statements:
-        statement = one_line(facts.statements[-1].text, 700)
-        units.append(Unit(f"- The assistant's newest words: “{statement}”", 0))
+        whole, short = (
+            f"- The assistant's newest words: “{one_line(facts.statements[-1].text, chars)}”"
+            for chars in _NEWEST_CHARS
+        )
+        units.append(Unit(whole, 0, short=short))
     return units
 
 
@@ -220,19 +232,19 @@ def _flat(text: str) -> str:
 def _task(facts: Facts) -> list[Unit]:
     prompts = [entry for entry in facts.inputs if entry.kind is not Kind.HOST]
     last = len(prompts) - 1
-    units = [
-        Unit(f"- {_asked(at, entry)}", 0 if at in (0, last) else last - at)
-        for at, entry in enumerate(prompts)
-    ]
+    units = []
+    for at, entry in enumerate(prompts):
+        whole, short = (f"- {_asked(at, entry, chars)}" for chars in _ASKED_CHARS)
+        units.append(Unit(whole, 0 if at in (0, last) else last - at, short=short))
     if plan := one_line(facts.plan, 800):
         units.append(Unit(f"- Approved plan: {inline(plan, 800)}", 1))
     return units
 
 
-def _asked(at: int, entry: UserInput) -> str:
+def _asked(at: int, entry: UserInput, chars: int) -> str:
     about = f" (asked: “{one_line(entry.question, 150)}”)" if entry.question else ""
     refusing = " (refusing a tool call)" if entry.kind is Kind.FEEDBACK else ""
-    return f"User {at + 1}{about}{refusing}: “{one_line(entry.text, 600)}”"
+    return f"User {at + 1}{about}{refusing}: “{one_line(entry.text, chars)}”"
 
 
 def _files(facts: Facts) -> list[Unit]:
@@ -248,15 +260,10 @@ def _workflow(facts: Facts) -> list[Unit]:
     newest = {command.text: command for command in facts.commands}
     units = []
     for at, command in enumerate(sorted(newest.values(), key=lambda command: command.index)):
-        if command.ok is None:
-            outcome = command.line or summary_lines.NOT_RUN
-        else:
-            outcome = "ok" if command.ok else "failed"
-            outcome += f" (exit {command.exit_code})" if command.exit_code else ""
-            times = runs[command.text]
-            outcome += f", {times} times" if times > 1 else ""
-            outcome += f": {inline(command.line, 120)}" if command.line else ""
-        units.append(Unit(f"- {inline(command.text, 160)} → {outcome}", len(newest) - at))
+        times = f", {runs[command.text]} times" if runs[command.text] > 1 else ""
+        text = f"- {inline(command.text, 160)}{times}{summary_lines.command_end(command)}"
+        looks = summary_lines.RAN * only_looks(command.text)
+        units.append(Unit(text, len(newest) - at + looks))
     return units
 
 
@@ -272,25 +279,22 @@ def _documentation(facts: Facts) -> list[Unit]:
 
 
 def _learnings(facts: Facts) -> list[Unit]:
+    first = 2 * summary_lines.ESSENTIAL
     rules = [rule for rule in facts.standing if rule.origin is not Origin.HOST]
-    units = [Unit(extractive.rule_line(rule), len(rules) - at) for at, rule in enumerate(rules)]
-    return units + [
-        Unit(f"- Decided: “{one_line(d.question, 200)}” → “{one_line(d.answer, 300)}”", 0)
-        for d in facts.decisions
+    units = [
+        Unit(extractive.rule_line(rule), len(rules) - at - first) for at, rule in enumerate(rules)
     ]
+    dated = [*summary_lines.answers(facts), *summary_lines.settled(facts)]
+    return units + [unit for _, unit in sorted(dated, key=itemgetter(0))]
 
 
 def _results(facts: Facts) -> list[Unit]:
-    closing = [statement for statement in facts.statements if statement.closing]
-    dated = [
-        (statement.index, Unit(f"- Reported: {one_line(statement.text, 420)}", len(closing) - at))
-        for at, statement in enumerate(closing)
-    ]
-    dated += [
-        (c.index, Unit(f"- Committed {c.digest} on {c.branch}: {c.subject}", 1))
-        for c in facts.commits
-    ]
-    return [unit for _, unit in sorted(dated, key=lambda pair: pair[0])]
+    """What was found and reported, passage by passage, those first that tell most; commits, answers of sub-agents."""
+    stated = summary_lines.settled(facts)
+    course = summary_lines.course_units(facts, (), stated, newest_apart=False).remarks
+    dated = [(at, Unit(f"{unit.lead} {unit.text}", unit.rank)) for at, unit in course]
+    dated += [*summary_lines.agents(facts), *summary_lines.commits(facts)]
+    return [unit for _, unit in sorted(dated, key=itemgetter(0))]
 
 
 def _worklog(facts: Facts) -> list[Unit]:
@@ -299,7 +303,7 @@ def _worklog(facts: Facts) -> list[Unit]:
     rows = []
     for at, (entry, end) in enumerate(zip(inputs, ends, strict=False)):
         steps = [step for step in facts.steps if entry.index <= step.index < end]
-        changed = sum(step.action in _CHANGES for step in steps)
+        changed = sum(step.action in summary_lines.CHANGES for step in steps)
         failed = sum(step.ok is False for step in steps)
         row = f"- {at + 1}. “{one_line(entry.text, 100)}”"
         row += f" → {len(steps)} calls" if steps else ""
@@ -322,7 +326,7 @@ _SECTIONS: Mapping[str, tuple[int, Callable[[Facts], list[Unit]]]] = dict(
             (8, _errors),
             (150, _documentation),
             (8, _learnings),
-            (4, _results),
+            (60, _results),
             (2, _worklog),
         ),
         strict=True,
