@@ -274,6 +274,7 @@ def _number(value: Any) -> int:
 def _file_read(action: Action, name: str, body: Mapping[str, Any], raw: str) -> CallEffect:
     target = _path(body) or raw
     span = body.get("view_range")
+    # Of most it is missing, and to ask whether that is a sequence takes a while.
     if span and isinstance(span, Sequence) and len(span) == 2 and not isinstance(span, str):
         lines, start, end = 0, _number(span[0]), _number(span[1])
     else:

@@ -619,8 +619,9 @@ def blocks_in(message: Mapping[str, Any]) -> list[BlockView]:
     if message.get("role") == "tool":
         key = message.get("tool_call_id", "")
         return [{"type": "tool_result", "tool_use_id": key, "content": content}]
-    if type(content) is not list:
-        content = (content,) if isinstance(content, str) else content
+    if isinstance(content, str):
+        content = [content]
+    elif type(content) is not list:
         content = content if _is_sequence(content) else ()
     blocks: list[BlockView] = [*content]
     if {*map(type, content)} != {dict}:

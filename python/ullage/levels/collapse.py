@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice, pairwise
@@ -485,7 +486,7 @@ WEIGHTS = {"age": 25, "size": 20, "tools": 20, "unreferenced": 20, "calm": 8, "u
 
 # Plain numbers: an enum's own operators are slow, and every message is asked.
 _USER_INPUT = int(MessageFlag.USER_INPUT)
-_ASSISTANT, _RESULT = int(Role.ASSISTANT), int(BlockKind.TOOL_RESULT)
+_USER, _ASSISTANT, _RESULT = int(Role.USER), int(Role.ASSISTANT), int(BlockKind.TOOL_RESULT)
 _TEXTS = (int(BlockKind.TEXT), int(BlockKind.UNKNOWN))
 _APART = (int(Role.SYSTEM), int(Role.NONE))
 
@@ -543,12 +544,14 @@ def candidates(
     )
     wanted = max(policy.collapse.min_span_tokens, effective_tokens // SPAN_SHARE)
     mentions = _Mentions(view)
+    roles = enumerate(view.ledger.roles())
+    typed = [at for at, role in roles if role == _USER and _is_input(view, at)]
     return [
         Candidate(
             start,
             stop,
             view.ledger.tokens(start, stop),
-            _worth(view, start, stop, wanted, mentions),
+            _worth(view, start, stop, wanted, mentions, typed),
         )
         for start, stop in _grouped(view, _atoms(view, limit, closed), policy, wanted)
     ]
@@ -607,11 +610,13 @@ def _is_input(view: View, at: int) -> bool:
 # ---- worth -----------------------------------------------------------------------------------
 
 
-def _worth(view: View, start: int, stop: int, wanted: int, mentions: _Mentions) -> int:
+def _worth(
+    view: View, start: int, stop: int, wanted: int, mentions: _Mentions, typed: list[int]
+) -> int:
     results = list(view.results(start, stop))
     tokens = max(1, view.ledger.tokens(start, stop))
     failed = sum(result.is_error for result in results)
-    spoken = sum(bool(view.ledger.message(at).flags & _USER_INPUT) for at in range(start, stop))
+    spoken = bisect_left(typed, stop) - bisect_left(typed, start)
     targets = set[str]().union(*(mentions.named_in(result.given) for result in results))
     later = sum(mentions.newest.get(name, -1) >= stop for name in targets)
     parts: dict[str, int] = {

@@ -64,12 +64,10 @@ class Record(NamedTuple):
     calls: list[Dated]
     facts: Facts
 
-    def units(self, *, ranked: bool) -> list[Unit]:
-        """Its lines; see `remark_lines`."""
-        from ullage.summarizers.extractive import remark_lines
-
-        dated = [*self.own, *remark_lines(self.facts, ranked=ranked), *self.calls]
-        return [unit for _, unit in sorted(dated, key=itemgetter(0))]
+    def units(self, remarks: Sequence[Dated]) -> list[Unit]:
+        """Its lines, with what was said."""
+        dated = sorted([*self.own, *remarks, *self.calls], key=itemgetter(0))
+        return [unit for _, unit in dated]
 
 
 def record_of(
@@ -186,16 +184,18 @@ def fitted(record: Record, tokens: int, weights: Weights | None) -> str | None:
     def measure(text: str) -> int:
         return tokens_of(text, weights) + 2
 
-    room = tokens - _NOTE_TOKENS
-    own = [unit for _, unit in record.own]
-    free = room - sum(measure(unit.text) for unit in own if unit.rank == WORDS)
-    if free < 0:
-        return None
-    units = record.units(ranked=False)
-    if sum(measure(f"{unit.lead} {unit.text}") for unit in units) > room:
-        units = _with_shorter_made(record.units(ranked=True), free, measure)
-    from ullage.summarizers.extractive import fitting_once
+    from ullage.summarizers.extractive import fitting_once, remark_lines
 
+    room = tokens - _NOTE_TOKENS
+    words = sum(measure(unit.text) for _, unit in record.own if unit.rank == WORDS)
+    if words > room:
+        return None
+    left = room - sum(measure(unit.text) for _, unit in (*record.own, *record.calls))
+    remarks = remark_lines(record.facts, ranked=False) if left >= 0 else []
+    if left >= sum(measure(f"{unit.lead} {unit.text}") for _, unit in remarks):
+        return lines_of(record.units(remarks))
+    units = record.units(remark_lines(record.facts, ranked=True))
+    units = _with_shorter_made(units, room - words, measure)
     chosen, fresh = fitting_once(units, room, measure)
     missing = _count(fresh) - _count(chosen)
     note = [f"({missing} line{'s' * (missing > 1)} left out)"] if missing else []
