@@ -324,7 +324,7 @@ def remark_lines(facts: Facts, *, ranked: bool) -> list[lines.Dated]:
 
 def call_lines(facts: Facts) -> list[lines.Dated]:
     """For such a record: each call and how it ended, a repeated line once; first what changed files, or failed and is open, last what only looked."""
-    failed = {(f.index, f.what): f for f in facts.failures if f.line or f.feedback}
+    failures = {(f.index, f.what): f for f in facts.failures if f.line or f.feedback}
     written = {(at, file.path): text for file in facts.files for at, text in file.written}
     answered = {run.index for run in facts.agents}
     newest: dict[str, lines.Dated] = {}
@@ -332,19 +332,25 @@ def call_lines(facts: Facts) -> list[lines.Dated]:
     for age, step in zip(range(len(steps), 0, -1), steps, strict=True):
         if step.action is Action.AGENT and step.ok and step.index in answered:
             continue
-        head = f"- {lines.call_line(step.line, LINE)}"
-        short = head if len(head) <= SHORT_LINE else f"- {lines.call_line(step.line, SHORT_LINE)}"
-        failure = failed.get((step.index, step.line))
-        if failure is None:
-            text = head + _result(step, written, long=True)
-        else:
-            text = failure_line(failure, open_as=NOT_SEEN_HERE)
-        if step.action in lines.CHANGES or (failure is not None and failure.fixed_index < 0):
-            rank = age - lines.ESSENTIAL
-        else:
-            rank = lines.RAN * (2 if _looks(step) else 1) + age
-        newest[text] = (step.index, Unit(text, rank, short=short + _ended_as(step)))
+        unit = _call_unit(step, failures.get((step.index, step.line)), written, age)
+        newest[unit.text] = (step.index, unit)
     return [*newest.values()]
+
+
+def _call_unit(
+    step: ToolStep, failure: FailedCall | None, written: dict[tuple[int, str], str], age: int
+) -> Unit:
+    head = f"- {lines.call_line(step.line, LINE)}"
+    short = head if len(head) <= SHORT_LINE else f"- {lines.call_line(step.line, SHORT_LINE)}"
+    if failure is None:
+        text = head + _result(step, written, long=True)
+    else:
+        text = failure_line(failure, open_as=NOT_SEEN_HERE)
+    if step.action in lines.CHANGES or text.endswith(NOT_SEEN_HERE):
+        rank = age - lines.ESSENTIAL
+    else:
+        rank = lines.RAN + age if _looks(step) else 2 * age
+    return Unit(text, rank, short=short + _ended_as(step))
 
 
 NOT_SEEN_HERE = "not seen to succeed in this part"
