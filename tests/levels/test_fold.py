@@ -159,6 +159,8 @@ def test_a_fold_says_what_was_found_decided_changed_and_is_open():
     record = view.messages[0]["content"]
     assert [line for line in PLANTED if line not in record] == []
     assert "Why do German users see English pages?" in record
+    # It stands below the message that it answers; a number would count the messages of this part only.
+    assert "- Reported: Module a only reads settings." in record
 
 
 def test_what_the_user_said_when_refusing_a_call_is_theirs_and_whole():

@@ -603,7 +603,7 @@ class Collector:
 
 
 class CourseCollector(Collector):
-    """For a record in which the user's words stand whole: nothing is read out of them but an option that they choose, and open work is not followed."""
+    """For a record in which the user's words stand whole: nothing is read out of them but an option that they choose, they have no numbers, and open work is not followed."""
 
     most_steps = None
 
@@ -611,7 +611,7 @@ class CourseCollector(Collector):
         super().__init__(ranked=False)
 
     def _input(self, index: int, text: str, kind: Kind, uuid: str = "") -> None:
-        self._add(UserInput(index, text, kind, uuid=uuid, number=self._last_number + 1))
+        self._inputs.append(UserInput(index, text, kind, uuid=uuid))
         if option := chosen_option(
             text, [statement.text for statement in self._statements[-OFFERED:]]
         ):

@@ -630,7 +630,8 @@ def course_units(
     changed = tuple(file for file in facts.files if file.written)
     asked = _asked(facts)
     end = max(facts.messages, 1)
-    inputs = (tuple(remarks), changed, facts.steps, elsewhere, tuple(earlier), end, asked)
+    since = facts.inputs[-1].index if facts.inputs else -1
+    inputs = (tuple(remarks), changed, facts.steps, elsewhere, tuple(earlier), end, since, asked)
     before, units = facts.read.get("course", (None, None))
     if before != inputs or not isinstance(units, CourseUnits):
         units = _ranked(*inputs)
@@ -655,6 +656,7 @@ def _remarks(facts: Facts, statements: Sequence[Statement]) -> list[Statement]:
 
 
 def _asked(facts: Facts) -> tuple[tuple[int, int], ...]:
+    """Indexes and numbers of the user's messages, where they have any."""
     return tuple((entry.index, entry.number) for entry in facts.inputs if entry.number)
 
 
@@ -675,9 +677,10 @@ def _ranked(
     elsewhere: tuple[str, ...],
     earlier: tuple[str, ...],
     end: int,
+    since: int,
     asked: tuple[tuple[int, int], ...],
 ) -> CourseUnits:
-    since, words = asked[-1][0] if asked else -1, PairWorth(end)
+    words = PairWorth(end)
     parts: list[tuple[Statement, int, str]] = []
     lines: list[tuple[FileUse, str]] = []
     weighed: list[Weighed] = []
