@@ -169,3 +169,11 @@ def test_an_empty_report_has_its_envelope(tmp_path):
 )
 def test_a_word_that_is_no_command_points_to_the_help_that_lists_them(words, help_of):
     assert ullage(*words).stderr.endswith(f"hint: ullage {help_of}--help\n")
+
+
+def test_an_edit_is_listed_without_a_size(session, tmp_path):
+    path = tmp_path / "edited.jsonl"
+    path.write_bytes(session.read_bytes())
+    assert ullage("edit", path, "--remove", "r1").returncode == 0
+    lines = ullage("inspect", path).stdout.partition("Earlier compactions")[2].splitlines()
+    assert lines[2].split()[-3:] == ["manual", "–", "–"]

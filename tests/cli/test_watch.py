@@ -66,4 +66,7 @@ def test_on_a_terminal_no_line_is_longer_than_it_and_what_is_cut_says_so(machine
 
 def test_a_file_that_is_not_there_is_named_as_by_other_commands():
     done = ullage("watch", "missing.jsonl", "--once")
-    assert (done.returncode, done.stderr) == (2, "error: missing.jsonl: No such file or directory\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: missing.jsonl: No such file or directory\n",
+    )
