@@ -127,6 +127,13 @@ def test_the_references_hold_what_the_code_has(pages, site):
     ] == []
 
 
+def test_a_frozen_class_is_labelled_as_a_dataclass(site):
+    shown = (site / "reference" / "api" / "ullage.html").read_text("utf-8")
+    text = re.sub(r"\s+", "", re.sub(r"<[^>]+>", "", shown))
+    assert "Usagedataclass" in text
+    assert "Policydataclass" in text
+
+
 def test_the_reference_has_every_public_member_of_every_public_name(pages, site):
     sys.path.insert(0, str(ROOT / "tools"))
     rooms = importlib.import_module("site_pages")
