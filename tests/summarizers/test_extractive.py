@@ -299,6 +299,38 @@ def test_what_was_said_since_the_request_competes_where_the_current_work_has_no_
             assert text.count(f"Part {number} of the suite passes") <= 1
 
 
+def narrated(places: list[str]) -> list[dict]:
+    """A turn whose remarks say little that is new, and one report before it that says a lot."""
+    report = " ".join(f"The {place} depot of hall {at} sends mixed pallets." for at, place in enumerate(places))  # fmt: skip
+    steps = [m for n in range(30) for m in (said(f"Check {n} is green. I’m running the next check now."), call("Bash", n, command=f"make check-{n}"), answer(n, "ok"))]  # fmt: skip
+    return [user("Describe the depots."), said(report), user("Make the checks pass."), *steps]
+
+
+def test_the_newest_remarks_are_an_account_without_gaps():
+    towns = "Aachen Bergen Cadiz Derby Essen Faro Ghent Hilo Ipoh Jena Kiel Lund Metz Nara Oslo Pisa Riga Split Turku Ulm".split()
+    for tokens in (900, 1_500):
+        text = render(collect(narrated(towns)), tokens=tokens)
+        course = parse_sections(text)[5]
+        [account] = [line for line in course.split("\n") if line.startswith("- Found:")]
+        told = [int(n) for n in re.findall(r"Check (\d+) is green", account)]
+        step = parse_sections(text)[9]
+        last = [int(n) for n in re.findall(r"Check (\d+) is green", step)]
+        assert told + last == list(range(told[0], 30))
+        assert len(told) >= 5
+
+
+def test_the_newest_words_stand_with_the_short_remarks_before_them():
+    long = said("The table of " + "harbours " * 120 + "is complete.")
+    one = [said("The cause is the lock in the reader."), call("Bash", 1, command="ls"), answer(1, "a")]  # fmt: skip
+    two = [said("Now the writer."), call("Bash", 2, command="ls"), answer(2, "a")]
+    end = said("Both wait for each other.")
+    step = parse_sections(render(collect([user("Why?"), long, *one, *two, end]), tokens=3_000))[9]
+    assert "The cause is the lock in the reader.\nNow the writer.\nBoth wait" in step
+    assert "is complete" not in step
+    short = parse_sections(render(collect([user("Why?"), *one, user("And now?"), end])))[9]
+    assert "The cause" not in short
+
+
 def state_of(*items: dict) -> str:
     return render(collect([user("Make it pass."), *items]), tokens=2_000)
 

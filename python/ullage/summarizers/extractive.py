@@ -276,9 +276,10 @@ def current_work(facts: Facts) -> list[Unit]:
         short = f"- {lines.call_line(step.line, SHORT_LINE)}{_ended_as(step)}"
         unit = Unit(f"- {lines.call_line(step.line, LINE)}{shown}", rank, short=short)
         dated.append((step.index, 1, unit))
+    last = lines.newest_words(facts) if lines.ends_with_words(facts) else ()
     for age, remark in enumerate(reversed(lines.since_request(facts)[-lines.NEWEST_SAID :])):
-        again = not age and lines.ends_with_words(facts)  # section 9 has them whole
-        if not again or (steps and steps[-1].index > remark.index):
+        again = remark.text in last  # section 9 has them whole
+        if not again or (not age and steps and steps[-1].index > remark.index):
             line = f"{REMARK} {one_line(remark.text, 80 if again else 300)}"
             dated.append((remark.index, 0, Unit(line, 3 + 2 * age)))
     dated.reverse()  # of one message in the order of its calls
@@ -316,7 +317,7 @@ def remark_lines(facts: Facts, *, ranked: bool) -> list[lines.Dated]:
     """
     stated = lines.settled(facts) if ranked else []
     if ranked:
-        remarks = lines.course_units(facts, (), stated, newest_apart=False).remarks
+        remarks = lines.course_units(facts, (), stated, in_turns=False).remarks
     else:
         remarks = lines.whole_course(facts)
     return [*remarks, *stated, *lines.answers(facts), *lines.agents(facts)]
@@ -702,14 +703,17 @@ def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
         lead = "The user stopped the assistant. Its last words before that"
     else:
         lead = "The assistant's newest words"
-    words = last.text
+    *remarks, words = lines.newest_words(facts)
     if facts.steps and facts.steps[-1].index >= last.index:
         # What they announce was called; whoever reads it last would do it again.
         words = lines.ANNOUNCES.sub("", words).strip()
-        if not words and called:
+        if not words and not remarks and called:
             return "The calls at the end of section 8 are the newest work."
-        words = words or last.text
         lead = f"{lead}, which {'the last calls of section 8' if called else 'calls'} followed"
+    remarks += [words] * bool(words) or [last.text] * (not remarks)
+    while len(remarks) > 1 and cost(f"{lead}:\n{quoted(joined(remarks))}") > tokens:
+        del remarks[0]
+    words = joined(remarks)
     whole = f"{lead}:\n{quoted(words)}"
     if cost(whole) <= tokens:
         return whole
@@ -815,7 +819,7 @@ MIN_TOKENS = 200  # nine headings need this much: below it nothing useful can be
 WRITTEN = -3
 NAMES = 0  # key of the list of names, which belongs to section 2 but is filled last
 # Weights of the sections and of the list of names. What one does not use goes to the others.
-SHARES = {NAMES: 20, 1: 8, 2: 4, 3: 3, 4: 4, 5: 120, 6: 60, 7: 6, 8: 8, 9: 10}
+SHARES = {NAMES: 20, 1: 8, 2: 4, 3: 3, 4: 4, 5: 180, 6: 60, 7: 6, 8: 8, 9: 10}
 # Of the room that the list of names may take, and where the rest leaves some over.
 NAMES_PERCENT, MOST_NAMES_PERCENT = 22, 25
 # Of the room that the assistant's newest words may take before the sections share the rest; and in a small one.
@@ -1009,12 +1013,13 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     named_room = min(demands.get(NAMES, 0), rooms.get(NAMES, 0))
     if 5 in frame.sections:  # what the others leave is for the course of the work
         left = room - sum(_spent(text) for text in body.values()) - named_room
-        # Pieces of remarks that section 8 does not hold.
+        # Pieces of remarks that sections 8 and 9 do not hold.
         remarks = [row for row in body.get(8, "").split("\n") if row.startswith(REMARK)]
+        remarks.append(" ".join(body.get(9, "").split()))
         newer = [
             unit
             for unit in new.get(5, [])
-            if not unit.lead or not any(unit.text in row for row in remarks)
+            if not lines.is_remark(unit) or not any(unit.text in row for row in remarks)
         ]
         course, wrote = _course(newer, new.get(WRITTEN, []), old.get(5, []), left)
         body[5] = joined((course, seen))
@@ -1096,7 +1101,7 @@ ESSENTIAL_SHARES = {2: 10, 3: 25, 4: 25, 5: 30, 7: 17}
 WORDS_PERCENT = 60  # of the room that the user's words may take before anything else is thought of
 RULES_PERCENT = 20  # further, for rules of the user that do not stand among those words
 # Of the room, for what results say in a line, where all else would take the whole of it.
-SEEN_PERCENT = 5
+SEEN_PERCENT = 1
 # Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`.
 ESSENTIAL_PERCENT = 30
 MOST_ESSENTIAL_PERCENT = 25  # of the whole room, in that case
@@ -1231,7 +1236,7 @@ def _course(
     """The course of the work, and what was written to files: one room, what says most first."""
     label = EARLIER[5] if old and room >= LEAST_LABELLED_TOKENS else ""
     room -= _spent(label)
-    chosen, _ = fitting_once([*old, *new, *written], room)
+    chosen, _ = fitting_once([*old, *_newest_first(new, min(room, ACCOUNT_TOKENS)), *written], room)
     carried = set(map(id, old))
     earlier = lines_of([unit for unit in chosen if id(unit) in carried])
     newer = lines_of([unit for unit in chosen if not unit.fenced and id(unit) not in carried])
@@ -1254,6 +1259,21 @@ def fitting_once(
         units = [unit for unit in units if id(unit) not in twice]
         chosen = fitting(units, tokens, measure)
     return chosen, units
+
+
+ACCOUNT_TOKENS = 1_000  # of the room of the course of the work, for the newest remarks
+
+
+def _newest_first(units: Sequence[Unit], room: int) -> list[Unit]:
+    """The newest remarks come before what is chosen by what it says: an account without gaps of what was done last, and why."""
+    first: dict[int, int] = {}
+    for at in range(len(units) - 1, -1, -1):
+        if lines.is_remark(units[at]):
+            room -= cost(units[at].text)
+            if room < 0:
+                break
+            first[at] = len(first) - lines.ESSENTIAL // 2
+    return [unit._replace(rank=first.get(at, unit.rank)) for at, unit in enumerate(units)]
 
 
 def _next_step(facts: Facts, room: int, current: str) -> str:

@@ -567,6 +567,19 @@ def ends_with_words(facts: Facts) -> bool:
     return facts.state.statements[-1:] == facts.statements[-1:]
 
 
+def newest_words(facts: Facts) -> list[str]:
+    """What the assistant said last, and before it the remarks of the same turn as far as all of them are short: the last one alone often says only what it looks at."""
+    texts = [facts.statements[-1].text] if facts.statements else []
+    left = NEWEST_CHARS - sum(map(len, texts))
+    for statement in reversed(since_request(facts)[:-1]):
+        left -= len(statement.text)
+        if left < 0:
+            break
+        texts.insert(0, statement.text)
+    return texts
+
+
+NEWEST_CHARS = 1_000
 _NUMBER = pattern(r"\d[\d,._]*\d|\d")
 
 
@@ -616,10 +629,14 @@ class CourseUnits(NamedTuple):
 
 
 def course_units(
-    facts: Facts, earlier: Sequence[str], stated: Sequence[Dated], *, newest_apart: bool = True
+    facts: Facts, earlier: Sequence[str], stated: Sequence[Dated], *, in_turns: bool = True
 ) -> CourseUnits:
-    """What the assistant said and wrote, together with pieces of the previous summary; not what lines of their own say (`settled`), nor its newest words where they are to stand `newest_apart`."""
-    newest = facts.statements[-1:] if newest_apart and ends_with_words(facts) else ()
+    """What the assistant said and wrote, together with pieces of the previous summary; not what lines of their own say (`settled`).
+
+    `in_turns`: what was said in a turn stands together, with what it announces, and the newest words stand elsewhere; else each remark
+    stands before its calls, which say what it announces.
+    """
+    newest = facts.statements[-1:] if in_turns and ends_with_words(facts) else ()
     remarks = _remarks(facts, facts.statements[: len(facts.statements) - len(newest)])
     elsewhere = (
         *(entry.text for entry in facts.inputs),
@@ -630,8 +647,8 @@ def course_units(
     changed = tuple(file for file in facts.files if file.written)
     asked = _asked(facts)
     end = max(facts.messages, 1)
-    since = facts.inputs[-1].index if facts.inputs else -1
-    inputs = (tuple(remarks), changed, facts.steps, elsewhere, tuple(earlier), end, since, asked)
+    said = tuple(remarks)
+    inputs = (said, changed, facts.steps, elsewhere, tuple(earlier), end, asked, in_turns)
     before, units = facts.read.get("course", (None, None))
     if before != inputs or not isinstance(units, CourseUnits):
         units = _ranked(*inputs)
@@ -643,7 +660,7 @@ def whole_course(facts: Facts) -> list[Dated]:
     """What the assistant said, where there is room for all of it: of equal rank."""
     asked = _asked(facts)
     return [
-        (remark.index, _passage(remark, at, part, asked, 2))
+        (remark.index, Unit(part, 2, _lead(remark, asked), remark.index + 1, place=at))
         for remark in _remarks(facts, facts.statements)
         for at, part in enumerate(_parts_of(_telling(remark)))
         if remark.closing or len(_word_pairs(part)) >= LEAST_PAIRS
@@ -664,12 +681,6 @@ def _telling(remark: Statement) -> str:
     return remark.text if remark.closing else ANNOUNCES.sub("", remark.text)
 
 
-def _passage(
-    remark: Statement, at: int, part: str, asked: Sequence[tuple[int, int]], rank: int
-) -> Unit:
-    return Unit(part, rank, _lead(remark, asked), remark.index + 1, place=at)
-
-
 def _ranked(
     remarks: tuple[Statement, ...],
     changed: tuple[FileUse, ...],
@@ -677,23 +688,21 @@ def _ranked(
     elsewhere: tuple[str, ...],
     earlier: tuple[str, ...],
     end: int,
-    since: int,
     asked: tuple[tuple[int, int], ...],
+    in_turns: bool,
 ) -> CourseUnits:
     words = PairWorth(end)
-    parts: list[tuple[Statement, int, str]] = []
+    parts: list[tuple[Statement, str]] = []
     lines: list[tuple[FileUse, str]] = []
     weighed: list[Weighed] = []
     for remark in remarks:
         closing = remark.closing
         words.add(remark.text, remark.index, CLOSED_WITH if closing else REMARKED)
-        whole = CLOSING_WEIGHT if closing else CURRENT_WEIGHT if remark.index > since else 1.0
-        for at, part in enumerate(_parts_of(_telling(remark))):
+        for part in _parts_of(remark.text if in_turns else _telling(remark)):
             pairs = _word_pairs(part)
             if closing or len(pairs) >= LEAST_PAIRS:
-                parts.append((remark, at, part))
-                weight = whole * PREPARES_WEIGHT if _PREPARES.match(part) else whole
-                weighed.append((part, weight, pairs))
+                parts.append((remark, part))
+                weighed.append((part, CLOSING_WEIGHT if closing else 1.0, pairs))
     for file in changed:
         for index, text in file.written:
             words.add(text, index, WROTE)
@@ -706,17 +715,20 @@ def _ranked(
         words.add(text, end * EARLIER_PERCENT // 100, CLOSED_WITH)
         weighed.append((text, CLOSING_WEIGHT, _word_pairs(text)))
     places = iter(told_first(weighed, words, elsewhere))
-    course = [
-        (remark.index, _passage(remark, at, part, asked, 2 + next(places)))
-        for remark, at, part in parts
-    ]
-    of = {file.path: at for at, file in enumerate(changed)}
+    course = []
+    pieces: Counter[int] = Counter()
+    for remark, part in parts:
+        of = _text_of(remark, asked) if in_turns else remark.index + 1
+        unit = Unit(part, 2 + next(places), _lead(remark, asked), of, place=pieces[of])
+        course.append((remark.index, unit))
+        pieces[of] += 1
+    file_numbers = {file.path: at for at, file in enumerate(changed)}
     written = [
         Unit(
             line,
             2 + next(places),
             f"- Of what was written to `{short_path(file.path)}`:",
-            of[file.path],
+            file_numbers[file.path],
             fenced=True,
         )
         for file, line in lines
@@ -730,6 +742,16 @@ def _lead(remark: Statement, asked: Sequence[tuple[int, int]]) -> str:
         return "- Found:"
     at = bisect_left(asked, (remark.index, 0))
     return f"- Reported (message {asked[at - 1][1]}):" if at and len(asked) > 1 else "- Reported:"
+
+
+def is_remark(unit: Unit) -> bool:
+    """Whether it is a piece of what was said along with calls, not of a report."""
+    return bool(unit.lead) and unit.of <= 0
+
+
+def _text_of(remark: Statement, asked: Sequence[tuple[int, int]]) -> int:
+    """The number of the text in which its words stand: the remarks of a turn go on from each other."""
+    return remark.index + 1 if remark.closing else -bisect_left(asked, (remark.index, 0))
 
 
 def _written_lines(file: FileUse) -> list[str]:
@@ -789,9 +811,8 @@ def _parts_of(text: str) -> Iterator[str]:
         yield begun
 
 
-CLOSING_WEIGHT, CURRENT_WEIGHT, PREPARES_WEIGHT = 1.3, 1.5, 0.5
-"""Of the last words of a turn and of pieces of an earlier summary, of remarks since the newest request, and of one that says what comes next.
-Without the second, 0.155 of the next steps' purposes could be read near the end of a window of 200,000 tokens, with it 0.176."""
+CLOSING_WEIGHT = 1.3
+"""Of the last words of a turn and of pieces of an earlier summary."""
 
 DECLARED_WEIGHT, HEADING_WEIGHT, TEST_BODY_WEIGHT = 3.0, 2.0, 0.4
 """Of written lines. The summaries that models wrote in 30 recorded sessions repeat three times as much of a line that declares something as of any
