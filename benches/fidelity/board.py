@@ -296,7 +296,7 @@ def names_listed(text: str) -> float:
 
 def page(board: Board, cells: int, missing: Sequence[str], sources: str) -> str:
     """The tables, and where a trivial rule is ahead."""
-    lines = ["# Board", "", f"{cells} cells, {board.seconds:.0f} s; cuts of {sources}. Constants are chosen by *next* and *story* together on the cuts of all other", "repositories; *hold*, *goes on* and *bits* choose nothing.", ""]  # fmt: skip
+    lines = ["# Board", "", f"{cells} cells, {board.seconds:.0f} s; cuts of {sources}. Constants are chosen by *next* and *story* together on the cuts of all other", "repositories; *goes on* chose the room of the newest remarks; *hold* and *bits* choose nothing.", ""]  # fmt: skip
     for track in TRACKS:
         keys = [key for key in board.figures if key[0] == track]
         for table in dict.fromkeys(key[1] for key in keys):

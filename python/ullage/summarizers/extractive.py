@@ -819,7 +819,7 @@ MIN_TOKENS = 200  # nine headings need this much: below it nothing useful can be
 WRITTEN = -3
 NAMES = 0  # key of the list of names, which belongs to section 2 but is filled last
 # Weights of the sections and of the list of names. What one does not use goes to the others.
-SHARES = {NAMES: 20, 1: 8, 2: 4, 3: 3, 4: 4, 5: 180, 6: 60, 7: 6, 8: 8, 9: 10}
+SHARES = {NAMES: 20, 1: 8, 2: 4, 3: 3, 4: 4, 5: 600, 6: 60, 7: 6, 8: 8, 9: 10}
 # Of the room that the list of names may take, and where the rest leaves some over.
 NAMES_PERCENT, MOST_NAMES_PERCENT = 22, 25
 # Of the room that the assistant's newest words may take before the sections share the rest; and in a small one.
@@ -983,8 +983,8 @@ def _rendered(request: SummaryRequest, tokens: int) -> Flow[tuple[str, bool]]:
     yield LetOthersRun()
     slack = room - sum(demands.values())
     asides = lines.asides(facts, every=slack > 0) if 5 in frame.sections else []
-    # What all else leaves over, or a small part of the room.
-    seen = fill(asides, max(slack, room * SEEN_PERCENT // 100))
+    # What all else leaves over, or a line or two.
+    seen = fill(asides, max(slack, room // 100 + SEEN_TOKENS))
     left_out = slack < sum(cost(unit.text) for unit in asides) or not wanted <= {*frame.sections}
     room -= _spent(seen)
     newest = room * NEWEST_PERCENT[frame.small] // 100
@@ -1100,8 +1100,8 @@ def _demands(
 ESSENTIAL_SHARES = {2: 10, 3: 25, 4: 25, 5: 30, 7: 17}
 WORDS_PERCENT = 60  # of the room that the user's words may take before anything else is thought of
 RULES_PERCENT = 20  # further, for rules of the user that do not stand among those words
-# Of the room, for what results say in a line, where all else would take the whole of it.
-SEEN_PERCENT = 1
+# With a hundredth of the room for what results say in a line, where all else would take the whole of it.
+SEEN_TOKENS = 8
 # Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`.
 ESSENTIAL_PERCENT = 30
 MOST_ESSENTIAL_PERCENT = 25  # of the whole room, in that case
