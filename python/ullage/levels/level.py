@@ -387,10 +387,15 @@ def _is_input(ledger: Any, at: int) -> bool:
     return bool(ledger.message(at).flags & MessageFlag.USER_INPUT) and not answers
 
 
+_USER_INPUT = int(
+    MessageFlag.USER_INPUT
+)  # an enum's own operators are slow, and every message may be asked
+
+
 def newest_input(view: Any) -> int | None:
     """The newest message of a view that the user wrote; what levels made does not count. `None`: there is none."""
     for at in range(len(view) - 1, -1, -1):
-        is_input = view.ledger.message(at).flags & MessageFlag.USER_INPUT
+        is_input = view.ledger.message(at).flags & _USER_INPUT
         if is_input and isinstance(view.sources[at], int) and not is_host_only(view.originals[at]):
             return at
     return None

@@ -1101,7 +1101,7 @@ ESSENTIAL_SHARES = {2: 10, 3: 25, 4: 25, 5: 30, 7: 17}
 WORDS_PERCENT = 60  # of the room that the user's words may take before anything else is thought of
 RULES_PERCENT = 20  # further, for rules of the user that do not stand among those words
 # With a hundredth of the room for what results say in a line, where all else would take the whole of it.
-SEEN_TOKENS = 8
+SEEN_TOKENS = 16
 # Of what the user's words and rules leave; more where the words do not take all of `WORDS_PERCENT`.
 ESSENTIAL_PERCENT = 30
 MOST_ESSENTIAL_PERCENT = 25  # of the whole room, in that case

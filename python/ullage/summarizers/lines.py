@@ -647,8 +647,8 @@ def course_units(
     changed = tuple(file for file in facts.files if file.written)
     asked = _asked(facts)
     end = max(facts.messages, 1)
-    said = tuple(remarks)
-    inputs = (said, changed, facts.steps, elsewhere, tuple(earlier), end, asked, in_turns)
+    texts = tuple(remarks)
+    inputs = (texts, changed, facts.steps, elsewhere, tuple(earlier), end, asked, in_turns)
     before, units = facts.read.get("course", (None, None))
     if before != inputs or not isinstance(units, CourseUnits):
         units = _ranked(*inputs)
