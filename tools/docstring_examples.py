@@ -17,7 +17,7 @@ class DocstringExamples(griffe.Extension):
 
 
 class FrozenDataclasses(griffe.Extension):
-    """A class of `ullage._frozen` is labelled as the dataclass that it becomes."""
+    """A class of `ullage._start` is labelled as the dataclass that it becomes."""
 
     def on_class(self, *, cls: griffe.Class, **_: Any) -> None:
         """Called for every class that was found in the sources."""

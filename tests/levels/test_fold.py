@@ -13,7 +13,7 @@ from tests.oracle.legality import assert_legal
 from ullage.counting.window import WindowSettings
 from ullage.facts.model import Facts
 from ullage.levels import View, fold
-from ullage.levels.fold import RECORD_HEAD, RECORD_TAIL, WORDS, Record, fitted, record_of
+from ullage.levels.fold import RECORD_HEAD, RECORD_TAIL, WORDS, SpanRecord, fitted, record_of
 from ullage.manager import ContextManager
 from ullage.policy import Policy
 from ullage.recall import Archive, left
@@ -86,14 +86,14 @@ def test_in_one_long_turn_the_request_stands_after_the_record():
 
 def test_lines_that_do_not_fit_are_counted_the_oldest_go():
     calls = [(at, Unit(f"- call {at} " + "word " * 20, 50 - at)) for at in range(50)]
-    text = fitted(Record([(0, Unit("do it", WORDS))], calls, Facts()), 300, None)
+    text = fitted(SpanRecord([(0, Unit("do it", WORDS))], calls, Facts()), 300, None)
     assert text.startswith("(")
     assert "do it" in text
     assert "- call 49" in text
     assert "- call 0 " not in text
     kept = text.count("- call")
     assert f"({50 - kept} lines left out)" in text
-    assert fitted(Record([(0, Unit("word " * 900, WORDS))], [], Facts()), 300, None) is None
+    assert fitted(SpanRecord([(0, Unit("word " * 900, WORDS))], [], Facts()), 300, None) is None
 
 
 def test_words_that_do_not_fit_are_left_to_truncation():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ullage import _lazy
+from ullage import _start
 from ullage.exceptions import InvalidPolicy, MissingExtra
 from ullage.integrations.conversations import TESTED, HeldConversations, NativeItems, framework
 from ullage.summarizers.anthropic import AnthropicSummarizer
@@ -103,9 +103,9 @@ OURS = ("anthropic>=2.0.0; extra == 'anthropic'", "psycopg[binary,pool]>=3.2.1; 
 def ours(monkeypatch):
     """Our own metadata, which a checkout lacks."""
     monkeypatch.setattr(metadata, "requires", lambda package: list(OURS))
-    _lazy._oldest.cache_clear()
+    _start._oldest.cache_clear()
     yield
-    _lazy._oldest.cache_clear()
+    _start._oldest.cache_clear()
 
 
 @pytest.mark.parametrize("release", ["1.9.9", "2.0.0"])
@@ -114,10 +114,10 @@ def test_an_sdk_that_is_older_than_its_extra_is_refused(monkeypatch, release):
     """The module is the standard library's: only the release is looked at."""
     monkeypatch.setattr(metadata, "version", lambda package: release)
     if release == "2.0.0":
-        assert _lazy.optional("json", "anthropic") is json
+        assert _start.optional("json", "anthropic") is json
         return
     with pytest.raises(MissingExtra, match=r"'anthropic' 2\.0\.0 or newer; 1\.9\.9") as caught:
-        _lazy.optional("json", "anthropic")
+        _start.optional("json", "anthropic")
     assert caught.value.hint == "pip install 'ullage[anthropic]'"
 
 
@@ -131,8 +131,8 @@ def test_an_adapter_of_an_older_sdk_is_not_made(monkeypatch):
 
 @pytest.mark.usefixtures("ours")
 def test_the_oldest_release_of_an_extra_is_read_from_our_metadata():
-    assert _lazy._oldest("postgres") == (("psycopg", "3.2.1"),)
-    assert _lazy._oldest("cli") == ()
+    assert _start._oldest("postgres") == (("psycopg", "3.2.1"),)
+    assert _start._oldest("cli") == ()
 
 
 @pytest.mark.parametrize(

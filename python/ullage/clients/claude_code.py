@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from ullage import _env
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.clients.settings_file import Addition, FileChange, is_ours, with_additions, without_ours
 from ullage.facts import Facts, collect
 from ullage.facts.model import Origin

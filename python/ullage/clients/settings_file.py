@@ -15,8 +15,7 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
-from ullage._frozen import Frozen
-from ullage._lazy import pattern
+from ullage._start import Frozen, pattern
 from ullage.exceptions import InvalidPolicy, StoreError
 from ullage.sessions.find import state_folder
 from ullage.sessions.load import private_folder, write_private

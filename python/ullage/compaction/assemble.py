@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ullage._engine import core
-from ullage._lazy import pattern
+from ullage._start import pattern
 from ullage.compaction.cut import (
     LEAST_SUMMARY_TOKENS,
     SMALL_ROOM,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, Role
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.compaction.job import Direction, Job
 from ullage.counting.calibration import Weights
 from ullage.effects import Flow, LetOthersRun, drive

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Required, TypeAlias, TypedDict, TypeVar
 
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.effects import (
     Call,
     Cancelled,

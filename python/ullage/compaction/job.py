@@ -7,7 +7,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypedDict
 
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.compaction.effects_runner import Providers
 from ullage.counting.calibration import Weights
 from ullage.effects import CancelToken, Flow

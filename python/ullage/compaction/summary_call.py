@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import orjson
 
 from ullage._engine import core
-from ullage._lazy import pattern, table
+from ullage._start import pattern, table
 from ullage.compaction.cut import (
     FRAME_TOKENS,
     LEAST_SUMMARY_TOKENS,

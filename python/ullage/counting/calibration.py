@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, Role
-from ullage._frozen import Frozen
-from ullage._lazy import orjson, pathlib
+from ullage._start import Frozen, orjson, pathlib
 from ullage.counting.models import ImageRule, Model, ModelTable
 from ullage.exceptions import InvalidPolicy
 

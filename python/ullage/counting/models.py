@@ -13,8 +13,7 @@ from functools import cache
 from itertools import filterfalse
 from typing import Any, Final, NamedTuple, Self
 
-from ullage._frozen import Frozen
-from ullage._lazy import decimal, pathlib, pattern
+from ullage._start import Frozen, decimal, pathlib, pattern
 from ullage.exceptions import InvalidPolicy, UnknownModel
 
 

@@ -22,8 +22,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from ullage import _env
-from ullage._frozen import Frozen
-from ullage._lazy import fractions, pattern
+from ullage._start import Frozen, fractions, pattern
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidPolicy
 

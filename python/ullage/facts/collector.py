@@ -15,8 +15,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ullage._engine import core
-from ullage._frozen import Frozen
-from ullage._lazy import pattern
+from ullage._start import Frozen, pattern
 from ullage.facts import names, rules, sections, tallies, words, work
 from ullage.facts.calls import Action, CallEffect, listed_in, read_call
 from ullage.facts.model import (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.facts.calls import Action
 from ullage.facts.names import NameKind, is_well_known
 from ullage.facts.word_counts import WordCounts

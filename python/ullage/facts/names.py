@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cache
 
 from ullage._engine import core
-from ullage._lazy import pattern, table
+from ullage._start import pattern, table
 
 
 class NameKind(StrEnum):

@@ -14,7 +14,7 @@ from functools import cache, cached_property, lru_cache
 from typing import NamedTuple
 
 from ullage._engine import core
-from ullage._lazy import pattern, table
+from ullage._start import pattern, table
 from ullage.facts.model import UserInput
 from ullage.facts.word_counts import WordCounts
 from ullage.facts.words import unfenced

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind
-from ullage._lazy import pattern
+from ullage._start import pattern
 from ullage.messages import BlockView, Item, message_of
 
 if TYPE_CHECKING:

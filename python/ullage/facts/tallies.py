@@ -12,7 +12,7 @@ from posixpath import basename, normpath
 from typing import NamedTuple
 
 from ullage._engine import core
-from ullage._lazy import pattern
+from ullage._start import pattern
 from ullage.facts.calls import Action, CallEffect, describe
 from ullage.facts.model import (
     AgentRun,

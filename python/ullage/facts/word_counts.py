@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import log
 
 from ullage._engine import core
-from ullage._lazy import pattern
+from ullage._start import pattern
 
 _PIECE = pattern(r"[^\W_]+(?:[-'’.:/][^\W_]+)*")
 # Scripts that put no blanks between words, or few.

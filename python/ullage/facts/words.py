@@ -14,7 +14,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeGuard
 
-from ullage._lazy import orjson, pattern, table
+from ullage._start import orjson, pattern, table
 from ullage.facts.sections import looks_like_summary
 from ullage.messages import BlockView, Item, is_summary, message_of, role_of
 

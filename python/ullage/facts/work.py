@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ullage._lazy import pattern
+from ullage._start import pattern
 from ullage.facts.calls import Action
 from ullage.facts.model import Origin, Task, WorkItem, WorkState
 from ullage.facts.rules import CommitmentKind, commitments_among

@@ -11,7 +11,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, Protocol, TypedDict, TypeVar
 
 from ullage import ContextManager, ContextTooLarge, InvalidPolicy, ManagerBusy, Policy
-from ullage._lazy import installed, refuse_older
+from ullage._start import installed, refuse_older
 from ullage.exceptions import MissingExtra
 from ullage.manager import ListView
 from ullage.messages import Item, SystemPrompt, Tools

@@ -12,8 +12,7 @@ import orjson
 
 from ullage._engine import core
 from ullage._engine.digests import Violation
-from ullage._frozen import Frozen
-from ullage._lazy import loaded, table
+from ullage._start import Frozen, loaded, table
 from ullage.exceptions import InvalidMessage
 from ullage.legality.draft import error_at
 from ullage.legality.params import RULE_OPTIONS, RuleOptions, request_of

@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from ullage._engine.digests import Violation
-from ullage._lazy import hashlib, orjson
+from ullage._start import hashlib, orjson
 from ullage.legality.draft import error_at
 from ullage.messages import THINKING, Item, SystemPrompt, Tools, as_blocks, message_of
 

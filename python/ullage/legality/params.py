@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypedDict
 
 from ullage._engine import core
 from ullage._engine.digests import Violation
-from ullage._lazy import orjson, pattern
+from ullage._start import orjson, pattern
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidMessage, InvalidPolicy
 from ullage.legality.draft import error_at

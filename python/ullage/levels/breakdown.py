@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import NamedTuple
 
 from ullage._engine import core
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.counting.calibration import Weights
 from ullage.facts.calls import matches
 from ullage.facts.words import host_texts, is_host_only

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ullage._engine import core
 from ullage._engine.digests import BlockKind, MessageFlag, Role
-from ullage._frozen import Frozen
-from ullage._lazy import hashlib, pattern
+from ullage._start import Frozen, hashlib, pattern
 from ullage.effects import Flow, Wait
 from ullage.exceptions import UnknownHandle
 from ullage.facts.sections import newest_item

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from math import isqrt
 from typing import Any, Final, NamedTuple, Self
 
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.counting.models import Model
 from ullage.counting.window import AUTOCOMPACT_BUFFER_TOKENS, SUMMARY_RESERVE_TOKENS
 from ullage.levels.level import Context

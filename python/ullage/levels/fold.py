@@ -57,7 +57,7 @@ _FRAME_TOKENS = 120  # of head and tail, in the family with the most tokens for 
 _NOTE_TOKENS = 16
 
 
-class Record(NamedTuple):
+class SpanRecord(NamedTuple):
     """Messages in order of time: the user's words and what levels and summaries made, a line for each call, and the rest as facts."""
 
     own: list[Dated]
@@ -72,7 +72,7 @@ class Record(NamedTuple):
 
 def record_of(
     view: View, places: Iterable[int], history: Sequence[Mapping[str, Any]] = ()
-) -> Record:
+) -> SpanRecord:
     """The record of messages, from what was added, whatever of it is shown now.
 
     `history`: all that was added: the user's words in an earlier summary or record are taken from there, whole.
@@ -88,7 +88,7 @@ def record_of(
             collector.feed(at, part)
     facts = collector.finish()
     own += [(e.index, _words(e.text)) for e in facts.inputs if e.kind is Kind.FEEDBACK]
-    return Record(own, call_lines(facts), facts)
+    return SpanRecord(own, call_lines(facts), facts)
 
 
 def _words(text: str) -> Unit:
@@ -178,7 +178,7 @@ def tokens_of(text: str, weights: Weights | None) -> int:
     return (len(text) + 2) // 4 if weights is None else int(core.estimate_text(text, weights))
 
 
-def fitted(record: Record, tokens: int, weights: Weights | None) -> str | None:
+def fitted(record: SpanRecord, tokens: int, weights: Weights | None) -> str | None:
     """The lines of a record within a budget, those of lowest rank first; `None` if not even the user's words fit."""
 
     def measure(text: str) -> int:
@@ -298,7 +298,7 @@ def _apart(view: View, head: int, cut: int) -> range:
     return range(max(start, head), stop)
 
 
-def _record(view: View, record: Record, cut: int, budgets: tuple[int, int]) -> Made | None:
+def _record(view: View, record: SpanRecord, cut: int, budgets: tuple[int, int]) -> Made | None:
     """The record in the first budget that it fits in, smaller than what it stands for."""
     for budget in budgets:
         text = fitted(record, budget - _FRAME_TOKENS, view.weights)

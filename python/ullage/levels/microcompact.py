@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ullage._lazy import hashlib, orjson, pattern
+from ullage._start import hashlib, orjson, pattern
 from ullage.effects import Flow, LetOthersRun
 from ullage.facts.calls import family_of, matches
 from ullage.levels.level import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ullage._frozen import Frozen
-from ullage._lazy import pattern
+from ullage._start import Frozen, pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import CLOSING, PINS_HEADING, quoted
 from ullage.facts.words import blocks_of, clean, text_of

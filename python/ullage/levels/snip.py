@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ullage._lazy import unicodedata
+from ullage._start import unicodedata
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, share_of
 from ullage.levels.view import Decision, Result, StageReport, View, fresh_from
 from ullage.policy import Policy

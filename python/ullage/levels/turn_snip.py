@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Self
 
 from ullage._engine.digests import Role
-from ullage._lazy import hashlib, pattern
+from ullage._start import hashlib, pattern
 from ullage.facts.words import text_of
 from ullage.levels.level import NEVER, NOW, Context, Level, Rest, turn_starts
 from ullage.levels.view import StageReport, View, unrecorded

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ullage._engine import core
 from ullage._engine.digests import BlockFlag, BlockKind, MessageFlag, Role
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.counting.calibration import Weights
 from ullage.facts.sections import alone, has_items, holds, newest_item, without
 from ullage.facts.words import standing_left

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from ullage._lazy import hashlib
+from ullage._start import hashlib
 from ullage.compaction.job import SESSION_MEMORY
 from ullage.counting.calibration import Correction, Weights
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, UllageError

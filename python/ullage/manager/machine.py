@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from warnings import warn
 
 from ullage._engine.digests import BlockKind, MessageFlag, Role
-from ullage._lazy import hashlib, orjson
+from ullage._start import hashlib, orjson
 from ullage.counting.calibration import (
     LEAST_TOKENS,
     Correction,

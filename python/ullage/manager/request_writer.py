@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ullage._lazy import hashlib
+from ullage._start import hashlib
 from ullage.counting.models import Model
 from ullage.legality.draft import Repair, Repaired
 from ullage.legality.incremental import Repairer

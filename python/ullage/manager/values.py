@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.levels.view import StageReport
 from ullage.messages import Item
 from ullage.providers import Loss

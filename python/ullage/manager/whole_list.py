@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from ullage._lazy import hashlib, orjson
+from ullage._start import hashlib, orjson
 from ullage.effects import Flow
 from ullage.exceptions import ContextTooLarge, InvalidPolicy
 from ullage.levels.view import StageReport

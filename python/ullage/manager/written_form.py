@@ -11,7 +11,7 @@ from importlib import import_module
 from operator import is_
 from typing import Any, Final, NamedTuple
 
-from ullage._lazy import pattern
+from ullage._start import pattern
 from ullage.legality.params import json_of
 from ullage.messages import Item
 from ullage.providers.registry import Provider

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ullage._lazy import table
+from ullage._start import table
 
 
 def wording(name: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 
 if TYPE_CHECKING:
     from ullage.levels.view import StageReport

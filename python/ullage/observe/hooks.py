@@ -16,8 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from ullage._frozen import Frozen
-from ullage._lazy import orjson
+from ullage._start import Frozen, orjson
 from ullage.exceptions import InvalidPolicy
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Self, cast, dataclass_transform
 
-from ullage._frozen import Frozen
-from ullage._lazy import pathlib
+from ullage._start import Frozen, pathlib
 from ullage.exceptions import InvalidPolicy
 
 

@@ -14,8 +14,7 @@ from dataclasses import field
 from functools import wraps
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
-from ullage._frozen import Frozen
-from ullage._lazy import hashlib, json, late, orjson, pattern
+from ullage._start import Frozen, hashlib, json, late, orjson, pattern
 from ullage.exceptions import InvalidMessage, UllageError
 from ullage.facts.sections import family_of
 from ullage.messages import Block, Item, message_of

@@ -13,7 +13,7 @@ from operator import is_
 from typing import Any, Final, TypeAlias
 
 from ullage._engine.digests import BlockKind, Role
-from ullage._lazy import pattern
+from ullage._start import pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.sections import readable
 from ullage.messages import THINKING, Block, Item

@@ -17,8 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from ullage._frozen import Frozen
-from ullage._lazy import pattern
+from ullage._start import Frozen, pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.providers.registry import AnyProvider, provider_of
 

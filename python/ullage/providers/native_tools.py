@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from ullage._lazy import pattern
+from ullage._start import pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.messages import Item
 from ullage.providers._common import FOREIGN

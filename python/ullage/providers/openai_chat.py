@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from ullage._lazy import pattern
+from ullage._start import pattern
 from ullage.facts.sections import readable
 from ullage.messages import THINKING, Block, Item
 from ullage.providers._common import (

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, Protocol, TypeAlias, cast
 
-from ullage._frozen import Frozen
-from ullage._lazy import loaded
+from ullage._start import Frozen, loaded
 from ullage.exceptions import InvalidPolicy
 from ullage.messages import Block, Item
 from ullage.providers._common import Internal, Shaped

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ullage._lazy import on_first_use
+from ullage._start import on_first_use
 
 if TYPE_CHECKING:
     from ullage.proxy.gateway import make_app, serve

@@ -14,8 +14,7 @@ from contextlib import suppress
 from dataclasses import field
 from typing import Any, Protocol
 
-from ullage._frozen import Frozen
-from ullage._lazy import hashlib, pathlib, pattern
+from ullage._start import Frozen, hashlib, pathlib, pattern
 from ullage.exceptions import InvalidPolicy, StoreError, UnknownHandle
 from ullage.facts.words import blocks_of, text_of
 from ullage.messages import Item, is_summary, message_of, role_of, uuid_of

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final, NamedTuple
 
-from ullage._frozen import Frozen
-from ullage._lazy import orjson, pattern
+from ullage._start import Frozen, orjson, pattern
 from ullage.facts.calls import describe, read_call
 from ullage.facts.words import blocks_of
 from ullage.messages import role_of

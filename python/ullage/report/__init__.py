@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ullage._lazy import on_first_use
+from ullage._start import on_first_use
 
 if TYPE_CHECKING:
     from ullage.report.page import report_page as report_page, write_report

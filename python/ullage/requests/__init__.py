@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ullage._lazy import on_first_use
+from ullage._start import on_first_use
 
 if TYPE_CHECKING:
     from ullage.requests.count import (

@@ -15,8 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from ullage import _env
 from ullage._engine import core
-from ullage._frozen import Frozen
-from ullage._lazy import hashlib, pattern
+from ullage._start import Frozen, hashlib, pattern
 from ullage.counting.calibration import weights_for
 from ullage.counting.models import ModelTable
 from ullage.counting.window import WindowSettings, window_for

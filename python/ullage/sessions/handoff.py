@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import orjson
 
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.counting.models import ModelTable
 from ullage.counting.window import window_for
 from ullage.exceptions import ContextTooLarge, InvalidPolicy, StoreError

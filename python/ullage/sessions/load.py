@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ullage._engine import core
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.counting.calibration import Weights
 from ullage.counting.models import ModelTable
 from ullage.exceptions import InvalidPolicy, InvalidTranscript, StoreError

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from ullage._engine import core
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.compaction import CompactionResult
 from ullage.compaction.api import Copies, entries_to_write, job_of, on_one_chain
 from ullage.compaction.cut import ReadItems

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
 
-from ullage._lazy import table
+from ullage._start import table
 from ullage.exceptions import LeaseExpired, LeaseHeld, MissingExtra, StoreError
 from ullage.stores.store_protocols import (
     Lease,

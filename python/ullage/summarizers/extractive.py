@@ -16,8 +16,7 @@ from operator import attrgetter, itemgetter
 from typing import ClassVar, NamedTuple
 
 from ullage._engine import core
-from ullage._frozen import Frozen
-from ullage._lazy import orjson, pattern
+from ullage._start import Frozen, orjson, pattern
 from ullage.effects import Effect, Flow, LetOthersRun, drive
 from ullage.exceptions import InvalidPolicy
 from ullage.facts import tallies

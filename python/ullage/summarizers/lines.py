@@ -14,7 +14,7 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from ullage._engine import core
-from ullage._lazy import pattern
+from ullage._start import pattern
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.calls import Action, family_of
 from ullage.facts.collector import WILL, figures

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.messages import Item, is_thinking
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from ullage._lazy import optional
+from ullage._start import optional
 from ullage.exceptions import InvalidPolicy
 from ullage.facts.words import blocks_of, clean
 from ullage.summarizers.protocol import SummaryReply, SummaryRequest, Watch, anthropic_messages

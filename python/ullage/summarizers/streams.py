@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from ullage import _env
-from ullage._lazy import optional
+from ullage._start import optional
 from ullage.counting.models import Model, ModelTable
 from ullage.exceptions import InvalidPolicy, UllageError
 from ullage.messages import Item

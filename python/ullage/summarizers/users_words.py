@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
-from ullage._lazy import pattern
+from ullage._start import pattern
 from ullage.facts.collector import findings
 from ullage.facts.model import UserInput
 from ullage.facts.rules import (

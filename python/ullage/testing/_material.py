@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
-from ullage._lazy import table
+from ullage._start import table
 from ullage.messages import THINKING, Block, SystemPrompt
 
 _T = TypeVar("_T")

@@ -10,7 +10,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.exceptions import InvalidTranscript, LogConflict, StoreError
 from ullage.messages import Item, is_summary, listed, message_of
 from ullage.transcript import records

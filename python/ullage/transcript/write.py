@@ -7,7 +7,7 @@ from dataclasses import field
 from itertools import chain, pairwise
 from typing import Any, Literal, NamedTuple
 
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.exceptions import StoreError
 from ullage.messages import COPY_OF, Item, StoredEntry, is_summary
 from ullage.transcript import records

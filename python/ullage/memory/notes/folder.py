@@ -20,7 +20,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
-from ullage._lazy import optional
+from ullage._start import optional
 from ullage.exceptions import InvalidNote, LogConflict, PathRefused, StoreError, UllageError
 
 if TYPE_CHECKING:

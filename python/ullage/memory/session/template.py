@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from ullage._engine import core
-from ullage._lazy import pattern
+from ullage._start import pattern
 from ullage.facts.sections import holds_notes
 from ullage.facts.words import blocks_of, clean, text_of
 from ullage.messages import Item, largest, message_of, role_of

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import orjson
 
-from ullage._lazy import table
+from ullage._start import table
 from ullage.counting.models import lookup
 from ullage.legality import Violation, validate
 from ullage.testing._material import unseal

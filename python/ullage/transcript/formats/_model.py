@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 from ullage.exceptions import InvalidTranscript, StoreError, TranscriptChanged
 from ullage.messages import BOUNDARY, Block, StoredEntry
 from ullage.providers._common import place_result

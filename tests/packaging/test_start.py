@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ullage._frozen import Frozen
+from ullage._start import Frozen
 
 
 class Shared(Frozen):
