@@ -81,9 +81,10 @@ def left_out(text: str) -> set[int]:
 
 
 def paths_under_folders(text: str) -> set[str]:
-    """Changed files that a line lists under the folder that they share: "- Changed under `/w/`: a.py, b.py"."""
+    """Changed files that a line lists under the folder that they share: "- Changed under `/w/`: a.py, b.py (deleted)"."""
     rows = re.findall(r"^- Changed under `([^`]+)`: (.*)$", text, re.MULTILINE)
-    return {folder + name for folder, names in rows for name in names.split(", ")}
+    listed_names = ((folder, name) for folder, names in rows for name in names.split(", "))
+    return {folder + name.removesuffix(" (deleted)") for folder, name in listed_names}
 
 
 def test_names_and_changed_files_are_there_at_the_usual_size(parts):
