@@ -213,9 +213,9 @@ class Frozen:
         raise FrozenInstanceError(f"cannot delete field {name!r}")
 
     def __eq__(self, other: object) -> bool:
-        return (
-            self._compared() == other._compared() if type(other) is type(self) else NotImplemented
-        )
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._compared() == other._compared()
 
     def __hash__(self) -> int:
         return hash(self._compared())

@@ -387,9 +387,8 @@ def _is_input(ledger: Any, at: int) -> bool:
     return bool(ledger.message(at).flags & MessageFlag.USER_INPUT) and not answers
 
 
-_USER_INPUT = int(
-    MessageFlag.USER_INPUT
-)  # an enum's own operators are slow, and every message may be asked
+# A plain number: an enum's own operators are slow, and every message may be asked.
+_USER_INPUT = int(MessageFlag.USER_INPUT)
 
 
 def newest_input(view: Any) -> int | None:

@@ -201,9 +201,8 @@ class WholeLists:
         view, followed = state["view"], state["followed"]
         held = [decision for decision in view["decisions"] if ledger.find_result(decision[0])]
         mark = list(followed["mark"])
-        if (
-            mark
-        ):  # or a list that nothing was done to would be asked about again once this is loaded
+        # Else a list that nothing was done to would be asked about again once this is loaded.
+        if mark:
             mark[_DECIDED] -= len(view["decisions"]) - len(held)
         changes = {"view": {**view, "decisions": held}, "followed": {**followed, "mark": mark}}
         return {"version": VERSION, **state, **changes}

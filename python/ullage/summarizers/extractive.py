@@ -709,7 +709,8 @@ def next_step(facts: Facts, tokens: int, *, called: bool = True) -> str:
         if not words and not remarks and called:
             return "The calls at the end of section 8 are the newest work."
         lead = f"{lead}, which {'the last calls of section 8' if called else 'calls'} followed"
-    remarks += [words] * bool(words) or [last.text] * (not remarks)
+    if words or not remarks:
+        remarks.append(words or last.text)
     while len(remarks) > 1 and cost(f"{lead}:\n{quoted(joined(remarks))}") > tokens:
         del remarks[0]
     words = joined(remarks)
