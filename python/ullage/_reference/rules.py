@@ -1,7 +1,7 @@
-"""The verifier: what a provider would refuse, over digests.
+"""The verifier: what a provider would refuse, over digests. Rules are named in `ullage.validate`.
 
-`Verifier` reads each message once. It keeps its small state every few messages, so that after an
-edit only what comes after the edit is read again. Rules are named in `ullage.validate`.
+It reads each message once, and keeps its small state every few messages, so that after an edit only what comes after the edit is
+read again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Facts:
         manual_thinking: The request has `thinking.type: "enabled"`.
         image_limit: Images per request.
         image_mb: Base64 size of one image in MiB: 10, or 5 on Bedrock and Google.
-        page_limit: PDF pages per request.
+        page_limit: PDF pages per request, which `ullage.legality` counts: a digest never decodes data.
         pdfs_count: PDFs count as images for the stricter side limit (Bedrock and Google).
         window: Context window in tokens; 0: unknown, not checked.
         max_output: The model's largest `max_tokens`; 0: unknown.
@@ -98,14 +98,7 @@ class Facts:
 
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> Facts:
-        """Makes facts from a flat mapping.
-
-        Args:
-            facts: Some of the fields by name; lists stand for tuples.
-
-        Raises:
-            InvalidPolicy: An unknown name, or a value of the wrong type.
-        """
+        """Some of the fields by name; lists stand for tuples."""
         return cls(**{name: _value(name, value) for name, value in facts.items()})
 
 
@@ -513,7 +506,6 @@ def _strict(at: At, role: int, block: BlockDigest, out: Findings) -> None:
 
 
 MAX_MARKERS = 4  # A17
-MARKER = BlockFlag.CACHE_5M | BlockFlag.CACHE_1H | BlockFlag.CACHE_BAD
 
 
 @dataclass(slots=True)
@@ -534,7 +526,7 @@ class CacheMarkers(State):
     def feed(self, view: View, out: Findings) -> None:
         for at, block in view.places():
             self.last_ttl = ""
-            if block.flags & (MARKER | BlockFlag.NESTED_CACHE):
+            if block.flags & (MARKED | BlockFlag.NESTED_CACHE):
                 self._block(at, block, out)
 
     def _block(self, at: At, block: BlockDigest, out: Findings) -> None:
@@ -542,7 +534,7 @@ class CacheMarkers(State):
         if block.kind == BlockKind.TOOL_RESULT:
             self._note(at, "1h", block.aux >> 24 & 0xFF, out)
             self._note(at, "5m", block.aux >> 16 & 0xFF, out)
-        if block.flags & MARKER:
+        if block.flags & MARKED:
             self.last_ttl = "1h" if block.flags & BlockFlag.CACHE_1H else "5m"
             self._note(at, self.last_ttl, 1, out)
 
@@ -573,7 +565,7 @@ def _last(markers: tuple[str, ...], ttl: str) -> int:
     return len(markers) - 1 - markers[::-1].index(ttl)
 
 
-# Images and documents (A21, A22).
+# Images (A21).
 
 
 # More images than this in one request, and every one of them must keep to 2000 px per side.
@@ -586,21 +578,13 @@ class Media(State):
 
     images: int = 0
     documents: int = 0
-    pages: int = 0
-    pages_over: At | None = None
 
     def feed(self, view: View, facts: Facts, out: Findings) -> None:
         for at, block in view.places():
             if block.kind == BlockKind.DOCUMENT:
-                self._document(at, block, facts)
+                self.documents += 1
             elif block.kind == BlockKind.IMAGE or block.flags & BlockFlag.NESTED_MEDIA:
                 self._image(at, block, facts, out)
-
-    def _document(self, at: At, block: BlockDigest, facts: Facts) -> None:
-        self.documents += 1
-        self.pages += block.aux
-        if self.pages > facts.page_limit and self.pages_over is None:
-            self.pages_over = at
 
     def _image(self, at: At, block: BlockDigest, facts: Facts, out: Findings) -> None:
         self.images += 1 if block.kind == BlockKind.IMAGE else block.aux & 0xFFFF
@@ -622,9 +606,6 @@ class Media(State):
             detail = f"image has a side over 2000 px among more than {MANY_IMAGES}"
             for _, at in out.large:
                 out.error("A21", at, detail)
-        if self.pages_over is not None:
-            detail = f"{self.pages} PDF pages, the limit is {facts.page_limit}"
-            out.error("A22", self.pages_over, detail)
 
 
 # Server tools: call and result are one unit, across messages (A09, A10).
@@ -1066,9 +1047,6 @@ class OpenAI(State):
     def feed(self, view: View, out: Findings) -> None:
         self.messages += 1
         role, flags = view.message.role, view.message.flags
-        if role == Role.NONE:
-            out.error("O06", view.whole(), "role is not one of the chat form")
-            return
         if role == Role.TOOL:
             self._tool(view, out)
         else:
@@ -1192,16 +1170,7 @@ def _family(provider: str, facts: Facts) -> Anthropic | OpenAI:
 
 
 class Verifier:
-    """Checks one ledger again and again, reading only what changed since the last time.
-
-    Args:
-        ledger: The conversation; later changes to it are seen.
-        provider: Whose rules; see `check`.
-        facts: See `check`.
-
-    Raises:
-        InvalidPolicy: An unknown provider or fact.
-    """
+    """Checks one ledger again and again, reading only what changed since the last time."""
 
     def __init__(self, ledger: Ledger, provider: str, facts: Mapping[str, Any]) -> None:
         read_facts = Facts.read(facts)
@@ -1245,7 +1214,7 @@ class Verifier:
             self._saved.append((index, self._state.copy()))
         message = self._ledger.message(index)
         # Envelopes without a message are not on the wire.
-        if message.role == Role.NONE and not message.flags & MessageFlag.BAD_ROLE:
+        if message.role == Role.NONE:
             return
         self._out.at = index
         blocks = self._ledger.blocks(index)
@@ -1264,19 +1233,7 @@ NOTHING: Any = None
 
 
 def check(ledger: Ledger, provider: str, facts: Mapping[str, Any]) -> list[Violation]:
-    """Checks a conversation against the rules of a provider.
-
-    Args:
-        ledger: The messages in the provider's own form.
-        provider: `anthropic`, `openai_chat`, `mistral`, `deepseek` or `local`.
-        facts: The model's limits and the request's other parts; see `Facts`.
-
-    Returns:
-        Errors (the provider would refuse) and warnings, sorted by message, block, rule and detail.
-
-    Raises:
-        InvalidPolicy: An unknown provider or fact.
-    """
+    """What the provider would refuse, and warnings, sorted by message, block, rule and detail."""
     once = Verifier(ledger, provider, facts)
     once._keeps = False
     return once.check()
