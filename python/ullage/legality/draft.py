@@ -61,6 +61,8 @@ def error_at(rule: str, message: int, block: int, detail: str) -> Violation:
 
 
 USER, ASSISTANT, SYSTEM = "user", "assistant", "system"
+# Roles that other libraries use for the assistant; any other is read as the user's, which loses no words.
+ASSISTANT_NAMES = ("assistant", "model", "ai", "bot")
 
 
 def kind_of(block: Any) -> str:

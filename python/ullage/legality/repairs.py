@@ -20,32 +20,6 @@ Plan = Sequence[tuple[str, Callable[[Any], None]]]
 """Repairs in order: the rules whose violation calls for one, as words in a string, and what it does to the working copy."""
 
 
-def run_steps(
-    messages: Sequence[Any],
-    *,
-    work: WorkingCopy,
-    plan: Plan,
-    check: Callable[[Sequence[Any]], Report],
-    report: Report,
-) -> Repaired:
-    """Runs steps on a working copy of `messages`, of which `report` is, until nothing they are for is left; keeps the best state."""
-    steps = [(frozenset(rules.split()), act) for rules, act in plan]
-    best, result, repairs = report, messages, 0
-    for _ in range(MAX_ROUNDS):
-        done = len(work.repairs)
-        for rules, act in steps:
-            if report.rules & rules:
-                act(work)
-        items = work.build()
-        report = check(items)
-        if work.repairs and len(report.errors) <= len(best.errors):
-            best, result, repairs = report, items, len(work.repairs)
-        idle = len(work.repairs) == done
-        if report.ok or idle or not any(report.rules & rules for rules, _ in steps):
-            break
-    return Repaired(result, tuple(work.repairs[:repairs]), best.errors)
-
-
 class RepairRequest(RuleRequest, kw_only=True):
     """All of a request but its messages; see `RepairOptions`."""
 
@@ -57,6 +31,34 @@ class RepairRequest(RuleRequest, kw_only=True):
     def report(self, messages: Sequence[Any]) -> Report:
         """All rules over these messages."""
         return found_in(messages, self)
+
+
+def run_steps(
+    messages: Sequence[Any],
+    request: RepairRequest,
+    working_copy: Callable[[Sequence[Any]], WorkingCopy],
+    plan: Plan,
+    report: Report | None = None,
+) -> Repaired:
+    """Runs steps on a working copy of `messages`, of which `report` is, until nothing they are for is left; keeps the best state."""
+    report = request.report(messages) if report is None else report
+    if report.ok:
+        return Repaired(messages)
+    work, best, result, repairs = working_copy(messages), report, messages, 0
+    steps = [(frozenset(rules.split()), act) for rules, act in plan]
+    for _ in range(MAX_ROUNDS):
+        done = len(work.repairs)
+        for rules, act in steps:
+            if report.rules & rules:
+                act(work)
+        items = work.build()
+        report = request.report(items)
+        if work.repairs and len(report.errors) <= len(best.errors):
+            best, result, repairs = report, items, len(work.repairs)
+        idle = len(work.repairs) == done
+        if report.ok or idle or not any(report.rules & rules for rules, _ in steps):
+            break
+    return Repaired(result, tuple(work.repairs[:repairs]), best.errors)
 
 
 def _repaired(messages: Sequence[Any], request: RepairRequest) -> Repaired:
