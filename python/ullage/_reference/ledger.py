@@ -484,11 +484,10 @@ class Ledger:
 
     def media_indices(self) -> list[int]:
         """User and tool messages with an image or document, also inside a tool result."""
-        held = ((index, self.message(index)) for index in range(len(self)))
         return [
             index
-            for index, message in held
-            if message.flags & MessageFlag.HAS_MEDIA and message.role in (Role.USER, Role.TOOL)
+            for index, message in enumerate(self._digests.messages)
+            if message.flags & F.HAS_MEDIA and message.role in (Role.USER, Role.TOOL)
         ]
 
     # ---- columns
@@ -513,7 +512,8 @@ class Ledger:
         return results
 
     def roles(self, start: int = 0, stop: int | None = None) -> bytes:
-        return bytes(self.message(at).role for at in range(*self._range(start, stop)))
+        start, stop = self._range(start, stop)
+        return bytes(message.role for message in self._digests.messages[start:stop])
 
     def with_kinds(self, *kinds: int) -> list[int]:
         blocks = self._digests.blocks_of

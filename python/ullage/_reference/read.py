@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -249,8 +250,7 @@ class JsonTally:
         self.length += characters
 
     def _add(self, counts: Iterable[int]) -> None:
-        for at, count in enumerate(counts):
-            self.features[at] += count
+        self.features = list(map(operator.add, self.features, counts))
 
 
 def spelled(value: int) -> str:

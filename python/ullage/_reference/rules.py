@@ -21,10 +21,13 @@ from ullage._engine.digests import (
     Role,
     Violation,
 )
+from ullage._reference.digest import plain
 from ullage.exceptions import InvalidPolicy
 
 if TYPE_CHECKING:
     from ullage._reference.ledger import Ledger
+
+B, M = plain(BlockFlag), plain(MessageFlag)
 
 # What the rules must know and the messages do not say: the model's limits, the request's other parts.
 
@@ -263,13 +266,13 @@ class Pairing(State):
                 self._call(at, block, view, out)
 
     def _call(self, at: At, block: BlockDigest, view: View, out: Findings) -> None:
-        if block.flags & BlockFlag.INPUT_NOT_OBJECT:
+        if block.flags & B.INPUT_NOT_OBJECT:
             out.error("A08", at, "tool use input is not an object")
-        if block.id == UNNAMED or block.flags & BlockFlag.MISSING_ID:
+        if block.id == UNNAMED or block.flags & B.MISSING_ID:
             out.error("A08", at, "tool use without an id")
             return
         name = view.short(block.id)
-        if block.flags & BlockFlag.BAD_ID:
+        if block.flags & B.BAD_ID:
             out.error("A08", at, f"tool use id {name} has characters other than A-Z a-z 0-9 _ -")
         if not out.first_call(block.id):
             out.error("A08", at, f"tool use id {name} is there twice")
@@ -327,7 +330,7 @@ class Placement(State):
     def feed(self, view: View, facts: Facts, out: Findings) -> None:
         self.messages += 1
         role = view.message.role
-        if view.message.flags & MessageFlag.OPENAI_CHAT and role != Role.TOOL:
+        if view.message.flags & M.OPENAI_CHAT and role != Role.TOOL:
             out.error("A01", view.whole(), "message of the chat form")
         if role == Role.SYSTEM:
             self._system(view, facts, out)
@@ -341,7 +344,7 @@ class Placement(State):
         self.role, self.system, self.last = role, -1, view.index
         last = view.blocks[-1] if view.blocks else None
         self.after_server_result = last is not None and last.kind == BlockKind.SERVER_TOOL_RESULT
-        self.trailing_space = last is not None and bool(last.flags & BlockFlag.TRAILING_SPACE)
+        self.trailing_space = last is not None and bool(last.flags & B.TRAILING_SPACE)
 
     def _alternation(self, index: int, role: int) -> None:
         first_assistant = self.role == Role.NONE and role == Role.ASSISTANT
@@ -351,8 +354,8 @@ class Placement(State):
 
     def _system(self, view: View, facts: Facts, out: Findings) -> None:
         flags = view.message.flags
-        empty = bool(flags & MessageFlag.EMPTY_CONTENT)
-        if flags & MessageFlag.OUTPUT_CONFIG and empty:
+        empty = bool(flags & M.EMPTY_CONTENT)
+        if flags & M.OUTPUT_CONFIG and empty:
             return  # sets the effort only: may stand anywhere
         if empty:
             out.error("A12", view.whole(), "system message with neither content nor output_config")
@@ -388,8 +391,8 @@ class Placement(State):
 # What each message and block must be by itself (A02 to A04, A13, A19, A20, A32).
 
 
-BLANK = BlockFlag.EMPTY_TEXT | BlockFlag.BLANK_TEXT
-MARKED = BlockFlag.CACHE_5M | BlockFlag.CACHE_1H | BlockFlag.CACHE_BAD
+BLANK = B.EMPTY_TEXT | B.BLANK_TEXT
+MARKED = B.CACHE_5M | B.CACHE_1H | B.CACHE_BAD
 THOUGHTS = (BlockKind.THINKING, BlockKind.REDACTED_THINKING)
 # The API version that refuses documents of the assistant, citations of the user and sampling.
 STRICT_VERSION = 2026_10_21
@@ -437,7 +440,7 @@ class Blocks(State):
             self.held = -1
         self._content(view, out)
         flags = view.message.flags
-        if flags & MessageFlag.UNKNOWN_KEYS:
+        if flags & M.UNKNOWN_KEYS:
             out.error("A04", view.whole(), "message has keys that the API does not know")
         for at, block in view.places():
             _block(at, block, view, facts, out)
@@ -448,33 +451,33 @@ class Blocks(State):
 
     def _content(self, view: View, out: Findings) -> None:
         role, flags = view.message.role, view.message.flags
-        if flags & MessageFlag.BAD_CONTENT:
+        if flags & M.BAD_CONTENT:
             out.error("A02", view.whole(), "content is neither a string nor a list")
-        elif flags & (MessageFlag.EMPTY_CONTENT | MessageFlag.BLANK_CONTENT):
+        elif flags & (M.EMPTY_CONTENT | M.BLANK_CONTENT):
             if role == Role.ASSISTANT:
                 self.held = view.index
-            elif role != Role.SYSTEM or flags & MessageFlag.BLANK_CONTENT:
+            elif role != Role.SYSTEM or flags & M.BLANK_CONTENT:
                 out.error("A02", view.whole(), EMPTY)
 
 
 def _block(at: At, block: BlockDigest, view: View, facts: Facts, out: Findings) -> None:
     kind, flags = block.kind, block.flags
-    string = bool(view.message.flags & MessageFlag.STRING_CONTENT)
-    if flags & BlockFlag.NOT_A_BLOCK:
+    string = bool(view.message.flags & M.STRING_CONTENT)
+    if flags & B.NOT_A_BLOCK:
         out.error("A03", at, "not a content block")
         return
     if kind == BlockKind.TEXT and flags & BLANK and not string:
         out.error("A02", at, "text is blank")
-    if flags & BlockFlag.NESTED_BLANK:
+    if flags & B.NESTED_BLANK:
         out.error("A02", at, f"text inside a {KIND_NAMES[kind]} block is blank")
     _kind(at, block, view, out)
-    if flags & BlockFlag.UNKNOWN_KEYS:
+    if flags & B.UNKNOWN_KEYS:
         out.error("A04", at, f"{KIND_NAMES[kind]} block has keys that the API does not know")
-    if kind in THOUGHTS and not flags & BlockFlag.HAS_SIGNATURE:
+    if kind in THOUGHTS and not flags & B.HAS_SIGNATURE:
         out.error("A13", at, f"{KIND_NAMES[kind]} block without its signature or data")
     if flags & MARKED and (kind in THOUGHTS or (kind == BlockKind.TEXT and flags & BLANK)):
         out.error("A19", at, "cache_control on thinking or on blank text")
-    if flags & (BlockFlag.CACHE_BAD | BlockFlag.CACHE_EDIT):
+    if flags & (B.CACHE_BAD | B.CACHE_EDIT):
         out.error("A32", at, "cache_control or cache edit of a form that the API does not take")
     if facts.version >= STRICT_VERSION:
         _strict(at, view.message.role, block, out)
@@ -487,18 +490,18 @@ def _kind(at: At, block: BlockDigest, view: View, out: Findings) -> None:
         out.error("A03", at, f"{name} is a block type of another API")
     elif kind == BlockKind.UNKNOWN:
         name = view.string(block.name)
-        if name not in PASSIVE_TYPES and not block.flags & BlockFlag.CACHE_EDIT:
+        if name not in PASSIVE_TYPES and not block.flags & B.CACHE_EDIT:
             out.error("A03", at, f"block type {short(name)} is unknown to the API")
     elif role <= Role.SYSTEM and kind not in _ALLOWED[role]:
         out.error("A03", at, f"{KIND_NAMES[kind]} block in a message of the {ROLE_NAMES[role]}")
-    if block.flags & BlockFlag.BAD_NESTED:
+    if block.flags & B.BAD_NESTED:
         out.error("A03", at, "tool result holds what it may not")
 
 
 def _strict(at: At, role: int, block: BlockDigest, out: Findings) -> None:
     if role == Role.ASSISTANT and block.kind == BlockKind.DOCUMENT:
         out.error("A20", at, "document block in an assistant message")
-    if role == Role.USER and block.flags & BlockFlag.HAS_CITATIONS:
+    if role == Role.USER and block.flags & B.HAS_CITATIONS:
         out.error("A20", at, "citations in a user message")
 
 
@@ -526,7 +529,7 @@ class CacheMarkers(State):
     def feed(self, view: View, out: Findings) -> None:
         for at, block in view.places():
             self.last_ttl = ""
-            if block.flags & (MARKED | BlockFlag.NESTED_CACHE):
+            if block.flags & (MARKED | B.NESTED_CACHE):
                 self._block(at, block, out)
 
     def _block(self, at: At, block: BlockDigest, out: Findings) -> None:
@@ -535,7 +538,7 @@ class CacheMarkers(State):
             self._note(at, "1h", block.aux >> 24 & 0xFF, out)
             self._note(at, "5m", block.aux >> 16 & 0xFF, out)
         if block.flags & MARKED:
-            self.last_ttl = "1h" if block.flags & BlockFlag.CACHE_1H else "5m"
+            self.last_ttl = "1h" if block.flags & B.CACHE_1H else "5m"
             self._note(at, self.last_ttl, 1, out)
 
     def _note(self, at: At, ttl: str, times: int, out: Findings) -> None:
@@ -583,20 +586,20 @@ class Media(State):
         for at, block in view.places():
             if block.kind == BlockKind.DOCUMENT:
                 self.documents += 1
-            elif block.kind == BlockKind.IMAGE or block.flags & BlockFlag.NESTED_MEDIA:
+            elif block.kind == BlockKind.IMAGE or block.flags & B.NESTED_MEDIA:
                 self._image(at, block, facts, out)
 
     def _image(self, at: At, block: BlockDigest, facts: Facts, out: Findings) -> None:
         self.images += 1 if block.kind == BlockKind.IMAGE else block.aux & 0xFFFF
         flags = block.flags
-        if flags & BlockFlag.BAD_FORMAT:
+        if flags & B.BAD_FORMAT:
             out.error("A21", at, "image is not jpeg, png, gif or webp")
-        if flags & BlockFlag.OVER_8000PX:
+        if flags & B.OVER_8000PX:
             out.error("A21", at, "image has a side over 8000 px")
-        over = BlockFlag.OVER_5MB if facts.image_mb < 10 else BlockFlag.OVER_10MB
+        over = B.OVER_5MB if facts.image_mb < 10 else B.OVER_10MB
         if flags & over:
             out.error("A21", at, f"image is over {facts.image_mb} MB in base64")
-        if flags & BlockFlag.OVER_2000PX:
+        if flags & B.OVER_2000PX:
             out.large.append((out.at, at))
 
     def finish(self, facts: Facts, out: Findings) -> None:
@@ -745,17 +748,17 @@ class Special(State):
             self._hop(at, block, out)
             if kind == BlockKind.TOOL_USE and facts.tool_changes:
                 self._called(at, block, view, facts, out)
-        if block.flags & (BlockFlag.CITATIONS_ON | BlockFlag.CITATIONS_OFF):
+        if block.flags & (B.CITATIONS_ON | B.CITATIONS_OFF):
             self._citations(at, block, out)
 
     def _compaction(self, at: At, block: BlockDigest, facts: Facts, out: Findings) -> None:
-        if block.flags & BlockFlag.EMPTY_TEXT:
+        if block.flags & B.EMPTY_TEXT:
             out.error("A25", at, "compaction block with empty content")
-        if block.flags & (BlockFlag.NULL_CONTENT | BlockFlag.EMPTY_TEXT):
+        if block.flags & (B.NULL_CONTENT | B.EMPTY_TEXT):
             return
         self.compactions += 1
         # Signed blocks come from on-demand compaction; the older automatic one ignores what is before.
-        if not (block.flags & BlockFlag.HAS_SIGNATURE or facts.compact_beta):
+        if not (block.flags & B.HAS_SIGNATURE or facts.compact_beta):
             return
         if self.compactions > 1:
             out.error("A25", at, "more than one compaction block with content")
@@ -770,8 +773,8 @@ class Special(State):
         if block.kind not in (BlockKind.SEARCH_RESULT, BlockKind.TOOL_RESULT):
             return
         mixed = self.cited and self.uncited
-        self.cited = self.cited or bool(block.flags & BlockFlag.CITATIONS_ON)
-        self.uncited = self.uncited or bool(block.flags & BlockFlag.CITATIONS_OFF)
+        self.cited = self.cited or bool(block.flags & B.CITATIONS_ON)
+        self.uncited = self.uncited or bool(block.flags & B.CITATIONS_OFF)
         if self.cited and self.uncited and not mixed:
             out.error("A27", at, "search results with and without citations in one request")
 
@@ -929,7 +932,7 @@ def deepseek(view: View, facts: Facts, out: Findings) -> None:
     """Checks one message; only assistant messages matter."""
     if view.message.role != Role.ASSISTANT:
         return
-    reasoning = view.message.flags & MessageFlag.REASONING
+    reasoning = view.message.flags & M.REASONING
     calls = any(block.kind == BlockKind.TOOL_USE for block in view.blocks)
     if facts.thinking and calls and not reasoning:
         out.error("D01", view.whole(), "tool calls without reasoning_content in thinking mode")
@@ -957,7 +960,7 @@ class Local(State):
         if role in (Role.USER, Role.ASSISTANT):
             self._alternation(view, "L02" if local else "O10", out)
         flags = view.message.flags
-        null = flags & MessageFlag.EMPTY_CONTENT and not flags & MessageFlag.STRING_CONTENT
+        null = flags & M.EMPTY_CONTENT and not flags & M.STRING_CONTENT
         if not local and role == Role.ASSISTANT and null:
             out.error("O10", view.whole(), "assistant content is null")
         self.started = True
@@ -997,7 +1000,7 @@ class Mistral(State):
         if role == Role.SYSTEM and self.role != Role.NONE:
             out.error("M05", view.whole(), "system message is not the only first one")
         self.role, self.last = role, view.index
-        self.prefix = bool(view.message.flags & MessageFlag.PREFIX)
+        self.prefix = bool(view.message.flags & M.PREFIX)
 
     def finish(self, out: Findings) -> None:
         if self.last >= 0 and self.role not in (Role.USER, Role.TOOL) and not self.prefix:
@@ -1053,7 +1056,7 @@ class OpenAI(State):
             self._close_group(view, out)
         if role == Role.ASSISTANT:
             self._assistant(view, out)
-        elif flags & (MessageFlag.EMPTY_CONTENT | MessageFlag.BAD_CONTENT):
+        elif flags & (M.EMPTY_CONTENT | M.BAD_CONTENT):
             self._no_content(view, out)
         self._parts(view, out)
         if self.dialect == "mistral":
@@ -1073,21 +1076,21 @@ class OpenAI(State):
 
     def _assistant(self, view: View, out: Findings) -> None:
         flags = view.message.flags
-        self.legacy_call = bool(flags & MessageFlag.OTHER_CONTENT)
-        if flags & MessageFlag.EMPTY_CALLS:
+        self.legacy_call = bool(flags & M.OTHER_CONTENT)
+        if flags & M.EMPTY_CALLS:
             out.error("O03", view.whole(), "tool_calls is not a list with calls in it")
         calls = False
         for at, block in view.places():
-            if block.kind == BlockKind.TOOL_USE and flags & MessageFlag.OPENAI_CHAT:
+            if block.kind == BlockKind.TOOL_USE and flags & M.OPENAI_CHAT:
                 calls = True
                 self._call(at, block, view, out)
-        if not calls and not flags & MessageFlag.OTHER_CONTENT:
+        if not calls and not flags & M.OTHER_CONTENT:
             self._no_content(view, out)
 
     def _call(self, at: At, block: BlockDigest, view: View, out: Findings) -> None:
-        if block.flags & BlockFlag.BAD_ARGUMENTS:
+        if block.flags & B.BAD_ARGUMENTS:
             out.error("O03", at, "arguments are not a string")
-        if block.id == 0 or block.flags & BlockFlag.MISSING_ID:
+        if block.id == 0 or block.flags & B.MISSING_ID:
             out.error("O05", at, "tool call without an id")
             return
         name = view.string(block.id)
@@ -1104,15 +1107,15 @@ class OpenAI(State):
     def _no_content(self, view: View, out: Findings) -> None:
         role, flags = view.message.role, view.message.flags
         rule = "O07" if role == Role.TOOL else RULES[self.dialect][2]
-        if flags & MessageFlag.BAD_CONTENT:
+        if flags & M.BAD_CONTENT:
             out.error(rule, view.whole(), "content is neither a string nor a list")
-        elif flags & MessageFlag.EMPTY_CONTENT and not flags & MessageFlag.STRING_CONTENT:
+        elif flags & M.EMPTY_CONTENT and not flags & M.STRING_CONTENT:
             out.error(rule, view.whole(), "message without content")
-        elif flags & MessageFlag.EMPTY_CONTENT and role == Role.ASSISTANT:
+        elif flags & M.EMPTY_CONTENT and role == Role.ASSISTANT:
             out.note(rule, self.dialect == "deepseek", view.whole(), "content is an empty string")
 
     def _tool(self, view: View, out: Findings) -> None:
-        if view.message.flags & MessageFlag.FUNCTION_ROLE:
+        if view.message.flags & M.FUNCTION_ROLE:
             if not self.legacy_call:
                 out.error("O06", view.whole(), "function message without a function_call before it")
             return
@@ -1125,7 +1128,7 @@ class OpenAI(State):
             out.error(pair, view.whole(), f"tool call {name} has more than one tool message")
         else:
             out.error(stray, view.whole(), f"no tool call {name} in the assistant message before")
-        if block.flags & (BlockFlag.NESTED_MEDIA | BlockFlag.BAD_NESTED):
+        if block.flags & (B.NESTED_MEDIA | B.BAD_NESTED):
             out.error("O07", view.whole(), "tool message holds more than text")
 
     def _parts(self, view: View, out: Findings) -> None:
@@ -1133,8 +1136,8 @@ class OpenAI(State):
         for at, block in view.places():
             if block.chars > MAX_STRING_CHARS:
                 out.error("O08", at, f"string is over {MAX_STRING_CHARS} characters")
-            own = block.kind == BlockKind.TOOL_USE and flags & MessageFlag.OPENAI_CHAT
-            if block.flags & BlockFlag.NOT_A_BLOCK or (
+            own = block.kind == BlockKind.TOOL_USE and flags & M.OPENAI_CHAT
+            if block.flags & B.NOT_A_BLOCK or (
                 view.message.role != Role.TOOL and block.kind not in PART_KINDS and not own
             ):
                 out.error("O04", at, "not a content part of the chat form")

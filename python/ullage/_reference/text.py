@@ -6,6 +6,7 @@ Twin of `rust/core/src/text.rs`. A text is read once and leaves features: counts
 from __future__ import annotations
 
 import json
+import operator
 import pkgutil
 import re
 from bisect import bisect_right
@@ -185,7 +186,7 @@ class Weights:
 
     def weigh(self, counts: Sequence[int]) -> int:
         """Weight of features, in 1/4096 token."""
-        return sum(weight * count for weight, count in zip(self.features, counts, strict=True))
+        return sum(map(operator.mul, self.features, counts))
 
 
 # ---- tables that both engines read -----------------------------------------------------------

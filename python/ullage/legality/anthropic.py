@@ -66,12 +66,9 @@ def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     facts = facts_of(request)
     system, tools, params = request.system, request.tools, request.params
     size = json_bytes({"messages": messages, "system": system, "tools": tools, **params})
-    skip = (*facts.core.get("skip", ()), *request.skip)
     ledger, unreadable = read_ledger(messages, "A01")
     yield from unreadable
-    yield from core.check(
-        ledger, request.provider.rules, {"body_bytes": size, **facts.core, "skip": skip}
-    )
+    yield from core.check(ledger, request.provider.rules, {"body_bytes": size, **facts.core})
     yield from check_params(params, facts)
     yield from check_pages(messages, ledger.media_indices(), facts.core.get("page_limit", 0))
     if request.original is not None:

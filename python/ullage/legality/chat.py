@@ -63,10 +63,9 @@ def _names(tools: Sequence[Any]) -> Iterator[str]:
 
 def check(messages: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
     """Checks messages of the chat form."""
-    skip = (*request.facts.get("skip", ()), *request.skip)
     ledger, unreadable = read_ledger(messages, "O06")
     yield from unreadable
-    yield from core.check(ledger, request.provider.rules, {**facts_of(request), "skip": skip})
+    yield from core.check(ledger, request.provider.rules, facts_of(request))
     yield from _arguments(messages)
     yield from check_unicode(messages, system=request.system, tools=request.tools)
 

@@ -55,8 +55,8 @@ def check(items: Sequence[Any], request: RuleRequest) -> Iterator[Violation]:
         yield Violation("A01", "error", at, -1, "cannot be read as an item of the form")
     within = inner(request)
     ledger, unreadable = read_ledger(form.messages, "A01")
-    facts = {**facts_of(within).core, "skip": within.facts["skip"]}
-    for violation in (*unreadable, *core.check(ledger, within.provider.rules, facts)):
+    findings = core.check(ledger, within.provider.rules, facts_of(within).core)
+    for violation in (*unreadable, *findings):
         at = form.owner(violation.message) if violation.message >= 0 else -1
         yield violation._replace(message=at, block=-1)
     yield from check_unicode(items, system=request.system, tools=request.tools)

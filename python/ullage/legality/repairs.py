@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any, Unpack
 
+from ullage._start import loaded
 from ullage.legality.check import Report, RuleRequest, found_in, valid
 from ullage.legality.draft import Repair, Repaired, WorkingCopy
 from ullage.legality.params import REPAIR_OPTIONS, RepairOptions, request_of
@@ -61,12 +61,6 @@ def run_steps(
     return Repaired(result, tuple(work.repairs[:repairs]), best.errors)
 
 
-def _repaired(messages: Sequence[Any], request: RepairRequest) -> Repaired:
-    """What the module that the provider's row names makes of the messages; the same list if it is legal."""
-    done: Repaired = import_module(request.provider.repair).repair(messages, request)
-    return done
-
-
 def repair(
     messages: Sequence[Item],
     *,
@@ -103,12 +97,13 @@ def repair(
     check_list(messages)
     around = request_of(repair, options, REPAIR_OPTIONS)
     request = RepairRequest(resume=resume, drop_thinking=drop_thinking, **around)
-    done = _repaired(messages, request)
+    form = loaded(request.provider.repair)
+    done: Repaired = form.repair(messages, request)
     if not any(violation.rule == "T01" and violation.message >= 0 for violation in done.left):
         return done
     # The same without what UTF-8 cannot hold.
     written = [valid(item) for item in messages]
     changed = (at for at, item in enumerate(messages) if written[at] is not item)
     repairs = (Repair("T01", at, -1, "put U+FFFD for lone surrogates") for at in changed)
-    again = _repaired(written, request)
+    again: Repaired = form.repair(written, request)
     return replace(again, repairs=(*repairs, *again.repairs))
