@@ -4,9 +4,7 @@ use super::path::Path;
 use super::sources::Source;
 use crate::error::Error;
 use crate::limits::MAX_NODES;
-use crate::text::{
-    JsonTally, MAX_DEPTH, Text, Weights, image_tokens, rough_tokens, whole_tokens,
-};
+use crate::text::{JsonTally, MAX_DEPTH, Text, Weights, image_tokens, rough_tokens, whole_tokens};
 use crate::units::saturate;
 use crate::view::{Kind, LeafFault, Value, shown};
 

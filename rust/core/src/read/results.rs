@@ -77,9 +77,7 @@ fn result_flags<V: Value>(content: Option<V>) -> u32 {
         return 0;
     };
     content.with_glimpse(|text| {
-        if equals(text, CLEARED_TEXT.as_bytes())
-            || starts_with(text, COMPACTED_START.as_bytes())
-        {
+        if equals(text, CLEARED_TEXT.as_bytes()) || starts_with(text, COMPACTED_START.as_bytes()) {
             flag::CLEARED
         } else if starts_with(text, OFFLOADED_START.as_bytes()) {
             flag::OFFLOADED
