@@ -400,5 +400,5 @@ class PatternSet:
     def look(self, text: str) -> tuple[int, int]:
         """A bit for each pattern that is in the text, and the same: none only may be."""
         text = stored_text(text)
-        bits = sum(bool(each.search(text)) << at for at, each in enumerate(self._patterns))
+        bits = sum(bool(one.search(text)) << at for at, one in enumerate(self._patterns))
         return bits, bits
